@@ -720,7 +720,9 @@ typedef struct {
      * Not 0: without `out`. */
     double hold_out_from;
     /* Not 0, with out: init.ktensor, too, the start in all digits of
-     * float64. A run that starts from it has the bits of this one. */
+     * float64. A run that starts from it has the bits of this one. One
+     * that goes on has the start that it saved, or writes it now, where
+     * it was drawn or is given again. */
     int save_init;
 } ts_cp_conf;
 

@@ -1321,6 +1321,91 @@ START_TEST(a_backend_may_lack_updates)
 }
 END_TEST
 
+/* ---- the start beside the result ---- */
+
+/* init.ktensor of the result; to be freed. NULL: there is none. */
+static char *saved_start(void)
+{
+    char path[4300], *text = NULL;
+    size_t n = 0;
+    FILE *f, *to;
+    int byte;
+    snprintf(path, sizeof path, "%s/init.ktensor", files);
+    f = fopen(path, "r");
+    if (f == NULL)
+        return NULL;
+    to = open_memstream(&text, &n);
+    while ((byte = getc(f)) != EOF)
+        putc(byte, to);
+    fclose(f);
+    fclose(to);
+    return text;
+}
+
+/* The start that a run of so many sweeps leaves; to be freed. says: NULL, or why it is refused. */
+static char *start_of(ts_session *s, ts_cp_conf conf, uint32_t sweeps, int resume, const char *says)
+{
+    ts_cpd *c;
+    conf.sweeps = sweeps;
+    conf.resume = resume;
+    conf.save_init = 1;
+    c = ts_cp(s, &conf, NULL, &err);
+    ck_assert_int_eq(c == NULL, says != NULL);
+    ck_assert_msg(says == NULL || strstr(err.text, says) != NULL, "%s", err.text);
+    ts_cpd_free(c);
+    return c != NULL ? saved_start() : NULL;
+}
+
+/* 0: it is drawn; 1: given; 2: computed. */
+START_TEST(a_start_is_saved_also_where_a_run_goes_on)
+{
+    ts_cp_conf conf = kept_run();
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 2, NULL), *stops;
+    ts_cpd *given = NULL;
+    char *whole, *text;
+    conf.nvecs = _i == 2;
+    if (_i == 1) {
+        ts_cp_conf before = { .size = sizeof before, .sweeps = 1, .seed = 5 };
+        given = ts_cp(s, &before, NULL, &err);
+        ck_assert_msg(given != NULL, "%s", err.text);
+        conf.start = given;
+    }
+    whole = start_of(s, conf, 2, TS_RESUME_NEVER, NULL);
+    ck_assert_ptr_nonnull(whole);
+    text = start_of(s, conf, 3, TS_RESUME, NULL); /* of a result */
+    ck_assert_str_eq(whole, text);
+    free(text);
+    test_tsh_remove(files);
+
+    conf.checkpoint_seconds = 1e-9; /* of a run that was stopped, and saved none */
+    conf.sweep = after_two;
+    conf.ctx = stops = open_session(t, 2, NULL);
+    ck_assert_ptr_null(ts_cp(stops, &conf, NULL, &err));
+    ck_assert_int_eq(err.code, TS_ERR_STOPPED);
+    ts_session_close(stops);
+    conf.sweep = NULL;
+    if (_i == 2) {
+        ck_assert_ptr_null(start_of(s, conf, 6, TS_RESUME, "leave save_init out"));
+        conf.resume = TS_RESUME;
+        ts_cpd_free(ts_cp(s, &conf, NULL, &err));
+        ck_assert_ptr_null(saved_start());
+    } else {
+        conf.start = NULL;
+        if (_i == 1)
+            ck_assert_ptr_null(start_of(s, conf, 6, TS_RESUME, "give them again"));
+        conf.start = given;
+        text = start_of(s, conf, 6, TS_RESUME, NULL);
+        ck_assert_str_eq(whole, text);
+        free(text);
+    }
+    free(whole);
+    ts_cpd_free(given);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
 /* What a run cannot go on with is found before anything is written, and the session serves other runs. */
 START_TEST(a_run_goes_on_with_its_constraints)
 {
@@ -1475,6 +1560,7 @@ int main(void)
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);
     tcase_add_test(c, a_run_goes_on_with_its_constraints);
+    tcase_add_loop_test(c, a_start_is_saved_also_where_a_run_goes_on, 0, 3);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
     tcase_add_test(c, numbers_have_points_everywhere);
     suite_add_tcase(suite, c);

@@ -33,7 +33,17 @@ for run in '6 float32 1' '17 float64 3'; do
     same drawn/init.ktensor short/init.ktensor
     "$bin/tstream" cp --cpu -q --resume short -i 4 -o elsewhere > log
     same drawn/init.ktensor elsewhere/init.ktensor
-    rm -r plain drawn again short elsewhere
+    # one that saved none writes what it was given or drawn, where that is there
+    $cp -r "$1" -p "$2" -i 1 -s 5 -o bare > log
+    "$bin/tstream" cp --cpu -q --resume bare -i 3 --save-init > log
+    same drawn/init.ktensor bare/init.ktensor
+    $cp -p "$2" -i 1 -o bare --init changing.ktensor --force > log
+    rm changing.ktensor
+    refused 1 'changing.ktensor, which it was given, is not there' "$bin/tstream" cp --cpu -q --resume bare -i 3 --save-init
+    cp drawn/init.ktensor changing.ktensor
+    "$bin/tstream" cp --cpu -q --resume bare -i 3 --save-init > log
+    same drawn/init.ktensor bare/init.ktensor
+    rm -r plain drawn again short elsewhere bare
 done
 
 # the mean is a component of the model, not of the start

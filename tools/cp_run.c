@@ -2,7 +2,6 @@
 /* Computes one model with an engine that is open, and writes it, its states and its record. */
 #include "tools/cp_run.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -81,51 +80,49 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
     return rc;
 }
 
-/* What the start is read from: NULL where it is drawn. Of a run that goes on it is the start that it had
- * saved, as what --init names may have changed since. To be freed. */
-static int find_start(const struct cp_args *args, char **ret, struct ts_err *err)
+static int starts_with_vectors(const struct cp_args *args)
 {
-    const char *ending = args->from.of_result ? "" : ".partial";
-    char *saved = NULL;
-    *ret = NULL;
-    if (args->from.file != NULL &&
-        asprintf(&saved, "%s%s/" TS_MODEL_START, args->from.dir, ending) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->from.dir);
-    if (saved != NULL && access(saved, F_OK) == 0) {
-        *ret = saved;
-        return 0;
-    }
-    free(saved);
-    if (tstream_cp_init_is_nvecs(args))
-        return ts_fail(err, TS_EARG,
-                       "%s: the run did not save its start, which --save-init cannot write once "
-                       "there are sweeps; leave --save-init out",
-                       args->from.dir);
-    if (tstream_cp_init_is_file(args) && (*ret = strdup(args->init)) == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", args->init);
-    return 0;
+    return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
-/* The start beside the factors. A model is opened again for it, as rows are read once. */
-static int save_start(const struct cp_report *r, struct ts_model_out *out, struct ts_err *err)
+/* What is to be written as the start, if anything is. A model is opened again for it, as rows are read once. */
+static int find_start(const struct cp_report *r, int stays, struct ts_init_conf *ret, int *saves,
+                      struct ts_err *err)
 {
     const struct cp_args *args = r->args;
-    struct ts_init_conf conf = {
-        .tensor = r->engine->tensor, .rank = args->rank, .seed = args->seed, .stop = &tool_stop
+    int rc = args->from.file != NULL         ? ts_resume_start(&args->from, stays, ret, err)
+             : tstream_cp_init_is_file(args) ? TS_START_GIVEN
+                                             : TS_START_KNOWN;
+    if (rc == TS_START_GIVEN && args->from.file != NULL && access(args->init, F_OK) != 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: the run did not save its start, and %s, which it was given, is not "
+                       "there; leave --save-init out",
+                       args->from.dir, args->init);
+    *saves = rc == TS_START_GIVEN || rc == TS_START_KNOWN;
+    return rc == TS_START_GIVEN ? ts_model_open(args->init, &ret->model, err) : rc < 0 ? rc : 0;
+}
+
+/* The directory that factors are written to, and the start in it. */
+static int open_out(struct cp_run *run, struct ts_err *err)
+{
+    const struct cp_report *r = run->report;
+    const struct cp_args *args = r->args;
+    const struct ts_tensor *t = r->engine->tensor;
+    struct ts_model_conf *mc = run->mc;
+    struct ts_init_conf start = {
+        .tensor = t, .rank = args->rank, .seed = args->seed, .stop = &tool_stop
     };
-    const char *where;
-    const int dir = ts_model_dir(out, &where);
-    char *path;
-    int rc;
-    if (args->from.file != NULL && faccessat(dir, TS_MODEL_START, F_OK, 0) == 0)
-        return 0; /* the run goes on where it was */
-    rc = find_start(args, &path, err);
-    if (rc == 0 && path != NULL)
-        rc = ts_model_open(path, &conf.model, err);
+    int saves = 0, rc = 0;
+    if (args->save_init && !starts_with_vectors(args))
+        rc = find_start(r, mc->resume && !args->from.of_result, &start, &saves, err);
+    for (uint32_t m = 0; m < t->order; m++)
+        run->start_rows[m] = start.model != NULL ? start.model->n_rows[m] : ts_init_rows(t, m);
+    mc->start_rows = args->save_init ? run->start_rows : NULL;
     if (rc == 0)
-        rc = ts_init_save(&conf, out, err);
-    ts_model_close(conf.model);
-    free(path);
+        rc = ts_model_begin(mc, &run->out, err);
+    if (rc == 0 && saves)
+        rc = ts_init_save(&start, run->out, err);
+    ts_model_close(start.model);
     return rc;
 }
 
@@ -142,11 +139,6 @@ static int take_vectors(void *ctx, struct ts_err *err)
                                        .stop = &tool_stop };
     atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
     return !args->save_init || r->out == NULL ? 0 : ts_init_save(&conf, r->out, err);
-}
-
-static int starts_with_vectors(const struct cp_args *args)
-{
-    return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
 static int write_factors(struct cp_report *r, struct ts_als_result *result,
@@ -550,11 +542,8 @@ int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *
     mc->shape = ts_model_shape_of(e->tensor);
     mc->used_rows = tstream_cp_used_rows(args, e->tensor);
     mc->threads = e->threads;
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        run->start_rows[m] = model != NULL ? model->n_rows[m] : ts_init_rows(e->tensor, m);
-    mc->start_rows = args->save_init ? run->start_rows : NULL;
     if (!args->no_output)
-        rc = ts_model_begin(mc, &run->out, err);
+        rc = open_out(run, err);
     if (run->out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO &&
         (r->model == NULL || r->model->first))
         tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
@@ -563,8 +552,6 @@ int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *
         run->partial = r->model == NULL
                            ? strdup(ts_model_partial(run->out))
                            : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
-    if (rc == 0 && run->out != NULL && args->save_init && !starts_with_vectors(args))
-        rc = save_start(r, run->out, err);
     if (rc == 0 && run->out != NULL)
         rc = open_checkpoint(r, run->out, mc->dir, path, &run->checkpoint, err);
     if (rc == 0)

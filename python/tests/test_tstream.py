@@ -1088,6 +1088,16 @@ def test_a_start_that_was_saved_gives_the_same_bits(init, tmp_path):
     m = ts.cp(t, 3, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "a.cp", save_init=True)
     again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "a.cp" / "init.ktensor"))
     assert all(np.array_equal(a, b) for a, b in zip(m.factors, again.factors))
+    start = (tmp_path / "a.cp" / "init.ktensor").read_bytes()
+    ts.cp(t, 3, sweeps=6, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "a.cp", save_init=True, resume=True)
+    assert (tmp_path / "a.cp" / "init.ktensor").read_bytes() == start
+    ts.cp(t, 3, sweeps=1, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "bare.cp")
+    if init == "nvecs":
+        with pytest.raises(ts.ArgumentError, match="leave save_init out"):
+            ts.cp(t, 3, sweeps=2, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "bare.cp", save_init=True, resume=True)
+    else:
+        ts.cp(t, 3, sweeps=2, tol=0, seed=2, cpu=True, out=tmp_path / "bare.cp", save_init=True, resume=True)
+        assert (tmp_path / "bare.cp" / "init.ktensor").read_bytes() == start
     several = ts.cp(t, [3], restarts=2, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "b.cp", save_init=True)
     for start in (2, 3):
         again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "b.cp" / f"r3.s{start}" / "init.ktensor"))

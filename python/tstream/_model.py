@@ -793,7 +793,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     formats, rows
         Of the files in `out`, as in :meth:`Model.save`.
     save_init : bool
-        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` has the bits of this one.
+        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` has the bits of this one. A run
+        that goes on has the start that it saved, or writes it now, where it was drawn or is given again.
     replace : bool
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Decompositions by a session: where they start, what is told of them, and what is kept on disk. */
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "api/api_run.h"
 #include "base/clock.h"
@@ -199,27 +197,32 @@ static int starts_with_vectors(const struct ts_api_run *c)
     return c->conf.nvecs != 0 && c->from.file == NULL;
 }
 
-/* The start beside the factors. A model is opened again for it, as rows are read once. */
-static int save_start(const struct ts_api_run *c, struct ts_err *err)
+/* What is to be written as the start, if anything is. A model that is given is opened again for it, as rows are read
+ * once. */
+static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
 {
-    struct ts_init_conf conf = { .tensor = c->session->engine.tensor,
-                                 .rank = c->session->conf.rank,
-                                 .seed = c->conf.seed,
-                                 .stop = c->session->stop };
-    const char *where;
     int rc;
-    if (c->conf.save_init == 0 || c->out == NULL || starts_with_vectors(c))
-        return 0;
-    if (c->from.file != NULL &&
-        faccessat(ts_model_dir(c->out, &where), TS_MODEL_START, F_OK, 0) == 0)
-        return 0; /* the run goes on where it was */
-    if (c->from.file != NULL)
+    c->saved = (struct ts_init_conf){ .tensor = c->session->engine.tensor,
+                                      .rank = c->session->conf.rank,
+                                      .seed = c->conf.seed,
+                                      .stop = c->session->stop };
+    rc = c->from.file != NULL    ? ts_resume_start(&c->from, stays, &c->saved, err)
+         : c->conf.start != NULL ? TS_START_GIVEN
+                                 : TS_START_KNOWN;
+    if (rc == TS_START_GIVEN && c->conf.start == NULL)
         return ts_fail(err, TS_EARG,
-                       "the run that goes on did not write its start: leave save_init out");
-    rc = open_start(c, &conf.model, err);
-    if (rc == 0)
-        rc = ts_init_save(&conf, c->out, err);
-    ts_model_close(conf.model);
+                       "%s: the run started from factors that were given to it, and did not save "
+                       "them: give them again, or leave save_init out",
+                       c->from.dir);
+    c->saves = rc == TS_START_KNOWN || rc == TS_START_GIVEN;
+    return rc == TS_START_GIVEN ? open_start(c, &c->saved.model, err) : rc < 0 ? rc : 0;
+}
+
+static int save_start(struct ts_api_run *c, struct ts_err *err)
+{
+    const int rc = c->saves ? ts_init_save(&c->saved, c->out, err) : 0;
+    ts_model_close(c->saved.model);
+    c->saved.model = NULL;
     return rc;
 }
 
@@ -384,9 +387,6 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
     int rc;
     if (c->conf.out == NULL)
         return check_start(c, err);
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        start_rows[m] = ts_init_rows(e->tensor, m);
-    mc.start_rows = c->conf.save_init != 0 ? start_rows : NULL;
     rc = open_state(c, err);
     if (rc == 0)
         rc = check_start(c, err);
@@ -396,6 +396,12 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
         mc.resume = !c->from.of_result;
         mc.force |= c->from.of_result; /* older states must not lie beside new ones */
     }
+    if (rc == 0 && c->conf.save_init != 0 && !starts_with_vectors(c))
+        rc = find_saved(c, mc.resume, err);
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        start_rows[m] =
+            c->saved.model != NULL ? c->saved.model->n_rows[m] : ts_init_rows(e->tensor, m);
+    mc.start_rows = c->conf.save_init != 0 ? start_rows : NULL;
     if (rc == 0)
         rc = ts_model_begin(&mc, &c->out, err);
     return rc == 0 ? open_checkpoint(c, err) : rc;
@@ -730,6 +736,8 @@ void ts_api_run_close(struct ts_api_run *c, const struct ts_err *why)
     c->als = NULL;
     ts_model_close(c->start);
     c->start = NULL;
+    ts_model_close(c->saved.model);
+    c->saved.model = NULL;
     ts_checkpoint_free(c->checkpoint);
     if (c->record != NULL)
         ts_api_record_hide(c->record); /* or it would appear again in what is being cleared */

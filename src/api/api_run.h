@@ -40,6 +40,8 @@ struct ts_api_run {
 
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
     struct ts_model *start;
+    int saves; /* `saved` is to be written */
+    struct ts_init_conf saved;
     struct ts_als_conf als_conf;
     struct ts_als *als; /* from begin to end */
     uint64_t sweeps_ns; /* of the sweeps so far */

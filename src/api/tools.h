@@ -214,7 +214,7 @@
 /* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,
  * ts_checkpoint_rescue, ts_checkpoint_free */
 #include "cpd/checkpoint.h"
-/* a run that goes on: ts_resume_open, ts_resume_close */
+/* a run that goes on: ts_resume_open, ts_resume_start, ts_resume_close */
 #include "cpd/resume.h"
 /* what a state says: ts_state_get, ts_state_option */
 #include "cpd/state.h"

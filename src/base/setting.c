@@ -31,6 +31,7 @@ static const struct setting {
     { TS_SET_REPLACE, { "replace", "replace", "--force" } },
     { TS_SET_RESUME, { "resume with", "resume with", "--resume" } },
     { TS_SET_ROWS_USED, { "held_rows", "rows='used'", "--rows used" } },
+    { TS_SET_SAVE_INIT, { "save_init", "save_init", "--save-init" } },
     { TS_SET_MEMORY, { "memory", "memory", "--memory" } },
     { TS_SET_SHARD, { "shard_bytes", "shard", "--shard" } },
     { TS_SET_SIZES, { "dim", "shape", "--dims" } },

@@ -42,6 +42,7 @@
 #define TS_SET_REPLACE   TS_SET_("replace")
 #define TS_SET_RESUME    TS_SET_("resume") /* a path follows */
 #define TS_SET_ROWS_USED TS_SET_("rows used")
+#define TS_SET_SAVE_INIT TS_SET_("save init")
 
 /* of builds */
 #define TS_SET_MEMORY           TS_SET_("memory")

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/atomic_out.h"
+#include "base/setting.h"
 #include "cpd/checkpoint.h"
+#include "model/model_write.h"
 
 #define PARTIAL ".partial"
 
@@ -87,4 +90,31 @@ void ts_resume_close(struct ts_resume *r)
     ts_state_close(r->file);
     free(r->dir);
     memset(r, 0, sizeof *r);
+}
+
+int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
+                    struct ts_err *err)
+{
+    const struct ts_state *s = ts_state_get(r->file);
+    const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
+    char *path;
+    int there, rc = 0;
+    if (asprintf(&path, "%s%s/" TS_MODEL_START, r->dir, r->of_result ? "" : PARTIAL) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
+    there = access(path, F_OK) == 0;
+    if (there && !stays)
+        rc = ts_model_open(path, &conf->model, err);
+    free(path);
+    if (there)
+        return rc < 0 ? rc : stays ? TS_START_KEPT : TS_START_KNOWN;
+    if (init != NULL && strcmp(init, "nvecs") == 0)
+        return ts_fail(err, TS_EARG,
+                       "%s: the run did not save its start, singular vectors, which cannot be "
+                       "written once there are sweeps; leave " TS_SET_SAVE_INIT " out",
+                       r->dir);
+    if (init != NULL && strcmp(init, "random") != 0)
+        return TS_START_GIVEN;
+    if (seed != NULL)
+        conf->seed = strtoull(seed, NULL, 10);
+    return TS_START_KNOWN;
 }
