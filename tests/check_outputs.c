@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cpd/init.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 #include "tests/run_als.h"
@@ -406,6 +407,42 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
 }
 END_TEST
 
+/* A start that is written counts with the rows that it has: those of empty slices are drawn, or may be zeros. */
+START_TEST(a_start_takes_what_its_rows_do)
+{
+    struct ts_model used = { .order = 3, .rank = 5 }, all = used;
+    struct ts_init_conf drawn = { .rank = 5 }, vectors = { .rank = 5, .nvecs = 1 };
+    struct ts_init_conf few = { .rank = 5, .model = &used }, every = { .rank = 5, .model = &all };
+    struct ts_model_conf conf = { .dir = out, .formats = TS_WRITE_NPY, .rank = 5 };
+    struct ts_tensor *t = NULL;
+    struct ts_err err;
+    double bytes[3], before, after;
+    write_tensor(3);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    drawn.tensor = vectors.tensor = few.tensor = every.tensor = t;
+    conf.shape = ts_model_shape_of(t);
+    before = ts_model_bytes(&conf);
+    after = before;
+    for (uint32_t m = 0; m < 3; m++) {
+        const double n = (double)t->mode[m].disk.n_rows, dim = (double)t->mode[m].disk.dim;
+        used.n_rows[m] = t->mode[m].disk.n_rows;
+        all.n_rows[m] = t->mode[m].disk.dim;
+        ck_assert(n < dim);
+        ck_assert(ts_init_save_bytes(&drawn, m) == 5 * 16 * dim);
+        ck_assert(ts_init_save_bytes(&vectors, m) == 5 * (16 * n + 2 * (dim - n)));
+        ck_assert(ts_init_save_bytes(&few, m) == 5 * 16 * n);
+        ck_assert(ts_init_save_bytes(&every, m) == ts_init_save_bytes(&vectors, m));
+        bytes[m] = ts_init_save_bytes(&few, m);
+        after += bytes[m];
+    }
+    conf.start_bytes = bytes;
+    ck_assert(ts_model_bytes(&conf) == after && after > before);
+    ck_assert_int_eq(ts_model_room(&conf, (uint64_t)after, &err), 0);
+    ck_assert_int_eq(ts_model_room(&conf, (uint64_t)after - 1, &err), TS_ELIMIT);
+    ts_tensor_close(t);
+}
+END_TEST
+
 /* Read into memory and written again, a decomposition is the same files; and a model that is read from
  * memory gives what is read from files. */
 START_TEST(memory_holds_what_files_hold)
@@ -733,6 +770,7 @@ static Suite *suite(void)
     tcase_add_test(c, an_earlier_result_is_replaced_and_nothing_else);
     tcase_add_test(c, litter_is_cleared_and_a_second_run_refused);
     tcase_add_test(c, factors_beyond_the_disk_are_refused_at_once);
+    tcase_add_test(c, a_start_takes_what_its_rows_do);
     tcase_add_loop_test(c, memory_holds_what_files_hold, 0, 4);
     tcase_add_loop_test(c, bad_text_is_refused, 0, N_BAD);
     tcase_add_loop_test(c, matrices_of_another_width_are_refused, 0, N_BAD_MAT);

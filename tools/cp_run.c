@@ -85,14 +85,23 @@ static int starts_with_vectors(const struct cp_args *args)
     return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
-/* What is to be written as the start, if anything is. A model is opened again for it, as rows are read once. */
-static int find_start(const struct cp_report *r, int stays, struct ts_init_conf *ret, int *saves,
-                      struct ts_err *err)
+/* What is to be written as the start, if anything is: *saves. A model is opened again for it, as rows are read once. stays: a
+ * run that goes on writes where its state lies. */
+static int find_start(const struct cp_args *args, const struct ts_tensor *t, int stays,
+                      struct ts_init_conf *ret, int *saves, struct ts_err *err)
 {
-    const struct cp_args *args = r->args;
-    int rc = args->from.file != NULL         ? ts_resume_start(&args->from, stays, ret, err)
-             : tstream_cp_init_is_file(args) ? TS_START_GIVEN
-                                             : TS_START_KNOWN;
+    int rc =
+        args->from.file == NULL && tstream_cp_init_is_file(args) ? TS_START_GIVEN : TS_START_KNOWN;
+    *ret = (struct ts_init_conf){ .tensor = t,
+                                  .rank = args->rank,
+                                  .seed = args->seed,
+                                  .nvecs = starts_with_vectors(args),
+                                  .stop = &tool_stop };
+    *saves = 0;
+    if (!args->save_init)
+        return 0;
+    if (args->from.file != NULL)
+        rc = ts_resume_start(&args->from, stays && !args->from.of_result, ret, err);
     if (rc == TS_START_GIVEN && args->from.file != NULL && access(args->init, F_OK) != 0)
         return ts_fail(err, TS_EARG,
                        "%s: the run did not save its start, and %s, which it was given, is not "
@@ -109,18 +118,16 @@ static int open_out(struct cp_run *run, struct ts_err *err)
     const struct cp_args *args = r->args;
     const struct ts_tensor *t = r->engine->tensor;
     struct ts_model_conf *mc = run->mc;
-    struct ts_init_conf start = {
-        .tensor = t, .rank = args->rank, .seed = args->seed, .stop = &tool_stop
-    };
-    int saves = 0, rc = 0;
-    if (args->save_init && !starts_with_vectors(args))
-        rc = find_start(r, mc->resume && !args->from.of_result, &start, &saves, err);
-    for (uint32_t m = 0; m < t->order; m++)
-        run->start_rows[m] = start.model != NULL ? start.model->n_rows[m] : ts_init_rows(t, m);
-    mc->start_rows = args->save_init ? run->start_rows : NULL;
+    struct ts_init_conf start;
+    double start_bytes[TS_MAX_ORDER];
+    int saves, rc = find_start(args, t, mc->resume, &start, &saves, err);
+    for (uint32_t m = 0; m < t->order && saves; m++)
+        start_bytes[m] = ts_init_save_bytes(&start, m);
+    mc->start_bytes = saves ? start_bytes : NULL;
     if (rc == 0)
         rc = ts_model_begin(mc, &run->out, err);
-    if (rc == 0 && saves)
+    mc->start_bytes = NULL;
+    if (rc == 0 && saves && !start.nvecs) /* vectors are yet to be computed */
         rc = ts_init_save(&start, run->out, err);
     ts_model_close(start.model);
     return rc;

@@ -13,8 +13,8 @@
 #include "tools/cp_report.h"
 #include "tools/tstream_cp.h"
 
-/* Computes a model of the tensor at `path`, and writes it as mc says: shape, used_rows, threads and start_rows of mc
- * are filled here. start: a model that is freshly opened; NULL: the start is drawn. */
+/* Computes a model of the tensor at `path`, and writes it as mc says: shape, used_rows and threads of mc are filled
+ * here. start: a model that is freshly opened; NULL: the start is drawn. */
 int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *start, const char *path,
            struct ts_err *err);
 
@@ -28,7 +28,7 @@ struct cp_run {
     struct ts_checkpoint *checkpoint;
     struct ts_als_conf conf;
     struct ts_als *als;
-    uint64_t start_ns, start_rows[TS_MAX_ORDER];
+    uint64_t start_ns;
 };
 int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
                  struct ts_model *start, const char *path, struct ts_err *err);

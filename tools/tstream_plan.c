@@ -197,34 +197,34 @@ static void count_shared(const struct ts_tensor *t, struct plan *p)
     p->pace.first_s += more;
 }
 
-/* What the files take, and whether they fit: the question that tstream cp asks. */
-static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
+/* A model of this rank. start NULL: none is written, else room has memory for what it takes. */
+static void take_rank(const struct plan *p, uint32_t rank, struct ts_init_conf *start, double *room,
+                      struct ts_model_conf *mc)
+{
+    mc->rank = rank + (uint32_t)(p->args->mean != 0);
+    mc->start_bytes = start != NULL ? room : NULL;
+    if (start != NULL)
+        start->rank = rank;
+    for (uint32_t m = 0; m < mc->shape.order && start != NULL; m++)
+        room[m] = ts_init_save_bytes(start, m);
+}
+
+static int count_files(const struct ts_engine *e, struct plan *p, struct ts_init_conf *start,
+                       struct ts_err *err)
 {
     struct ts_model_conf mc = { .dir = p->out,
                                 .used_rows = tstream_cp_used_rows(p->args, e->tensor),
                                 .shape = ts_model_shape_of(e->tensor),
-                                .rank = p->args->rank,
                                 .precision = p->args->precision };
-    char *copy = strdup(p->out);
-    uint64_t start_rows[TS_MAX_ORDER];
-    struct statvfs st;
-    int rc;
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        start_rows[m] = ts_init_rows(e->tensor, m);
-    if (p->args->save_init)
-        mc.start_rows = start_rows;
-    p->free_disk_bytes = -1;
-    if (copy != NULL && statvfs(dirname(copy), &st) == 0)
-        p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
-    free(copy);
-    rc = ts_model_formats(p->args->format, &mc.formats, err);
+    double room[TS_MAX_ORDER];
+    const int rc = ts_model_formats(p->args->format, &mc.formats, err);
     if (rc < 0 || p->args->no_output)
         return rc;
     for (uint32_t i = 0; i < p->args->ranks.n; i++) {
-        mc.rank = p->args->ranks.at[i] + (uint32_t)(p->args->mean != 0);
+        take_rank(p, p->args->ranks.at[i], start, room, &mc);
         p->result_bytes += tstream_cp_each(p->args) * ts_model_bytes(&mc);
     }
-    mc.rank = p->args->rank + (uint32_t)(p->args->mean != 0);
+    take_rank(p, p->args->rank, start, room, &mc);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
                                         p->args->constraint, p->args->accelerate);
     /* two in turn and the next, or that of a run stopped; and those of models that are done */
@@ -235,6 +235,27 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
                        "%s: %u models take at least %.3g bytes, and %.3g are free there", p->out,
                        tstream_cp_models(p->args), p->result_bytes, p->free_disk_bytes);
     return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
+}
+
+/* What the files take, and whether they fit: the question that tstream cp asks. Starts of several models count as drawn ones. */
+static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
+{
+    const struct cp_args *args = p->args;
+    struct ts_init_conf start = { .tensor = e->tensor, .nvecs = tstream_cp_init_is_nvecs(args) };
+    char *copy = strdup(p->out);
+    struct statvfs st;
+    int rc = 0;
+    p->free_disk_bytes = -1;
+    if (copy != NULL && statvfs(dirname(copy), &st) == 0)
+        p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
+    free(copy);
+    if (args->save_init && args->from.file == NULL && tstream_cp_models(args) == 1 &&
+        tstream_cp_init_is_file(args))
+        rc = ts_model_open(args->init, &start.model, err);
+    if (rc == 0)
+        rc = count_files(e, p, args->save_init ? &start : NULL, err);
+    ts_model_close(start.model);
+    return rc;
 }
 
 /* ---- measuring ---- */

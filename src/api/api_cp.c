@@ -205,6 +205,7 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
     c->saved = (struct ts_init_conf){ .tensor = c->session->engine.tensor,
                                       .rank = c->session->conf.rank,
                                       .seed = c->conf.seed,
+                                      .nvecs = starts_with_vectors(c),
                                       .stop = c->session->stop };
     rc = c->from.file != NULL    ? ts_resume_start(&c->from, stays, &c->saved, err)
          : c->conf.start != NULL ? TS_START_GIVEN
@@ -220,7 +221,7 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
 
 static int save_start(struct ts_api_run *c, struct ts_err *err)
 {
-    const int rc = c->saves ? ts_init_save(&c->saved, c->out, err) : 0;
+    const int rc = c->saves && !c->saved.nvecs ? ts_init_save(&c->saved, c->out, err) : 0;
     ts_model_close(c->saved.model);
     c->saved.model = NULL;
     return rc;
@@ -383,7 +384,7 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
                                 .force = c->conf.replace,
                                 .precision = c->session->conf.precision,
                                 .stop = c->session->stop };
-    uint64_t start_rows[TS_MAX_ORDER];
+    double start_bytes[TS_MAX_ORDER];
     int rc;
     if (c->conf.out == NULL)
         return check_start(c, err);
@@ -396,12 +397,11 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
         mc.resume = !c->from.of_result;
         mc.force |= c->from.of_result; /* older states must not lie beside new ones */
     }
-    if (rc == 0 && c->conf.save_init != 0 && !starts_with_vectors(c))
+    if (rc == 0 && c->conf.save_init != 0)
         rc = find_saved(c, mc.resume, err);
-    for (uint32_t m = 0; m < e->tensor->order; m++)
-        start_rows[m] =
-            c->saved.model != NULL ? c->saved.model->n_rows[m] : ts_init_rows(e->tensor, m);
-    mc.start_rows = c->conf.save_init != 0 ? start_rows : NULL;
+    for (uint32_t m = 0; m < e->tensor->order && c->saves; m++)
+        start_bytes[m] = ts_init_save_bytes(&c->saved, m);
+    mc.start_bytes = c->saves ? start_bytes : NULL;
     if (rc == 0)
         rc = ts_model_begin(&mc, &c->out, err);
     return rc == 0 ? open_checkpoint(c, err) : rc;

@@ -4,6 +4,7 @@
 #include "cpd/init.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,8 @@
 #define MOST_PIECES  32u
 #define LEAST_PIECES 4u
 #define PIECES_ROWS  4096u /* of all pieces together */
+#define FULL_CHARS   16    /* of a number in a file, at least, */
+#define ZERO_CHARS   2     /* and of one that may be 0: of an empty slice */
 
 static uint32_t gram_pieces(uint32_t rank)
 {
@@ -345,6 +348,19 @@ uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode)
     return disk->dim <= TS_INIT_GRAM_ROWS ? disk->dim : disk->n_rows;
 }
 
+static uint64_t saved_rows(const struct ts_init_conf *c, uint32_t mode)
+{
+    return c->model != NULL ? c->model->n_rows[mode] : ts_init_rows(c->tensor, mode);
+}
+
+double ts_init_save_bytes(const struct ts_init_conf *c, uint32_t mode)
+{
+    const double rows = (double)saved_rows(c, mode);
+    const double used = fmin(rows, (double)c->tensor->mode[mode].disk.n_rows);
+    const int drawn = c->model == NULL && !c->nvecs;
+    return c->rank * (FULL_CHARS * used + (drawn ? FULL_CHARS : ZERO_CHARS) * (rows - used));
+}
+
 int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct ts_err *err)
 {
     struct start s = { .conf = c };
@@ -353,7 +369,7 @@ int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct 
     };
     int rc = ts_init_check(c, err);
     for (uint32_t m = 0; m < f.order && rc == 0; m++) {
-        f.n_rows[m] = c->model != NULL ? c->model->n_rows[m] : ts_init_rows(c->tensor, m);
+        f.n_rows[m] = saved_rows(c, m);
         if (c->model == NULL && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->nvecs)
             rc = ts_tensor_rows(c->tensor, m, &s.index[m], err);
     }

@@ -56,6 +56,9 @@ uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
  * those that the backend holds; else the conf's backend is not used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
+/* What a mode takes of that file, at least. */
+double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
+
 /* *gram := that of the rows that the backend holds, in the bits of a start that is read from a file which has them.
  * chunk: memory for `most` rows. */
 int ts_init_gram(const struct ts_init_conf *conf, uint32_t mode, double *chunk, uint64_t most,

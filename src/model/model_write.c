@@ -79,7 +79,7 @@ static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
     const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);
     const double used = (double)c->shape.n_rows[mode];
     const double text = used * c->rank * 2 * number + (rows - used) * c->rank * 2;
-    const double start = c->start_rows == NULL ? 0 : (double)c->start_rows[mode] * c->rank * 16;
+    const double start = c->start_bytes == NULL ? 0 : c->start_bytes[mode];
     return start + (c->formats & TS_WRITE_NPY ? rows * c->rank * number : 0) +
            (c->formats & TS_WRITE_KTENSOR ? text : 0) + (c->formats & TS_WRITE_SPLATT ? text : 0);
 }
@@ -155,6 +155,7 @@ int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, 
              : ts_atomic_dir_open(&place, &o->dir, err);
     if (rc == 0)
         rc = ts_model_room(&o->conf, ts_atomic_dir_free(o->dir), err);
+    o->conf.start_bytes = NULL;
     if (rc == 0)
         *ret = o;
     else

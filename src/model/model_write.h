@@ -49,8 +49,8 @@ struct ts_model_conf {
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
-    const uint64_t
-        *start_rows; /* NULL, or of each mode: rows of the start, which is written, too */
+    const double *start_bytes; /* NULL, or of each mode: what the start takes, which is written, too; read by
+                                * ts_model_begin, and what tells how long files are */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
