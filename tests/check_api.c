@@ -1147,6 +1147,10 @@ START_TEST(several_models_are_kept_and_go_on)
     kill_last();
     run.nonneg = 1; /* models that are done have other constraints */
     ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    run.nonneg = 0;
+    run.save_init = 1; /* and no start beside them */
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "cannot go on with save-init 1") != NULL, "%s", err.text);
     free_all(all);
     free_all(whole);
     ts_close(t);
@@ -1363,7 +1367,7 @@ START_TEST(a_start_is_saved_also_where_a_run_goes_on)
     ts_tensor *t = open_tensor();
     ts_session *s = open_session(t, 2, NULL), *stops;
     ts_cpd *given = NULL;
-    char *whole, *text;
+    char *whole, *text, arguments[9000];
     conf.nvecs = _i == 2;
     if (_i == 1) {
         ts_cp_conf before = { .size = sizeof before, .sweeps = 1, .seed = 5 };
@@ -1374,6 +1378,11 @@ START_TEST(a_start_is_saved_also_where_a_run_goes_on)
     whole = start_of(s, conf, 2, TS_RESUME_NEVER, NULL);
     ck_assert_ptr_nonnull(whole);
     text = start_of(s, conf, 3, TS_RESUME, NULL); /* of a result */
+    ck_assert_str_eq(whole, text);
+    free(text);
+    snprintf(arguments, sizeof arguments, "--resume %s -i 4", files);
+    program(arguments); /* which is told of it */
+    text = saved_start();
     ck_assert_str_eq(whole, text);
     free(text);
     test_tsh_remove(files);

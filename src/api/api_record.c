@@ -27,7 +27,7 @@ struct args {
     uint32_t rank, iters, threads;
     double tol;
     uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
-    int accelerate, force, cpu, observed, mean;
+    int accelerate, force, cpu, observed, mean, save_init;
     uint32_t patience, inner;
     const char *loss, *optimizer, *l2_scale, *hold_out;
     char hold_out_text[32], loss_text[40];
@@ -46,6 +46,7 @@ static const struct ts_opt opts[] = {
     { .name = "tol", .type = TS_OPT_DOUBLE, .at = AT(tol) },
     { .name = "seed", .type = TS_OPT_U64, .at = AT(seed) },
     { .name = "init", .type = TS_OPT_STRING, .at = AT(init) },
+    { .name = "save-init", .type = TS_OPT_FLAG, .at = AT(save_init) },
     { .name = "nonneg", .type = TS_OPT_STRING, .at = AT(constraint[0]) },
     { .name = "l1", .type = TS_OPT_STRING, .at = AT(constraint[3]) },
     { .name = "l2", .type = TS_OPT_STRING, .at = AT(constraint[4]) },
@@ -120,6 +121,7 @@ static void take_args(struct args *a, const ts_session_conf *sc, const struct ts
     a->accelerate = conf->accelerate != 0;
     a->observed = conf->observed != 0;
     a->mean = conf->mean != 0;
+    a->save_init = conf->save_init != 0;
     a->l2_scale = conf->l2_by_count ? "count" : "none";
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
     a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
@@ -229,6 +231,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
             fprintf(to, "%cpatience=%u", 0, conf->patience);
         if (conf->mean)
             fprintf(to, "%cmean=1", 0);
+        if (conf->save_init)
+            fprintf(to, "%csave-init=1", 0);
         remember_loss(conf, to);
         if (conf->hold_out > 0)
             fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);

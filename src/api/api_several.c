@@ -180,16 +180,17 @@ static const ts_cpd *first_start(const struct several *s)
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
     static const char *const same[] = { "rank", "restarts",  "folds", "seed",
-                                        "init", "precision", "loss" };
+                                        "init", "precision", "loss",  "save-init" };
     const struct ts_state now = { .options = options, .options_bytes = bytes };
     int rc = ts_models_run_check(&s->from, s->tensor->path, s->tensor->hash, err);
     for (size_t i = 0; i < sizeof same / sizeof *same && rc == 0; i++) {
         const char *was = ts_state_option(&s->from.options, same[i]);
         const char *is = ts_state_option(&now, same[i]);
         const char *none = strcmp(same[i], "restarts") == 0 ? "1"
-                           : strcmp(same[i], "folds") == 0  ? "0"
-                           : strcmp(same[i], "loss") == 0   ? "least-squares"
-                                                            : "none";
+                           : strcmp(same[i], "folds") == 0 || strcmp(same[i], "save-init") == 0
+                               ? "0"
+                           : strcmp(same[i], "loss") == 0 ? "least-squares"
+                                                          : "none";
         was = was == NULL ? none : was;
         is = is == NULL ? none : is;
         if (strcmp(same[i], "init") == 0 && strcmp(is, "given") == 0 &&
