@@ -87,4 +87,18 @@ mkdir mine
 echo notes > mine/init.ktensor
 refused 1 "init.ktensor" $cp -i 1 -o mine --force
 refused 2 "--save-init and --no-output exclude each other" $cp -n --save-init
+mkfifo pipe
+timeout 20 sh -c 'cat first > pipe' &
+refused 1 'name a file' timeout 20 $cp -i 1 -r 6 --init pipe --save-init -o piped
+wait || true
+
+# a run that saved it goes on without it where it is gone, or nothing is written
+$cp -i 1 -r 6 --init nvecs --save-init -o gone > log
+resume gone -i 2 -n
+cp gone/init.ktensor vectors
+resume gone -i 2
+same vectors gone/init.ktensor
+rm gone/init.ktensor
+resume gone -i 3
+refused 1 'leave --save-init out' "$bin/tstream" cp --cpu --resume gone --save-init -i 4
 exit $failed

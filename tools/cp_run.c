@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "api/tools.h"
@@ -85,6 +86,12 @@ static int starts_with_vectors(const struct cp_args *args)
     return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
 }
 
+static int is_pipe(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 /* What is to be written as the start, if anything is: *saves. A model is opened again for it, as rows are read once. stays: a
  * run that goes on writes where its state lies. */
 static int find_start(const struct cp_args *args, const struct ts_tensor *t, int stays,
@@ -102,6 +109,11 @@ static int find_start(const struct cp_args *args, const struct ts_tensor *t, int
         return 0;
     if (args->from.file != NULL)
         rc = ts_resume_start(&args->from, stays && !args->from.of_result, ret, err);
+    if (rc == TS_START_GIVEN && is_pipe(args->init))
+        return ts_fail(err, TS_EARG,
+                       "--init %s: a pipe is read once, and --save-init reads the start twice: "
+                       "name a file",
+                       args->init);
     if (rc == TS_START_GIVEN && args->from.file != NULL && access(args->init, F_OK) != 0)
         return ts_fail(err, TS_EARG,
                        "%s: the run did not save its start, and %s, which it was given, is not "
