@@ -54,6 +54,21 @@ same plain/model.ktensor drawn/model.ktensor
 same plain/model.ktensor again/model.ktensor
 "$bin/tstream" cp --cpu -q --resume drawn -i 4 > log 2>&1 || bad "--resume with --mean: $(cat log)"
 
+# of a loss it is as it was scaled for it, and cannot be drawn again
+"$bin/tshard" gen --dims 60x40x70 --value 1..5 -n 900 -s 4 -q -o counts.tsh > log
+rm -r drawn plain again
+for how in '--loss huber:1' '--loss poisson-log --observed --nonneg' '--loss gamma --observed --optimizer lbfgsb'; do
+    # shellcheck disable=SC2086
+    set -- "$bin/tstream" cp counts.tsh --cpu -q --tol 0 -i 2 -s 5 $how
+    "$@" -r 4 -o drawn --save-init > log
+    "$@" -r 4 -o plain > log
+    "$@" -o again --init drawn/init.ktensor > log
+    same plain/model.ktensor drawn/model.ktensor
+    same plain/model.ktensor again/model.ktensor
+    refused 1 'leave --save-init out' "$bin/tstream" cp --cpu --resume plain --save-init -i 3
+    rm -r drawn plain again
+done
+
 # stopped DIR OPTION...: a run that is stopped in its third sweep or later, $sweep
 stopped()
 {

@@ -103,6 +103,7 @@ static int find_start(const struct cp_args *args, const struct ts_tensor *t, int
                                   .rank = args->rank,
                                   .seed = args->seed,
                                   .nvecs = starts_with_vectors(args),
+                                  .constraint = args->constraint,
                                   .stop = &tool_stop };
     *saves = 0;
     if (!args->save_init)
@@ -139,14 +140,14 @@ static int open_out(struct cp_run *run, struct ts_err *err)
     if (rc == 0)
         rc = ts_model_begin(mc, &run->out, err);
     mc->start_bytes = NULL;
-    if (rc == 0 && saves && !start.nvecs) /* vectors are yet to be computed */
+    if (rc == 0 && saves && !ts_init_is_computed(&start)) /* or it is yet to be */
         rc = ts_init_save(&start, run->out, err);
     ts_model_close(start.model);
     return rc;
 }
 
 /* The run has computed its start; progress is that of the sweep that begins now. */
-static int take_vectors(void *ctx, struct ts_err *err)
+static int take_computed(void *ctx, struct ts_err *err)
 {
     struct cp_report *r = ctx;
     const struct cp_args *args = r->args;
@@ -154,7 +155,7 @@ static int take_vectors(void *ctx, struct ts_err *err)
                                        .backend = r->engine->backend,
                                        .be = r->be,
                                        .rank = args->rank,
-                                       .nvecs = 1,
+                                       .held = 1,
                                        .stop = &tool_stop };
     atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
     return !args->save_init || r->out == NULL ? 0 : ts_init_save(&conf, r->out, err);
@@ -359,7 +360,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
     struct cp_report *r = run->report;
     const struct cp_args *args = r->args;
     const struct ts_engine *e = r->engine;
-    return (struct ts_als_conf){
+    struct ts_als_conf conf = {
         .init = { .tensor = e->tensor,
                   .backend = e->backend,
                   .be = r->be,
@@ -380,7 +381,6 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .hold_out = { .share = args->held_share, .seed = args->seed, .from = args->held_from },
         .patience = args->patience,
         .whole_start = args->save_init,
-        .started = starts_with_vectors(args) ? take_vectors : NULL,
         .mode = cp_report_mode,
         .each_mode = args->details && args->json,
         .all_ranks = args->details || args->json,
@@ -390,6 +390,8 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .checkpoint = run->checkpoint,
         .from = args->from.file,
     };
+    conf.started = conf.from == NULL && ts_init_is_computed(&conf.init) ? take_computed : NULL;
+    return conf;
 }
 
 /* What the run came to: its factors, or how to go on. */

@@ -241,7 +241,9 @@ static int count_files(const struct ts_engine *e, struct plan *p, struct ts_init
 static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
 {
     const struct cp_args *args = p->args;
-    struct ts_init_conf start = { .tensor = e->tensor, .nvecs = tstream_cp_init_is_nvecs(args) };
+    struct ts_init_conf start = { .tensor = e->tensor,
+                                  .nvecs = tstream_cp_init_is_nvecs(args),
+                                  .constraint = args->constraint };
     char *copy = strdup(p->out);
     struct statvfs st;
     int rc = 0;

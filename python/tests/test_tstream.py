@@ -1080,28 +1080,30 @@ def test_pyttb_scores_alike(ranks, tmp_path):
             assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
 
 
-@pytest.mark.parametrize("init", [None, "nvecs"])
-def test_a_start_that_was_saved_gives_the_same_bits(init, tmp_path):
+@pytest.mark.parametrize("init, loss", [(None, "least-squares"), ("nvecs", "least-squares"), (None, "huber:0.5")])
+def test_a_start_that_was_saved_gives_the_same_bits(init, loss, tmp_path):
     rng = np.random.default_rng(4)
     x = rng.random((9, 8, 7)) * (rng.random((9, 8, 7)) < 0.4)
     t = ts.from_coo(np.argwhere(x), x[x != 0], shape=x.shape)
-    m = ts.cp(t, 3, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "a.cp", save_init=True)
-    again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "a.cp" / "init.ktensor"))
+    run = dict(tol=0, cpu=True, loss=loss)
+    m = ts.cp(t, 3, sweeps=4, seed=2, init=init, out=tmp_path / "a.cp", save_init=True, **run)
+    again = ts.cp(t, 3, sweeps=4, seed=2, init=ts.load(tmp_path / "a.cp" / "init.ktensor"), **run)
     assert all(np.array_equal(a, b) for a, b in zip(m.factors, again.factors))
     start = (tmp_path / "a.cp" / "init.ktensor").read_bytes()
-    ts.cp(t, 3, sweeps=6, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "a.cp", save_init=True, resume=True)
+    ts.cp(t, 3, sweeps=6, seed=2, init=init, out=tmp_path / "a.cp", save_init=True, resume=True, **run)
     assert (tmp_path / "a.cp" / "init.ktensor").read_bytes() == start
-    ts.cp(t, 3, sweeps=1, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "bare.cp")
-    if init == "nvecs":
+    ts.cp(t, 3, sweeps=1, seed=2, init=init, out=tmp_path / "bare.cp", **run)
+    bare = dict(sweeps=2, seed=2, init=init, out=tmp_path / "bare.cp", save_init=True, resume=True)
+    if init == "nvecs" or loss != "least-squares":
         with pytest.raises(ts.ArgumentError, match="leave save_init out"):
-            ts.cp(t, 3, sweeps=2, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "bare.cp", save_init=True, resume=True)
+            ts.cp(t, 3, **bare, **run)
     else:
-        ts.cp(t, 3, sweeps=2, tol=0, seed=2, cpu=True, out=tmp_path / "bare.cp", save_init=True, resume=True)
+        ts.cp(t, 3, **bare, **run)
         assert (tmp_path / "bare.cp" / "init.ktensor").read_bytes() == start
-    several = ts.cp(t, [3], restarts=2, sweeps=4, tol=0, seed=2, cpu=True, init=init, out=tmp_path / "b.cp", save_init=True)
-    for start in (2, 3):
-        again = ts.cp(t, 3, sweeps=4, tol=0, cpu=True, init=ts.load(tmp_path / "b.cp" / f"r3.s{start}" / "init.ktensor"))
-        assert all(np.array_equal(a, b) for a, b in zip(several[3, start].factors, again.factors))
+    several = ts.cp(t, [3], restarts=2, sweeps=4, seed=2, init=init, out=tmp_path / "b.cp", save_init=True, **run)
+    for seed in (2, 3):
+        again = ts.cp(t, 3, sweeps=4, seed=seed, init=ts.load(tmp_path / "b.cp" / f"r3.s{seed}" / "init.ktensor"), **run)
+        assert all(np.array_equal(a, b) for a, b in zip(several[3, seed].factors, again.factors))
     with pytest.raises(ts.ArgumentError, match="give out"):
         ts.cp(t, 3, sweeps=1, save_init=True)
 

@@ -191,12 +191,6 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* Whether the start is known once it was computed. */
-static int starts_with_vectors(const struct ts_api_run *c)
-{
-    return c->conf.nvecs != 0 && c->from.file == NULL;
-}
-
 /* What is to be written as the start, if anything is. A model that is given is opened again for it, as rows are read
  * once. */
 static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
@@ -205,7 +199,8 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
     c->saved = (struct ts_init_conf){ .tensor = c->session->engine.tensor,
                                       .rank = c->session->conf.rank,
                                       .seed = c->conf.seed,
-                                      .nvecs = starts_with_vectors(c),
+                                      .nvecs = c->conf.nvecs != 0 && c->from.file == NULL,
+                                      .constraint = c->constraint,
                                       .stop = c->session->stop };
     rc = c->from.file != NULL    ? ts_resume_start(&c->from, stays, &c->saved, err)
          : c->conf.start != NULL ? TS_START_GIVEN
@@ -216,24 +211,27 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
                        "them: give them again, or leave save_init out",
                        c->from.dir);
     c->saves = rc == TS_START_KNOWN || rc == TS_START_GIVEN;
-    return rc == TS_START_GIVEN ? open_start(c, &c->saved.model, err) : rc < 0 ? rc : 0;
+    if (rc == TS_START_GIVEN)
+        rc = open_start(c, &c->saved.model, err);
+    c->computed = c->saves && ts_init_is_computed(&c->saved);
+    return rc < 0 ? rc : 0;
 }
 
 static int save_start(struct ts_api_run *c, struct ts_err *err)
 {
-    const int rc = c->saves && !c->saved.nvecs ? ts_init_save(&c->saved, c->out, err) : 0;
+    const int rc = c->saves && !c->computed ? ts_init_save(&c->saved, c->out, err) : 0;
     ts_model_close(c->saved.model);
     c->saved.model = NULL;
     return rc;
 }
 
 /* The run has computed its start. */
-static int take_vectors(void *ctx, struct ts_err *err)
+static int take_computed(void *ctx, struct ts_err *err)
 {
     struct ts_api_run *c = ctx;
     struct ts_init_conf conf = c->als_conf.init;
-    conf.nvecs = 1;
-    return c->out == NULL ? 0 : ts_init_save(&conf, c->out, err);
+    conf.held = 1;
+    return ts_init_save(&conf, c->out, err);
 }
 
 /* "10%" or "0.1"; NULL: 0 */
@@ -351,9 +349,7 @@ static struct ts_als_conf als_conf(struct ts_api_run *c)
                                                .from = c->conf.hold_out_from },
                                  .patience = c->conf.patience,
                                  .whole_start = c->conf.save_init != 0,
-                                 .started = c->conf.save_init != 0 && starts_with_vectors(c)
-                                                ? take_vectors
-                                                : NULL,
+                                 .started = c->computed ? take_computed : NULL,
                                  .mode = take_mode,
                                  .sweep = take_sweep,
                                  .ctx = c,

@@ -40,7 +40,7 @@ struct ts_api_run {
 
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
     struct ts_model *start;
-    int saves; /* `saved` is to be written */
+    int saves, computed; /* `saved` is to be written; once it was computed */
     struct ts_init_conf saved;
     struct ts_als_conf als_conf;
     struct ts_als *als; /* from begin to end */

@@ -209,7 +209,8 @@
 #include "cpd/constraint.h"
 /* what a model is judged by: ts_loss_parse */
 #include "stream/loss.h"
-/* where it starts: ts_init_check, ts_init_mode, ts_init_save, ts_init_save_bytes */
+/* where it starts: ts_init_check, ts_init_mode, ts_init_is_computed, ts_init_save,
+ * ts_init_save_bytes */
 #include "cpd/init.h"
 /* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,
  * ts_checkpoint_rescue, ts_checkpoint_free */

@@ -95,7 +95,7 @@ struct ts_als_conf {
                                  * best: the result is the model that had the least */
     int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
-    int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start; NULL: none */
+    int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start, as ts_init_save wants it; NULL: none */
     void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
     void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
     void *ctx;

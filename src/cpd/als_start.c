@@ -71,12 +71,14 @@ int ts_als_start(struct ts_als *a, struct ts_err *err)
     int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
         rc = ts_init_mode(c, m, m == 0 && unseen ? NULL : a->gram + m * a->square, err);
-    if (rc == 0 && a->conf->started != NULL)
+    if (rc == 0 && a->conf->started != NULL && c->nvecs)
         rc = a->conf->started(a->conf->ctx, err);
     if (rc == 0)
         rc = start_weights(a, err);
     if (rc == 0 && a->method->start != NULL)
         rc = a->method->start(a, err);
+    if (rc == 0 && a->conf->started != NULL && !c->nvecs) /* the method scales random factors */
+        rc = a->conf->started(a->conf->ctx, err);
     a->at = TS_ALS_SIGN;
     return rc == 0 && sign < a->order ? ts_als_begin_product(a, sign, ts_als_kind(a, sign), err)
                                       : rc;

@@ -148,8 +148,8 @@ static int is_logarithm(enum ts_loss_kind kind)
 }
 
 struct start {
-    int logarithm;
-    double scale, first; /* of all entries; or of the first component */
+    int logarithm, positive; /* positive: what is below 0 becomes 0, as of a start that is given */
+    double scale, first;     /* of all entries; or of the first component */
 };
 
 static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double *rows)
@@ -161,6 +161,8 @@ static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double 
                 *a *= s->scale;
             else
                 *a = r == 0 ? s->first : SPREAD * (2 * *a - 1);
+            if (s->positive && !(*a > 0))
+                *a = 0;
         }
 }
 
@@ -196,6 +198,8 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
                        .scale = pow(fabs(m) / of_random, 1.0 / a->order) };
     double *rows;
     int rc = ts_gcp_make(a, err);
+    for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++) /* as of a random one */
+        rc = c->backend->gram(c->be, k, a->gram + k * a->square, err);
     if (rc < 0 || c->model != NULL)
         return rc;
     rows = malloc(CHUNK_BYTES);
@@ -203,6 +207,7 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
         return ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
     for (uint32_t k = 0; k < a->order && rc == 0; k++) {
         s.first = k == 0 && m < 0 ? -each : each;
+        s.positive = ts_constraint_positive(&a->constraint[k]);
         rc = scale_mode(a, k, &s, rows, err);
     }
     free(rows);

@@ -332,7 +332,7 @@ static int start_rows(void *from, uint32_t mode, uint64_t row, uint64_t n, doubl
 {
     struct start *s = from;
     const struct ts_init_conf *c = s->conf;
-    if (c->nvecs)
+    if (c->held)
         return held_rows(s, mode, row, n, rows, err);
     if (c->model != NULL)
         return ts_model_rows(c->model, mode, n, rows, err);
@@ -353,11 +353,17 @@ static uint64_t saved_rows(const struct ts_init_conf *c, uint32_t mode)
     return c->model != NULL ? c->model->n_rows[mode] : ts_init_rows(c->tensor, mode);
 }
 
+int ts_init_is_computed(const struct ts_init_conf *c)
+{
+    return c->model == NULL &&
+           (c->nvecs || (c->constraint != NULL && c->constraint[0].loss != TS_GCP_NONE));
+}
+
 double ts_init_save_bytes(const struct ts_init_conf *c, uint32_t mode)
 {
     const double rows = (double)saved_rows(c, mode);
     const double used = fmin(rows, (double)c->tensor->mode[mode].disk.n_rows);
-    const int drawn = c->model == NULL && !c->nvecs;
+    const int drawn = c->model == NULL && !ts_init_is_computed(c);
     return c->rank * (FULL_CHARS * used + (drawn ? FULL_CHARS : ZERO_CHARS) * (rows - used));
 }
 
@@ -370,7 +376,7 @@ int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct 
     int rc = ts_init_check(c, err);
     for (uint32_t m = 0; m < f.order && rc == 0; m++) {
         f.n_rows[m] = saved_rows(c, m);
-        if (c->model == NULL && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->nvecs)
+        if (c->model == NULL && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->held)
             rc = ts_tensor_rows(c->tensor, m, &s.index[m], err);
     }
     if (rc == 0)

@@ -35,6 +35,7 @@ struct ts_init_conf {
     uint64_t seed;
     struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
     int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
+    int held; /* of ts_init_save: the backend has the start, which was computed: 0 or 1 */
     const struct ts_constraint *constraint; /* of each mode; NULL: none */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     const volatile sig_atomic_t
@@ -52,9 +53,12 @@ uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
 /* Writes the start, as float64, beside the factors that are going to be written: init.ktensor, whose rows are those of
- * ts_init_rows, or of the model. The run that starts from that file has the bits of this one. With nvecs rows are
- * those that the backend holds; else the conf's backend is not used. */
+ * ts_init_rows, or of the model. The run that starts from that file has the bits of this one. Where it is `held`, rows are
+ * those that the backend has, with zeros for empty slices; else the conf's backend is not used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
+
+/* Whether the start is known once it was computed: singular vectors, or random numbers that a loss has scaled. */
+int ts_init_is_computed(const struct ts_init_conf *conf);
 
 /* What a mode takes of that file, at least. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);

@@ -97,6 +97,7 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
 {
     const struct ts_state *s = ts_state_get(r->file);
     const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
+    struct ts_init_conf then;
     char *path;
     int there, rc = 0;
     if (asprintf(&path, "%s%s/" TS_MODEL_START, r->dir, r->of_result ? "" : PARTIAL) < 0)
@@ -107,13 +108,15 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
     free(path);
     if (there)
         return rc < 0 ? rc : stays ? TS_START_KEPT : TS_START_KNOWN;
-    if (init != NULL && strcmp(init, "nvecs") == 0)
+    if (init != NULL && strcmp(init, "nvecs") != 0 && strcmp(init, "random") != 0)
+        return TS_START_GIVEN;
+    then = (struct ts_init_conf){ .nvecs = init != NULL && strcmp(init, "nvecs") == 0,
+                                  .constraint = s->constraint };
+    if (ts_init_is_computed(&then))
         return ts_fail(err, TS_EARG,
-                       "%s: the run did not save its start, singular vectors, which cannot be "
+                       "%s: the run did not save its start, which was computed and cannot be "
                        "written once there are sweeps; leave " TS_SET_SAVE_INIT " out",
                        r->dir);
-    if (init != NULL && strcmp(init, "random") != 0)
-        return TS_START_GIVEN;
     if (seed != NULL)
         conf->seed = strtoull(seed, NULL, 10);
     return TS_START_KNOWN;
