@@ -473,13 +473,14 @@ static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const l
 }
 
 /* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
- * one. */
-template <class T, int LPR, int NL, class WEIGHTS = no_weights>
+ * one. UNROLLED: the levels that decoding is written out for, NL unless it is given: 0, for any number as a loop, is less code. */
+template <int UNROLLED = -1, class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,
            const warp_memory<T, LPR, NL> &mem, const warp_blocks &blocks, uint32_t b,
            WEIGHTS weights = {})
 {
+    constexpr int LEVELS = UNROLLED < 0 ? NL : UNROLLED;
     const uint32_t n =
         b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
     const uint32_t i = b - blocks.first;
@@ -491,11 +492,11 @@ take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<L
         wait_for_fetched();
     __syncwarp();
     if (fetched<NL>::words > 0 && range.bytes <= 4 * fetched<NL>::words)
-        d = decode_block<T, LPR, NL>(p, mem.ahead + range.skip, n, at.lane, mem.part, mem.flag_word,
-                                     mem.index, mem.val, weights);
+        d = decode_block<T, LPR, LEVELS>(p, mem.ahead + range.skip, n, at.lane, mem.part,
+                                         mem.flag_word, mem.index, mem.val, weights);
     else
-        d = decode_block<T, LPR, NL>(p, shard.raw + word, n, at.lane, mem.part, mem.flag_word,
-                                     mem.index, mem.val, weights);
+        d = decode_block<T, LPR, LEVELS>(p, shard.raw + word, n, at.lane, mem.part, mem.flag_word,
+                                         mem.index, mem.val, weights);
     __syncwarp();
     if (b + 1 < blocks.end) {
         const uint32_t next_end = __shfl_sync(ALL_LANES, blocks.lane_word, i + 2);

@@ -663,7 +663,8 @@ __global__ void __launch_bounds__(32, RESIDENT)
             b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, i);
         const uint32_t next_row = __shfl_sync(ALL_LANES, blocks.lane_row, min(i + 1, 31u));
-        const decoded d = take_block(p, shard, at, mem, blocks, b, weights.decoded());
+        /* warps are each elsewhere in much code here, and wait for what the instruction cache lacks */
+        const decoded d = take_block<0>(p, shard, at, mem, blocks, b, weights.decoded());
         const bool closed = b + 1 < blocks.end && next_row != first_row + d.n_rows;
         prepare_block(p, o, mem, weights, own.begins, own.kept, d, first_row, closed, lane);
         r.row = first_row;
