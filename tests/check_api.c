@@ -1157,6 +1157,47 @@ START_TEST(several_models_are_kept_and_go_on)
 }
 END_TEST
 
+/* sh, in the partial directory of the models. */
+static void in_partial(const char *what)
+{
+    char command[9000];
+    snprintf(command, sizeof command, "cd '%s.partial' && %s", files, what);
+    ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+static int is_there(const char *name)
+{
+    char path[4300];
+    snprintf(path, sizeof path, "%s/%s", files, name);
+    return access(path, F_OK) == 0;
+}
+
+START_TEST(several_models_go_on_without_starts)
+{
+    ts_cp_conf run = several_run();
+    ts_tensor *t = open_tensor();
+    ts_cpd *all[4];
+    run.nvecs = run.save_init = run.replace = 1;
+    ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);
+    in_partial("rm r4.s3.partial/init.ktensor");
+    run.resume = TS_RESUME;
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "leave save_init out") != NULL, "%s", err.text);
+    run.save_init = 0;
+    ck_assert_msg(run_several(t, &run, NULL, all, NULL) == 0, "%s", err.text);
+    free_all(all);
+    ck_assert(!is_there("r4.s3/init.ktensor") && is_there("r4.s4/init.ktensor"));
+
+    run.resume = TS_RESUME_NEVER; /* models that are done may have none */
+    ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);
+    run.resume = TS_RESUME;
+    run.save_init = 1;
+    ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
+    ck_assert_msg(strstr(err.text, "cannot go on with save-init 1") != NULL, "%s", err.text);
+    ts_close(t);
+}
+END_TEST
+
 static uint32_t stopped_at; /* a model, whose second sweep is over */
 static int stop_there(void *ctx, uint32_t model, const ts_sweep *s)
 {
@@ -1565,6 +1606,7 @@ int main(void)
     tcase_add_loop_test(c, models_that_hold_out_share_their_passes, 0, 4);
     tcase_add_test(c, several_models_are_kept_and_go_on);
     tcase_add_test(c, several_models_go_on_from_where_each_is);
+    tcase_add_test(c, several_models_go_on_without_starts);
     tcase_add_test(c, several_models_are_stopped_and_refused);
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);

@@ -107,13 +107,43 @@ timeout 20 sh -c 'cat first > pipe' &
 refused 1 'name a file' timeout 20 $cp -i 1 -r 6 --init pipe --save-init -o piped
 wait || true
 
-# a run that saved it goes on without it where it is gone, or nothing is written
+# ---- a run that saved its start and goes on where it is gone ----
+
+# a computed one is told of and left out; one that was drawn or given is written again, and the state remembers
+told() { grep -q "$1" err || bad "no word on the start: $(cat err)"; }
+go_on() { "$bin/tstream" cp --cpu --resume "$@" > log 2> err || bad "--resume $*: $(cat err)"; }
 $cp -i 1 -r 6 --init nvecs --save-init -o gone > log
 resume gone -i 2 -n
 cp gone/init.ktensor vectors
 resume gone -i 2
 same vectors gone/init.ktensor
 rm gone/init.ktensor
-resume gone -i 3
+go_on gone -i 3
+told 'gone: the start that --save-init wrote is gone'
+[ ! -e gone/init.ktensor ] || bad "a start is written that cannot be known"
 refused 1 'leave --save-init out' "$bin/tstream" cp --cpu --resume gone --save-init -i 4
+for init in random ./vectors; do
+    $cp -i 1 -r 6 -s 5 --init $init --save-init -o back --force > log
+    for sweeps in 2 3; do
+        mv back/init.ktensor first
+        resume back -i $sweeps
+        same first back/init.ktensor
+    done
+done
+mv vectors elsewhere
+rm back/init.ktensor
+go_on back -i 4
+told 'back: the start that --save-init wrote is gone'
+refused 1 'vectors, which it was given, is not there' "$bin/tstream" cp --cpu --resume back --save-init -i 5
+
+# several models: each for itself
+$cp -i 100000000 -r 6 -s 5 --restarts 2 --init nvecs --save-init --checkpoint 1ms -o several > log 2> err &
+pid=$!
+while kill -0 $pid && ! { ls several.partial/r6.s5.partial/state* && ls several.partial/r6.s6.partial/state*; } > log 2>&1; do sleep 0.02; done
+kill -TERM $pid
+wait $pid || true
+rm several.partial/r6.s5.partial/init.ktensor
+go_on several --max-time 1s
+told 'several.partial/r6.s5: the start that --save-init wrote is gone'
+[ -e several.partial/r6.s6.partial/init.ktensor ] || bad "the other start is gone, too"
 exit $failed

@@ -92,13 +92,23 @@ static int is_pipe(const char *path)
     return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-/* What is to be written as the start, if anything is: *saves. A model is opened again for it, as rows are read once. stays: a
- * run that goes on writes where its state lies. */
-static int find_start(const struct cp_args *args, const struct ts_tensor *t, int stays,
-                      struct ts_init_conf *ret, int *saves, struct ts_err *err)
+/* Of a run that goes on and did not save what it was given: whether that can be saved now. */
+static int given_again(const struct cp_args *args, struct ts_err *err)
 {
-    int rc =
-        args->from.file == NULL && tstream_cp_init_is_file(args) ? TS_START_GIVEN : TS_START_KNOWN;
+    if (access(args->init, F_OK) == 0 && !is_pipe(args->init))
+        return TS_START_GIVEN;
+    ts_fail(err, TS_EARG,
+            "%s: the run did not save its start, and %s, which it was given, is not there as a "
+            "file; leave --save-init out",
+            args->from.dir, args->init);
+    return TS_START_LOST;
+}
+
+int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_tensor *t,
+                 int stays, struct ts_init_conf *ret, int *saves, struct ts_err *err)
+{
+    const int goes_on = args->from.file != NULL;
+    int rc = !goes_on && tstream_cp_init_is_file(args) ? TS_START_GIVEN : TS_START_KNOWN;
     *ret = (struct ts_init_conf){ .tensor = t,
                                   .rank = args->rank,
                                   .seed = args->seed,
@@ -108,18 +118,22 @@ static int find_start(const struct cp_args *args, const struct ts_tensor *t, int
     *saves = 0;
     if (!args->save_init)
         return 0;
-    if (args->from.file != NULL)
-        rc = ts_resume_start(&args->from, stays && !args->from.of_result, ret, err);
+    if (goes_on)
+        rc = ts_resume_start(&args->from, stays, ret, err);
+    if (rc == TS_START_GIVEN && goes_on)
+        rc = given_again(args, err);
+    if (rc == TS_START_LOST && args->start_asked)
+        return err->code;
+    if (rc == TS_START_LOST && cmd != NULL)
+        tool_note(cmd,
+                  "%s: the start that --save-init wrote is gone, and cannot be written again: "
+                  "the result has none",
+                  args->from.dir);
     if (rc == TS_START_GIVEN && is_pipe(args->init))
         return ts_fail(err, TS_EARG,
                        "--init %s: a pipe is read once, and --save-init reads the start twice: "
                        "name a file",
                        args->init);
-    if (rc == TS_START_GIVEN && args->from.file != NULL && access(args->init, F_OK) != 0)
-        return ts_fail(err, TS_EARG,
-                       "%s: the run did not save its start, and %s, which it was given, is not "
-                       "there; leave --save-init out",
-                       args->from.dir, args->init);
     *saves = rc == TS_START_GIVEN || rc == TS_START_KNOWN;
     return rc == TS_START_GIVEN ? ts_model_open(args->init, &ret->model, err) : rc < 0 ? rc : 0;
 }
@@ -133,7 +147,7 @@ static int open_out(struct cp_run *run, struct ts_err *err)
     struct ts_model_conf *mc = run->mc;
     struct ts_init_conf start;
     double start_bytes[TS_MAX_ORDER];
-    int saves, rc = find_start(args, t, mc->resume, &start, &saves, err);
+    int saves, rc = cp_run_start(r->cmd, args, t, mc->resume, &start, &saves, err);
     for (uint32_t m = 0; m < t->order && saves; m++)
         start_bytes[m] = ts_init_save_bytes(&start, m);
     mc->start_bytes = saves ? start_bytes : NULL;

@@ -38,6 +38,11 @@ int cp_run_end(struct cp_run *run, int rc, struct ts_err *err);
 /* Of models computed at once progress and status tell of this one from now on. */
 void cp_run_lead(struct cp_run *run, const char *path);
 
+/* What is to be written as the start, if anything is: *saves. A model is opened for it, which the caller closes. stays: a run
+ * that goes on writes where its state lies. cmd: who tells of a start that is gone; NULL: nobody. */
+int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_tensor *t,
+                 int stays, struct ts_init_conf *ret, int *saves, struct ts_err *err);
+
 /* What is opened and reported for it. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);

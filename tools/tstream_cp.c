@@ -477,14 +477,11 @@ static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args 
                                            given, args, err);
 }
 
-/* A run that goes on keeps the start that it saved, where that is still there and there is something to keep it in. */
-static void take_start(struct cp_args *args)
+/* --save-init of the run that goes on may have nothing to write to; one that is given is refused then. */
+static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
-    struct ts_init_conf conf = { .rank = args->rank };
-    struct ts_err err;
-    args->save_init &= !args->no_output;
-    if (args->save_init && args->from.file != NULL)
-        args->save_init = ts_resume_start(&args->from, 1, &conf, &err) == TS_START_KEPT;
+    args->start_asked = was_given(cmd, given, "save-init");
+    args->save_init &= args->start_asked || !args->no_output;
 }
 
 /* Negative, or the exit status. */
@@ -608,8 +605,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "--iters must be at least 1");
     if (status < 0)
         status = check_models(cmd, &args);
-    if (status < 0 && !was_given(cmd, given, "save-init"))
-        take_start(&args);
+    if (status < 0)
+        take_start(cmd, given, &args);
     if (status < 0 && args.save_init && args.no_output)
         status = tool_usage(cmd, "--save-init and --no-output exclude each other");
     if (status < 0 && !(args.tol >= 0))

@@ -19,6 +19,7 @@ struct cp_args {
         observed, mean, l2_scale;
     const char *loss;
     int optimizer;
+    int start_asked; /* --save-init was given, and is not that of the run that goes on; by tstream_cp_command */
     int poisson; /* of loss; by tstream_cp_command */
     uint32_t patience, folds;
     double held_share, held_from; /* of hold_out, by tstream_cp_command */

@@ -210,6 +210,8 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
                        "%s: the run started from factors that were given to it, and did not save "
                        "them: give them again, or leave save_init out",
                        c->from.dir);
+    if (rc == TS_START_LOST)
+        return err->code;
     c->saves = rc == TS_START_KNOWN || rc == TS_START_GIVEN;
     if (rc == TS_START_GIVEN)
         rc = open_start(c, &c->saved.model, err);

@@ -112,11 +112,13 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
         return TS_START_GIVEN;
     then = (struct ts_init_conf){ .nvecs = init != NULL && strcmp(init, "nvecs") == 0,
                                   .constraint = s->constraint };
-    if (ts_init_is_computed(&then))
-        return ts_fail(err, TS_EARG,
-                       "%s: the run did not save its start, which was computed and cannot be "
-                       "written once there are sweeps; leave " TS_SET_SAVE_INIT " out",
-                       r->dir);
+    if (ts_init_is_computed(&then)) {
+        ts_fail(err, TS_EARG,
+                "%s: the run did not save its start, which was computed and cannot be "
+                "written once there are sweeps; leave " TS_SET_SAVE_INIT " out",
+                r->dir);
+        return TS_START_LOST;
+    }
     if (seed != NULL)
         conf->seed = strtoull(seed, NULL, 10);
     return TS_START_KNOWN;

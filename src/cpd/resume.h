@@ -31,11 +31,12 @@ enum ts_resume_start {
     TS_START_KEPT,  /* it stays where it is: nothing is to be written */
     TS_START_KNOWN, /* conf->model has it, which the caller closes; or, where that is NULL, it is drawn with conf->seed */
     TS_START_GIVEN, /* it was given to the run, which did not save it: whoever goes on may give it again */
+    TS_START_LOST, /* it was computed, and is not there: it cannot be written any more, as *err says */
 };
 
 /* The start of the run, which is to lie beside its result as TS_MODEL_START, for ts_init_save. What the run saved
  * counts, as what was given to it may have changed since. stays: what is written goes where the state lies. Returns one
- * of these or a negative ts_code: TS_EARG where it was computed, and not saved. */
+ * of these or a negative ts_code. */
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
                     struct ts_err *err);
 
