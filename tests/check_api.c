@@ -1194,6 +1194,14 @@ START_TEST(several_models_go_on_without_starts)
     run.save_init = 1;
     ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
     ck_assert_msg(strstr(err.text, "cannot go on with save-init 1") != NULL, "%s", err.text);
+
+    run.resume = TS_RESUME_NEVER; /* an earlier version did not say */
+    ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);
+    in_partial("sed -zi '/^save-init=/d' models.run");
+    run.resume = TS_RESUME;
+    ck_assert_msg(run_several(t, &run, NULL, all, NULL) == 0, "%s", err.text);
+    free_all(all);
+    ck_assert(is_there("r4.s3/init.ktensor") && is_there("r2.s4/init.ktensor"));
     ts_close(t);
 }
 END_TEST

@@ -39,19 +39,23 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options ---- */
 
-static enum fixed fixed_of(size_t i, int several)
+/* value: NULL where the run does not say, as earlier versions of the library of --save-init. */
+static enum fixed fixed_of(size_t i, int several, const char *value)
 {
-    if (several)
-        return strcmp(kept[i].name, "checkpoint") == 0 ? MAY_CHANGE : SAME_TEXT;
-    return kept[i].fixed;
+    if (!several)
+        return kept[i].fixed;
+    return strcmp(kept[i].name, "checkpoint") == 0 ||
+                   (value == NULL && strcmp(kept[i].name, "save-init") == 0)
+               ? MAY_CHANGE
+               : SAME_TEXT;
 }
 
 int tstream_resume_options(const char *dir, const struct ts_state *s, int several,
                            const struct ts_cmd *cmd, uint64_t given, void *args, struct ts_err *err)
 {
     for (size_t i = 0; i < N_KEPT; i++) {
-        const enum fixed fixed = fixed_of(i, several);
         const char *value = ts_state_option(s, kept[i].name);
+        const enum fixed fixed = fixed_of(i, several, value);
         char now[4096];
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, kept[i].name, &at);

@@ -231,8 +231,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
             fprintf(to, "%cpatience=%u", 0, conf->patience);
         if (conf->mean)
             fprintf(to, "%cmean=1", 0);
-        if (conf->save_init)
-            fprintf(to, "%csave-init=1", 0);
+        if (conf->save_init || restarts > 0) /* what several models do not say may be either */
+            fprintf(to, "%csave-init=%d", 0, conf->save_init != 0);
         remember_loss(conf, to);
         if (conf->hold_out > 0)
             fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);

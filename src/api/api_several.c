@@ -186,6 +186,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
     for (size_t i = 0; i < sizeof same / sizeof *same && rc == 0; i++) {
         const char *was = ts_state_option(&s->from.options, same[i]);
         const char *is = ts_state_option(&now, same[i]);
+        const int unsaid = was == NULL;
         const char *none = strcmp(same[i], "restarts") == 0 ? "1"
                            : strcmp(same[i], "folds") == 0 || strcmp(same[i], "save-init") == 0
                                ? "0"
@@ -196,8 +197,8 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
         if (strcmp(same[i], "init") == 0 && strcmp(is, "given") == 0 &&
             strcmp(was, "random") != 0 && strcmp(was, "nvecs") != 0)
             continue; /* the command names the file */
-        if (strcmp(same[i], "save-init") == 0 && strcmp(is, "0") == 0)
-            continue; /* models that are left save none */
+        if (strcmp(same[i], "save-init") == 0 && (unsaid || strcmp(is, "0") == 0))
+            continue; /* models that are left save none; or an earlier version did not say */
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot go on with %s %s",
                          s->from.dir, same[i], was, same[i], is);
