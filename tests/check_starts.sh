@@ -66,8 +66,21 @@ for how in '--loss huber:1' '--loss poisson-log --observed --nonneg' '--loss gam
     same plain/model.ktensor drawn/model.ktensor
     same plain/model.ktensor again/model.ktensor
     refused 1 'leave --save-init out' "$bin/tstream" cp --cpu --resume plain --save-init -i 3
-    rm -r drawn plain again
+    # an earlier version wrote it before it was scaled: here that of a run by least squares
+    "$bin/tstream" cp counts.tsh --cpu -q -i 1 -s 5 -r 4 -o random --save-init > log
+    cp drawn/init.ktensor scaled
+    cp random/init.ktensor drawn/init.ktensor
+    refused 1 'drawn/init.ktensor: an earlier version wrote it' "$bin/tstream" cp --cpu --resume drawn -i 3
+    mv scaled drawn/init.ktensor
+    "$bin/tstream" cp --cpu -q --resume drawn -i 3 > log 2>&1 || bad "$how, with its start: $(cat log)"
+    rm -r drawn plain again random
 done
+
+# where the loss multiplies with 1 they are the same numbers
+awk 'BEGIN { for (i = 0; i < 700; i++) print i % 7 + 1, i % 10 + 1, int(i / 70) + 1, 1 }' > ones.tns
+"$bin/tshard" build ones.tns -o ones.tsh > log 2>&1
+"$bin/tstream" cp ones.tsh --cpu -q -p float64 -r 8 --loss huber:1 --observed -i 1 -o ones --save-init > log
+"$bin/tstream" cp --cpu -q --resume ones -i 2 > log 2>&1 || bad "a start of ones: $(cat log)"
 
 # stopped DIR OPTION...: a run that is stopped in its third sweep or later, $sweep
 stopped()
@@ -85,6 +98,12 @@ resume() { "$bin/tstream" cp --cpu -q --resume "$@" > log 2>&1 || bad "--resume 
 # a run that is stopped keeps it beside its state
 stopped long -r 6 -s 7 --save-init
 cp long.partial/init.ktensor first
+head -c 9000 first > long.partial/init.ktensor
+refused 1 'ends too early; remove it' "$bin/tstream" cp --cpu --resume long -i $((sweep + 1))
+"$bin/tstream" cp x.tsh --cpu -q -r 5 -i 1 --save-init -o five > log
+cp five/init.ktensor long.partial/init.ktensor
+refused 1 'its rank is 5, that of the run 6; remove it' "$bin/tstream" cp --cpu --resume long -i $((sweep + 1))
+rm long.partial/init.ktensor # which writes it anew
 resume long -i $((sweep + 1))
 same first long/init.ktensor
 

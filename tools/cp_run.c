@@ -116,10 +116,12 @@ int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const str
                                   .constraint = args->constraint,
                                   .stop = &tool_stop };
     *saves = 0;
-    if (!args->save_init)
+    if (!args->save_init && !(goes_on && stays)) /* what lies there stays, and is to be its start */
         return 0;
     if (goes_on)
         rc = ts_resume_start(&args->from, stays, ret, err);
+    if (!args->save_init)
+        return rc < 0 ? rc : 0;
     if (rc == TS_START_GIVEN && goes_on)
         rc = given_again(args, err);
     if (rc == TS_START_LOST && args->start_asked)

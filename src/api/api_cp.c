@@ -205,6 +205,8 @@ static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
     rc = c->from.file != NULL    ? ts_resume_start(&c->from, stays, &c->saved, err)
          : c->conf.start != NULL ? TS_START_GIVEN
                                  : TS_START_KNOWN;
+    if (c->conf.save_init == 0)
+        return rc < 0 ? rc : 0;
     if (rc == TS_START_GIVEN && c->conf.start == NULL)
         return ts_fail(err, TS_EARG,
                        "%s: the run started from factors that were given to it, and did not save "
@@ -395,7 +397,7 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
         mc.resume = !c->from.of_result;
         mc.force |= c->from.of_result; /* older states must not lie beside new ones */
     }
-    if (rc == 0 && c->conf.save_init != 0)
+    if (rc == 0 && (c->conf.save_init != 0 || mc.resume)) /* what lies there stays */
         rc = find_saved(c, mc.resume, err);
     for (uint32_t m = 0; m < e->tensor->order && c->saves; m++)
         start_bytes[m] = ts_init_save_bytes(&c->saved, m);

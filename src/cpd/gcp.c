@@ -126,11 +126,11 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
 /* ---- the start ---- */
 
 /* About what values are on average, over the cells that count: of the same sign, to their root mean square. */
-static double mean_value(const struct ts_als_conf *conf)
+static double mean_value(const struct ts_init_conf *conf)
 {
-    const struct ts_tensor *t = conf->init.tensor;
-    const int observed = conf->init.constraint[0].observed;
-    const int bits = ts_loss_of(conf->init.constraint[0].loss)->allows(0.5) == 0;
+    const struct ts_tensor *t = conf->tensor;
+    const int observed = conf->constraint[0].observed;
+    const int bits = ts_loss_of(conf->constraint[0].loss)->allows(0.5) == 0;
     double cells = 1, size;
     for (uint32_t m = 0; m < t->order; m++)
         cells *= (double)t->mode[m].disk.n_rows;
@@ -145,6 +145,27 @@ static double mean_value(const struct ts_als_conf *conf)
 static int is_logarithm(enum ts_loss_kind kind)
 {
     return kind == TS_GCP_BERNOULLI_LOGIT || kind == TS_GCP_POISSON_LOG;
+}
+
+/* What the model is to be about, */
+static double start_value(const struct ts_init_conf *c)
+{
+    const struct ts_loss *loss = ts_loss_of(c->constraint[0].loss);
+    const double mean = mean_value(c);
+    return loss->constant == NULL ? mean : loss->constant(mean);
+}
+
+/* and what random entries are multiplied with for it: they are 1/2 on average. */
+static double start_scale(const struct ts_init_conf *c)
+{
+    const uint32_t order = c->tensor->order;
+    const double of_random = c->rank * exp2(-(double)order);
+    return pow(fabs(start_value(c)) / of_random, 1.0 / order);
+}
+
+int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
+{
+    return !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
 }
 
 struct start {
@@ -190,12 +211,9 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const enum ts_loss_kind kind = a->constraint[0].loss;
-    const double mean = mean_value(a->conf);
-    const double m = loss_of(a)->constant == NULL ? mean : loss_of(a)->constant(mean);
-    const double of_random = a->rank * exp2(-(double)a->order); /* entries are 1/2 on average */
+    const double m = start_value(c);
     const double each = pow(fabs(m), 1.0 / a->order);
-    struct start s = { .logarithm = is_logarithm(kind),
-                       .scale = pow(fabs(m) / of_random, 1.0 / a->order) };
+    struct start s = { .logarithm = is_logarithm(kind), .scale = start_scale(c) };
     double *rows;
     int rc = ts_gcp_make(a, err);
     for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++) /* as of a random one */

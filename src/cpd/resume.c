@@ -10,11 +10,15 @@
 #include <unistd.h>
 
 #include "base/atomic_out.h"
+#include "base/rng.h"
 #include "base/setting.h"
+#include "base/stop.h"
 #include "cpd/checkpoint.h"
+#include "cpd/gcp.h"
 #include "model/model_write.h"
 
-#define PARTIAL ".partial"
+#define PARTIAL     ".partial"
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows that are read at once */
 
 /* X.cp of "X.cp/" or "X.cp.partial". */
 static char *result_name(const char *name)
@@ -92,6 +96,82 @@ void ts_resume_close(struct ts_resume *r)
     memset(r, 0, sizeof *r);
 }
 
+/* ---- the start ---- */
+
+/* Whether the first row is as it was drawn, where the loss scales it: versions that wrote it before it was scaled left it so. */
+static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
+                       const double *row)
+{
+    const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
+    struct ts_init_conf then = *c;
+    uint32_t r = 0;
+    then.constraint = s->constraint;
+    if (s->constraint[0].loss == TS_GCP_NONE || init == NULL || strcmp(init, "random") != 0 ||
+        seed == NULL || ts_gcp_start_is_drawn(&then))
+        return 0;
+    while (r < c->rank && row[r] == ts_init_entry(strtoull(seed, NULL, 10), 0, index, r))
+        r++;
+    return r == c->rank;
+}
+
+/* The index of the first row that the model has. */
+static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint64_t *ret,
+                       struct ts_err *err)
+{
+    uint64_t *rows = NULL;
+    const int rc = m->n_rows[0] == t->mode[0].disk.dim ? 0 : ts_tensor_rows(t, 0, &rows, err);
+    *ret = rows != NULL ? rows[0] : 0;
+    free(rows);
+    return rc;
+}
+
+/* All rows are there, and of this run. */
+static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, struct ts_model *m,
+                      struct ts_err *err)
+{
+    const uint64_t step = CHUNK_BYTES / (c->rank * sizeof(double));
+    double *row = malloc(CHUNK_BYTES);
+    uint64_t index = 0;
+    int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows of a start")
+                         : first_index(c->tensor, m, &index, err);
+    for (uint32_t k = 0; k < m->order && rc == 0; k++)
+        for (uint64_t at = 0; at < m->n_rows[k] && rc == 0; at += step) {
+            const uint64_t left = m->n_rows[k] - at;
+            rc = ts_model_rows(m, k, left < step ? left : step, row, err);
+            if (rc == 0 && k == 0 && at == 0 && is_unscaled(ts_state_get(r->file), c, index, row))
+                rc = ts_fail(err, TS_EFORMAT,
+                             "%s: an earlier version wrote it as it was drawn, not as the loss "
+                             "scaled it",
+                             m->path);
+            if (rc == 0)
+                rc = ts_stop_check(c->stop, err);
+        }
+    free(row);
+    return rc;
+}
+
+/* What lies there may be of an earlier version, which left a part of it where the disk was full, or of another tensor. */
+static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf, const char *path,
+                       struct ts_err *err)
+{
+    struct ts_init_conf c = *conf;
+    size_t at;
+    int rc = ts_model_open(path, &c.model, err);
+    if (rc == 0)
+        rc = c.model->rank == c.rank
+                 ? ts_init_check(&c, err)
+                 : ts_fail(err, TS_EARG, "%s: its rank is %u, that of the run %u", path,
+                           c.model->rank, c.rank);
+    if (rc == 0)
+        rc = check_rows(r, &c, c.model, err);
+    ts_model_close(c.model);
+    if (rc != TS_EFORMAT && rc != TS_EARG)
+        return rc;
+    at = strlen(err->text);
+    snprintf(err->text + at, sizeof err->text - at, "; remove it, and the run goes on without it");
+    return rc;
+}
+
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
                     struct ts_err *err)
 {
@@ -103,7 +183,9 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
     if (asprintf(&path, "%s%s/" TS_MODEL_START, r->dir, r->of_result ? "" : PARTIAL) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
     there = access(path, F_OK) == 0;
-    if (there && !stays)
+    if (there)
+        rc = check_start(r, conf, path, err);
+    if (there && !stays && rc == 0)
         rc = ts_model_open(path, &conf->model, err);
     free(path);
     if (there)

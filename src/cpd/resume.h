@@ -36,7 +36,7 @@ enum ts_resume_start {
 
 /* The start of the run, which is to lie beside its result as TS_MODEL_START, for ts_init_save. What the run saved
  * counts, as what was given to it may have changed since. stays: what is written goes where the state lies. Returns one
- * of these or a negative ts_code. */
+ * of these or a negative ts_code: also where what lies there is not the whole start of this run. conf->tensor and rank are needed. */
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
                     struct ts_err *err);
 
