@@ -413,13 +413,17 @@ START_TEST(a_start_takes_what_its_rows_do)
     struct ts_model used = { .order = 3, .rank = 5 }, all = used;
     struct ts_init_conf drawn = { .rank = 5 }, vectors = { .rank = 5, .nvecs = 1 };
     struct ts_init_conf few = { .rank = 5, .model = &used }, every = { .rank = 5, .model = &all };
+    const struct ts_constraint loss[3] = { { .loss = TS_GCP_HUBER } };
+    const struct ts_constraint positive[3] = { { 0 }, { .nonneg = 1 }, { 0 } };
+    struct ts_init_conf scaled = { .rank = 5, .constraint = loss };
+    struct ts_init_conf cut = { .rank = 5, .nvecs = 1, .constraint = positive };
     struct ts_model_conf conf = { .dir = out, .formats = TS_WRITE_NPY, .rank = 5 };
     struct ts_tensor *t = NULL;
     struct ts_err err;
     double bytes[3], before, after;
     write_tensor(3);
     ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
-    drawn.tensor = vectors.tensor = few.tensor = every.tensor = t;
+    drawn.tensor = vectors.tensor = few.tensor = every.tensor = scaled.tensor = cut.tensor = t;
     conf.shape = ts_model_shape_of(t);
     before = ts_model_bytes(&conf);
     after = before;
@@ -430,8 +434,11 @@ START_TEST(a_start_takes_what_its_rows_do)
         ck_assert(n < dim);
         ck_assert(ts_init_save_bytes(&drawn, m) == 5 * 16 * dim);
         ck_assert(ts_init_save_bytes(&vectors, m) == 5 * (16 * n + 2 * (dim - n)));
-        ck_assert(ts_init_save_bytes(&few, m) == 5 * 16 * n);
-        ck_assert(ts_init_save_bytes(&every, m) == ts_init_save_bytes(&vectors, m));
+        ck_assert(ts_init_save_bytes(&few, m) == 5 * 2 * n); /* they may be 0 or 1 */
+        ck_assert(ts_init_save_bytes(&every, m) == 5 * 2 * dim);
+        ck_assert(ts_init_save_bytes(&scaled, m) == 4 * 16 * n + 2 * n + 5 * 2 * (dim - n));
+        ck_assert(ts_init_save_bytes(&cut, m) ==
+                  (m == 1 ? 5 * 2 * dim : ts_init_save_bytes(&vectors, m)));
         bytes[m] = ts_init_save_bytes(&few, m);
         after += bytes[m];
     }

@@ -22,7 +22,7 @@
 #define LEAST_PIECES 4u
 #define PIECES_ROWS  4096u /* of all pieces together */
 #define FULL_CHARS   16    /* of a number in a file, at least, */
-#define ZERO_CHARS   2     /* and of one that may be 0: of an empty slice */
+#define ZERO_CHARS   2     /* and of one that may be 0, as of an empty slice, or 1 */
 
 static uint32_t gram_pieces(uint32_t rank)
 {
@@ -359,12 +359,25 @@ int ts_init_is_computed(const struct ts_init_conf *c)
            (c->nvecs || (c->constraint != NULL && c->constraint[0].loss != TS_GCP_NONE));
 }
 
+/* Numbers of a row of a used slice that take FULL_CHARS: none of a model, whose entries may be 0 or 1, nor where those below 0
+ * became 0; of a loss the first may be a constant. */
+static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
+{
+    const struct ts_constraint *k = c->constraint;
+    if (c->model != NULL)
+        return 0;
+    if (!ts_init_is_computed(c))
+        return c->rank;
+    return k != NULL && ts_constraint_positive(&k[mode]) ? 0 : c->nvecs ? c->rank : c->rank - 1;
+}
+
 double ts_init_save_bytes(const struct ts_init_conf *c, uint32_t mode)
 {
     const double rows = (double)saved_rows(c, mode);
     const double used = fmin(rows, (double)c->tensor->mode[mode].disk.n_rows);
     const int drawn = c->model == NULL && !ts_init_is_computed(c);
-    return c->rank * (FULL_CHARS * used + (drawn ? FULL_CHARS : ZERO_CHARS) * (rows - used));
+    const double full = long_numbers(c, mode) * (drawn ? rows : used);
+    return FULL_CHARS * full + ZERO_CHARS * (c->rank * rows - full);
 }
 
 int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct ts_err *err)
