@@ -173,6 +173,19 @@ alike "none of the models starts from it" few.tsh --cpu --init few.cp -r 3,4 -o 
 alike "mode 1 of the model has 9 rows, of the tensor 3000" x.tsh --cpu --init few.cp -r 2 -o no.cp
 "$bin/tstream" plan few.tsh --cpu --init few.cp -r 2,3 > log 2>&1 || bad "plan from a model of one rank: $(cat log)"
 [ ! -e no.cp ] || bad "something was made of what is refused"
+
+# ---- a run that goes on: what lies there counts no more ----
+results() { "$bin/tstream" plan --cpu --json "$@" 2> err | tr ',' '\n' | grep -E '^"(out|result_bytes)":' | head -2 | tr '\n' ' '; }
+same() { [ "$1" = "$2" ] || bad "plan: $1, expected $2 $(cat err)"; }
+"$bin/tstream" cp few.tsh --cpu -r 2 -i 1 --init few.cp --save-init -o kept.cp > log 2>&1
+mv kept.cp kept.cp.partial # as a run that is stopped before its end leaves it
+same "$(results --resume kept.cp)" "$(results few.tsh -r 2 -o kept.cp)"
+same "$(results --resume kept.cp -o new.cp)" "$(results few.tsh --init few.cp --save-init -o new.cp)"
+rm kept.cp.partial/init.ktensor
+same "$(results --resume kept.cp)" "$(results few.tsh --init few.cp --save-init -o kept.cp)"
+: > kept.cp.partial/init.ktensor
+alike "remove it" --cpu --resume kept.cp
+rm -r kept.cp.partial
 refused 2 "--rank must be 1 to" "$bin/tstream" plan x.tsh -r 0
 refused 2 "did you mean '--rank'" "$bin/tstream" plan x.tsh --rnak 3
 exit $failed

@@ -8,6 +8,7 @@
 
 #include "api/tools.h"
 #include "tools/cp_models.h"
+#include "tools/cp_run.h"
 #include "tools/cp_starts.h"
 #include "tools/engine_note.h"
 #include "tools/plan_ranks.h"
@@ -241,21 +242,22 @@ static int count_files(const struct ts_engine *e, struct plan *p, struct ts_init
 static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
 {
     const struct cp_args *args = p->args;
+    const struct ts_resume *from = &args->from;
     struct ts_init_conf start = { .tensor = e->tensor,
                                   .nvecs = tstream_cp_init_is_nvecs(args),
                                   .constraint = args->constraint };
     char *copy = strdup(p->out);
     struct statvfs st;
-    int rc = 0;
+    int stays, saves = args->save_init, rc = 0;
     p->free_disk_bytes = -1;
     if (copy != NULL && statvfs(dirname(copy), &st) == 0)
         p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
     free(copy);
-    if (args->save_init && args->from.file == NULL && tstream_cp_models(args) == 1 &&
-        tstream_cp_init_is_file(args))
-        rc = ts_model_open(args->init, &start.model, err);
+    stays = from->file != NULL && !from->of_result && strcmp(p->out, from->dir) == 0;
+    if (tstream_cp_models(args) == 1 && !args->no_output)
+        rc = cp_run_start(NULL, args, e->tensor, stays, &start, &saves, err);
     if (rc == 0)
-        rc = count_files(e, p, args->save_init ? &start : NULL, err);
+        rc = count_files(e, p, saves ? &start : NULL, err);
     ts_model_close(start.model);
     return rc;
 }
@@ -702,7 +704,10 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     struct plan p = { .cmd = cmd, .args = args, .path = path };
     struct ts_tensor *t = NULL;
     int rc;
-    p.out = args->out != NULL ? strdup(args->out) : tstream_operand_swap(path, ".cp");
+    p.out = args->out != NULL               ? strdup(args->out)
+            : args->from.dir != NULL        ? strdup(args->from.dir)
+            : args->models_from.dir != NULL ? strdup(args->models_from.dir)
+                                            : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_tensor_open_any(path, &t, err);
     if (rc == 0 && t->part.n > 0)
