@@ -720,9 +720,13 @@ typedef struct {
      * Not 0: without `out`. */
     double hold_out_from;
     /* Not 0, with out: init.ktensor, too, the start in all digits of
-     * float64. A run that starts from it has the bits of this one. One
-     * that goes on has the start that it saved, or writes it now, where
-     * it was drawn or is given again. */
+     * float64. A run that starts from it with the same seed, by which a
+     * loss, hold_out and orthogonal draw, too, has the bits of this one.
+     * One that goes on has the start that it saved, or writes it now,
+     * where it was drawn or is given again; what was computed, by nvecs
+     * or a loss, cannot be written then, and is refused. Several models
+     * that save theirs may go on with 0, and do not with 1 where they
+     * began with 0. */
     int save_init;
 } ts_cp_conf;
 

@@ -66,8 +66,8 @@ const struct ts_opt tstream_cp_opts[] = {
       "directory of factors (./nvecs where it has such a name). Of several models: the first one of its rank starts from it, or from "
       "a directory of several each that it has, by rank and seed; the others from random numbers" },
     { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
-      "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file "
-      "computes the same bits again, and other programs can start from it" },
+      "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file and the same --seed, by "
+      "which --loss, --hold-out and --orthogonal draw, too, computes the same bits again, and other programs can start from it" },
     { "nonneg", 0, TS_OPT_MODES, AT(nonneg), NULL, "MODES",
       "no entries below 0 in the factors of these modes, numbers from 1 divided by commas; without them of "
       "all modes. Entries of --init below 0 start as 0; of its weights the magnitudes count" },

@@ -793,8 +793,10 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     formats, rows
         Of the files in `out`, as in :meth:`Model.save`.
     save_init : bool
-        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` has the bits of this one. A run
-        that goes on has the start that it saved, or writes it now, where it was drawn or is given again.
+        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` and the same `seed`, by which losses,
+        `hold_out` and `orthogonal` draw, too, has the bits of this one. A run that goes on has the start that it saved, or writes it
+        now, where it was drawn or is given again; what was computed, by ``"nvecs"`` or a loss, cannot be written then, and is
+        refused. Several models that save theirs may go on without it.
     replace : bool
         Replace a result or a trace that is there, and drop the state of a run that did not end.
     resume : bool or 'auto'
