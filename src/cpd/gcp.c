@@ -19,7 +19,8 @@
  * sweeps from its state.
  *
  * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
- * average, the others are small and of both signs.
+ * average, the others are small and of both signs. Where that average is below 0, so are its entries of the first mode that
+ * may be; where none may, all components are small.
  */
 #include "cpd/gcp_impl.h"
 
@@ -168,8 +169,18 @@ int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
     return !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
 }
 
+/* The first mode that may have entries below 0; `order`: none may. */
+static uint32_t negative_mode(const struct ts_constraint *c, uint32_t order)
+{
+    uint32_t k = 0;
+    while (k < order && ts_constraint_positive(&c[k]))
+        k++;
+    return k;
+}
+
 struct start {
     int logarithm, positive; /* positive: what is below 0 becomes 0, as of a start that is given */
+    int constant;            /* the first component is the average */
     double scale, first;     /* of all entries; or of the first component */
 };
 
@@ -181,7 +192,7 @@ static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double 
             if (!s->logarithm)
                 *a *= s->scale;
             else
-                *a = r == 0 ? s->first : SPREAD * (2 * *a - 1);
+                *a = r == 0 && s->constant ? s->first : SPREAD * (2 * *a - 1);
             if (s->positive && !(*a > 0))
                 *a = 0;
         }
@@ -213,7 +224,10 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
     const enum ts_loss_kind kind = a->constraint[0].loss;
     const double m = start_value(c);
     const double each = pow(fabs(m), 1.0 / a->order);
-    struct start s = { .logarithm = is_logarithm(kind), .scale = start_scale(c) };
+    const uint32_t below = m < 0 ? negative_mode(a->constraint, a->order) : UINT32_MAX;
+    struct start s = { .logarithm = is_logarithm(kind),
+                       .constant = below != a->order,
+                       .scale = start_scale(c) };
     double *rows;
     int rc = ts_gcp_make(a, err);
     for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++) /* as of a random one */
@@ -224,7 +238,7 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
     if (rows == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
     for (uint32_t k = 0; k < a->order && rc == 0; k++) {
-        s.first = k == 0 && m < 0 ? -each : each;
+        s.first = k == below ? -each : each;
         s.positive = ts_constraint_positive(&a->constraint[k]);
         rc = scale_mode(a, k, &s, rows, err);
     }
