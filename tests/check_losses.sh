@@ -26,6 +26,19 @@ done
 cp_t --loss poisson-log --nonneg 1 -i 40 -n --json > json 2> log
 awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.01 && a < 1) }' || bad "--nonneg 1: $(tail -n 1 json)"
 if grep -q died log; then bad "a component died: $(cat log)"; fi
+# Starts have the signs that bounds leave, and that of values that are all below 0; where the logarithm of the mean is 0 (values 0 and 2,
+# a quarter of them 2) no component begins with zeros.
+awk '{ print $1, $2, $3, -$4 }' g.tns > n.tns
+awk 'BEGIN { for (i = 0; i < 12; i++) for (j = 0; j < 10; j++) for (k = 0; k < 8; k++)
+    print i + 1, j + 1, k + 1, 2 * (k % 4 == (i < 5) + 2 * (j < 6)) }' > z.tns
+for t in n z; do "$bin/tshard" build $t.tns --zeros keep -q > build.out; done
+for how in 't --loss poisson-log --bounds=-2:0' 'g --observed --loss huber:2 --bounds=1=-2:0' 'n --observed --loss huber:2 --bounds=-2:0' \
+    'n --observed --loss huber:2' 'z --observed --loss poisson-log'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp ${how%% *}.tsh --cpu --seed 4 --tol 0 -r 3 -i 30 -n --json ${how#* } > json 2> log
+    awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.03 && a < 1) }' || bad "$how: $(tail -n 1 json)"
+    if grep -q 'died\|nothing is left' log; then bad "$how: $(cat log)"; fi
+done
 head -n 1 json | grep -q '"event":"start"' || bad "no start: $(head -n 1 json)"
 
 # Of observed cells the objective is the sum of the loss at what is written, l2 of the factors apart.

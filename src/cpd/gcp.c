@@ -19,8 +19,9 @@
  * sweeps from its state.
  *
  * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
- * average, the others are small and of both signs. Where that average is below 0, so are its entries of the first mode that
- * may be; where none may, all components are small.
+ * average, the others are small and of both signs. What is scaled has in each mode the sign that its bounds allow, and in the first
+ * that may have both the one that gives the product that of the average. Where there is no such mode, or the average is 0, all
+ * components of logarithms are small.
  */
 #include "cpd/gcp_impl.h"
 
@@ -153,7 +154,9 @@ static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->constraint[0].loss);
     const double mean = mean_value(c);
-    return loss->constant == NULL ? mean : loss->constant(mean);
+    if (loss->constant != NULL)
+        return loss->constant(mean);
+    return c->tensor->header.value_min < 0 && c->tensor->header.value_max <= 0 ? -mean : mean;
 }
 
 /* and what random entries are multiplied with for it: they are 1/2 on average. */
@@ -164,18 +167,39 @@ static double start_scale(const struct ts_init_conf *c)
     return pow(fabs(start_value(c)) / of_random, 1.0 / order);
 }
 
-int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
+/* The only sign that entries of a mode may have, or 0. */
+static int only_sign(const struct ts_constraint *c)
 {
-    return !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
+    if (ts_constraint_positive(c))
+        return 1;
+    return c->bounded && c->upper <= 0 ? -1 : 0;
 }
 
-/* The first mode that may have entries below 0; `order`: none may. */
-static uint32_t negative_mode(const struct ts_constraint *c, uint32_t order)
+/* Signs of the modes, whose product is that of `value`: where those that have only one leave it to others, the first of these is
+ * below 0. Returns whether there are such. */
+static int choose_signs(const struct ts_constraint *c, uint32_t order, double value, int *sign)
 {
-    uint32_t k = 0;
-    while (k < order && ts_constraint_positive(&c[k]))
-        k++;
-    return k;
+    uint32_t open = order;
+    int product = value < 0 ? -1 : 1;
+    for (uint32_t k = order; k-- > 0;) {
+        const int only = only_sign(&c[k]);
+        open = only == 0 ? k : open;
+        sign[k] = only == 0 ? 1 : only;
+        product *= sign[k];
+    }
+    if (product < 0 && open < order)
+        sign[open] = -1;
+    return product > 0 || open < order;
+}
+
+int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
+{
+    const uint32_t order = c->tensor->order;
+    int sign[TS_MAX_ORDER], drawn = 1;
+    (void)choose_signs(c->constraint, order, start_value(c), sign);
+    for (uint32_t k = 0; k < order; k++)
+        drawn = drawn && sign[k] > 0;
+    return drawn && !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
 }
 
 struct start {
@@ -224,10 +248,10 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
     const enum ts_loss_kind kind = a->constraint[0].loss;
     const double m = start_value(c);
     const double each = pow(fabs(m), 1.0 / a->order);
-    const uint32_t below = m < 0 ? negative_mode(a->constraint, a->order) : UINT32_MAX;
-    struct start s = { .logarithm = is_logarithm(kind),
-                       .constant = below != a->order,
-                       .scale = start_scale(c) };
+    const double scale = start_scale(c);
+    int sign[TS_MAX_ORDER];
+    const int possible = choose_signs(a->constraint, a->order, m, sign);
+    struct start s = { .logarithm = is_logarithm(kind), .constant = possible && m != 0 };
     double *rows;
     int rc = ts_gcp_make(a, err);
     for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++) /* as of a random one */
@@ -238,7 +262,8 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
     if (rows == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
     for (uint32_t k = 0; k < a->order && rc == 0; k++) {
-        s.first = k == below ? -each : each;
+        s.first = sign[k] * each;
+        s.scale = sign[k] * scale;
         s.positive = ts_constraint_positive(&a->constraint[k]);
         rc = scale_mode(a, k, &s, rows, err);
     }
