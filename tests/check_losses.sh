@@ -114,6 +114,11 @@ for how in '--loss huber:0.5' '--loss bernoulli --optimizer lbfgsb' '--observed 
     for k in 1 2 3; do cmp whole.cp/mode$k.npy part.cp/mode$k.npy; done
     rm -r whole.cp part.cp
 done
+# Without entries below 0 no mean is below 1.
+cp_t --loss poisson-log --nonneg -i 1 -n > out 2> log
+grep -q 'no model below 0, so that it tells of each cell a mean of 1 or more, and values are about 0.27' log || bad "no note: $(cat log)"
+cp_t --loss poisson-log --nonneg 1,2 -i 1 -n > out 2> log
+if grep -q 'no model below' log; then bad "a note: $(cat log)"; fi
 # From a start near zeros a sweep hardly changes the fit.
 "$bin/tstream" cp t.tsh --cpu --loss huber:0.5 --seed 4 -r 3 -i 25 -n --json > json 2> log
 [ "$(number sweeps json)" -eq 25 ] || bad "huber: ended after $(number sweeps json) sweeps"

@@ -227,12 +227,33 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
                : 0;
 }
 
-void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room)
+/* Whether a loss of logarithms is left no model of their sign. */
+static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
+    const enum ts_loss_kind loss = args->constraint[0].loss;
+    const int logit = loss == TS_GCP_BERNOULLI_LOGIT;
+    double mean = 0;
+    const int sign = ts_gcp_beyond(t, args->constraint, &mean);
+    if (sign == 0)
+        return 0;
+    snprintf(
+        ret, room,
+        "what is asked of entries leaves loss %s no model %s 0, so that it tells of each cell a "
+        "%s of %s or %s, and values are about %.2g on average; let entries of one mode have "
+        "both signs",
+        ts_loss_of(loss)->name, sign < 0 ? "below" : "above", logit ? "probability" : "mean",
+        logit ? "1/2" : "1", sign < 0 ? "more" : "less", mean);
+    return 1;
+}
+
+void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
+                        size_t room)
+{
+    const uint32_t order = t->order;
     char free_modes[128] = "";
     uint32_t n = 0;
     ret[0] = '\0';
-    if (!ts_constraint_penalty(args->constraint, order))
+    if (note_sign(args, t, ret, room) || !ts_constraint_penalty(args->constraint, order))
         return;
     for (uint32_t m = 0; m < order; m++) {
         const struct ts_constraint *c = &args->constraint[m];

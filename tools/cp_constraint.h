@@ -11,7 +11,8 @@
 /* args->constraint and n_named by the strings of the options. */
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 
-/* A sentence on what is asked of a tensor of this order that may not do what one thinks, or "". */
-void cp_constraint_note(const struct cp_args *args, uint32_t order, char *ret, size_t room);
+/* A sentence on what is asked that may not do what one thinks of this tensor, or "". */
+void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
+                        size_t room);
 
 #endif

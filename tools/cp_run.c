@@ -535,7 +535,7 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
 {
     char note[512];
     engine_note_processor(cmd, e);
-    cp_constraint_note(args, e->tensor->order, note, sizeof note);
+    cp_constraint_note(args, e->tensor, note, sizeof note);
     if (note[0] != '\0')
         tool_note(cmd, "%s", note);
 }

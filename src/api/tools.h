@@ -207,7 +207,9 @@
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
 #include "cpd/constraint.h"
-/* what a model is judged by: ts_loss_parse */
+/* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
+#include "cpd/gcp.h"
+/* what a model is judged by: ts_loss_parse, ts_loss_of */
 #include "stream/loss.h"
 /* where it starts: ts_init_check, ts_init_mode, ts_init_is_computed, ts_init_save,
  * ts_init_save_bytes */

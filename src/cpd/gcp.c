@@ -202,6 +202,18 @@ int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
     return drawn && !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
 }
 
+int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_constraint *constraint, double *mean)
+{
+    const struct ts_init_conf c = { .tensor = t, .constraint = constraint };
+    int sign[TS_MAX_ORDER];
+    double value;
+    if (!is_logarithm(constraint[0].loss))
+        return 0;
+    *mean = mean_value(&c);
+    value = start_value(&c);
+    return value == 0 || choose_signs(constraint, t->order, value, sign) ? 0 : value < 0 ? -1 : 1;
+}
+
 struct start {
     int logarithm, positive; /* positive: what is below 0 becomes 0, as of a start that is given */
     int constant;            /* the first component is the average */

@@ -22,6 +22,10 @@ uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
 /* Whether such a loss, the constraint of `c`, leaves random factors as they were drawn. */
 int ts_gcp_start_is_drawn(const struct ts_init_conf *c);
 
+/* The sign of the logarithm of what values are on average (`mean`: about that), where the loss's model is a logarithm and what is
+ * asked of the modes leaves it no such sign; else 0. */
+int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_constraint *constraint, double *mean);
+
 /* Of L-BFGS-B (lbfgsb.c), beside the moments. */
 uint64_t ts_lbfgsb_bytes(const struct ts_tensor *t, uint32_t rank);
 
