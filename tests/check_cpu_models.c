@@ -258,11 +258,11 @@ START_TEST(rows_are_those_of_each_alone)
     }
     for (uint32_t m = s->order - 1; m < s->order; m--) {
         struct ts_backend_times times;
-        struct ts_update of[MOST] = { 0 };
+        struct ts_wanted of[MOST] = { 0 };
         for (uint32_t k = 0; k < g->n; k++)
             of[k].be = be[k];
         f->given = f->given_back = 0;
-        ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, m, f, &times, NULL), 0);
+        ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, m, f, &times, NULL), 0);
         for (uint32_t k = 0; k < g->n; k++) {
             struct ts_backend_conf one = conf;
             void *other;
@@ -327,7 +327,7 @@ START_TEST(updates_make_themselves_ready)
                                     .only_mode = -1 };
     struct ts_row_update how[MOST];
     struct ts_row_sums sums[MOST] = { 0 };
-    struct ts_update of[MOST];
+    struct ts_wanted of[MOST];
     struct late late[MOST];
     struct ts_backend_times times;
     struct ts_err err;
@@ -342,11 +342,13 @@ START_TEST(updates_make_themselves_ready)
                                          .matrix = late[k].matrix,
                                          .ready = make_matrix,
                                          .ctx = &late[k] };
-        of[k] = (struct ts_update){ ts_backend_cpu.model(all, k), &how[k], &sums[k] };
+        of[k] = (struct ts_wanted){ .be = ts_backend_cpu.model(all, k),
+                                    .how = &how[k],
+                                    .sums = &sums[k] };
         put_start(of[k].be, f, k, rank);
     }
     f->given = f->given_back = 0;
-    ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, 1, f, &times, NULL), 0);
+    ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, 1, f, &times, NULL), 0);
     ck_assert_uint_ge(times.total_ns, times.device[0].solve_ns);
     for (uint32_t k = 0; k < g->n; k++) {
         const uint32_t rank = g->rank[k];
@@ -370,7 +372,7 @@ START_TEST(updates_make_themselves_ready)
     }
     late[g->n - 1].fails = 1;
     f->given = f->given_back = 0;
-    ck_assert_int_eq(ts_backend_cpu.update_of(of, g->n, 1, f, &times, &err), TS_ESTOP);
+    ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, 1, f, &times, &err), TS_ESTOP);
     ck_assert(strstr(err.text, "was stopped") != NULL);
     ck_assert_uint_eq(f->given, f->given_back);
     ts_backend_cpu.close(all);

@@ -412,7 +412,7 @@ START_TEST(models_hold_out_their_own)
     OK(ts_backend_gpu.open(&conf, &be, &err));
     feed = open_feed(&d, &ask, be);
     for (uint32_t mode = 0; mode < d.x.order; mode++) {
-        struct ts_update of[4] = { { 0 } };
+        struct ts_wanted of[4] = { { 0 } };
         for (uint32_t k = 0; k < 4; k++) {
             const struct ts_hold_out h = { .share = share[k], .seed = 11 };
             of[k].be = ts_backend_gpu.model(be, k);
@@ -421,7 +421,7 @@ START_TEST(models_hold_out_their_own)
             ts_backend_gpu.hold_out(of[k].be, &h);
         }
         ts_feed_rewind(feed);
-        OK(ts_backend_gpu.update_of(of, 4, mode, feed, &times, &err));
+        OK(ts_backend_gpu.pass_of(of, 4, mode, feed, &times, &err));
         for (uint32_t k = 0; k < 4; k++) {
             const uint64_t n = d.x.dim[mode] * ask.rank;
             const struct ts_hold_out h = { .share = share[k], .seed = 11 };

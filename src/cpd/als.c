@@ -83,10 +83,22 @@ int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     return rc < 0 ? rc : TS_ALS_WANTED;
 }
 
+int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+{
+    *ret = (struct ts_wanted){ .be = a->conf->init.be };
+    return a->method->want(a, ret, err);
+}
+
 int ts_als_multiply(struct ts_als *a, struct ts_err *err)
 {
-    ts_feed_rewind(a->conf->feed);
-    return a->method->pass(a, err);
+    const uint64_t start = ts_clock_ns();
+    struct ts_wanted w;
+    int rc = ts_als_want(a, &w, err);
+    if (rc == 0)
+        rc = ts_backend_pass(a->conf->init.backend, &w, a->product, a->conf->feed, &a->times, err);
+    if (rc == 0)
+        ts_als_trace(a, w.name, start, a->product);
+    return rc;
 }
 
 static struct ts_exchanged exchanged(const struct ts_als *a)

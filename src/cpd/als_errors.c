@@ -80,11 +80,21 @@ static void add_sums(struct ts_cell_errors *to, const struct ts_cell_errors *fro
     to->left += from->left;
 }
 
-int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s, struct ts_err *err)
+int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
+                       struct ts_wanted *ret, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     const struct ts_hold_out *hold_out = &a->conf->hold_out;
-    *s = (struct ts_als_summing){ .hold_out = hold_out, .order = t->order, .mean = mean };
+    *s = (struct ts_als_summing){ .hold_out = hold_out,
+                                  .order = t->order,
+                                  .mean = mean,
+                                  .sums = { .hold_out = *hold_out, .mean = mean } };
+    ret->name = "errors";
+    if (a->conf->init.backend->errors != NULL) {
+        ret->kind = TS_WANT_ERRORS;
+        ret->errors = &s->sums;
+        return 0;
+    }
     s->n = ts_tensor_partitions(t, a->product);
     s->part = calloc(s->n + 1, sizeof *s->part);
     if (s->part == NULL)
@@ -96,17 +106,20 @@ int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s,
         .ctx = s,
         .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
     };
+    ret->kind = TS_WANT_CELLS;
+    ret->cells = &s->what;
     return 0;
 }
 
 void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
                        struct ts_cell_errors *held)
 {
-    *kept = *held = (struct ts_cell_errors){ 0 };
     for (uint64_t k = 0; k < s->n; k++) {
-        add_sums(kept, &s->part[k].kept);
-        add_sums(held, &s->part[k].held);
+        add_sums(&s->sums.kept, &s->part[k].kept);
+        add_sums(&s->sums.held, &s->part[k].held);
     }
+    *kept = s->sums.kept;
+    *held = s->sums.held;
     ts_als_errors_free(s);
 }
 
@@ -114,27 +127,4 @@ void ts_als_errors_free(struct ts_als_summing *s)
 {
     free(s->part);
     s->part = NULL;
-}
-
-int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_cell_errors *kept,
-                      struct ts_cell_errors *held, struct ts_err *err)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    struct ts_als_summing s;
-    int rc;
-    if (c->backend->errors != NULL) {
-        struct ts_error_sums e = { .hold_out = a->conf->hold_out, .mean = mean };
-        rc = c->backend->errors(c->be, a->product, a->conf->feed, &e, &a->times, err);
-        *kept = e.kept;
-        *held = e.held;
-        return rc;
-    }
-    rc = ts_als_errors_begin(a, mean, &s, err);
-    if (rc == 0)
-        rc = c->backend->weighted(c->be, a->product, a->conf->feed, &s.what, &a->times, err);
-    if (rc == 0)
-        ts_als_errors_end(&s, kept, held);
-    else
-        ts_als_errors_free(&s);
-    return rc;
 }

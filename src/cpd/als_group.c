@@ -9,19 +9,18 @@
 #include "cpd/method.h"
 
 struct member {
-    struct ts_als *run; /* which `ended` may free */
-    int over;           /* or failed */
-    int waits;          /* for a product */
-    uint64_t wanted_ns; /* since then */
+    struct ts_als *run;      /* which `ended` may free */
+    int over;                /* or failed */
+    int waits;               /* for a pass, */
+    struct ts_wanted wanted; /* of which it wants this, */
+    uint64_t wanted_ns;      /* since then */
 };
 
 struct group {
     struct member *member;
-    struct ts_update *update;        /* of those that take part in a pass; */
-    void **be;                       /* in one over cells these, */
-    const struct ts_weighted **what; /* and what is wanted of each */
+    struct ts_wanted *wanted; /* of those that take part in a pass */
     uint32_t n, order, mode;
-    int cells; /* the pass is one over cells */
+    enum ts_wanted_kind kind; /* of the pass */
     const struct ts_backend *backend;
     struct ts_feed *feed;
     int (*ended)(void *ctx, uint32_t k, struct ts_err *err);
@@ -44,14 +43,9 @@ static int go_on(struct group *g, uint32_t k, struct ts_err *err)
     m->waits = rc > 0;
     m->wanted_ns = ts_clock_ns();
     if (rc > 0)
-        return 0;
+        return ts_als_want(m->run, &m->wanted, err);
     m->over = 1;
     return rc == 0 ? g->ended(g->ctx, k, err) : rc;
-}
-
-static int wants_cells(const struct ts_als *a)
-{
-    return a->at == TS_ALS_AGAIN && a->method->cells != NULL;
 }
 
 /* The mode of the next pass, and what it gives; 0: nobody waits for one. */
@@ -62,7 +56,7 @@ static int choose_mode(struct group *g)
         for (uint32_t k = 0; k < g->n; k++)
             if (g->member[k].waits && g->member[k].run->product == mode) {
                 g->mode = mode;
-                g->cells = wants_cells(g->member[k].run);
+                g->kind = g->member[k].wanted.kind;
                 return 1;
             }
     }
@@ -71,55 +65,18 @@ static int choose_mode(struct group *g)
 
 static int is_in(const struct group *g, uint32_t k)
 {
-    return g->member[k].waits && g->member[k].run->product == g->mode &&
-           wants_cells(g->member[k].run) == g->cells;
-}
-
-/* With a backend that has no pass of several models over cells. */
-static int pass_cells_in_turn(struct group *g, struct ts_backend_times *times, struct ts_err *err)
-{
-    int rc = 0;
-    for (uint32_t k = 0; k < g->n && rc == 0; k++)
-        if (is_in(g, k)) {
-            struct ts_als *a = g->member[k].run;
-            a->solved = 0;
-            ts_feed_rewind(g->feed);
-            rc = a->method->pass(a, err);
-            *times = a->times;
-        }
-    return rc;
-}
-
-static int pass_cells(struct group *g, struct ts_backend_times *times, struct ts_err *err)
-{
-    uint32_t n = 0;
-    int rc = 0;
-    if (g->backend->weighted_of == NULL)
-        return pass_cells_in_turn(g, times, err);
-    for (uint32_t k = 0; k < g->n && rc == 0; k++)
-        if (is_in(g, k)) {
-            struct ts_als *a = g->member[k].run;
-            a->solved = 0;
-            rc = a->method->cells(a, &g->what[n], err);
-            g->be[n++] = a->conf->init.be;
-        }
-    ts_feed_rewind(g->feed);
-    return rc == 0 ? g->backend->weighted_of(g->be, g->what, n, g->mode, g->feed, times, err) : rc;
+    const struct member *m = &g->member[k];
+    return m->waits && m->run->product == g->mode && m->wanted.kind == g->kind;
 }
 
 static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *err)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n; k++)
-        if (is_in(g, k)) {
-            struct ts_als *a = g->member[k].run;
-            void *be = a->conf->init.be;
-            a->solved = ts_row_by_backend(a->how.kind);
-            g->update[n++] = a->solved ? (struct ts_update){ be, &a->how, &a->sums }
-                                       : (struct ts_update){ be, NULL, NULL };
-        }
+        if (is_in(g, k))
+            g->wanted[n++] = g->member[k].wanted;
     ts_feed_rewind(g->feed);
-    return g->backend->update_of(g->update, n, g->mode, g->feed, times, err);
+    return g->backend->pass_of(g->wanted, n, g->mode, g->feed, times, err);
 }
 
 /* One failed, or all are to stop: the others keep what they have. */
@@ -161,7 +118,7 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
     }
     while (rc == 0 && choose_mode(g)) {
         *failed = g->n;
-        rc = g->cells ? pass_cells(g, &times, err) : pass(g, &times, err);
+        rc = pass(g, &times, err);
         if (rc < 0) {
             give_up(g, rc);
             return rc;
@@ -189,17 +146,13 @@ int ts_als_group_run(struct ts_als *const run[], uint32_t n,
     assert(n > 0);
     *failed = n;
     g.member = calloc(n, sizeof *g.member);
-    g.be = calloc(n, sizeof *g.be);
-    g.update = calloc(n, sizeof *g.update);
-    g.what = calloc(n, sizeof *g.what);
+    g.wanted = calloc(n, sizeof *g.wanted);
     for (uint32_t k = 0; k < n && g.member != NULL; k++)
         g.member[k].run = run[k];
-    rc = g.member == NULL || g.be == NULL || g.update == NULL || g.what == NULL
+    rc = g.member == NULL || g.wanted == NULL
              ? ts_fail(err, TS_ENOMEM, "out of memory for %u runs", n)
              : run_all(&g, failed, err);
     free(g.member);
-    free(g.be);
-    free(g.update);
-    free(g.what);
+    free(g.wanted);
     return rc;
 }

@@ -50,7 +50,8 @@ struct ts_als {
     int balanced;        /* columns keep their lengths between modes: they matter */
     double held_best;    /* least error of a sweep on held-out cells, */
     uint64_t held_since; /* and sweeps after that one */
-    double kept, n_held; /* nonzeros, or their weights, that are learnt from and that are held out: set by the method's tell */
+    double kept,
+        n_held; /* nonzeros, or their weights, that are learnt from and that are held out: set by the method's tell */
     double size
         [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
                                 * differences where smooth is not, both as they cost where both are not */
@@ -84,6 +85,9 @@ enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode);
 int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
                          struct ts_err *err);
 void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision);
+
+/* What is wanted of the pass that the run waits for; it holds until the next call of ts_als_next. */
+int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err);
 
 /* From `start` to now, on the trace's lane of modes. Returns now. */
 uint64_t ts_als_trace(const struct ts_als *a, const char *what, uint64_t start, uint32_t mode);
@@ -119,22 +123,19 @@ int ts_als_norm(struct ts_als *a, struct ts_err *err);
 
 /* ---- als_errors.c ---- */
 
-/* A weighted pass over the product's mode, with the weights inside the factors, m being what they give and the mean; those that
- * are held out apart. */
-int ts_als_sum_errors(struct ts_als *a, double mean, struct ts_cell_errors *kept,
-                      struct ts_cell_errors *held, struct ts_err *err);
-
-/* The same of a pass that other runs take part in: `what` is for it, and *s stays where it is until the end, or free. */
+/* What is wanted of a pass over the product's mode that sums errors, with the weights inside the factors, m being what they give and
+ * the mean; cells that are held out apart. *s stays where it is until the end, or free. */
 struct ts_als_summing {
-    struct ts_weighted what;
+    struct ts_error_sums sums;
+    struct ts_weighted what; /* with a backend that gives the model's values */
     const struct ts_hold_out *hold_out;
     uint32_t order;
     double mean;
     uint64_t n;
     struct ts_als_part *part; /* n; NULL: nothing is held */
 };
-int ts_als_errors_begin(struct ts_als *a, double mean, struct ts_als_summing *s,
-                        struct ts_err *err);
+int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
+                       struct ts_wanted *ret, struct ts_err *err);
 void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
                        struct ts_cell_errors *held);
 void ts_als_errors_free(struct ts_als_summing *s); /* one of zeros is fine */

@@ -20,7 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cpd/loss_values.h"
 #include "cpd/method.h"
 #include "stream/loss.h"
@@ -29,7 +28,8 @@
 
 struct apr {
     double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
-    struct ts_multiply_sums multiplied; /* by the product that was computed last */
+    struct ts_multiply how;             /* of the pass that is wanted, */
+    struct ts_multiply_sums multiplied; /* and what the last one gave */
 };
 
 static int check(const struct ts_als *a, struct ts_err *err)
@@ -47,25 +47,17 @@ static int check(const struct ts_als *a, struct ts_err *err)
 
 /* ---- modes ---- */
 
-static int multiply(struct ts_als *a, uint32_t mode, struct ts_feed *feed,
-                    const struct ts_multiply *how, struct ts_err *err)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    struct apr *own = a->own;
-    own->multiplied = (struct ts_multiply_sums){ .column = a->scale };
-    return c->backend->multiply(c->be, mode, feed, how, &own->multiplied, &a->times, err);
-}
-
 /* Columns get sums of 1, weights the rest. */
 static int start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const struct ts_multiply how = { .weight = a->w };
+    struct ts_multiply_sums sums = { .column = a->scale };
     int rc = 0;
     for (uint32_t r = 0; r < a->rank; r++)
         a->w[r] = 1;
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
-        rc = multiply(a, m, NULL, &how, err);
+        rc = c->backend->multiply(c->be, m, NULL, &how, &sums, &a->times, err);
         for (uint32_t r = 0; r < a->rank; r++)
             a->lambda[r] *= a->scale[r];
         if (rc == 0)
@@ -74,18 +66,22 @@ static int start(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-static int pass(struct ts_als *a, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
-    const uint64_t begun_ns = ts_clock_ns();
-    const struct ts_multiply how = { .loss = &ts_loss_poisson,
+    struct apr *own = a->own;
+    (void)err;
+    own->how = (struct ts_multiply){ .loss = &ts_loss_poisson,
                                      .weight = a->lambda,
                                      .grow = GROW,
                                      .rounds = a->conf->inner,
                                      .judge = a->product + 1 == a->order,
                                      .hold_out = a->conf->hold_out };
-    const int rc = multiply(a, a->product, a->conf->feed, &how, err);
-    ts_als_trace(a, "product and rows", begun_ns, a->product);
-    return rc;
+    own->multiplied = (struct ts_multiply_sums){ .column = a->scale };
+    ret->kind = TS_WANT_MULTIPLY;
+    ret->multiply = &own->how;
+    ret->multiplied = &own->multiplied;
+    ret->name = "product and rows";
+    return 0;
 }
 
 /* The violation of the sweep begins with its first mode: until that is there, a state has that of the sweep before. */
@@ -170,7 +166,7 @@ const struct ts_method ts_apr = {
     .is_asked = is_asked,
     .check = check,
     .start = start,
-    .pass = pass,
+    .want = want,
     .rows = rows,
     .judge = judge,
     .tell = tell,

@@ -35,6 +35,7 @@
 #include "base/stop.h"
 #include "cpd/loss_values.h"
 #include "format/shard.h"
+#include "format/tensor_kind.h"
 #include "stream/loss.h"
 
 #define RATE        0.05
@@ -99,6 +100,7 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
 void ts_gcp_end(struct ts_als *a)
 {
     struct ts_gcp *g = a->own;
+    free(g->summing.part);
     if (g->memory != NULL && a->conf->checkpoint != NULL)
         ts_checkpoint_keep_moments(a->conf->checkpoint, g->memory, g->memory_bytes);
     else
@@ -325,25 +327,18 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
 /* ---- sums ---- */
 
 /* Of a partition. */
-struct part {
+struct ts_gcp_part {
     struct ts_cell_losses kept, held;
 };
 
-struct judging {
-    const struct ts_als *a;
-    const struct ts_loss *loss;
-    double at;
-    uint32_t order;
-    struct part *part;
-};
-
-static void add(const struct judging *j, struct ts_cell_losses *s, double x, double m, int held)
+static void add(const struct ts_loss_sums *j, struct ts_cell_losses *s, double x, double m,
+                int held)
 {
     static const double zero;
     s->n++;
     s->x += x;
     s->loss += j->loss->judge(1, &x, &m, j->at);
-    if (!j->a->constraint[0].observed && !held)
+    if (!j->observed && !held)
         s->loss -= j->loss->judge(1, &zero, &m, j->at);
     if (j->loss->constant == NULL)
         s->zero += j->loss->judge(1, &x, &zero, j->at);
@@ -352,15 +347,16 @@ static void add(const struct judging *j, struct ts_cell_losses *s, double x, dou
 /* A partition is one thread's: nobody else writes to its part. */
 static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
-    const struct judging *j = ctx;
-    const struct ts_hold_out *h = &j->a->conf->hold_out;
-    struct part *part = &j->part[c->partition];
+    const struct ts_gcp_summing *s = ctx;
+    const struct ts_loss_sums *j = &s->sums;
+    const struct ts_hold_out *h = &j->hold_out;
+    struct ts_gcp_part *part = &s->part[c->partition];
     (void)thread;
     (void)err;
     for (uint32_t i = 0; i < c->n; i++) {
         uint64_t hash = ts_hold_out_begin(h);
         int held = 0;
-        for (uint32_t m = 0; m < j->order && h->share > 0; m++)
+        for (uint32_t m = 0; m < s->a->order && h->share > 0; m++)
             hash = ts_hold_out_add(hash, c->row[m][i]);
         held = h->share > 0 && ts_hold_out_held(h, hash);
         add(j, held ? &part->held : &part->kept, c->value[i], c->model[i], held);
@@ -376,52 +372,72 @@ static void add_sums(struct ts_cell_losses *to, const struct ts_cell_losses *fro
     to->x += from->x;
 }
 
-/* From the model's value at each nonzero. */
-static int sum_weighted(struct ts_als *a, struct ts_loss_sums *sums, struct ts_err *err)
+/* From the model's value at each nonzero, where the backend has no sums of its own. */
+static int want_sums(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
-    const struct ts_init_conf *c = &a->conf->init;
-    const struct ts_tensor *t = c->tensor;
-    struct judging j = {
-        .a = a, .loss = loss_of(a), .at = a->constraint[0].loss_at, .order = a->order
+    const struct ts_tensor *t = a->conf->init.tensor;
+    struct ts_gcp *g = a->own;
+    struct ts_gcp_summing *s = &g->summing;
+    *s = (struct ts_gcp_summing){
+        .a = a,
+        .sums = { .loss = g->how.loss,
+                  .at = g->how.at,
+                  .observed = g->how.observed,
+                  .hold_out = a->conf->hold_out },
     };
-    struct ts_weighted what = {
+    ret->name = "loss";
+    if (a->conf->init.backend->losses != NULL) {
+        ret->kind = TS_WANT_LOSSES;
+        ret->losses = &s->sums;
+        return 0;
+    }
+    s->n = ts_tensor_partitions(t, a->product);
+    s->part = calloc(s->n + 1, sizeof *s->part);
+    if (s->part == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path);
+    s->what = (struct ts_weighted){
         .take = take,
-        .part_bytes = sizeof *j.part,
-        .ctx = &j,
+        .part = s->part,
+        .part_bytes = sizeof *s->part,
+        .ctx = s,
         .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
     };
-    uint64_t n = 0;
-    int rc;
-    for (uint64_t k = 0; k < t->mode[a->product].disk.n_shards; k++)
-        n += ts_shard_partitions(&t->mode[a->product].shard[k]);
-    what.part = j.part = calloc(n + 1, sizeof *j.part);
-    rc = j.part == NULL
-             ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path)
-             : c->backend->weighted(c->be, a->product, a->conf->feed, &what, &a->times, err);
-    for (uint64_t k = 0; k < n && rc == 0; k++) {
-        add_sums(&sums->kept, &j.part[k].kept);
-        add_sums(&sums->held, &j.part[k].held);
-    }
-    free(j.part);
-    return rc;
+    ret->kind = TS_WANT_CELLS;
+    ret->cells = &s->what;
+    return 0;
 }
 
-int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err)
+int ts_gcp_want(struct ts_als *a, const struct ts_descent *how, struct ts_wanted *ret,
+                struct ts_err *err)
+{
+    struct ts_gcp *g = a->own;
+    g->how = *how;
+    if (a->at == TS_ALS_AGAIN)
+        return want_sums(a, ret, err);
+    ret->kind = TS_WANT_DESCEND;
+    ret->descend = &g->how;
+    ret->name = how->gradient != NULL ? "gradient" : "product and rows";
+    return 0;
+}
+
+int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_gcp *g = a->own;
-    struct ts_loss_sums sums = {
-        .loss = how->loss, .at = how->at, .observed = how->observed, .hold_out = a->conf->hold_out
-    };
-    int rc = c->backend->losses != NULL
-                 ? c->backend->losses(c->be, a->product, a->conf->feed, &sums, &a->times, err)
-                 : sum_weighted(a, &sums, err);
-    g->kept = sums.kept;
-    g->held = sums.held;
+    struct ts_gcp_summing *s = &g->summing;
+    for (uint64_t k = 0; k < s->n; k++) {
+        add_sums(&s->sums.kept, &s->part[k].kept);
+        add_sums(&s->sums.held, &s->part[k].held);
+    }
+    free(s->part);
+    s->part = NULL;
+    s->n = 0;
+    g->kept = s->sums.kept;
+    g->held = s->sums.held;
     g->zeros = 0;
-    if (rc == 0 && !how->observed)
-        rc = c->backend->descend(c->be, a->product, NULL, how, &g->zeros, &a->times, err);
-    return rc;
+    return g->how.observed
+               ? 0
+               : c->backend->descend(c->be, a->product, NULL, &g->how, &g->zeros, &a->times, err);
 }
 
 /* F of the best model that has one value everywhere. f is linear in x but for huber, whose model is 0. */
@@ -464,25 +480,20 @@ double ts_gcp_fit(const struct ts_als *a)
 
 /* ---- a sweep ---- */
 
-static int pass(struct ts_als *a, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
-    const struct ts_init_conf *c = &a->conf->init;
-    const uint64_t begun_ns = ts_clock_ns();
-    const int again = a->at == TS_ALS_AGAIN;
     struct ts_descent how = descend(a, a->product);
-    int rc;
-    how.draw = again ? 0 : how.draw; /* F is of the same cells in all sweeps */
-    rc = again ? ts_gcp_sum_up(a, &how, err)
-               : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);
-    ts_als_trace(a, again ? "loss" : "product and rows", begun_ns, a->product);
-    return rc;
+    if (a->at == TS_ALS_AGAIN)
+        how.draw = 0; /* F is of the same cells in all sweeps */
+    return ts_gcp_want(a, &how, ret, err);
 }
 
 /* They have made their step. */
 static int rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return a->at == TS_ALS_AGAIN ? 0 : c->backend->gram(c->be, a->product, a->sums.gram, err);
+    return a->at == TS_ALS_AGAIN ? ts_gcp_sum_up(a, err)
+                                 : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
 static int judge(struct ts_als *a, struct ts_err *err)
@@ -571,7 +582,7 @@ const struct ts_method ts_gcp = {
     .is_asked = is_asked,
     .check = ts_gcp_check,
     .start = ts_gcp_start,
-    .pass = pass,
+    .want = want,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

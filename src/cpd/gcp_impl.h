@@ -12,13 +12,26 @@
 #include "cpd/gcp.h"
 #include "cpd/method.h"
 
+struct ts_gcp_part;
+
+/* A pass that sums the loss. */
+struct ts_gcp_summing {
+    struct ts_loss_sums sums;
+    struct ts_weighted what; /* with a backend that gives the model's values: */
+    const struct ts_als *a;
+    uint64_t n;
+    struct ts_gcp_part *part; /* n; NULL: nothing is held */
+};
+
 struct ts_gcp {
+    struct ts_descent how; /* of the pass that is wanted */
+    struct ts_gcp_summing summing;
     void *memory; /* of the moments */
     uint64_t memory_bytes;
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_constraint_moments says */
     double rate, before; /* before: the objective of the sweep before; NaN: there was none */
     struct ts_cell_losses kept, held;
-    double zeros; /* estimate over all cells of f(0, m) */
+    double zeros;       /* estimate over all cells of f(0, m) */
     double first, last; /* the objective after the first sweep, and after the last one; */
     uint32_t idle;      /* and in how many, up to that, it hardly fell */
 };
@@ -38,8 +51,13 @@ struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode);
 /* Root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_als *a, uint32_t mode);
 
-/* kept, held and zeros, over all shards of a->product; `how` says which cells stand for zeros. */
-int ts_gcp_sum_up(struct ts_als *a, const struct ts_descent *how, struct ts_err *err);
+/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_ALS_AGAIN, else what `how` says, whose
+ * cells stand for zeros there, too. */
+int ts_gcp_want(struct ts_als *a, const struct ts_descent *how, struct ts_wanted *ret,
+                struct ts_err *err);
+
+/* After the pass that sums: kept, held and zeros. */
+int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err);
 
 /* What is minimised, of these sums, and the share of the deviance that is explained. */
 double ts_gcp_objective(const struct ts_als *a);

@@ -7,12 +7,11 @@
  */
 #include <math.h>
 
-#include "base/clock.h"
 #include "cpd/method.h"
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_als_summing sums;       /* of a pass that several models share, which tells of them */
+    struct ts_als_summing sums;       /* of the pass that tells of them */
 };
 
 static int check(const struct ts_als *a, struct ts_err *err)
@@ -30,24 +29,11 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return ts_least_squares.begin(a, err);
 }
 
-static int cells(struct ts_als *a, const struct ts_weighted **ret, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
     struct held_out *own = a->own;
-    const int rc = ts_als_errors_begin(a, 0, &own->sums, err);
-    *ret = &own->sums.what;
-    return rc;
-}
-
-static int pass(struct ts_als *a, struct ts_err *err)
-{
-    struct held_out *own = a->own;
-    const uint64_t begun_ns = ts_clock_ns();
-    int rc;
-    if (a->at != TS_ALS_AGAIN)
-        return ts_least_squares.pass(a, err);
-    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
-    ts_als_trace(a, "errors", begun_ns, a->product);
-    return rc;
+    return a->at == TS_ALS_AGAIN ? ts_als_errors_want(a, 0, &own->sums, ret, err)
+                                 : ts_least_squares.want(a, ret, err);
 }
 
 static int rows(struct ts_als *a, struct ts_err *err)
@@ -55,8 +41,7 @@ static int rows(struct ts_als *a, struct ts_err *err)
     struct held_out *own = a->own;
     if (a->at != TS_ALS_AGAIN)
         return ts_least_squares.rows(a, err);
-    if (own->sums.part != NULL) /* of a pass that several models share */
-        ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    ts_als_errors_end(&own->sums, &own->kept, &own->held);
     return 0;
 }
 
@@ -104,8 +89,7 @@ const struct ts_method ts_held_out = {
     .is_asked = is_asked,
     .check = check,
     .begin = begin,
-    .pass = pass,
-    .cells = cells,
+    .want = want,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

@@ -473,25 +473,16 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static int pass(struct ts_als *a, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
-    const struct ts_init_conf *c = &a->conf->init;
-    const uint64_t begun_ns = ts_clock_ns();
-    const int again = a->at == TS_ALS_AGAIN;
     const struct ts_descent how = descend(a, a->product);
-    const int rc =
-        again ? ts_gcp_sum_up(a, &how, err)
-              : c->backend->descend(c->be, a->product, a->conf->feed, &how, NULL, &a->times, err);
-    ts_als_trace(a, again ? "loss" : "gradient", begun_ns, a->product);
-    return rc;
+    return ts_gcp_want(a, &how, ret, err);
 }
 
 /* They stay. */
 static int rows(struct ts_als *a, struct ts_err *err)
 {
-    (void)a;
-    (void)err;
-    return 0;
+    return a->at == TS_ALS_AGAIN ? ts_gcp_sum_up(a, err) : 0;
 }
 
 static int judge(struct ts_als *a, struct ts_err *err)
@@ -581,7 +572,7 @@ const struct ts_method ts_lbfgsb = {
     .is_asked = is_asked,
     .check = ts_gcp_check,
     .start = start,
-    .pass = pass,
+    .want = want,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

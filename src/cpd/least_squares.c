@@ -114,21 +114,15 @@ static int begin(struct ts_als *a, struct ts_err *err)
 /* ---- product and rows ---- */
 
 /* The product, and with a backend that has both in one call the rows. */
-static int pass(struct ts_als *a, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
-    const struct ts_init_conf *c = &a->conf->init;
-    const uint64_t start = ts_clock_ns();
-    int rc;
-    if (c->backend->update != NULL && ts_row_by_backend(a->how.kind)) {
-        a->solved = 1;
-        rc =
-            c->backend->update(c->be, a->product, a->conf->feed, &a->how, &a->sums, &a->times, err);
-        ts_als_trace(a, "product and rows", start, a->product);
-        return rc;
-    }
-    rc = c->backend->mttkrp(c->be, a->product, a->conf->feed, &a->times, err);
-    ts_als_trace(a, "product", start, a->product);
-    return rc;
+    (void)err;
+    a->solved = a->conf->init.backend->update != NULL && ts_row_by_backend(a->how.kind);
+    ret->kind = TS_WANT_PRODUCT;
+    ret->how = a->solved ? &a->how : NULL;
+    ret->sums = a->solved ? &a->sums : NULL;
+    ret->name = a->solved ? "product and rows" : "product";
+    return 0;
 }
 
 static int rows(struct ts_als *a, struct ts_err *err)
@@ -258,7 +252,7 @@ const struct ts_method ts_least_squares = {
     .sums_of_modes = 1,
     .is_asked = is_asked,
     .begin = begin,
-    .pass = pass,
+    .want = want,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

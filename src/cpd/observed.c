@@ -8,11 +8,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "cpd/method.h"
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
+    struct ts_als_summing sums;       /* of the pass that tells of them */
     double mean;                      /* that is subtracted */
 };
 
@@ -21,15 +21,21 @@ struct observed {
 /* Of values alone: whatever the factors are. */
 static int start(struct ts_als *a, struct ts_err *err)
 {
+    const struct ts_init_conf *c = &a->conf->init;
+    struct ts_wanted w = { .be = c->be };
     struct observed *own = a->own;
     int rc;
     if (!ts_constraint_mean(a->constraint))
         return 0;
     a->product = a->order - 1;
-    ts_feed_rewind(a->conf->feed);
-    rc = ts_als_sum_errors(a, 0, &own->kept, &own->held, err);
+    rc = ts_als_errors_want(a, 0, &own->sums, &w, err);
+    if (rc == 0)
+        rc = ts_backend_pass(c->backend, &w, a->product, a->conf->feed, &a->times, err);
+    if (rc < 0)
+        return rc;
+    ts_als_errors_end(&own->sums, &own->kept, &own->held);
     own->mean = own->kept.n > 0 ? own->kept.sum / own->kept.n : 0;
-    return rc;
+    return 0;
 }
 
 static void save(const struct ts_als *a, struct ts_state *s)
@@ -62,24 +68,32 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int pass(struct ts_als *a, struct ts_err *err)
+static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
 {
     struct observed *own = a->own;
-    const struct ts_init_conf *c = &a->conf->init;
-    const uint64_t begun_ns = ts_clock_ns();
-    const int errors = a->at == TS_ALS_AGAIN;
-    const int rc = errors ? ts_als_sum_errors(a, own->mean, &own->kept, &own->held, err)
-                          : c->backend->complete(c->be, a->product, a->conf->feed, &a->how,
-                                                 &a->sums, &a->times, err);
-    ts_als_trace(a, errors ? "errors" : "rows", begun_ns, a->product);
-    return rc;
+    if (a->at == TS_ALS_AGAIN)
+        return ts_als_errors_want(a, own->mean, &own->sums, ret, err);
+    ret->kind = TS_WANT_ROWS;
+    ret->how = &a->how;
+    ret->sums = &a->sums;
+    ret->name = "rows";
+    return 0;
 }
 
 /* They are there, but for their Gram matrix. */
 static int rows(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return a->at == TS_ALS_AGAIN ? 0 : c->backend->gram(c->be, a->product, a->sums.gram, err);
+    struct observed *own = a->own;
+    if (a->at != TS_ALS_AGAIN)
+        return c->backend->gram(c->be, a->product, a->sums.gram, err);
+    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    return 0;
+}
+
+static void end(struct ts_als *a)
+{
+    ts_als_errors_free(&((struct observed *)a->own)->sums);
 }
 
 /* ---- a sweep ---- */
@@ -146,7 +160,7 @@ const struct ts_method ts_observed = {
     .is_asked = is_asked,
     .start = start,
     .begin = begin,
-    .pass = pass,
+    .want = want,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,
@@ -156,4 +170,5 @@ const struct ts_method ts_observed = {
     .objective = objective,
     .save = save,
     .restore = restore,
+    .end = end,
 };

@@ -210,7 +210,7 @@ static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
 }
 
 /* The product of a dense tensor, and what the update of its rows needs. */
-static int multiply_dense(const struct ts_update *of, uint32_t mode, struct ts_feed *feed,
+static int multiply_dense(const struct ts_wanted *of, uint32_t mode, struct ts_feed *feed,
                           struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_cpu *c = of->be;
@@ -226,7 +226,7 @@ static int multiply_dense(const struct ts_update *of, uint32_t mode, struct ts_f
 }
 
 /* Products, and what updates of their rows need. some: rows of the updates need not go to all ranks. */
-static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, int some,
+static int multiply_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
@@ -252,21 +252,20 @@ static int multiply_all(const struct ts_update *of, uint32_t n, uint32_t mode, i
 static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
                       struct ts_err *err)
 {
-    return multiply_all(&(struct ts_update){ .be = be }, 1, mode, 0, feed, times, err);
+    return multiply_all(&(struct ts_wanted){ .be = be }, 1, mode, 0, feed, times, err);
 }
 
-static int cpu_weighted_of(void *const *be, const struct ts_weighted *const *what, uint32_t n,
-                           uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                           struct ts_err *err)
+static int weigh_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_cells model[TS_PASS_MAX_MODELS];
-    struct ts_cpu_shared *s = ((struct ts_cpu *)be[0])->shared;
+    struct ts_cpu_shared *s = ((struct ts_cpu *)of[0].be)->shared;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);
     if (s->dense != NULL)
-        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, what[0],
+        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, of[0].cells,
                                   feed, times, err);
     for (uint32_t k = 0; k < n; k++)
-        model[k] = (struct ts_pass_cells){ ((struct ts_cpu *)be[k])->factor, what[k] };
+        model[k] = (struct ts_pass_cells){ ((struct ts_cpu *)of[k].be)->factor, of[k].cells };
     return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
 }
 
@@ -274,7 +273,7 @@ static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_weighted *what, struct ts_backend_times *times,
                         struct ts_err *err)
 {
-    return cpu_weighted_of(&be, &what, 1, mode, feed, times, err);
+    return weigh_all(&(struct ts_wanted){ .be = be, .cells = what }, 1, mode, feed, times, err);
 }
 
 /* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
@@ -393,8 +392,8 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc;
 }
 
-static int cpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
-                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                      struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_trace *trace = ((const struct ts_cpu *)of[0].be)->shared->trace;
     const uint64_t start = ts_clock_ns();
@@ -423,7 +422,8 @@ static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
                       const struct ts_row_update *how, const struct ts_row_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    return cpu_update_of(&(struct ts_update){ be, how, sums }, 1, mode, feed, times, err);
+    return update_all(&(struct ts_wanted){ .be = be, .how = how, .sums = sums }, 1, mode, feed,
+                      times, err);
 }
 
 static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
@@ -536,6 +536,19 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
     return rc == 0 ? ts_cpu_settle(c->shared, &c->factor[mode], err) : rc;
 }
 
+static int cpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err)
+{
+    switch (of[0].kind) {
+    case TS_WANT_PRODUCT:
+        return update_all(of, n, mode, feed, times, err);
+    case TS_WANT_CELLS:
+        return weigh_all(of, n, mode, feed, times, err);
+    default:
+        return ts_backend_pass(&ts_backend_cpu, &of[0], mode, feed, times, err);
+    }
+}
+
 const struct ts_backend ts_backend_cpu = {
     .name = "cpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
@@ -568,11 +581,10 @@ const struct ts_backend ts_backend_cpu = {
     .together = ts_cpu_together_here,
     .solve = cpu_solve,
     .update = cpu_update,
-    .update_of = cpu_update_of,
+    .pass_of = cpu_pass_of,
     .exchanged = ts_cpu_exchanged,
     .complete = cpu_complete,
     .weighted = cpu_weighted,
-    .weighted_of = cpu_weighted_of,
     .multiply = cpu_multiply,
     .descend = cpu_descend,
     .scale = cpu_scale,

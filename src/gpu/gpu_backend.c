@@ -353,8 +353,8 @@ static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc == 0 ? ts_gpu_dense_solve(be, mode, how, sums, err) : rc;
 }
 
-static int gpu_update_of(const struct ts_update *of, uint32_t n, uint32_t mode,
-                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                      struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_gpu_model *first = of[0].be;
     const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = n, .of = of };
@@ -368,7 +368,8 @@ static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
                       const struct ts_row_update *how, const struct ts_row_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    return gpu_update_of(&(struct ts_update){ be, how, sums }, 1, mode, feed, times, err);
+    return update_all(&(struct ts_wanted){ .be = be, .how = how, .sums = sums }, 1, mode, feed,
+                      times, err);
 }
 
 static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
@@ -455,6 +456,18 @@ static void *gpu_model(void *be, uint32_t k)
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
+/* Sums over nonzeros are of one model at a time. */
+static int gpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err)
+{
+    int rc = 0;
+    if (of[0].kind == TS_WANT_PRODUCT)
+        return update_all(of, n, mode, feed, times, err);
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = ts_backend_pass(&ts_backend_gpu, &of[k], mode, feed, times, err);
+    return rc;
+}
+
 const struct ts_backend ts_backend_gpu = {
     .name = "gpu",
     .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
@@ -482,7 +495,7 @@ const struct ts_backend ts_backend_gpu = {
     .model = gpu_model,
     .most = ts_gpu_models_most,
     .together = ts_gpu_models_most,
-    .update_of = gpu_update_of,
+    .pass_of = gpu_pass_of,
     .groups = gpu_groups,
     .solve = gpu_solve,
     .update = gpu_update,

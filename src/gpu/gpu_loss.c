@@ -274,7 +274,7 @@ int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
     const uint64_t start = ts_clock_ns();
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode, .how = how };
-    const struct ts_update one = { .be = of };
+    const struct ts_wanted one = { .be = of };
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .n = 1, .of = &one, .descend = how
     };
@@ -393,7 +393,7 @@ int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
 {
     struct ts_gpu *g = of->gpu;
     struct sums_job j = { .of = of, .mode = mode };
-    const struct ts_update one = { .be = of };
+    const struct ts_wanted one = { .be = of };
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .n = 1, .of = &one, .losses = sums
     };

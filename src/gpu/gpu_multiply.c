@@ -158,7 +158,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
                   struct ts_err *err)
 {
     struct ts_gpu *g = j->of->gpu;
-    const struct ts_update of = { .be = j->of };
+    const struct ts_wanted of = { .be = j->of };
     const int again = any_spans(&g->mode[j->mode]);
     struct ts_gpu_request ask = {
         .mode = j->mode,

@@ -205,7 +205,7 @@ int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_f
                              struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_row_sums size = { .size = sums->size };
-    const struct ts_update one = { .be = of, .how = how, .sums = &size };
+    const struct ts_wanted one = { .be = of, .how = how, .sums = &size };
     const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = 1, .of = &one };
     const int rc = check(of, err);
     return rc == 0 ? ts_gpu_pass_run(of->gpu, &ask, times, err) : rc;
@@ -290,7 +290,7 @@ int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_fee
 {
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode };
-    const struct ts_update one = { .be = of };
+    const struct ts_wanted one = { .be = of };
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .n = 1, .of = &one, .errors = sums
     };

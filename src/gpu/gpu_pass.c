@@ -95,7 +95,7 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
     r->args.out_float = r->wide && !kept;
 }
 
-static void fill_product(struct ts_gpu_pass *p, const struct ts_update *u, struct ts_gpu_product *r)
+static void fill_product(struct ts_gpu_pass *p, const struct ts_wanted *u, struct ts_gpu_product *r)
 {
     const struct ts_gpu *g = p->g;
     const struct ts_gpu_member *me = p->me;

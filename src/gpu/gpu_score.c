@@ -240,7 +240,7 @@ int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
 {
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode };
-    const struct ts_update one = { .be = of };
+    const struct ts_wanted one = { .be = of };
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .n = 1, .of = &one, .scores = scores
     };

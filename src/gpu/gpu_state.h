@@ -433,7 +433,7 @@ struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
     uint32_t n;                 /* models */
-    const struct ts_update *of; /* each, a struct ts_gpu_model, and how; sums NULL where that is */
+    const struct ts_wanted *of; /* each, a struct ts_gpu_model, and how; sums NULL where that is */
     const struct ts_multiply
         *multiply;   /* NULL, or rounds of one model's rows, in place of `of` 's how */
     uint32_t rounds; /* of it in this pass */

@@ -161,11 +161,32 @@ struct ts_device_memory {
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
-/* What is wanted of a model in update_of. */
-struct ts_update {
+/* What a pass over a mode is to give of a model: what the call of that name in struct ts_backend gives. */
+enum ts_wanted_kind {
+    TS_WANT_PRODUCT, /* update; or mttkrp, where `how` is NULL */
+    TS_WANT_ROWS,    /* complete */
+    TS_WANT_MULTIPLY,
+    TS_WANT_DESCEND,
+    TS_WANT_CELLS, /* weighted */
+    TS_WANT_ERRORS,
+    TS_WANT_LOSSES,
+    TS_WANT_SCORES
+};
+
+/* Of a model, what is wanted, and what its call takes; the rest is not looked at. All of it is the caller's until the pass is over. */
+struct ts_wanted {
     void *be;
-    const struct ts_row_update *how; /* NULL: the product alone, as of mttkrp */
+    const struct ts_row_update *how; /* of a product and of rows */
     const struct ts_row_sums *sums;  /* NULL where `how` is */
+    enum ts_wanted_kind kind;
+    const struct ts_multiply *multiply; /* with a feed, */
+    struct ts_multiply_sums *multiplied;
+    const struct ts_descent *descend; /* and so is this */
+    const struct ts_weighted *cells;
+    struct ts_error_sums *errors;
+    struct ts_loss_sums *losses;
+    struct ts_scores *scores;
+    const char *name; /* for a trace; the backend does not look at it */
 };
 
 struct ts_backend {
@@ -258,11 +279,6 @@ struct ts_backend {
     int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,
                     struct ts_backend_times *times, struct ts_err *err);
 
-    /* The same for n of the models, in their order, what[k] being of the k-th. NULL where `model` is, or where none holds out cells. */
-    int (*weighted_of)(void *const *be, const struct ts_weighted *const *what, uint32_t n,
-                       uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                       struct ts_err *err);
-
     /* Sums of the errors at all nonzeros, taking every shard of `mode` from feed; the factors stay as they are. NULL: they are
      * summed from what `weighted` gives. */
     int (*errors)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
@@ -307,9 +323,10 @@ struct ts_backend {
     /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* update, or mttkrp, for n of the models, in their order. NULL where `model` is. */
-    int (*update_of)(const struct ts_update *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                     struct ts_backend_times *times, struct ts_err *err);
+    /* What is wanted of n of the models, in their order, all of one kind, taking every shard from feed as the call of that name
+     * does: once for all of them. NULL where `model` is. */
+    int (*pass_of)(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                   struct ts_backend_times *times, struct ts_err *err);
 
     /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
      * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
@@ -339,5 +356,9 @@ struct ts_backend {
      * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */
     uint32_t (*groups)(const void *be);
 };
+
+/* What is wanted of one model, by the call of that name, its shards from the beginning of feed on. */
+int ts_backend_pass(const struct ts_backend *b, const struct ts_wanted *w, uint32_t mode,
+                    struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
 
 #endif
