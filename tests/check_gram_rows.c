@@ -136,6 +136,7 @@ static double *complete(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts
                                     .spare_bytes = plain ? ts_plain_bytes(&f->tensor, -1) : 0 };
     struct ts_fmat factor[TS_MAX_ORDER];
     struct ts_pass *pass;
+    struct ts_pass_rows rows_of_pass;
     double *ret;
     for (uint32_t m = 0; m < f->tensor.order; m++) {
         const uint64_t n = f->tensor.mode[m].disk.n_rows;
@@ -149,7 +150,8 @@ static double *complete(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts
     ck_assert_int_eq(ts_pass_new(&conf, isa, threads, &pass, NULL), 0);
     for (int run = 0; run < (plain ? 3 : 1); run++) {
         f->given = f->given_back = 0;
-        ck_assert_int_eq(ts_pass_complete(pass, mode, factor, how, size, f, NULL, NULL), 0);
+        rows_of_pass = (struct ts_pass_rows){ pass, factor, how, size };
+        ck_assert_int_eq(ts_pass_complete(mode, 1, &rows_of_pass, f, NULL, NULL), 0);
         ck_assert_uint_eq(f->given_back, f->tensor.mode[mode].disk.n_shards);
     }
     ret = rows_of(&factor[mode]);

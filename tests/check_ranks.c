@@ -529,13 +529,17 @@ static void *run_group(void *ctx)
                                   .threads = c->threads,
                                   .comm = g->comm,
                                   .only_mode = -1 };
-    struct ts_feed_conf fc = { .host_bytes = 1 << 30, .only_mode = -1, .checkers = 1 };
+    struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
+                               .only_mode = -1,
+                               .checkers = 1 };
     struct ts_als_conf ac[MODELS];
     struct ts_feed *feed;
     uint32_t failed;
     ck_assert_int_eq(ts_tensor_open(dir, &g->t, &g->err), 0);
     bc.tensor = fc.tensor = g->t;
     bc.own_rows = ts_constraint_own(c->constraint, g->t->order);
+    bc.updates = ts_constraint_updates(c->constraint, g->t->order);
+    bc.spare_bytes = c->host_bytes > 0 ? 0 : 1 << 20; /* of some blocks that are decoded */
     ck_assert_int_eq(ts_backend_cpu.open(&bc, &g->be, &g->err), 0);
     ts_backend_cpu.deal(g->be, &fc.deal);
     ck_assert_int_eq(ts_feed_new(&fc, &feed, &g->err), 0);
@@ -546,6 +550,8 @@ static void *run_group(void *ctx)
         o->order = g->t->order;
         ac[k] = (struct ts_als_conf){ .feed = feed,
                                       .iters = g->conf[k].iters,
+                                      .inner = 5,
+                                      .hold_out = c->hold_out,
                                       .precision = c->precision,
                                       .sweep = note_sweep,
                                       .ctx = o,
@@ -567,43 +573,37 @@ static void *run_group(void *ctx)
     return NULL;
 }
 
-/* Models of several ranks and lengths, computed side by side by several processes. */
-START_TEST(models_go_along)
+/* Models of several ranks and lengths have the bits of each alone: by n processes, or 0: by this one. */
+static void ck_models(const struct conf *conf, uint32_t n)
 {
-    static const uint64_t dim[2][3] = { { 50, 9000, 3000 },
-                                        { 30000, 3, 300 } }; /* columns travel in pieces */
     static struct outcome alone[MODELS], o[TEST_COMM_MOST][MODELS];
-    struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { 0 }, { .simplex = 1 } };
     struct test_comm comm[TEST_COMM_MOST];
     pthread_t thread[TEST_COMM_MOST];
     struct group g[TEST_COMM_MOST];
-    struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, .threads = 2 };
     struct conf one[MODELS];
-    const uint32_t n = _i < 2 ? 3 : 5;
-    struct test_comm_group *ranks;
-    conf.constraint = _i == 1 ? nonneg : NULL;
-    write_tensor(11, 3, dim[_i / 2], 120000, 2, 2);
+    struct test_comm_group *ranks = n > 0 ? test_comm_new(n, comm) : NULL;
     memset(alone, 0, sizeof alone);
     memset(o, 0, sizeof o);
     for (uint32_t k = 0; k < MODELS; k++) {
-        one[k] = conf;
+        one[k] = *conf;
+        one[k].host_bytes = 0;
         one[k].rank = model_rank[k];
         one[k].iters = 2 + k % 3; /* some are over before others */
         alone[k].conf = &one[k];
         run_rank(&alone[k]);
     }
-    ranks = test_comm_new(n, comm);
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < n || r == 0; r++) {
         memset(&g[r], 0, sizeof g[r]);
         memcpy(g[r].conf, one, sizeof one);
         g[r].conf[0].threads = 1 + r % 3;
-        g[r].comm = &comm[r].comm;
+        g[r].conf[0].host_bytes = conf->host_bytes;
+        g[r].comm = n > 0 ? &comm[r].comm : NULL;
         g[r].o = o[r];
         ck_assert_int_eq(pthread_create(&thread[r], NULL, run_group, &g[r]), 0);
     }
-    for (uint32_t r = 0; r < n; r++)
+    for (uint32_t r = 0; r < n || r == 0; r++)
         pthread_join(thread[r], NULL);
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = 0; r < n || r == 0; r++) {
         ck_assert_msg(g[r].rc == 0, "%s", g[r].err.text);
         for (uint32_t k = 0; k < MODELS; k++) {
             ck_same(&alone[k], &o[r][k]);
@@ -612,7 +612,50 @@ START_TEST(models_go_along)
     }
     for (uint32_t k = 0; k < MODELS; k++)
         free_outcome(&alone[k]);
-    test_comm_free(ranks);
+    if (ranks != NULL)
+        test_comm_free(ranks);
+}
+
+START_TEST(models_go_along)
+{
+    static const uint64_t dim[2][3] = { { 50, 9000, 3000 },
+                                        { 30000, 3, 300 } }; /* columns travel in pieces */
+    struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { 0 }, { .simplex = 1 } };
+    struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, .threads = 2 };
+    conf.constraint = _i == 1 ? nonneg : NULL;
+    write_tensor(11, 3, dim[_i / 2], 120000, 2, 2);
+    ck_models(&conf, _i < 2 ? 3 : 5);
+}
+END_TEST
+
+/* The same where rows are made nonzero by nonzero: each model has matrices of its own. */
+START_TEST(models_of_cells_go_along)
+{
+    static const struct {
+        struct ts_constraint c;
+        double held;
+    } way[] = {
+        { { .observed = 1, .l2 = 0.1 }, 0.1 },
+        { { .observed = 1, .l2 = 0.1, .by_count = 1, .mean = 1, .nonneg = 1, .upper = INFINITY },
+          0 },
+        { { .poisson = 1 }, 0 },
+        { { .poisson = 1, .held = 1 }, 0.1 },
+        { { .loss = TS_GCP_BERNOULLI }, 0 },
+        { { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .l2 = 0.1 }, 0.1 },
+        { { .loss = TS_GCP_BERNOULLI_LOGIT, .lbfgsb = 1 }, 0 },
+        { { .held = 1 }, 0.1 },
+    };
+    static const uint64_t dim[2][3] = { { 50, 900, 300 }, { 1, 3000, 2 } }; /* rows span shards */
+    struct ts_constraint all[3] = { way[_i].c, way[_i].c, way[_i].c };
+    const int bits = way[_i].c.loss == TS_GCP_BERNOULLI || way[_i].c.lbfgsb;
+    struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64,
+                         .threads = 2,
+                         .constraint = all,
+                         .hold_out = { .share = way[_i].held, .seed = 5 } };
+    write_counts(80 + (uint64_t)_i, 3, dim[_i % 3 == 2], 40000, 1, bits ? 1 : 4);
+    ck_models(&conf, 3);
+    conf.host_bytes = 200000; /* shards are streamed */
+    ck_models(&conf, 0);
 }
 END_TEST
 
@@ -791,6 +834,7 @@ int main(void)
     tcase_add_loop_test(tc, constraints_go_along, 0, 9);
     tcase_add_loop_test(tc, observed_cells_go_along, 0, 6);
     tcase_add_loop_test(tc, losses_go_along, 0, 11);
+    tcase_add_loop_test(tc, models_of_cells_go_along, 0, 8);
     tcase_add_loop_test(tc, models_go_along, 0, 4);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, rows_go_where_that_is_cheaper, 0, 8);

@@ -322,10 +322,9 @@ static void close_session(struct several *s)
  * leave the same cells out. */
 static int open_session(struct several *s, struct ts_err *err)
 {
-    const uint32_t most = s->run.observed ? 1 : MOST_AT_ONCE; /* rows have Gram matrices then */
     uint32_t ranks[MOST_AT_ONCE], n = 0;
     int rc, same = s->session != NULL;
-    for (uint32_t row = 0; row < s->n && n < most; row++)
+    for (uint32_t row = 0; row < s->n && n < MOST_AT_ONCE; row++)
         if (s->model[row] == NULL && (n == 0 || s->run.hold_out == 0 ||
                                       ts_models_table_same_cells(&s->table, s->one[0].row, row))) {
             ranks[n] = rank_of(s, row);

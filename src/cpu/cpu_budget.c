@@ -13,8 +13,6 @@
 #include "cpu/plain.h"
 #include "cpu/rounds.h"
 
-/* With as many the tensor's part of a pass is a small one. */
-#define MOST_MODELS  32u
 #define MOST_COLUMNS 1024u /* of models that are computed together; one may have more */
 
 /* Of a row: columns that kernels sum together. */
@@ -103,6 +101,23 @@ int ts_cpu_multiplies(const struct ts_backend_conf *conf)
     return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 || ts_cpu_descends(conf);
 }
 
+int ts_cpu_are_apart(const struct ts_backend_conf *conf)
+{
+    const uint32_t nonzero_by_nonzero =
+        1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND;
+    return ts_cpu_models(conf) > 1 && (conf->updates & nonzero_by_nonzero) != 0;
+}
+
+struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k)
+{
+    struct ts_backend_conf one = *conf;
+    one.rank = ts_cpu_rank_of(conf, k);
+    one.n_models = 0;
+    one.ranks = NULL;
+    one.spare_bytes = k == 0 ? conf->spare_bytes : 0; /* decoded blocks are those of all */
+    return one;
+}
+
 /* Adds a matrix of all models: what of it is factors, and what is padding. */
 static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint64_t *factor_bytes,
                        uint64_t *padded)
@@ -119,7 +134,8 @@ static int may_send_some(const struct ts_backend_conf *conf)
            (conf->updates & ~TS_CPU_SOME_UPDATES) == 0;
 }
 
-void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes)
+static void need_together(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
+                          uint64_t *other_bytes)
 {
     const struct ts_backend_conf all = ts_cpu_conf_of_all(conf);
     const uint32_t threads = ts_cpu_threads(conf), last = conf->tensor->order - 1;
@@ -166,14 +182,28 @@ void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uin
             ts_fmat_bytes(conf->tensor->mode[last].disk.n_rows, all.rank, TS_FLOAT32));
 }
 
+void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes)
+{
+    uint64_t factors, others;
+    if (!ts_cpu_are_apart(conf)) {
+        need_together(conf, factor_bytes, other_bytes);
+        return;
+    }
+    *factor_bytes = *other_bytes = 0;
+    for (uint32_t k = 0; k < conf->n_models; k++) {
+        const struct ts_backend_conf one = ts_cpu_conf_apart(conf, k);
+        need_together(&one, &factors, &others);
+        *factor_bytes += factors;
+        *other_bytes += others;
+    }
+}
+
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf)
 {
     uint32_t n = 0, columns = 0;
-    if (ts_cpu_multiplies(conf) || (conf->updates >> TS_ROW_OBSERVED & 1) != 0)
-        return 1; /* rows have products of their own */
     if (conf->tensor->dense != NULL)
         return 1;
-    while (n < conf->n_models && n < MOST_MODELS) {
+    while (n < conf->n_models && n < TS_CPU_MOST_MODELS) {
         columns += ts_cpu_columns_of(conf->ranks[n], conf->precision);
         if (columns > MOST_COLUMNS)
             break;
@@ -199,12 +229,15 @@ static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
     return ts_fmat_bytes(1, ts_cpu_conf_of_all(&few).rank, conf->precision);
 }
 
+/* Those that are apart take as long side by side as one after another, but for what is read. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes)
 {
     const uint32_t most = ts_cpu_most(conf);
     const uint64_t near = shared_bytes / 4;
     uint32_t n = most;
+    if (ts_cpu_are_apart(conf))
+        return most;
     for (; n > 2; n--)
         if (largest_bytes(conf, n) <= own_bytes ||
             (row_bytes(conf, n) <= RUN_BYTES &&

@@ -42,7 +42,7 @@ uint64_t ts_cpu_shares(const void *be)
 {
     const struct ts_cpu_shared *s = ((const struct ts_cpu *)be)->shared;
     uint64_t bytes = 0;
-    if (s->n_models > 1 || (s->updates & ~SHARED_UPDATES) != 0)
+    if (s->n_models > 1 || s->n_apart > 1 || (s->updates & ~SHARED_UPDATES) != 0)
         return 0;
     for (uint32_t m = 0; m < s->tensor->order; m++)
         bytes += s->factor[m].bytes;
@@ -96,8 +96,9 @@ int ts_cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
                                   .skipped = how->skipped,
                                   .always = how->rows_to == TS_ROWS_TO_NEEDING,
                                   .unpack = ts_kernel_unpack(ts_isa_best()) };
-    int rc = comm == NULL || s->n_models > 1 || how->own ? 0 : share_memory(c, comm, err);
-    if (rc < 0 || comm == NULL || s->n_models > 1 || (s->updates & ~TS_CPU_SOME_UPDATES) != 0 ||
+    const int several = s->n_models > 1 || s->n_apart > 1;
+    int rc = comm == NULL || several || how->own ? 0 : share_memory(c, comm, err);
+    if (rc < 0 || comm == NULL || several || (s->updates & ~TS_CPU_SOME_UPDATES) != 0 ||
         how->rows_to == TS_ROWS_TO_ALL || !rows_travel(comm, s->factor[0].shared))
         return rc;
     conf.shared = s->factor[0].shared;

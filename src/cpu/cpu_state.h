@@ -23,7 +23,11 @@
 /* Those whose rows may go to the ranks that need them alone: others go to all, each in a way of its own. */
 #define TS_CPU_SOME_UPDATES (~(1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND))
 
-/* What the models of a backend share: their factors lie side by side in the rows of these matrices. */
+/* Most models of a backend: with as many the tensor's part of a pass is a small one. */
+#define TS_CPU_MOST_MODELS 32u
+
+/* What the models of a backend share: their factors lie side by side in the rows of these matrices. Models whose rows are made nonzero by
+ * nonzero are *apart*: each has all of this of its own, and they share passes. */
 struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
@@ -38,9 +42,11 @@ struct ts_cpu_shared {
     struct ts_steps *steps;   /* NULL: no rows have descended yet */
     uint32_t own, n_models;
     struct ts_cpu *model;
-    struct ts_share *share;       /* of several ranks; NULL: this process alone */
-    struct ts_comm *comm;         /* that has the memory of factors that are shared */
-    uint32_t updates;             /* other than of least squares */
+    uint32_t n_apart;              /* of the first of those that are apart: how many there are, */
+    struct ts_cpu_shared **others; /* and from the second on which */
+    struct ts_share *share;        /* of several ranks; NULL: this process alone */
+    struct ts_comm *comm;          /* that has the memory of factors that are shared */
+    uint32_t updates;              /* other than of least squares */
     int put;                      /* rows of these were put, and others may be putting them still */
     uint64_t *dealt;              /* memory of what they deal */
     struct ts_device_times *told; /* of each rank */
@@ -81,6 +87,10 @@ struct ts_dense_product_conf ts_cpu_dense_conf(const struct ts_backend_conf *con
 int ts_cpu_descends(const struct ts_backend_conf *conf);
 /* Rows are told of a loss. */
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
+/* There are several models, and each has matrices of its own. */
+int ts_cpu_are_apart(const struct ts_backend_conf *conf);
+/* Of model k of those that are apart, alone. */
+struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k);
 void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_together_here(const struct ts_backend_conf *conf);

@@ -62,6 +62,12 @@ struct cells {
     struct ts_kernel_job job;
 };
 
+/* A model whose rows are solved for in the pass. */
+struct solved {
+    struct ts_gram_rows *gram;
+    struct ts_kernel_job job;
+};
+
 /* What the threads of one run share. */
 struct run {
     struct ts_pass *pass;
@@ -69,8 +75,8 @@ struct run {
     uint32_t mode;
     struct cells *cells; /* of a weighted pass */
     uint32_t n_cells;
-    struct ts_gram_rows *gram; /* of a pass that solves rows; or NULL */
-    struct ts_kernel_job solved;
+    struct solved *solved; /* of a pass that solves rows */
+    uint32_t n_solved;
     int keep;  /* 1: blocks are kept decoded */
     int walks; /* 1: rows are marked */
     uint64_t head_bytes;
@@ -356,9 +362,9 @@ static void work(struct run *r, struct ts_kernel_scratch *scratch)
             ts_needs_walk(p->needs, r->mode, &in, &scratch->block[0]);
         if (r->n_cells > 0)
             work_cells(r, &in, at, scratch);
-        if (r->gram != NULL)
-            ts_gram_rows_take(r->gram, (uint32_t)omp_get_thread_num(), &r->solved, &in, scratch,
-                              at);
+        for (uint32_t i = 0; i < r->n_solved; i++)
+            ts_gram_rows_take(r->solved[i].gram, (uint32_t)omp_get_thread_num(), &r->solved[i].job,
+                              &in, scratch, at);
         for (int i = 0; i < 2; i++)
             if (r->part[i].job.n_models > 0)
                 r->part[i].kernel(&r->part[i].job, &in, scratch,
@@ -420,7 +426,7 @@ static void fill_job(const struct ts_pass *p, uint32_t mode, enum ts_precision s
     const size_t size = p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
     memset(job, 0, sizeof *job);
     job->order = t->order;
-    job->stride = p->stride;
+    job->stride = model->out->stride;
     job->columns = model->out->width;
     job->out = row_of_all(model->out->data, model->col, size);
     for (uint32_t l = 1; l < t->order; l++) {
@@ -605,36 +611,63 @@ int ts_pass_cells(struct ts_pass *p, uint32_t mode, uint32_t n, const struct ts_
     return 0;
 }
 
-int ts_pass_complete(struct ts_pass *p, uint32_t mode, struct ts_fmat *factor,
-                     const struct ts_row_update *how, double *size, struct ts_feed *feed,
-                     struct ts_backend_times *times, struct ts_err *err)
+static int begin_rows(const struct ts_pass_rows *of, uint32_t mode, struct solved *ret,
+                      struct ts_err *err)
+{
+    struct ts_pass *p = of->pass;
+    const struct ts_pass_model all = { .out = &of->factor[mode] };
+    int rc = 0;
+    if (p->gram == NULL)
+        rc = ts_gram_rows_new(p->max_partitions, p->tensor->order, p->rank, p->precision, p->isa,
+                              p->threads, &p->gram, err);
+    if (rc < 0)
+        return rc;
+    fill_job(p, mode, p->precision, of->factor, &all, &ret->job);
+    ret->gram = p->gram;
+    ts_gram_rows_begin(p->gram, of->how, p->tensor->mode[mode].disk.level,
+                       ts_tensor_weighted(p->tensor), &of->factor[mode]);
+    return 0;
+}
+
+/* The rows at the ends of partitions, and those that another rank needs. */
+static int end_rows(struct run *r, const struct ts_pass_rows *of, uint64_t *exchange_ns)
+{
+    struct ts_pass *p = of->pass;
+    uint64_t ns = 0;
+    if (p->share != NULL)
+        r->rc = ts_gram_rows_end_shared(p->gram, p->share, r->mode, r->rc, of->size, &ns, r->err);
+    if (r->rc == 0 && p->share == NULL)
+        ts_gram_rows_end(p->gram, r->end, of->size);
+    *exchange_ns += ns;
+    return r->rc;
+}
+
+int ts_pass_complete(uint32_t mode, uint32_t n, const struct ts_pass_rows *model,
+                     struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t begin = ts_clock_ns();
+    struct ts_pass *p = model[0].pass;
     struct run r = { .pass = p, .feed = feed, .mode = mode, .rc = 1, .err = err };
-    const struct ts_pass_model all = { .out = &factor[mode] };
     uint64_t exchange_ns = 0;
-    if (p->gram == NULL) {
-        const int rc = ts_gram_rows_new(p->max_partitions, p->tensor->order, p->rank, p->precision,
-                                        p->isa, p->threads, &p->gram, err);
-        if (rc < 0)
-            return rc;
-    }
-    fill_job(p, mode, p->precision, factor, &all, &r.solved);
-    r.gram = p->gram;
+    int rc = 0;
+    assert(n > 0);
+    r.solved = calloc(n, sizeof *r.solved);
+    if (r.solved == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", p->tensor->path);
+    for (r.n_solved = 0; r.n_solved < n && rc == 0; r.n_solved++)
+        rc = begin_rows(&model[r.n_solved], mode, &r.solved[r.n_solved], err);
     r.end = mode_partitions(p->tensor, mode);
-    ts_gram_rows_begin(p->gram, how, p->tensor->mode[mode].disk.level,
-                       ts_tensor_weighted(p->tensor), &factor[mode]);
-    if (p->share != NULL)
+    if (rc == 0 && p->share != NULL)
         ts_share_range(p->share, mode, &r.begin, &r.end);
-    run_threads(&r);
-    r.rc = p->share != NULL
-               ? ts_gram_rows_end_shared(p->gram, p->share, mode, r.rc, size, &exchange_ns, err)
-               : r.rc;
-    if (r.rc < 0)
-        return r.rc;
+    if (rc == 0) {
+        run_threads(&r);
+        for (uint32_t k = 0; k < n && (k == 0 || r.rc == 0); k++)
+            rc = end_rows(&r, &model[k], &exchange_ns);
+    }
+    free(r.solved);
+    if (rc < 0)
+        return rc;
     end_walk(&r);
-    if (p->share == NULL)
-        ts_gram_rows_end(p->gram, r.end, size);
     if (times != NULL)
         tell_times(&r, ts_clock_ns() - begin, exchange_ns, times);
     return 0;

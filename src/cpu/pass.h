@@ -65,10 +65,16 @@ int ts_pass_cells(struct ts_pass *pass, uint32_t mode, uint32_t n,
                   const struct ts_pass_cells *model, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
-/* The rows of factor[mode], each solved for with its own Gram matrix (TS_ROW_OBSERVED). */
-int ts_pass_complete(struct ts_pass *pass, uint32_t mode, struct ts_fmat *factor,
-                     const struct ts_row_update *how, double *size, struct ts_feed *feed,
-                     struct ts_backend_times *times, struct ts_err *err);
+/* The rows of factor[mode] of n models (n > 0), each solved for with its own Gram matrix (TS_ROW_OBSERVED), in one pass over the shards.
+ * Each model has a pass of its own, made alike but for the rank, from which its partial rows are; the first one's works. */
+struct ts_pass_rows {
+    struct ts_pass *pass;
+    struct ts_fmat *factor;
+    const struct ts_row_update *how;
+    double *size; /* see struct ts_row_sums */
+};
+int ts_pass_complete(uint32_t mode, uint32_t n, const struct ts_pass_rows *model,
+                     struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
 
 /* Most models whose products one pass computes. */
 #define TS_PASS_MAX_MODELS (TS_FMAT_MAX_STRIDE / 8u)

@@ -3,6 +3,7 @@
 #include "cpu/rounds.h"
 
 #include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -113,12 +114,17 @@ static int any_spans(const struct ts_mode *m)
 
 /* ---- passes ---- */
 
-static void borrow(struct ts_rounds_run *u)
+/* The next shard, for all. */
+static void borrow(struct ts_rounds_run *u, uint32_t n)
 {
     const uint64_t begin = ts_clock_ns();
     u->rc = u->share != NULL && ts_share_poll(u->share)
                 ? ts_fail(u->err, TS_ESTOP, "another rank has stopped")
                 : ts_feed_next(u->feed, u->mode, 0, &u->view, u->err);
+    for (uint32_t k = 1; k < n; k++) {
+        u[k].rc = u->rc;
+        u[k].view = u->view;
+    }
     u->wait_ns += ts_clock_ns() - begin;
 }
 
@@ -138,26 +144,33 @@ static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w,
     }
 }
 
-/* What each thread of the team does. */
-static void work(struct ts_rounds_run *u)
+/* What a model wants of the shard that is there. */
+static void work_shard(struct ts_rounds_run *u)
 {
     struct ts_rounds_worker *w = &u->r->worker[omp_get_thread_num()];
+    const uint32_t n = ts_shard_partitions(u->view.entry);
+    if (u->rounds)
+        rounds_of_shard(u, w, n);
+    if (u->judge) {
+#pragma omp for schedule(dynamic, 1)
+        for (uint32_t k = 0; k < n; k++)
+            ts_rounds_judge(u, w, k);
+    }
+}
+
+/* What each thread of the team does. */
+static void work(struct ts_rounds_run *u, uint32_t n)
+{
     const uint64_t mode = ts_fpmode_flush();
-    w->kkt = 0;
+    for (uint32_t k = 0; k < n; k++)
+        u[k].r->worker[omp_get_thread_num()].kkt = 0;
     for (;;) {
-        uint32_t n;
 #pragma omp single
-        borrow(u);
+        borrow(u, n);
         if (u->rc <= 0)
             break;
-        n = ts_shard_partitions(u->view.entry);
-        if (u->rounds)
-            rounds_of_shard(u, w, n);
-        if (u->judge) {
-#pragma omp for schedule(dynamic, 1)
-            for (uint32_t k = 0; k < n; k++)
-                ts_rounds_judge(u, w, k);
-        }
+        for (uint32_t k = 0; k < n; k++)
+            work_shard(&u[k]);
 #pragma omp single
         ts_feed_done(u->feed, &u->view);
     }
@@ -173,19 +186,26 @@ static int meet(struct ts_rounds_run *u)
     return rc;
 }
 
-static int pass(struct ts_rounds_run *u, int rounds, int judge)
+/* judge: where the model wants it. */
+static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
 {
-    u->rounds = rounds;
-    u->judge = judge;
-    u->rc = 1;
-    u->keep = u->r->plain != NULL && u->r->passed[u->mode];
-    u->r->passed[u->mode] = 1;
-    ts_plain_conf(u->r->tensor, u->mode, 1, &u->plain_conf);
+    int rc = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        u[k].rounds = rounds;
+        u[k].judge = judge && u[k].how->judge;
+        u[k].rc = 1;
+        u[k].keep = u[k].r->plain != NULL && u[k].r->passed[u->mode];
+        u[k].r->passed[u->mode] = 1;
+        ts_plain_conf(u[k].r->tensor, u->mode, 1, &u[k].plain_conf);
+    }
 #pragma omp parallel num_threads(u->r->threads)
-    work(u);
-    for (uint32_t i = 0; i < u->r->threads; i++)
-        u->kkt = u->r->worker[i].kkt > u->kkt ? u->r->worker[i].kkt : u->kkt;
-    return u->share == NULL ? u->rc : meet(u);
+    work(u, n);
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        for (uint32_t i = 0; i < u->r->threads; i++)
+            u[k].kkt = u[k].r->worker[i].kkt > u[k].kkt ? u[k].r->worker[i].kkt : u[k].kkt;
+        rc = u[k].share == NULL ? u[k].rc : meet(&u[k]);
+    }
+    return rc;
 }
 
 /* All parts of rows are there: those that go on in other shards are folded. */
@@ -259,88 +279,147 @@ static int gather(struct ts_rounds_run *u, int judged)
     return rc;
 }
 
-int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
-                  struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
-                  const struct ts_multiply *how, struct ts_multiply_sums *ret,
+/* What a call does over the mode of one model. */
+static struct ts_rounds_run run_of(const struct ts_rounds_of *of, uint32_t mode,
+                                   struct ts_feed *feed, struct ts_err *err)
+{
+    return (struct ts_rounds_run){
+        .r = of->r, .share = of->share, .mode = mode, .feed = feed, .apart = of->apart, .err = err
+    };
+}
+
+static void begin_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *of)
+{
+    struct ts_multiply_sums *ret = of->ret;
+    u->how = of->how;
+    u->hold_out = &of->how->hold_out;
+    u->own = of->apart;
+    u->n_rounds = of->how->rounds;
+    ret->kkt = ret->loss = ret->inner = 0;
+    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
+    ts_rounds_begin_rows(of->r, &of->factor[u->mode], of->how, of->apart);
+}
+
+static int any_judged(const struct ts_rounds_run *u, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (u[k].how->judge)
+            return 1;
+    return 0;
+}
+
+static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *of, uint32_t n)
+{
+    const int again = any_spans(&u->r->tensor->mode[u->mode]);
+    int rc;
+    for (uint32_t k = 0; k < n; k++)
+        fill_job(u[k].r, u->mode, of[k].factor, u[k].how->loss, &u[k].job);
+    rc = pass(u, n, 1, !again);
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = fold_all(&u[k]);
+    if (rc == 0 && again && any_judged(u, n)) {
+        ts_feed_rewind(u->feed);
+        rc = pass(u, n, 0, 1);
+    }
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        rc = gather(&u[k], u[k].how->judge);
+        if (rc == 0 && u[k].how->judge)
+            add_judged(u[k].r, u->mode, of[k].ret);
+    }
+    return rc;
+}
+
+static void end_rounds(const struct ts_rounds_run *u, const struct ts_rounds_of *of)
+{
+    ts_rounds_sum_columns(u->r, u->apart, of->ret->column);
+    ts_rounds_end_rows(u->r, u->apart, of->ret->column, &of->factor[u->mode]);
+    of->ret->kkt = u->kkt;
+}
+
+static struct ts_rounds_run *runs_new(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+                                      struct ts_feed *feed, struct ts_err *err)
+{
+    struct ts_rounds_run *u = calloc(n, sizeof *u);
+    if (u == NULL)
+        ts_fail(err, TS_ENOMEM, "%s: out of memory", of->r->tensor->path);
+    for (uint32_t k = 0; k < n && u != NULL; k++)
+        u[k] = run_of(&of[k], mode, feed, err);
+    return u;
+}
+
+static uint64_t exchange_of(const struct ts_rounds_run *u, uint32_t n)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < n; k++)
+        sum += u[k].exchange_ns;
+    return sum;
+}
+
+int ts_rounds_run(const struct ts_rounds_of *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_rounds_run u = { .r = r,
-                               .share = share,
-                               .mode = mode,
-                               .feed = feed,
-                               .how = how,
-                               .hold_out = &how->hold_out,
-                               .apart = apart,
-                               .own = apart,
-                               .n_rounds = how->rounds,
-                               .err = err };
-    const int again = any_spans(&r->tensor->mode[mode]);
-    uint64_t kernel_ns = 0;
-    int rc = 0;
-    ret->kkt = ret->loss = ret->inner = 0;
-    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
-    ts_rounds_begin_rows(r, &factor[mode], how, apart);
-    if (feed != NULL) {
+    struct ts_rounds_run *u = runs_new(of, n, mode, feed, err);
+    uint64_t kernel_ns = 0, wait_ns, exchange_ns;
+    int rc = u == NULL ? TS_ENOMEM : 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        begin_rounds(&u[k], &of[k]);
+    if (feed != NULL && rc == 0) {
         const uint64_t begin = ts_clock_ns();
-        fill_job(r, mode, factor, how->loss, &u.job);
-        rc = pass(&u, 1, how->judge && !again);
-        if (rc == 0)
-            rc = fold_all(&u);
-        if (rc == 0 && how->judge && again) {
-            ts_feed_rewind(feed);
-            rc = pass(&u, 0, 1);
-        }
-        if (rc == 0)
-            rc = gather(&u, how->judge);
-        if (rc == 0 && how->judge)
-            add_judged(r, mode, ret);
+        rc = make_rounds(u, of, n);
         kernel_ns = ts_clock_ns() - begin;
     }
-    if (rc < 0)
-        return rc;
-    ts_rounds_sum_columns(r, apart, ret->column);
-    ts_rounds_end_rows(r, apart, ret->column, &factor[mode]);
-    ret->kkt = u.kkt;
-    if (times != NULL)
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        end_rounds(&u[k], &of[k]);
+    wait_ns = u != NULL ? u->wait_ns : 0;
+    exchange_ns = u != NULL ? exchange_of(u, n) : 0;
+    free(u);
+    if (times != NULL && rc == 0)
         *times = (struct ts_backend_times){
             .total_ns = ts_clock_ns() - start,
             .n_devices = 1,
             .device[0] = { .number = -1,
-                           .nnz = feed != NULL ? r->tensor->nnz : 0,
-                           .wait_ns = u.wait_ns,
-                           .kernel_ns = kernel_ns - u.wait_ns - u.exchange_ns,
-                           .exchange_ns = u.exchange_ns,
-                           .exposed_ns = u.exchange_ns,
+                           .nnz = feed != NULL ? of->r->tensor->nnz : 0,
+                           .wait_ns = wait_ns,
+                           .kernel_ns = kernel_ns - wait_ns - exchange_ns,
+                           .exchange_ns = exchange_ns,
+                           .exposed_ns = exchange_ns,
                            .solve_ns = ts_clock_ns() - start - kernel_ns,
                            .share = 1 },
         };
-    return 0;
+    return rc;
 }
 
-int ts_rounds_gradient(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
-                       const struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
-                       const struct ts_descent *how, uint64_t *wait_ns, uint64_t *exchange_ns,
+static const struct ts_multiply no_rounds;
+
+static void begin_gradient(struct ts_rounds_run *u, const struct ts_rounds_of *of)
+{
+    const struct ts_descent *how = of->descend;
+    u->how = &no_rounds;
+    u->own = &of->factor[u->mode];
+    u->descend = how;
+    u->hold_out = &how->hold_out;
+    u->n_rounds = 1;
+    fill_job(u->r, u->mode, of->factor, how->loss, &u->job);
+    u->job.at = how->at;
+    u->job.zeros = !how->observed;
+}
+
+int ts_rounds_gradient(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+                       struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err)
 {
-    struct ts_rounds_run u = { .r = r,
-                               .share = share,
-                               .mode = mode,
-                               .feed = feed,
-                               .apart = apart,
-                               .own = &factor[mode],
-                               .descend = how,
-                               .hold_out = &how->hold_out,
-                               .n_rounds = 1,
-                               .err = err };
+    struct ts_rounds_run *u = runs_new(of, n, mode, feed, err);
     int rc;
-    fill_job(r, mode, factor, how->loss, &u.job);
-    u.job.at = how->at;
-    u.job.zeros = !how->observed;
-    rc = pass(&u, 1, 0);
-    if (rc == 0)
-        rc = fold_all(&u);
-    *wait_ns = u.wait_ns;
-    *exchange_ns = u.exchange_ns;
+    if (u == NULL)
+        return TS_ENOMEM;
+    for (uint32_t k = 0; k < n; k++)
+        begin_gradient(&u[k], &of[k]);
+    rc = pass(u, n, 1, 0);
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = fold_all(&u[k]);
+    *wait_ns = u->wait_ns;
+    *exchange_ns = exchange_of(u, n);
+    free(u);
     return rc;
 }

@@ -106,19 +106,27 @@ void ts_rounds_free(struct ts_rounds *r); /* NULL is fine */
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                          uint32_t threads);
 
-/* share: how ranks divide the work; NULL: there is one. */
+/* What a call takes of one of several models, which have an object each. */
+struct ts_rounds_of {
+    struct ts_rounds *r;
+    struct ts_share *share; /* how ranks divide the work; NULL: there is one */
+    struct ts_fmat *factor; /* of all modes */
+    struct ts_fmat *apart;  /* as many rows as the mode has */
+    const struct ts_multiply *how;
+    struct ts_multiply_sums *ret;
+    const struct ts_descent *descend;
+};
 
-/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `how` say; the factor stays as
- * it is. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several ranks each has the rows that ts_share_rows says. */
-int ts_rounds_gradient(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
-                       const struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
-                       const struct ts_descent *how, uint64_t *wait_ns, uint64_t *exchange_ns,
+/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `descend` say; the factor stays as
+ * it is; of n models (n > 0) in one pass over the shards. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several
+ * ranks each has the rows that ts_share_rows says. */
+int ts_rounds_gradient(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+                       struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
-/* factor: of all modes, that of `mode` is updated, on all ranks; apart: as many rows, for B. feed NULL: as in stream/backend.h. */
-int ts_rounds_run(struct ts_rounds *r, struct ts_share *share, uint32_t mode,
-                  struct ts_fmat *factor, struct ts_fmat *apart, struct ts_feed *feed,
-                  const struct ts_multiply *how, struct ts_multiply_sums *ret,
+/* The factor of `mode` is updated as `how` says, on all ranks; of n models (n > 0), each shard being taken once for all, or twice. apart: for
+ * B. feed NULL: as in stream/backend.h. */
+int ts_rounds_run(const struct ts_rounds_of *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
 #endif
