@@ -247,7 +247,7 @@ static cudaError_t judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member 
     const struct ts_gpu_cells *c = j->g->cells;
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
-    const struct ts_error_sums *ask = j->pass[me->number]->ask->errors;
+    const struct ts_error_sums *ask = j->pass[me->number]->ask->of[0].errors;
     struct ts_cells_errors what = { .b = m->b,
                                     .u = m->u,
                                     .v = m->v,

@@ -72,18 +72,22 @@ static cudaError_t launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_
     struct ts_gpu_mttkrp args = args_of(r, s);
     struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
     *n = 1;
-    if (p->ask->multiply != NULL)
-        return ts_gpu_multiply_launch(r, &args, stream);
-    if (p->ask->errors != NULL)
-        return ts_gpu_errors_launch(r, &args, stream);
-    if (p->ask->losses != NULL)
-        return ts_gpu_losses_launch(r, &args, stream);
-    if (p->ask->scores != NULL)
-        return ts_gpu_scores_launch(r, &args, stream);
-    if (p->ask->descend != NULL)
-        return ts_gpu_gradient_launch(r, &args, stream);
-    if (ts_gpu_solves_observed(r))
+    switch (p->ask->kind) {
+    case TS_WANT_ROWS:
         return ts_gpu_observed_launch(r, &args, stream);
+    case TS_WANT_MULTIPLY:
+        return ts_gpu_multiply_launch(r, &args, stream);
+    case TS_WANT_DESCEND:
+        return ts_gpu_gradient_launch(r, &args, stream);
+    case TS_WANT_ERRORS:
+        return ts_gpu_errors_launch(r, &args, stream);
+    case TS_WANT_LOSSES:
+        return ts_gpu_losses_launch(r, &args, stream);
+    case TS_WANT_SCORES:
+        return ts_gpu_scores_launch(r, &args, stream);
+    default:
+        break;
+    }
     if (r->of->hold_out.share > 0)
         return launch_held(r, &args, stream);
     if (r->wide)
@@ -116,7 +120,7 @@ cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_
                                cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    if (p->ask->multiply != NULL ||
+    if (p->ask->kind == TS_WANT_MULTIPLY ||
         ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
         return e;
     if (ts_gpu_solves_observed(&p->product[0])) {

@@ -48,7 +48,7 @@ static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct t
 cudaError_t ts_gpu_gradient_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                    cudaStream_t stream)
 {
-    const struct ts_descent *how = r->pass->ask->descend;
+    const struct ts_descent *how = r->want->descend;
     const struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
     return ts_loss_launch(r->pass->g->precision, args, &loss, stream);
 }
@@ -56,7 +56,7 @@ cudaError_t ts_gpu_gradient_launch(const struct ts_gpu_product *r, const struct 
 cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                  cudaStream_t stream)
 {
-    const struct ts_loss_sums *how = r->pass->ask->losses;
+    const struct ts_loss_sums *how = r->want->losses;
     struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
     loss.sums = r->my->losses;
     return ts_loss_launch(r->pass->g->precision, args, &loss, stream);
@@ -274,9 +274,9 @@ int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
     const uint64_t start = ts_clock_ns();
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode, .how = how };
-    const struct ts_wanted one = { .be = of };
+    const struct ts_wanted one = { .be = of, .descend = how };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .n = 1, .of = &one, .descend = how
+        .mode = mode, .feed = feed, .kind = TS_WANT_DESCEND, .n = 1, .of = &one
     };
     uint64_t then;
     int rc = check(of, err);
@@ -393,9 +393,9 @@ int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
 {
     struct ts_gpu *g = of->gpu;
     struct sums_job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of };
+    const struct ts_wanted one = { .be = of, .losses = sums };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .n = 1, .of = &one, .losses = sums
+        .mode = mode, .feed = feed, .kind = TS_WANT_LOSSES, .n = 1, .of = &one
     };
     const uint32_t end = g->first_here + g->n_here;
     int rc = check(of, err); /* the same in all processes */

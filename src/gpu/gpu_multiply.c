@@ -55,18 +55,19 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
     const struct ts_gpu_request *ask = p->ask;
     const enum ts_precision precision = p->g->precision;
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
-    struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = ask->multiply->hold_out };
+    const struct ts_multiply *how = r->want->multiply;
+    struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = how->hold_out };
     cudaError_t e = cudaSuccess;
     ts_gpu_find_levels(p->g, ask->mode, weigh.level);
-    for (uint32_t k = 0; k < ask->rounds && e == cudaSuccess; k++) {
+    for (uint32_t k = 0; k < r->rounds && e == cudaSuccess; k++) {
         e = ts_weigh_launch(precision, args, &weigh, stream);
         if (k == 0 && !p->alone)
             TRY(e, ts_edge_fold_shards(precision, args, r->my->shard_edge, stream));
         TRY(e, ts_edge_fold_shards(precision, args, NULL, stream));
-        TRY(e, ts_multiply_shards(&rows, args, k == 0, k + 1 == ask->rounds, stream));
+        TRY(e, ts_multiply_shards(&rows, args, k == 0, k + 1 == r->rounds, stream));
     }
     weigh.judged = r->my->judged;
-    if (ask->judge)
+    if (ask->judges && how->judge)
         TRY(e, ts_weigh_launch(precision, args, &weigh, stream));
     return e;
 }
@@ -158,23 +159,23 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
                   struct ts_err *err)
 {
     struct ts_gpu *g = j->of->gpu;
-    const struct ts_wanted of = { .be = j->of };
+    const struct ts_wanted of = { .be = j->of, .multiply = j->how };
     const int again = any_spans(&g->mode[j->mode]);
     struct ts_gpu_request ask = {
         .mode = j->mode,
         .feed = feed,
+        .kind = TS_WANT_MULTIPLY,
         .n = 1,
         .of = &of,
-        .multiply = j->how,
-        .rounds = j->how->rounds,
-        .judge = j->how->judge && !again,
+        .multiplies = 1,
+        .judges = !again,
     };
     struct ts_backend_times more;
     int rc = ts_gpu_pass_run(g, &ask, times, err);
     if (rc < 0 || !j->how->judge || !again)
         return rc;
-    ask.rounds = 0;
-    ask.judge = 1;
+    ask.multiplies = 0;
+    ask.judges = 1;
     ts_feed_rewind(feed);
     rc = ts_gpu_pass_run(g, &ask, &more, err);
     if (rc == 0)

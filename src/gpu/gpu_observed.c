@@ -134,8 +134,8 @@ cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts
     const uint32_t mode = p->ask->mode;
     struct ts_gpu_errors what = {
         .own = r->my->factor[mode],
-        .mean = p->ask->errors->mean,
-        .hold_out = p->ask->errors->hold_out,
+        .mean = r->want->errors->mean,
+        .hold_out = r->want->errors->hold_out,
         .sums = r->my->errors,
     };
     ts_gpu_find_levels(p->g, mode, what.level);
@@ -206,7 +206,9 @@ int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_f
 {
     const struct ts_row_sums size = { .size = sums->size };
     const struct ts_wanted one = { .be = of, .how = how, .sums = &size };
-    const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = 1, .of = &one };
+    const struct ts_gpu_request ask = {
+        .mode = mode, .feed = feed, .kind = TS_WANT_ROWS, .n = 1, .of = &one
+    };
     const int rc = check(of, err);
     return rc == 0 ? ts_gpu_pass_run(of->gpu, &ask, times, err) : rc;
 }
@@ -290,9 +292,9 @@ int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_fee
 {
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of };
+    const struct ts_wanted one = { .be = of, .errors = sums };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .n = 1, .of = &one, .errors = sums
+        .mode = mode, .feed = feed, .kind = TS_WANT_ERRORS, .n = 1, .of = &one
     };
     const uint32_t end = g->first_here + g->n_here;
     int rc = check_errors(of, err); /* the same in all processes */

@@ -59,21 +59,23 @@ static int multiplied_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t
     return *n > 0;
 }
 
-/* The rows of shards first..last that the member sends. 0: there are none. */
-static int sent_rows(const struct ts_gpu_pass *p, uint64_t first, uint64_t last, uint64_t *row,
+/* The rows of shards first..last that the member sends of a model. 0: there are none. */
+static int sent_rows(const struct ts_gpu_product *r, uint64_t first, uint64_t last, uint64_t *row,
                      uint64_t *n)
 {
+    const struct ts_gpu_pass *p = r->pass;
     if (ts_gpu_only_sums(p->ask))
         return 0;
-    if (p->ask->multiply == NULL)
+    if (p->ask->kind != TS_WANT_MULTIPLY)
         return inner_rows(p->mode, first, last, row, n);
-    return p->ask->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
+    return r->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
 }
 
 /* A pass that judges rows has no products. */
-static int sends_edges(const struct ts_gpu_pass *p)
+static int sends_edges(const struct ts_gpu_product *r)
 {
-    return !ts_gpu_only_sums(p->ask) && (p->ask->multiply == NULL || p->ask->rounds > 0);
+    const struct ts_gpu_request *ask = r->pass->ask;
+    return !ts_gpu_only_sums(ask) && (ask->kind != TS_WANT_MULTIPLY || r->rounds > 0);
 }
 
 /* The next range of consecutive shards that a member computes, at or after *first and below end.
@@ -207,7 +209,7 @@ static cudaError_t solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
     cudaError_t e = cudaSuccess;
     open_part(p, p->me->number, part);
     for (; e == cudaSuccess && next_run(p, p->me->number, &first, &last, end); first = last + 1) {
-        if (!sent_rows(p, first, last, &row, &n))
+        if (!sent_rows(r, first, last, &row, &n))
             continue;
         add_span(p, p->me->number, part, row * sent_bytes(r), n * sent_bytes(r));
         e = solve_rows(r, row, NULL, n);
@@ -382,7 +384,7 @@ static void expect_chunk(struct ts_gpu_product *r, uint32_t number, uint32_t c)
     uint64_t first = ts_gpu_chunk(p->g, p->mode, number, c), last, row, n;
     open_part(p, number, part);
     for (; next_run(p, number, &first, &last, end); first = last + 1)
-        if (sent_rows(p, first, last, &row, &n))
+        if (sent_rows(r, first, last, &row, &n))
             add_span(p, number, part, row * sent_bytes(r), n * sent_bytes(r));
     derive_inner(r, number, c);
 }
@@ -402,7 +404,7 @@ static void add_edges(struct ts_gpu_product *r, uint32_t number)
     struct ts_exchange_part *edges = &r->of->sent.edges[number];
     uint64_t last;
     open_part(p, number, edges);
-    for (uint64_t i = 0; sends_edges(p) && next_run(p, number, &i, &last, p->mode->n_shards);
+    for (uint64_t i = 0; sends_edges(r) && next_run(p, number, &i, &last, p->mode->n_shards);
          i = last + 1)
         add_span(p, number, edges, 2 * i * bytes, 2 * (last + 1 - i) * bytes);
 }
@@ -434,7 +436,7 @@ static cudaError_t prepare_product(struct ts_gpu_product *r)
     open_part(p, number, rows);
     for (uint64_t i = 0; i < m->n_shards && e == cudaSuccess; i++) {
         const int mine = i >= m->first[number] && i < m->first[number + 1];
-        if (mine || b->taken[i] != number || !sent_rows(p, i, i, &row, &n))
+        if (mine || b->taken[i] != number || !sent_rows(r, i, i, &row, &n))
             continue;
         add_span(p, number, rows, row * bytes, n * bytes);
         e = solve_rows(r, row, NULL, n);
@@ -648,8 +650,8 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
     int rc;
     if (ts_gpu_solves_observed(r))
         return finish_observed(r, err);
-    e = sends_edges(r->pass) ? finish_rows(r) : cudaSuccess;
-    if (r->pass->ask->multiply != NULL && r->pass->ask->rounds > 0)
+    e = sends_edges(r) ? finish_rows(r) : cudaSuccess;
+    if (r->rounds > 0)
         TRY(e, ts_gpu_multiply_spans(r));
     rc = e == cudaSuccess ? 0 : fail(err, e);
     if (rc < 0 || r->how == NULL)

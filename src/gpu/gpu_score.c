@@ -45,7 +45,7 @@ cudaError_t ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts
                                  cudaStream_t stream)
 {
     const struct ts_gpu_pass *p = r->pass;
-    const struct ts_scores *want = p->ask->scores;
+    const struct ts_scores *want = r->want->scores;
     const struct ts_gpu_scores what = {
         .own = r->my->factor[p->ask->mode],
         .logs = want->counts,
@@ -240,9 +240,9 @@ int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
 {
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of };
+    const struct ts_wanted one = { .be = of, .scores = scores };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .n = 1, .of = &one, .scores = scores
+        .mode = mode, .feed = feed, .kind = TS_WANT_SCORES, .n = 1, .of = &one
     };
     int rc = check(of, scores, err);
     if (rc == 0)

@@ -432,23 +432,18 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
+    enum ts_wanted_kind kind;   /* of all: of TS_WANT_DESCEND the gradients over nonzeros */
     uint32_t n;                 /* models */
-    const struct ts_wanted *of; /* each, a struct ts_gpu_model, and how; sums NULL where that is */
-    const struct ts_multiply
-        *multiply;   /* NULL, or rounds of one model's rows, in place of `of` 's how */
-    uint32_t rounds; /* of it in this pass */
-    int judge;       /* it is judged, after the rounds */
-    const struct ts_error_sums
-        *errors;                       /* NULL, or what errors of one model are wanted; rows stay */
-    const struct ts_loss_sums *losses; /* the same for a loss */
-    const struct ts_scores *scores;    /* the same for sums of residuals */
-    const struct ts_descent *descend;  /* NULL, or whose gradient over nonzeros is the product */
+    const struct ts_wanted *of; /* each, a struct ts_gpu_model, and what is wanted of it */
+    int multiplies;             /* of TS_WANT_MULTIPLY: rows have their rounds in this pass, */
+    int judges;                 /* and are judged after them, where that is wanted */
 };
 
 /* Whether a pass sums over nonzeros, and makes no rows. */
 static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
 {
-    return ask->errors != NULL || ask->losses != NULL || ask->scores != NULL;
+    return ask->kind == TS_WANT_ERRORS || ask->kind == TS_WANT_LOSSES ||
+           ask->kind == TS_WANT_SCORES;
 }
 
 /* level[m]: that of mode m in the copy of `mode`. */
@@ -471,8 +466,10 @@ struct ts_gpu_product { /* of a model, in a member's pass */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
-    const struct ts_row_update *how; /* NULL: only the product */
+    const struct ts_wanted *want;
+    const struct ts_row_update *how; /* of a product and of rows; NULL: only the product */
     const struct ts_row_sums *sums;  /* NULL where `how` is */
+    uint32_t rounds;                 /* of rows that are multiplied, in this pass */
     struct ts_gpu_mttkrp args;       /* but for the shards */
     int wide;                        /* factors in float32, products and sums in float64 */
     int apart;                       /* products are kept apart: ts_gpu_owns */
@@ -603,7 +600,7 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
 /* Whether a pass solves for rows with Gram matrices of their own. */
 static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
 {
-    return r->how != NULL && r->how->kind == TS_ROW_OBSERVED;
+    return r->pass->ask->kind == TS_WANT_ROWS;
 }
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
 /* Whether Gram matrices of rows lie in device memory, and for how many at a time there is some. */
