@@ -357,7 +357,9 @@ static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, str
                       struct ts_backend_times *times, struct ts_err *err)
 {
     const struct ts_gpu_model *first = of[0].be;
-    const struct ts_gpu_request ask = { .mode = mode, .feed = feed, .n = n, .of = of };
+    const struct ts_gpu_request ask = {
+        .mode = mode, .feed = feed, .kind = TS_WANT_PRODUCT, .n = n, .of = of
+    };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = of[k].how == NULL ? 0 : check_kind(of[k].be, mode, of[k].how, err);
@@ -382,32 +384,38 @@ static int gpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_multiply *how, struct ts_multiply_sums *ret,
                         struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_multiply(be, mode, feed, how, ret, times, err);
+    const struct ts_wanted one = { .be = be, .multiply = how, .multiplied = ret };
+    return ts_gpu_multiply(&one, 1, mode, feed, times, err);
 }
 
 static int gpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
                         const struct ts_row_update *how, const struct ts_row_sums *sums,
                         struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_observed_complete(be, mode, feed, how, sums, times, err);
+    const struct ts_wanted one = { .be = be, .how = how, .sums = sums };
+    return ts_gpu_observed_complete(&one, 1, mode, feed, times, err);
 }
 
 static int gpu_errors(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_observed_errors(be, mode, feed, sums, times, err);
+    const struct ts_wanted one = { .be = be, .errors = sums };
+    return ts_gpu_observed_errors(&one, 1, mode, feed, times, err);
 }
 
 static int gpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
                        double *zeros, struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_descend(be, mode, feed, how, zeros, times, err);
+    const struct ts_wanted one = { .be = be, .descend = how };
+    return feed == NULL ? ts_gpu_descend_zeros(be, mode, how, zeros, err)
+                        : ts_gpu_descend(&one, 1, mode, feed, times, err);
 }
 
 static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
                       struct ts_backend_times *times, struct ts_err *err)
 {
-    return ts_gpu_losses(be, mode, feed, sums, times, err);
+    const struct ts_wanted one = { .be = be, .losses = sums };
+    return ts_gpu_losses(&one, 1, mode, feed, times, err);
 }
 
 static int gpu_scores(void *be, uint32_t mode, struct ts_feed *feed, struct ts_scores *scores,
@@ -456,16 +464,37 @@ static void *gpu_model(void *be, uint32_t k)
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
-/* Sums over nonzeros are of one model at a time. */
+/* Scores are of one model at a time: parts of slices have the rows that they are of in memory that models share. */
+static int scores_in_turn(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+                          struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        ts_feed_rewind(feed);
+        rc = ts_gpu_scores(of[k].be, mode, feed, of[k].scores, times, err);
+    }
+    return rc;
+}
+
 static int gpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {
-    int rc = 0;
-    if (of[0].kind == TS_WANT_PRODUCT)
+    switch (of[0].kind) {
+    case TS_WANT_ROWS:
+        return ts_gpu_observed_complete(of, n, mode, feed, times, err);
+    case TS_WANT_MULTIPLY:
+        return ts_gpu_multiply(of, n, mode, feed, times, err);
+    case TS_WANT_DESCEND:
+        return ts_gpu_descend(of, n, mode, feed, times, err);
+    case TS_WANT_ERRORS:
+        return ts_gpu_observed_errors(of, n, mode, feed, times, err);
+    case TS_WANT_LOSSES:
+        return ts_gpu_losses(of, n, mode, feed, times, err);
+    case TS_WANT_SCORES:
+        return scores_in_turn(of, n, mode, feed, times, err);
+    default:
         return update_all(of, n, mode, feed, times, err);
-    for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = ts_backend_pass(&ts_backend_gpu, &of[k], mode, feed, times, err);
-    return rc;
+    }
 }
 
 const struct ts_backend ts_backend_gpu = {

@@ -108,6 +108,15 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->inner = base == NULL ? NULL : my->gram + square;
 }
 
+/* Where parts of observed cells are: units of models differ. The first model has those that are of shares elsewhere. */
+static uint32_t *lay_out_edge_rows(const struct ts_gpu_model *of, const struct ts_gpu_member *me,
+                                   uint64_t shares, char *base, uint64_t *used)
+{
+    if (of->number == 0 || !of->gpu->observes || ts_gpu_observed_long(of))
+        return me->edge_row;
+    return take(base, used, 8 * shares * ts_observed_units(of->ld));
+}
+
 /* Divides one allocation among everything but the shards; returns its size. */
 static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base)
 {
@@ -127,8 +136,9 @@ static uint64_t lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *
     me->dict = take(base, &used, 8 * (uint64_t)g->tensor->header.n_dict + 8);
     me->stage = take(base, &used, 8 * g->stage);
     for (uint32_t k = 0; k < g->n_models; k++) {
-        struct ts_gpu_replica none;
-        lay_out_model(&g->model[k], &most, base == NULL ? &none : &me->replica[k], base, &used);
+        struct ts_gpu_replica none, *my = base == NULL ? &none : &me->replica[k];
+        lay_out_model(&g->model[k], &most, my, base, &used);
+        my->edge_row = lay_out_edge_rows(&g->model[k], me, most.shares, base, &used);
     }
     if (g->cells != NULL)
         ts_gpu_cells_lay_out(g, me, base, &used);

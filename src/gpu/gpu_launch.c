@@ -123,15 +123,14 @@ cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_
     if (p->ask->kind == TS_WANT_MULTIPLY ||
         ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
         return e;
-    if (ts_gpu_solves_observed(&p->product[0])) {
-        const struct ts_gpu_mttkrp args = args_of(&p->product[0], s);
-        return ts_gpu_observed_fold(&p->product[0], &args, stream);
-    }
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
         const struct ts_gpu_product *r = &p->product[k];
         const struct ts_gpu_mttkrp args = args_of(r, s);
-        e = ts_edge_fold_shards(r->wide ? TS_FLOAT64 : p->g->precision, &args,
-                                p->alone ? NULL : r->my->shard_edge, stream);
+        if (ts_gpu_solves_observed(r))
+            e = ts_gpu_observed_fold(r, &args, stream);
+        else
+            e = ts_edge_fold_shards(r->wide ? TS_FLOAT64 : p->g->precision, &args,
+                                    p->alone ? NULL : r->my->shard_edge, stream);
     }
     return e;
 }

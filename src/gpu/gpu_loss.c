@@ -267,27 +267,43 @@ static int make_steps(struct job *j, struct ts_feed *feed, struct ts_err *err)
     return rc;
 }
 
-int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                   const struct ts_descent *how, double *zeros, struct ts_backend_times *times,
-                   struct ts_err *err)
+static int check_rows(const struct ts_gpu_model *of, uint32_t mode, struct ts_err *err)
+{
+    const int rc = check(of, err);
+    if (rc < 0 || ts_gpu_owns(of->gpu, mode))
+        return rc;
+    return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
+}
+
+int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,
+                         double *zeros, struct ts_err *err)
+{
+    struct job j = { .of = of, .mode = mode, .how = how };
+    const int rc = check_rows(of, mode, err);
+    return rc == 0 ? zeros_of(&j, zeros, err) : rc;
+}
+
+/* The gradients of all models, then the steps of one after the other: they pass through the same memory. */
+int ts_gpu_descend(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                   struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_gpu *g = of->gpu;
-    struct job j = { .of = of, .mode = mode, .how = how };
-    const struct ts_wanted one = { .be = of, .descend = how };
+    struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_DESCEND, .n = 1, .of = &one
+        .mode = mode, .feed = feed, .kind = TS_WANT_DESCEND, .n = n, .of = of
     };
     uint64_t then;
-    int rc = check(of, err);
-    if (rc == 0 && !ts_gpu_owns(g, mode))
-        return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
-    if (rc < 0 || feed == NULL)
-        return rc < 0 ? rc : zeros_of(&j, zeros, err);
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = check_rows(of[k].be, mode, err);
+    if (rc < 0)
+        return rc;
     rc = ts_gpu_pass_run(g, &ask, times, err);
     then = ts_clock_ns();
-    if (rc == 0 && g->mode[mode].n_rows > 0)
+    for (uint32_t k = 0; k < n && rc == 0 && g->mode[mode].n_rows > 0; k++) {
+        struct job j = { .of = of[k].be, .mode = mode, .how = of[k].descend };
         rc = make_steps(&j, feed, err);
+    }
     for (uint32_t i = 0; i < times->n_devices && rc == 0; i++)
         times->device[i].solve_ns += ts_clock_ns() - then;
     times->total_ns = ts_clock_ns() - start;
@@ -328,14 +344,22 @@ cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member
 /* ---- sums of a loss */
 
 struct sums_job {
-    const struct ts_gpu_model *of;
-    uint32_t mode;
+    struct ts_gpu *g;
+    const struct ts_wanted *of;
+    uint32_t n, mode;
+    uint32_t at;               /* whose sums are fetched: */
     double *sums[TS_MAX_TEAM]; /* of members here: TS_LOSS_SUMS of each share, on the host */
 };
 
 static uint64_t sums_bytes(const struct sums_job *j)
 {
-    return 8 * TS_LOSS_SUMS * j->of->gpu->mode[j->mode].n_shares;
+    return 8 * TS_LOSS_SUMS * j->g->mode[j->mode].n_shares;
+}
+
+static double *losses_of(const struct sums_job *j, uint32_t k, const struct ts_gpu_member *me)
+{
+    const struct ts_gpu_model *of = j->of[k].be;
+    return me->replica[of->number].losses;
 }
 
 /* Shares that a member does not compute stay zero. */
@@ -344,8 +368,8 @@ static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct sums_job *j = arg;
     cudaError_t e = cudaSuccess;
     (void)g;
-    if (sums_bytes(j) > 0)
-        e = cudaMemsetAsync(me->replica[j->of->number].losses, 0, sums_bytes(j), me->dense);
+    for (uint32_t k = 0; k < j->n && sums_bytes(j) > 0 && e == cudaSuccess; k++)
+        e = cudaMemsetAsync(losses_of(j, k, me), 0, sums_bytes(j), me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "sums of a loss");
 }
@@ -356,7 +380,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     cudaError_t e = cudaSuccess;
     (void)g;
     if (sums_bytes(j) > 0)
-        e = cudaMemcpyAsync(j->sums[me->number], me->replica[j->of->number].losses, sums_bytes(j),
+        e = cudaMemcpyAsync(j->sums[me->number], losses_of(j, j->at, me), sums_bytes(j),
                             cudaMemcpyDeviceToHost, me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "sums of a loss");
@@ -371,12 +395,14 @@ static void add(struct ts_cell_losses *to, const double *from)
 }
 
 /* Each share was computed by one member; the others have zeros. */
-static int add_up(struct sums_job *j, struct ts_loss_sums *sums, struct ts_err *err)
+static int add_up(const struct sums_job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
+    struct ts_gpu *g = j->g;
+    struct ts_loss_sums *sums = j->of[j->at].losses;
     const uint64_t n = g->mode[j->mode].n_shares;
     double *sum = j->sums[g->first_here];
     int rc;
+    sums->kept = sums->held = (struct ts_cell_losses){ 0 };
     for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++)
         for (uint64_t k = 0; k < TS_LOSS_SUMS * n; k++)
             sum[k] += j->sums[i][k];
@@ -388,17 +414,29 @@ static int add_up(struct sums_job *j, struct ts_loss_sums *sums, struct ts_err *
     return rc;
 }
 
-int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                  struct ts_loss_sums *sums, struct ts_backend_times *times, struct ts_err *err)
+/* One model after the other: they are fetched to the same arrays. */
+static int fetch_all(struct sums_job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = of->gpu;
-    struct sums_job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of, .losses = sums };
+    int rc = 0;
+    for (j->at = 0; j->at < j->n && rc == 0; j->at++) {
+        rc = ts_gpu_team_run(j->g, fetch_job, j, NULL, err);
+        rc = ts_gpu_ranks_end(j->g, rc, err);
+        if (rc == 0)
+            rc = add_up(j, err);
+    }
+    return rc;
+}
+
+int ts_gpu_losses(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                  struct ts_backend_times *times, struct ts_err *err)
+{
+    struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
+    struct sums_job j = { .g = g, .of = of, .n = n, .mode = mode };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_LOSSES, .n = 1, .of = &one
+        .mode = mode, .feed = feed, .kind = TS_WANT_LOSSES, .n = n, .of = of
     };
     const uint32_t end = g->first_here + g->n_here;
-    int rc = check(of, err); /* the same in all processes */
+    int rc = check(of[0].be, err); /* the same of all models, in all processes */
     if (rc < 0)
         return rc;
     for (uint32_t i = g->first_here; i < end && rc == 0; i++) {
@@ -411,12 +449,7 @@ int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
     rc = ts_gpu_ranks_end(g, rc, err);
     if (rc == 0)
         rc = ts_gpu_pass_run(g, &ask, times, err);
-    if (rc == 0)
-        rc = ts_gpu_team_run(g, fetch_job, &j, NULL, err);
-    rc = ts_gpu_ranks_end(g, rc, err);
-    sums->kept = sums->held = (struct ts_cell_losses){ 0 };
-    if (rc == 0)
-        rc = add_up(&j, sums, err);
+    rc = rc == 0 ? fetch_all(&j, err) : ts_gpu_ranks_end(g, rc, err);
     for (uint32_t i = g->first_here; i < end; i++)
         free(j.sums[i]);
     return rc;

@@ -82,31 +82,56 @@ cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r)
 /* ---- before and after the passes */
 
 struct job {
-    struct ts_gpu_model *of;
-    uint32_t mode;
-    const struct ts_multiply *how;
+    struct ts_gpu *g;
+    const struct ts_wanted *of;
+    uint32_t n, mode;
+    uint32_t at; /* whose rows end, and sums are fetched: */
     double *judged
-        [TS_MAX_TEAM]; /* of members here: TS_WEIGH_SUMS of each share, on the host; NULL: not wanted */
+        [TS_MAX_TEAM]; /* of members here: TS_WEIGH_SUMS of each share, on the host; NULL: no model is judged */
 };
 
 static uint64_t judged_bytes(const struct job *j)
 {
-    return 8 * TS_WEIGH_SUMS * j->of->gpu->mode[j->mode].n_shares;
+    return 8 * TS_WEIGH_SUMS * j->g->mode[j->mode].n_shares;
+}
+
+static int any_judged(const struct job *j)
+{
+    for (uint32_t k = 0; k < j->n; k++)
+        if (j->of[k].multiply->judge)
+            return 1;
+    return 0;
+}
+
+/* Where a member's sums of the model that ends come to; NULL: it is not judged. */
+static double *judged_of(const struct job *j, uint32_t member)
+{
+    return j->of[j->at].multiply->judge ? j->judged[member] : NULL;
+}
+
+static cudaError_t begin_model(const struct job *j, const struct ts_wanted *want,
+                               struct ts_gpu_member *me)
+{
+    const struct ts_gpu_model *of = want->be;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_rows rows = rows_of(of, me, j->mode);
+    cudaError_t e;
+    memset(my->host, 0, 8 * (size_t)of->ld);
+    memcpy(my->host, want->multiply->weight, 8 * (size_t)of->rank);
+    e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, me->dense);
+    TRY(e, ts_multiply_begin(&rows, my->w, want->multiply->grow, me->dense));
+    if (judged_bytes(j) > 0)
+        TRY(e, cudaMemsetAsync(my->judged, 0, judged_bytes(j), me->dense));
+    return e;
 }
 
 static int begin_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
-    const struct ts_gpu_replica *my = &me->replica[j->of->number];
-    const struct ts_gpu_rows rows = rows_of(j->of, me, j->mode);
-    cudaError_t e;
+    cudaError_t e = cudaSuccess;
     (void)g;
-    memset(my->host, 0, 8 * (size_t)j->of->ld);
-    memcpy(my->host, j->how->weight, 8 * (size_t)j->of->rank);
-    e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)j->of->ld, me->dense);
-    TRY(e, ts_multiply_begin(&rows, my->w, j->how->grow, me->dense));
-    if (judged_bytes(j) > 0)
-        TRY(e, cudaMemsetAsync(my->judged, 0, judged_bytes(j), me->dense));
+    for (uint32_t k = 0; k < j->n && e == cudaSuccess; k++)
+        e = begin_model(j, &j->of[k], me);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -114,14 +139,16 @@ static int begin_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
 static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
-    const struct ts_gpu_replica *my = &me->replica[j->of->number];
-    const struct ts_gpu_rows rows = rows_of(j->of, me, j->mode);
+    const struct ts_gpu_model *of = j->of[j->at].be;
+    const struct ts_gpu_replica *my = &me->replica[of->number];
+    const struct ts_gpu_rows rows = rows_of(of, me, j->mode);
+    double *judged = judged_of(j, me->number);
     cudaError_t e = ts_multiply_end(&rows, my->parts, my->gram, me->dense);
     (void)g;
-    TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)j->of->ld + 2), me->dense));
-    if (j->judged[me->number] != NULL && judged_bytes(j) > 0)
-        TRY(e, cudaMemcpyAsync(j->judged[me->number], my->judged, judged_bytes(j),
-                               cudaMemcpyDeviceToHost, me->dense));
+    TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)of->ld + 2), me->dense));
+    if (judged != NULL && judged_bytes(j) > 0)
+        TRY(e, cudaMemcpyAsync(judged, my->judged, judged_bytes(j), cudaMemcpyDeviceToHost,
+                               me->dense));
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -158,21 +185,20 @@ static void add_times(struct ts_backend_times *to, const struct ts_backend_times
 static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_times *times,
                   struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
-    const struct ts_wanted of = { .be = j->of, .multiply = j->how };
+    struct ts_gpu *g = j->g;
     const int again = any_spans(&g->mode[j->mode]);
     struct ts_gpu_request ask = {
         .mode = j->mode,
         .feed = feed,
         .kind = TS_WANT_MULTIPLY,
-        .n = 1,
-        .of = &of,
+        .n = j->n,
+        .of = j->of,
         .multiplies = 1,
         .judges = !again,
     };
     struct ts_backend_times more;
     int rc = ts_gpu_pass_run(g, &ask, times, err);
-    if (rc < 0 || !j->how->judge || !again)
+    if (rc < 0 || !again || !any_judged(j))
         return rc;
     ask.multiplies = 0;
     ask.judges = 1;
@@ -187,31 +213,32 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
  * computed all shares of their ranges. */
 static int hear_others(const struct job *j, double *kkt, struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
+    struct ts_gpu *g = j->g;
+    double *judged = judged_of(j, g->first_here);
     uint64_t first[TS_MAX_TEAM + 1];
     int rc;
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = i;
     rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
-    if (rc == 0 && j->judged[g->first_here] != NULL)
-        rc = ts_gpu_ranks_shares(g, j->mode, j->judged[g->first_here],
-                                 TS_WEIGH_SUMS * sizeof(double), err);
+    if (rc == 0 && judged != NULL)
+        rc = ts_gpu_ranks_shares(g, j->mode, judged, TS_WEIGH_SUMS * sizeof(double), err);
     return rc;
 }
 
 /* Each share was judged by one member; the others have zeros. */
-static int add_up(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
+static int add_up(const struct job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
+    struct ts_gpu *g = j->g;
+    const struct ts_gpu_model *of = j->of[j->at].be;
+    struct ts_multiply_sums *ret = j->of[j->at].multiplied;
     const uint32_t end = g->first_here + g->n_here;
-    double kkt[TS_MAX_TEAM], *sum = j->judged[g->first_here];
+    double kkt[TS_MAX_TEAM], *sum = judged_of(j, g->first_here);
     int rc;
-    memcpy(ret->column, ts_gpu_first(g)->replica[j->of->number].host,
-           j->of->rank * sizeof *ret->column);
+    memcpy(ret->column, ts_gpu_first(g)->replica[of->number].host, of->rank * sizeof *ret->column);
     ret->kkt = ret->loss = ret->inner = 0;
     ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
     for (uint32_t i = g->first_here; i < end; i++)
-        kkt[i] = ((const double *)g->member[i].replica[j->of->number].host)[j->of->ld];
+        kkt[i] = ((const double *)g->member[i].replica[of->number].host)[of->ld];
     for (uint64_t k = 0; sum != NULL && k < TS_WEIGH_SUMS * g->mode[j->mode].n_shares; k++)
         for (uint32_t i = g->first_here + 1; i < end; i++)
             sum[k] += j->judged[i][k];
@@ -219,37 +246,46 @@ static int add_up(const struct job *j, struct ts_multiply_sums *ret, struct ts_e
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
         ret->kkt = kkt[i] > ret->kkt ? kkt[i] : ret->kkt;
     for (uint64_t k = 0; sum != NULL && k < g->mode[j->mode].n_shares; k++) {
-        const double *of = sum + TS_WEIGH_SUMS * k;
-        ret->loss += of[0];
-        ret->inner += of[1];
-        ret->held_n += of[2];
-        ret->held_loss += of[3];
-        ret->held_model += of[4];
-        ret->held_squares += of[5];
+        const double *share = sum + TS_WEIGH_SUMS * k;
+        ret->loss += share[0];
+        ret->inner += share[1];
+        ret->held_n += share[2];
+        ret->held_loss += share[3];
+        ret->held_model += share[4];
+        ret->held_squares += share[5];
     }
     return rc;
 }
 
-static int run(struct job *j, struct ts_feed *feed, struct ts_multiply_sums *ret,
-               struct ts_backend_times *times, struct ts_err *err)
+/* One model after the other: what is judged is fetched to the same arrays. */
+static int end_all(struct job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
-    int rc = ts_gpu_team_run(g, begin_job, j, NULL, err);
-    if (rc == 0 && feed != NULL)
-        rc = passes(j, feed, times, err);
-    if (rc == 0)
-        rc = ts_gpu_team_run(g, end_job, j, NULL, err);
-    rc = ts_gpu_ranks_end(g, rc, err);
-    return rc == 0 ? add_up(j, ret, err) : rc;
+    int rc = 0;
+    for (j->at = 0; j->at < j->n && rc == 0; j->at++) {
+        rc = ts_gpu_team_run(j->g, end_job, j, NULL, err);
+        rc = ts_gpu_ranks_end(j->g, rc, err);
+        if (rc == 0)
+            rc = add_up(j, err);
+    }
+    return rc;
 }
 
-int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                    const struct ts_multiply *how, struct ts_multiply_sums *ret,
+static int run(struct job *j, struct ts_feed *feed, struct ts_backend_times *times,
+               struct ts_err *err)
+{
+    int rc = ts_gpu_team_run(j->g, begin_job, j, NULL, err);
+    if (rc == 0 && feed != NULL)
+        rc = passes(j, feed, times, err);
+    return rc == 0 ? end_all(j, err) : ts_gpu_ranks_end(j->g, rc, err);
+}
+
+int ts_gpu_multiply(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_gpu *g = of->gpu;
-    struct job j = { .of = of, .mode = mode, .how = how };
+    struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
+    struct job j = { .g = g, .of = of, .n = n, .mode = mode };
+    const int judged = any_judged(&j);
     struct ts_backend_times none;
     struct ts_backend_times *to = times != NULL ? times : &none;
     int rc = 0;
@@ -258,12 +294,12 @@ int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed
     *to = (struct ts_backend_times){ .n_devices = g->n_here };
     for (uint32_t i = 0; i < g->n_here; i++)
         to->device[i].number = g->member[g->first_here + i].device;
-    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && how->judge && rc == 0; i++) {
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && judged && rc == 0; i++) {
         j.judged[i] = calloc(1, judged_bytes(&j) + 1);
         if (j.judged[i] == NULL)
             rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
     }
-    rc = rc == 0 ? run(&j, feed, ret, to, err) : ts_gpu_ranks_end(g, rc, err);
+    rc = rc == 0 ? run(&j, feed, to, err) : ts_gpu_ranks_end(g, rc, err);
     to->total_ns = ts_clock_ns() - start;
     for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
         free(j.judged[i]);

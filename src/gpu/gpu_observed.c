@@ -200,17 +200,18 @@ static int check(const struct ts_gpu_model *of, struct ts_err *err)
     return 0;
 }
 
-int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                             const struct ts_row_update *how, const struct ts_row_sums *sums,
-                             struct ts_backend_times *times, struct ts_err *err)
+int ts_gpu_observed_complete(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+                             struct ts_feed *feed, struct ts_backend_times *times,
+                             struct ts_err *err)
 {
-    const struct ts_row_sums size = { .size = sums->size };
-    const struct ts_wanted one = { .be = of, .how = how, .sums = &size };
+    const struct ts_gpu_model *first = of[0].be;
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_ROWS, .n = 1, .of = &one
+        .mode = mode, .feed = feed, .kind = TS_WANT_ROWS, .n = n, .of = of
     };
-    const int rc = check(of, err);
-    return rc == 0 ? ts_gpu_pass_run(of->gpu, &ask, times, err) : rc;
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = check(of[k].be, err);
+    return rc == 0 ? ts_gpu_pass_run(first->gpu, &ask, times, err) : rc;
 }
 
 /* ---- errors */
@@ -225,14 +226,22 @@ static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
 }
 
 struct job {
-    const struct ts_gpu_model *of;
-    uint32_t mode;
+    struct ts_gpu *g;
+    const struct ts_wanted *of;
+    uint32_t n, mode;
+    uint32_t at;               /* whose sums are fetched: */
     double *sums[TS_MAX_TEAM]; /* of members here: TS_ERRORS_SUMS of each share, on the host */
 };
 
 static uint64_t job_bytes(const struct job *j)
 {
-    return 8 * TS_ERRORS_SUMS * j->of->gpu->mode[j->mode].n_shares;
+    return 8 * TS_ERRORS_SUMS * j->g->mode[j->mode].n_shares;
+}
+
+static double *errors_of(const struct job *j, uint32_t k, const struct ts_gpu_member *me)
+{
+    const struct ts_gpu_model *of = j->of[k].be;
+    return me->replica[of->number].errors;
 }
 
 /* Shares that a member does not compute stay zero. */
@@ -241,8 +250,8 @@ static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct job *j = arg;
     cudaError_t e = cudaSuccess;
     (void)g;
-    if (job_bytes(j) > 0)
-        e = cudaMemsetAsync(me->replica[j->of->number].errors, 0, job_bytes(j), me->dense);
+    for (uint32_t k = 0; k < j->n && job_bytes(j) > 0 && e == cudaSuccess; k++)
+        e = cudaMemsetAsync(errors_of(j, k, me), 0, job_bytes(j), me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
 }
@@ -253,7 +262,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     cudaError_t e = cudaSuccess;
     (void)g;
     if (job_bytes(j) > 0)
-        e = cudaMemcpyAsync(j->sums[me->number], me->replica[j->of->number].errors, job_bytes(j),
+        e = cudaMemcpyAsync(j->sums[me->number], errors_of(j, j->at, me), job_bytes(j),
                             cudaMemcpyDeviceToHost, me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
@@ -269,12 +278,14 @@ static void add(struct ts_cell_errors *to, const double *from)
 }
 
 /* Each share was computed by one member; the others have zeros. */
-static int add_up(struct job *j, struct ts_error_sums *sums, struct ts_err *err)
+static int add_up(const struct job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = j->of->gpu;
+    struct ts_gpu *g = j->g;
+    struct ts_error_sums *sums = j->of[j->at].errors;
     const uint64_t n = g->mode[j->mode].n_shares;
     double *sum = j->sums[g->first_here];
     int rc;
+    sums->kept = sums->held = (struct ts_cell_errors){ 0 };
     for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++)
         for (uint64_t k = 0; k < TS_ERRORS_SUMS * n; k++)
             sum[k] += j->sums[i][k];
@@ -286,21 +297,34 @@ static int add_up(struct job *j, struct ts_error_sums *sums, struct ts_err *err)
     return rc;
 }
 
-int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                           struct ts_error_sums *sums, struct ts_backend_times *times,
-                           struct ts_err *err)
+/* One model after the other: they are fetched to the same arrays. */
+static int fetch_all(struct job *j, struct ts_err *err)
 {
-    struct ts_gpu *g = of->gpu;
-    struct job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of, .errors = sums };
+    int rc = 0;
+    for (j->at = 0; j->at < j->n && rc == 0; j->at++) {
+        rc = ts_gpu_team_run(j->g, fetch_job, j, NULL, err);
+        rc = ts_gpu_ranks_end(j->g, rc, err);
+        if (rc == 0)
+            rc = add_up(j, err);
+    }
+    return rc;
+}
+
+int ts_gpu_observed_errors(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
+{
+    struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
+    struct job j = { .g = g, .of = of, .n = n, .mode = mode };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_ERRORS, .n = 1, .of = &one
+        .mode = mode, .feed = feed, .kind = TS_WANT_ERRORS, .n = n, .of = of
     };
     const uint32_t end = g->first_here + g->n_here;
-    int rc = check_errors(of, err); /* the same in all processes */
+    int rc = 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        rc = check_errors(of[k].be, err); /* the same in all processes */
     if (rc == 0 && g->cells != NULL) {
         rc = ts_gpu_pass_run(g, &ask, times, err);
-        return rc == 0 ? ts_gpu_cells_add_errors(g, sums, err) : rc;
+        return rc == 0 ? ts_gpu_cells_add_errors(g, of[0].errors, err) : rc;
     }
     if (rc < 0)
         return rc;
@@ -314,12 +338,7 @@ int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_fee
     rc = ts_gpu_ranks_end(g, rc, err);
     if (rc == 0)
         rc = ts_gpu_pass_run(g, &ask, times, err);
-    if (rc == 0)
-        rc = ts_gpu_team_run(g, fetch_job, &j, NULL, err);
-    rc = ts_gpu_ranks_end(g, rc, err);
-    sums->kept = sums->held = (struct ts_cell_errors){ 0 };
-    if (rc == 0)
-        rc = add_up(&j, sums, err);
+    rc = rc == 0 ? fetch_all(&j, err) : ts_gpu_ranks_end(g, rc, err);
     for (uint32_t i = g->first_here; i < end; i++)
         free(j.sums[i]);
     return rc;

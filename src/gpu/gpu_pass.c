@@ -122,7 +122,7 @@ static void fill_product(struct ts_gpu_pass *p, const struct ts_wanted *u, struc
         .value_base = h->value_base,
         .dict = me->dict,
         .edge = r->my->edge,
-        .edge_row = me->edge_row,
+        .edge_row = ts_gpu_solves_observed(r) ? r->my->edge_row : me->edge_row,
         .ld = of->ld,
         .share_blocks = p->mode->share_blocks,
     };

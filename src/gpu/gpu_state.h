@@ -5,7 +5,8 @@
  * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
  * in the thread that calls the backend, every other one in a thread of its own. Of several models
  * each has memory of its own on every device; shards, streams and tables are those of all. A pass
- * computes the products of some of them: all kernels of a shard are launched while it is there.
+ * is one for some of them, of which the same kind of thing is wanted: all kernels of a shard are
+ * launched while it is there.
  *
  * Of several processes (ranks, stream/comm.h) the team is that of all: each has the members first_here .. first_here +
  * n_here - 1, and knows of the others what it can conclude. So all have the same ranges; what is measured is told to
@@ -134,7 +135,8 @@ struct ts_gpu_replica {
     double *judged; /* TS_WEIGH_SUMS of each share: sums of what such a model is judged by */
     double *
         part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
-    double *ends; /* 2 parts for each shard of the largest mode */
+    uint32_t *edge_row; /* of these parts: their rows */
+    double *ends;       /* 2 parts for each shard of the largest mode */
     double *
         place; /* where long rows are solved for, and what says which are taken (observed_long.h), or NULL */
     uint32_t *lock;
@@ -174,7 +176,7 @@ struct ts_gpu_member {
     /* device memory: `memory` holds all but shards, `store` holds shards */
     char *memory, *store;
     struct ts_gpu_replica *replica; /* of each model */
-    uint32_t *edge_row;             /* 2 for each share of the largest mode, or each unit of it */
+    uint32_t *edge_row; /* of `edge`, the same for all models; or of the first one's parts */
     uint32_t *shard_row[TS_MAX_ORDER]; /* ts_edge_count(n_shards) row numbers that never change */
     uint32_t *boundary[TS_MAX_ORDER];  /* as in struct ts_gpu_mode */
     double *dict;
@@ -591,9 +593,8 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
                                    cudaStream_t stream);
 /* Multiplies the rows that lie in several shards, once their products are there. */
 cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r);
-/* What the backend's table says, of the same name. */
-int ts_gpu_multiply(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                    const struct ts_multiply *how, struct ts_multiply_sums *ret,
+/* What the backend's table says, of the same name, of n models. */
+int ts_gpu_multiply(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_observed.c */
@@ -628,12 +629,12 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
                                  const struct ts_gpu_mttkrp *args);
 cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                const struct ts_gpu_mttkrp *args);
-/* What the backend's table says, `complete` and `errors`. */
-int ts_gpu_observed_complete(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                             const struct ts_row_update *how, const struct ts_row_sums *sums,
-                             struct ts_backend_times *times, struct ts_err *err);
-int ts_gpu_observed_errors(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                           struct ts_error_sums *sums, struct ts_backend_times *times,
+/* What the backend's table says, `complete` and `errors`, of n models; of a dense tensor there is one. */
+int ts_gpu_observed_complete(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+                             struct ts_feed *feed, struct ts_backend_times *times,
+                             struct ts_err *err);
+int ts_gpu_observed_errors(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+                           struct ts_feed *feed, struct ts_backend_times *times,
                            struct ts_err *err);
 
 /* ---- gpu_loss.c */
@@ -645,12 +646,13 @@ cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts
 /* Runs the kernels of models by other losses, for the first time; the row that they leave does not matter. */
 cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                              const struct ts_gpu_mttkrp *args);
-/* What the backend's table says, `descend` and `losses`. */
-int ts_gpu_descend(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                   const struct ts_descent *how, double *zeros, struct ts_backend_times *times,
-                   struct ts_err *err);
-int ts_gpu_losses(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                  struct ts_loss_sums *sums, struct ts_backend_times *times, struct ts_err *err);
+/* What the backend's table says, `descend` and `losses`, of n models; and `descend` without a feed. */
+int ts_gpu_descend(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                   struct ts_backend_times *times, struct ts_err *err);
+int ts_gpu_losses(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                  struct ts_backend_times *times, struct ts_err *err);
+int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,
+                         double *zeros, struct ts_err *err);
 
 /* ---- gpu_score.c */
 /* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
