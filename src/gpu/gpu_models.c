@@ -43,10 +43,8 @@ static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf)
 {
     const uint32_t wanted = conf->n_models < TS_GPU_MODELS ? conf->n_models : TS_GPU_MODELS;
-    const uint32_t own =
-        1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_DESCEND; /* have own passes */
     uint32_t fit = 0;
-    if (conf->tensor->dense != NULL || (conf->updates & own) != 0)
+    if (conf->tensor->dense != NULL)
         return 1;
     for (uint32_t n = wanted; n > 1; n--) {
         struct taken taken;
