@@ -411,6 +411,27 @@ START_TEST(models_go_along)
 }
 END_TEST
 
+/* Of counts, of observed cells and by another loss: what models want of a pass is one thing for all of them, and what is summed over
+ * nonzeros comes model after model. */
+START_TEST(models_of_all_kinds_go_along)
+{
+    static const uint64_t dim[3] = { 50, 2000, 300 };
+    static const struct ts_constraint kind[] = {
+        { .poisson = 1 },
+        { .observed = 1, .l2 = 0.1 },
+        { .loss = TS_GCP_HUBER, .loss_at = 0.5 },
+    };
+    const struct ts_constraint all[3] = { kind[_i], kind[_i], kind[_i] };
+    const struct conf conf = { .n_models = MODELS,
+                               .iters = 2,
+                               .streams = _i == 1,
+                               .constraint = all,
+                               .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
+    write_tensor(71, 3, dim, 120000, 2, 1, 4);
+    ck_ranks(conf, 2 + (uint32_t)_i % 2, 1);
+}
+END_TEST
+
 /* Near a fit of 1, where float32 rows are summed in float64. */
 START_TEST(products_in_float64_go_along)
 {
@@ -509,6 +530,7 @@ int main(void)
     tcase_add_loop_test(tc, constraints_go_along, 0, 6);
     tcase_add_loop_test(tc, counts_go_along, 0, 3);
     tcase_add_loop_test(tc, models_go_along, 0, 2);
+    tcase_add_loop_test(tc, models_of_all_kinds_go_along, 0, 3);
     tcase_add_test(tc, products_in_float64_go_along);
     tcase_add_loop_test(tc, ranks_end_together, 0, 4);
     tcase_add_loop_test(tc, ways_that_ranks_have_not, 0, 2);
