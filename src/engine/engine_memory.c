@@ -99,7 +99,8 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
     one.n_models = 0;
     one.rank = rank;
     backend->need(&one, &factor_bytes, &other_bytes);
-    factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+    factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint) +
+                    ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint);
     return conf->accelerate ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision,
                                                                  conf->constraint)
                             : factor_bytes;
