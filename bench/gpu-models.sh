@@ -3,6 +3,7 @@
 # Several models in one pass on one GPU: ms a sweep of one start of rank 16 and of eight at once, resident, streamed
 # from host memory and from disk, and whether the factors of a start are those of its own run. Run by `make bench-gpu-models`, or
 #   bench/gpu-models.sh DIR_OF_PROGRAMS [DIR_OF_OTHERS]
+# METHOD='--observed --l2 1' or '--loss poisson' takes models of another kind than least squares.
 # With a second directory first sweeps of one model at rank 32 by both programs in turn, three times: what a change
 # costs those who compute one model. Tensors of shapes as in docs/performance.md, ONLY=NAME,... of
 # them; 1.2 GB in $TMPDIR, 100 s on an H200 with 16 cores.
@@ -10,6 +11,7 @@ set -eu
 bin=$1/tools
 other=${2:+$2/tools}
 here=$(dirname "$0")
+METHOD=${METHOD:-}
 events=$(cat "$here/events.awk")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -30,7 +32,8 @@ cp_gpu()
 {
     programs=$1 to=$2 sweeps=$3
     shift 3
-    "$programs/tstream" cp "$tensor" --gpus 1 -i "$sweeps" --tol 0 --force --format npy -o "$tmp/$to.cp" "$@" \
+    # shellcheck disable=SC2086
+    "$programs/tstream" cp "$tensor" --gpus 1 -i "$sweeps" --tol 0 --force --format npy -o "$tmp/$to.cp" $METHOD "$@" \
         > "$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 }
 
@@ -38,8 +41,10 @@ cp_gpu()
 # what a refusal counts for its factors and sums as many times more.
 little()
 {
-    one=$(device_budget -r 16)
-    "$bin/tstream" cp "$tensor" -r 16 --gpus 1 --gpu-memory 1M > "$tmp/log" 2>&1 && exit 1
+    # shellcheck disable=SC2086
+    one=$(device_budget -r 16 $METHOD)
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp "$tensor" -r 16 $METHOD --gpus 1 --gpu-memory 1M > "$tmp/log" 2>&1 && exit 1
     grep -o '[0-9]* MiB' "$tmp/log" | awk -v more=$(($1 - 1)) -v one="${one%M}" '
         NR == 2 || NR == 3 { own += $1 + 1 }
         END { printf "%dM", one + more * own }'
@@ -53,7 +58,7 @@ budgets()
     [ "$label" != resident ] || return 0
     device="--gpu-memory $(little "$models")"
     # shellcheck disable=SC2086
-    [ "$label" != disk ] || device="$device --host-memory $(host_budget $device "$@")"
+    [ "$label" != disk ] || device="$device --host-memory $(host_budget $device $METHOD "$@")"
     echo "$device"
 }
 
@@ -108,4 +113,4 @@ measure uber-like 91x24x887x1410 power:0.8 2M 60
 measure icews-like 7127x230x7128x365 power:0.8 100K 200
 measure uniform20M 30000x40000x50000 uniform 20M 20
 measure power60M 600000x225000x225000 power:0.8 60M 10
-printf 'float32, R = 16, ms a sweep\n%-12s %-9s %9s %9s %6s  %s\n%s' tensor shards one eight times factors "$rows"
+printf 'float32, R = 16%s, ms a sweep\n%-12s %-9s %9s %9s %6s  %s\n%s' "${METHOD:+, $METHOD}" tensor shards one eight times factors "$rows"

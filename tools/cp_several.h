@@ -2,8 +2,8 @@
 /* cp_several.h - tstream cp with several ranks, starts or folds: models side by side, in one directory that appears
  * when all are done (model/model_files.h).
  *
- * The tensor is opened once. On CPU cores as many models as memory allows (engine/engine_memory.h) are computed in
- * the same passes over it (cpd/als_group.h), in turns where that is not all; on GPUs one after another. Models that
+ * The tensor is opened once. As many models as memory allows (engine/engine_memory.h) are computed in
+ * the same passes over it (cpd/als_group.h), in turns where that is not all, those of dense tensors one after another. Models that
  * follow others of the same ranks share their engine, so that shards which it holds in memory stay there; for other ranks
  * they are read again.
  *

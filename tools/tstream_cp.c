@@ -666,7 +666,7 @@ const struct ts_cmd tstream_cp = {
         "run (at most: it ends when the fit hardly changes) and nonzeros per second; without one such a "
         "line with date and time comes every minute on standard error, and on SIGUSR1 at once.\n\n"
         "Several ranks (--rank 8,16) or starts (--restarts 5) are computed side by side: each pass reads the tensor once "
-        "for all of them; with --observed, losses other than least squares and dense tensors one after another. Factors of all but the largest take at most half of --host-memory, on GPUs their own memory; what does not fit comes in turns. "
+        "for all of them; of a dense tensor, and where starts hold out cells of their own, one after another. Factors of all but the largest take at most half of --host-memory, on GPUs their own memory; what does not fit comes in turns. "
         "DIR has a directory for each model, r8.s1 and so on, "
         "with the same bytes as of its own run, best.r8, a link to the best of its rank (highest fit, or with penalties lowest "
         "objective), and models.tsv and models.json, the table: fits, and how alike the starts of a rank are. "
