@@ -63,6 +63,7 @@ declare -A command=(
     [cp]="tstream cp x.tsh $cp_args -o o/r --format ktensor,npy,splatt"
     [cp-streamed]="tstream cp x.tsh $cp_args -o o/r --host-memory 100K"
     [several]="tstream cp x.tsh --cpu --threads 2 --rank 1,2 --restarts 2 -i 2 --tol 0 -o o/r --diagnose"
+    [several-observed]="tstream cp x.tsh --cpu --threads 2 --observed --rank 1,2 --hold-out 10% -i 2 --tol 0 -o o/r"
     [cp-trace]="tstream cp x.tsh $cp_args -n --trace o/t"
     [init-k]="tstream cp x.tsh $cp_args -o o/r --init k.cp"
     [init-n]="tstream cp x.tsh $cp_args -o o/r --init n.cp"
@@ -148,7 +149,7 @@ nothing() # NAME: o/ is as before
 
 goes_on() # NAME: o/r.partial holds a state, or models of several, from which the run comes to its result
 {
-    [ "$1" = several ] && [ -e o/r.partial/models.run ] || ls o/r.partial/state* > log 2>&1 || return 1
+    [[ $1 = several* ]] && [ -e o/r.partial/models.run ] || ls o/r.partial/state* > log 2>&1 || return 1
     if [ "$1" = resume ]; then
         run "$1"
     else

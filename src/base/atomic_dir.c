@@ -289,14 +289,17 @@ static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
     return rc;
 }
 
-/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, so
+/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, or that is not known, so
  * the directory and its lock stay. */
 static int leave(struct ts_atomic_dir *d)
 {
     int stays = 0;
+    errno = 0;
     if (d->lock_fd >= 0 && d->fd >= 0 && holds_names(d)) {
         stays = !ts_lock_is(d->fd, TS_ATOMIC_LOCK) || unlinkat(d->fd, TS_ATOMIC_LOCK, 0) != 0;
         rmdir(d->partial); /* fails when another process uses it by now */
+    } else {
+        stays = errno != 0 && errno != ENOENT; /* whose names they are is not known */
     }
     let_go(d);
     return stays;
