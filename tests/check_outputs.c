@@ -3,6 +3,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,6 +408,26 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
 }
 END_TEST
 
+/* Many models are begun at once, and one writes at a time. A sanitizer's allocator says that nothing is in use. */
+START_TEST(a_model_that_is_begun_has_no_rows_yet)
+{
+    struct ts_model_out *o = NULL;
+    struct ts_model_conf conf = { .dir = out, .formats = TS_WRITE_KTENSOR, .rank = 16 };
+    struct ts_tensor *t = NULL;
+    struct mallinfo2 before, after;
+    struct ts_err err;
+    write_tensor(0);
+    ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
+    conf.shape = ts_model_shape_of(t);
+    before = mallinfo2();
+    ck_assert_int_eq(ts_model_begin(&conf, &o, &err), 0);
+    after = mallinfo2();
+    ck_assert_uint_le(after.uordblks + after.hblkhd, before.uordblks + before.hblkhd + (64u << 10));
+    ts_model_end(o);
+    ts_tensor_close(t);
+}
+END_TEST
+
 /* A start that is written counts with the rows that it has: those of empty slices are drawn, or may be zeros. */
 START_TEST(a_start_takes_what_its_rows_do)
 {
@@ -777,6 +798,7 @@ static Suite *suite(void)
     tcase_add_test(c, an_earlier_result_is_replaced_and_nothing_else);
     tcase_add_test(c, litter_is_cleared_and_a_second_run_refused);
     tcase_add_test(c, factors_beyond_the_disk_are_refused_at_once);
+    tcase_add_test(c, a_model_that_is_begun_has_no_rows_yet);
     tcase_add_test(c, a_start_takes_what_its_rows_do);
     tcase_add_loop_test(c, memory_holds_what_files_hold, 0, 4);
     tcase_add_loop_test(c, bad_text_is_refused, 0, N_BAD);

@@ -26,7 +26,9 @@ struct ts_model_out {
     ts_get_rows_fn *get_rows;
     void *rows_from;
     struct ts_canonical form;
-    uint64_t chunk;     /* rows */
+    uint64_t chunk; /* rows */
+
+    /* While rows are written, or else NULL: of several models that are begun one writes at a time. */
     uint64_t *used;     /* chunk: indices of rows that have a nonzero */
     double *raw, *rows; /* chunk x rank: as they were computed, and in canonical form */
     char *text;         /* chunk x (rank * NUMBER_CHARS + 1) */
@@ -140,19 +142,12 @@ int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, 
 {
     const struct ts_atomic_conf place = place_of(conf);
     struct ts_model_out *o = calloc(1, sizeof *o);
-    const size_t rank = conf->rank;
     int rc;
     if (o == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->dir);
     o->conf = *conf;
-    o->chunk = CHUNK_BYTES / (rank * sizeof(double)) + 1;
-    o->raw = malloc(o->chunk * rank * sizeof(double));
-    o->rows = malloc(o->chunk * rank * sizeof(double));
-    o->used = malloc(o->chunk * sizeof *o->used);
-    o->text = malloc(o->chunk * (rank * NUMBER_CHARS + 1));
-    rc = o->raw == NULL || o->rows == NULL || o->used == NULL || o->text == NULL
-             ? ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->dir)
-             : ts_atomic_dir_open(&place, &o->dir, err);
+    o->chunk = CHUNK_BYTES / (conf->rank * sizeof(double)) + 1;
+    rc = ts_atomic_dir_open(&place, &o->dir, err);
     if (rc == 0)
         rc = ts_model_room(&o->conf, ts_atomic_dir_free(o->dir), err);
     o->conf.start_bytes = NULL;
@@ -173,12 +168,34 @@ void ts_model_end(struct ts_model_out *o)
     if (o == NULL)
         return;
     ts_atomic_dir_close(o->dir);
+    ts_canonical_free(&o->form);
+    free(o);
+}
+
+/* ---- rows on their way ---- */
+
+static void free_rows(struct ts_model_out *o)
+{
     free(o->raw);
     free(o->rows);
     free(o->used);
     free(o->text);
-    ts_canonical_free(&o->form);
-    free(o);
+    o->raw = o->rows = NULL;
+    o->used = NULL;
+    o->text = NULL;
+}
+
+static int make_rows(struct ts_model_out *o, struct ts_err *err)
+{
+    const size_t rank = o->conf.rank;
+    o->raw = malloc(o->chunk * rank * sizeof(double));
+    o->rows = malloc(o->chunk * rank * sizeof(double));
+    o->used = malloc(o->chunk * sizeof *o->used);
+    o->text = malloc(o->chunk * (rank * NUMBER_CHARS + 1));
+    if (o->raw != NULL && o->rows != NULL && o->used != NULL && o->text != NULL)
+        return 0;
+    free_rows(o);
+    return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->conf.dir);
 }
 
 /* The indices of the used rows of a mode, from a file or from memory. */
@@ -465,9 +482,13 @@ static int write_start(struct ts_model_out *o, const struct ts_factors *start, c
 int ts_model_add_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
                        struct ts_err *err)
 {
-    const locale_t before = ts_c_locale_enter();
-    const int rc = write_start(o, start, weight, err);
-    ts_c_locale_leave(before);
+    int rc = make_rows(o, err);
+    if (rc == 0) {
+        const locale_t before = ts_c_locale_enter();
+        rc = write_start(o, start, weight, err);
+        ts_c_locale_leave(before);
+    }
+    free_rows(o);
     return rc;
 }
 
@@ -584,7 +605,10 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
     memcpy(f.n_rows, o->conf.shape.n_rows, sizeof f.n_rows);
     rc = ts_canonical_new(&f, weight, norm, &o->form, err);
     if (rc == 0)
+        rc = make_rows(o, err);
+    if (rc == 0)
         rc = write_files(o, err);
+    free_rows(o);
     if (rc == 0)
         rc = ts_atomic_dir_commit(o->dir, warn, err);
     if (rc < 0)
