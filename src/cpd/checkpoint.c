@@ -34,7 +34,7 @@ struct ts_checkpoint {
     struct ts_best *best;             /* the same */
     void *moments;                    /* the same */
     uint64_t moment_bytes;
-    double *chunk; /* of rows as the backend gives them */
+    double *chunk; /* of rows as the backend gives them; NULL: none are asked for */
     uint64_t chunk_rows;
 
     /* the copy, and the thread that writes it */
@@ -128,6 +128,8 @@ static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *r
     float *to = ret;
     if (f->precision == TS_FLOAT64)
         return f->backend->get_rows(f->be, mode, row, n, ret, err);
+    if (c->chunk == NULL && (c->chunk = malloc(CHUNK_BYTES)) == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for rows of factors");
     for (uint64_t done = 0; done < n; done += c->chunk_rows) {
         const uint64_t k = n - done < c->chunk_rows ? n - done : c->chunk_rows;
         const int rc = f->backend->get_rows(f->be, mode, row + done, k, c->chunk, err);
@@ -137,6 +139,13 @@ static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *r
             to[done * f->rank + i] = (float)c->chunk[i];
     }
     return 0;
+}
+
+/* Models side by side, of which one asks at a time, need one chunk together. */
+static void end_live_rows(struct ts_checkpoint *c)
+{
+    free(c->chunk);
+    c->chunk = NULL;
 }
 
 /* From the copy. */
@@ -190,6 +199,13 @@ static int write_state(struct ts_checkpoint *c, ts_state_rows_fn *rows, struct t
         return rc;
     rc = ts_state_write(s, rows, c, &c->give_up, fd, c->conf.where, err);
     return ts_atomic_put_end(c->conf.dir, c->conf.where, name, fd, rc, TS_ATOMIC_DURABLE, err);
+}
+
+static int write_live(struct ts_checkpoint *c, struct ts_err *err)
+{
+    const int rc = write_state(c, live_rows, err);
+    end_live_rows(c);
+    return rc;
 }
 
 /* One is written, or was not: the serial moves on with those that are there. */
@@ -313,6 +329,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
         rc = live_rows(c, m, 0, s->n_rows[m], c->rows + at, err);
         at += s->n_rows[m] * row_bytes;
     }
+    end_live_rows(c);
     for (uint32_t m = 0; m < s->order && rc == 0; m++) {
         if ((s->kept >> m & 1) == 0)
             continue;
@@ -357,7 +374,6 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
     c->start_ns = ts_clock_ns();
     c->due_ns = c->start_ns + conf->every_ns;
     c->chunk_rows = CHUNK_BYTES / (conf->rank * sizeof(double));
-    c->chunk = malloc(CHUNK_BYTES);
     c->state.options = malloc(conf->options_bytes + 1);
     c->state.options_bytes = conf->options_bytes;
     if (from != NULL) {
@@ -370,7 +386,7 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
     }
     c->past = malloc(c->past_room * sizeof *c->past + 1);
     c->figures = malloc(c->past_room * sizeof *c->figures + 1);
-    if (c->chunk == NULL || c->past == NULL || c->figures == NULL || c->state.options == NULL) {
+    if (c->past == NULL || c->figures == NULL || c->state.options == NULL) {
         ts_checkpoint_free(c);
         return ts_fail(err, TS_ENOMEM, "out of memory");
     }
@@ -395,7 +411,6 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
     free(c->past_copy);
     free(c->figures);
     free(c->figures_copy);
-    free(c->chunk);
     free(c->state.options);
     ts_accelerate_free(c->accelerate);
     ts_best_free(c->best);
@@ -437,7 +452,7 @@ void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t si
     c->began_ns = since_ns;
     c->cpu_ns = 0;
     complete(c, s);
-    rc = c->conf.copy ? make_copy(c, &err) : write_state(c, live_rows, &err);
+    rc = c->conf.copy ? make_copy(c, &err) : write_live(c, &err);
     if (rc == 0 && c->conf.copy) {
         atomic_store(&c->finished, 0);
         c->running = ts_thread_new(&c->thread, write_copy, c) == 0;
@@ -456,7 +471,7 @@ void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s)
     struct ts_err err;
     give_up(c); /* what it writes is older */
     complete(c, s);
-    note(c, write_state(c, live_rows, &err), &err);
+    note(c, write_live(c, &err), &err);
 }
 
 void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s)
@@ -499,7 +514,7 @@ void ts_checkpoint_rescue(struct ts_checkpoint *c)
         return;
     rc = c->best != NULL ? ts_best_swap(c->best, 0, &err) : 0;
     if (rc == 0)
-        rc = write_state(c, live_rows, &err);
+        rc = write_live(c, &err);
     c->ended = rc != 0;
     note(c, rc, &err);
 }
