@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "build/build.h"
+#include "cpd/als.h"
+#include "cpu/cpu_backend.h"
+#include "engine/engine_memory.h"
 #include "tests/run_suite.h"
 #include "tools/tool.h"
 #include "tools/tstream_sample.h"
@@ -93,6 +96,27 @@ START_TEST(the_same_share_of_a_sample_stays)
 }
 END_TEST
 
+/* What passes over cells sum by partition counts for each of the models that are side by side. */
+START_TEST(sums_of_all_models_are_counted)
+{
+    const uint32_t ranks[8] = { 2, 2, 2, 2, 2, 2, 2, 2 };
+    const struct ts_constraint held[3] = { { .held = 1 }, { .held = 1 }, { .held = 1 } };
+    const struct ts_backend_conf bc = {
+        .tensor = tensor, .n_models = 8, .ranks = ranks, .threads = 1, .only_mode = -1
+    };
+    const uint64_t sums = ts_als_sums_bytes(tensor, held);
+    struct ts_engine_memory_conf mc = { .host_bytes = UINT64_C(64) << 20 };
+    struct ts_engine_memory without, with;
+    ck_assert_msg(ts_engine_memory_plan(&ts_backend_cpu, &bc, &mc, &without, &err) == 0, "%s",
+                  err.text);
+    mc.constraint = held;
+    ck_assert_int_eq(ts_engine_memory_plan(&ts_backend_cpu, &bc, &mc, &with, &err), 0);
+    ck_assert_uint_ge(sums, 2 * sizeof(struct ts_cell_errors));
+    ck_assert_uint_eq(with.other_bytes, without.other_bytes + 8 * sums);
+    ck_assert_uint_eq(with.method_bytes, without.method_bytes + 8 * sums);
+}
+END_TEST
+
 static double pace_of(const struct tstream_sample *s, double share)
 {
     const struct ts_engine_conf conf = {
@@ -156,6 +180,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup_tensor, teardown_tensor);
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_sample_is_spread_over_every_mode);
+    tcase_add_test(tc, sums_of_all_models_are_counted);
     tcase_add_loop_test(tc, the_same_share_of_a_sample_stays, 2, 9);
     tcase_add_test(tc, what_is_measured_is_told_of_the_whole);
     tcase_add_test(tc, who_wants_to_stop_is_heard);

@@ -12,6 +12,15 @@ struct ts_als_part {
     struct ts_cell_errors kept, held;
 };
 
+/* Those of a loss are fewer (gcp.c). */
+uint64_t ts_als_sums_bytes(const struct ts_tensor *t, const struct ts_constraint *c)
+{
+    const int sums = c != NULL && (c[0].observed || c[0].held || c[0].loss != TS_GCP_NONE);
+    return sums && !c[0].poisson
+               ? (ts_tensor_partitions(t, t->order - 1) + 1) * sizeof(struct ts_als_part)
+               : 0;
+}
+
 /* A weight counts a cell so many times. */
 static void add(struct ts_cell_errors *s, double value, double model, double weight)
 {

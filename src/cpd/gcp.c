@@ -331,6 +331,8 @@ struct ts_gcp_part {
     struct ts_cell_losses kept, held;
 };
 
+_Static_assert(sizeof(struct ts_cell_losses) <= sizeof(struct ts_cell_errors), "ts_als_sums_bytes");
+
 static void add(const struct ts_loss_sums *j, struct ts_cell_losses *s, double x, double m,
                 int held)
 {

@@ -9,7 +9,6 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/threads.h"
-#include "cpd/als.h"
 #include "cpu/dense_scan.h"
 #include "format/dense.h"
 #include "format/tensor_kind.h"
@@ -23,10 +22,10 @@
 /* Subtracts from the budget what driver and libraries of the GPUs took since `before`. It is known
  * only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted before; of
  * what counts as others', the method's part is not there yet. */
-static int take_libraries(struct ts_engine *e, uint64_t before, uint32_t rank, struct ts_err *err)
+static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
 {
     struct ts_engine_memory *m = &e->memory;
-    const uint64_t counted = before + m->other_bytes - ts_als_bytes(e->tensor, rank);
+    const uint64_t counted = before + m->other_bytes - m->method_bytes;
     const uint64_t now = ts_engine_memory_resident();
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     e->library_bytes = now > counted ? now - counted : 0;
@@ -306,7 +305,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     memcpy(e->device, bc.device, sizeof e->device);
     rc = open_backend(conf, &bc, e, err);
     if (rc == 0 && bc.n_devices > 0)
-        rc = take_libraries(e, before, bc.rank, err);
+        rc = take_libraries(e, before, err);
     return rc == 0 ? open_feed(conf, e, err) : rc;
 }
 

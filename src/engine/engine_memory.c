@@ -124,10 +124,13 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         if (conf->accelerate)
             m->factor_bytes +=
                 ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
-        m->other_bytes +=
+        m->method_bytes +=
             ts_als_bytes(bc->tensor, rank) + ts_smooth_bytes(bc->tensor, rank, conf->constraint);
+        if (backend->errors == NULL) /* nor losses */
+            m->method_bytes += ts_als_sums_bytes(bc->tensor, conf->constraint);
         largest = alone > largest ? alone : largest;
     }
+    m->other_bytes += m->method_bytes;
     m->beside_bytes = n_models(bc) > 1 ? m->factor_bytes - conf->own_bytes - largest : 0;
 }
 

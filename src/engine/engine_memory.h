@@ -23,6 +23,7 @@ struct ts_engine_memory {
     uint64_t beside_bytes; /* of these, what the budget pays for: those of further models */
     uint64_t other_bytes;  /* at most: partial rows, Gram matrices, memory for the
                                        * start */
+    uint64_t method_bytes; /* part of these that methods take, once they run */
     uint64_t rest_bytes;   /* part of these that is used only when the fit nears 1 */
     uint64_t host_bytes;   /* the budget: given, or chosen */
     uint64_t copy_bytes;   /* of it, for a copy of the state; 0: there is none */
