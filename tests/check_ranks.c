@@ -554,6 +554,8 @@ static void *run_group(void *ctx)
                                       .hold_out = c->hold_out,
                                       .precision = c->precision,
                                       .sweep = note_sweep,
+                                      .mode = note_mode,
+                                      .all_ranks = g->comm != NULL,
                                       .ctx = o,
                                       .init = { .tensor = g->t,
                                                 .backend = &ts_backend_cpu,
@@ -605,6 +607,8 @@ static void ck_models(const struct conf *conf, uint32_t n)
         pthread_join(thread[r], NULL);
     for (uint32_t r = 0; r < n || r == 0; r++) {
         ck_assert_msg(g[r].rc == 0, "%s", g[r].err.text);
+        if (n > 0 && conf->constraint != NULL && conf->constraint->poisson) /* all, then one */
+            ck_assert_uint_gt(o[r][0].row_bytes[2], o[r][2].row_bytes[2]);
         for (uint32_t k = 0; k < MODELS; k++) {
             ck_same(&alone[k], &o[r][k]);
             free_outcome(&o[r][k]);

@@ -520,6 +520,17 @@ static void end_multiplied(struct ts_cpu *c, uint32_t mode)
     c->scattered = mode + 1;
 }
 
+/* Rows of all models that went in a call. */
+static void tell_rows(const struct ts_wanted *w, uint32_t n, struct ts_backend_times *times)
+{
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        (void)ts_cpu_tell_rows(w[k].be, times);
+        bytes += times->row_bytes;
+    }
+    times->row_bytes = bytes;
+}
+
 /* Of models that are apart, or of one. */
 static int multiply_rounds(const struct ts_wanted *w, uint32_t n, uint32_t mode,
                            struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
@@ -537,7 +548,7 @@ static int multiply_rounds(const struct ts_wanted *w, uint32_t n, uint32_t mode,
     for (uint32_t k = 0; k < n && rc == 0 && feed != NULL; k++)
         end_multiplied(w[k].be, mode);
     if (rc == 0 && times != NULL)
-        (void)ts_cpu_tell_rows(w[0].be, times);
+        tell_rows(w, n, times);
     return rc;
 }
 
