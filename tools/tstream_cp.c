@@ -96,7 +96,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "that had the least, for which there is memory for a second one" },
     { "folds", 0, TS_OPT_U32, AT(folds), "0", "K",
       "cross-validation: divide the nonzeros into K folds, 2 to 20, by a hash of their cells and --seed, and compute a model without each, for "
-      "each --rank, those of all ranks side by side without --observed and with least squares. The table tells the error there, and its mean and "
+      "each --rank, those of all ranks side by side. The table tells the error there, and its mean and "
       "standard error over the folds. With --out DIR the models lie there as r8.f1, r8.f2 (rank 8, without fold 1 or 2; each as --hold-out 'fold 1/K' "
       "would write it), and --resume DIR goes on; without it nothing is written" },
     { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
