@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
+#include "cpu/needs.h"
 #include "cpu/pass.h"
 #include "base/rng.h"
 #include "tests/memfeed.h"
@@ -421,6 +422,35 @@ START_TEST(models_that_go_well_together)
 }
 END_TEST
 
+/* To whom rows go several models do not ask: each sends all rows to all ranks. */
+START_TEST(models_that_are_apart_need_what_they_take)
+{
+    static const uint32_t ranks[] = { 16, 16, 16 };
+    const uint64_t dim[] = { 1000, 10, 10 };
+    const uint32_t machine[] = { 0, 1 };
+    struct ts_comm comm = { .n = 2, .beside = 1, .machine = machine };
+    struct test_coo x = test_coo_random(5, 3, dim, 5000, 9, 0);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    struct ts_backend_conf one = { .tensor = &f->tensor,
+                                   .rank = 16,
+                                   .updates = 1u << TS_ROW_OBSERVED,
+                                   .threads = 1,
+                                   .comm = &comm,
+                                   .only_mode = -1 };
+    struct ts_backend_conf all = one;
+    const uint64_t needs = ts_needs_bytes(&f->tensor, &comm, 16 * sizeof(float));
+    uint64_t factors[2], others[2];
+    all.n_models = 3;
+    all.ranks = ranks;
+    ts_backend_cpu.need(&one, &factors[0], &others[0]);
+    ts_backend_cpu.need(&all, &factors[1], &others[1]);
+    ck_assert_uint_eq(factors[1], 3 * factors[0]);
+    ck_assert_uint_eq(others[1], 3 * (others[0] - needs));
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpu_models");
@@ -430,6 +460,7 @@ int main(void)
     tcase_add_loop_test(t, rows_are_those_of_each_alone, 0, 8 * N_GROUPS);
     tcase_add_loop_test(t, updates_make_themselves_ready, 0, 2 * N_GROUPS);
     tcase_add_test(t, models_that_go_well_together);
+    tcase_add_test(t, models_that_are_apart_need_what_they_take);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

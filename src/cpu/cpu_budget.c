@@ -127,14 +127,15 @@ static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint
     *padded += ts_fmat_bytes(n_rows, ts_cpu_conf_of_all(conf).rank, conf->precision);
 }
 
-/* As far as it is known before a run says how it spreads its factors. */
+/* As far as it is known before a run says how it spreads its factors: of one model. */
 static int may_send_some(const struct ts_backend_conf *conf)
 {
     return ts_cpu_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&
            (conf->updates & ~TS_CPU_SOME_UPDATES) == 0;
 }
 
-static void need_together(const struct ts_backend_conf *conf, uint64_t *factor_bytes,
+/* apart: the models are one of those that are apart. */
+static void need_together(const struct ts_backend_conf *conf, int apart, uint64_t *factor_bytes,
                           uint64_t *other_bytes)
 {
     const struct ts_backend_conf all = ts_cpu_conf_of_all(conf);
@@ -174,7 +175,7 @@ static void need_together(const struct ts_backend_conf *conf, uint64_t *factor_b
                         ts_cpu_models(conf) * conf->tensor->order * 2 *
                             (conf->comm->n + UINT64_C(1)) * sizeof(uint64_t) +
                         (ts_cpu_models(conf) > 1 ? ts_share_stage_bytes(conf->comm->n) : 0);
-    if (ts_comm_many(conf->comm) && may_send_some(conf))
+    if (ts_comm_many(conf->comm) && !apart && may_send_some(conf))
         *other_bytes += ts_needs_bytes(conf->tensor, conf->comm,
                                        (uint32_t)(all.rank * ts_precision_bytes(conf->precision)));
     if (ts_backend_keeps_rest(conf))
@@ -186,13 +187,13 @@ void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uin
 {
     uint64_t factors, others;
     if (!ts_cpu_are_apart(conf)) {
-        need_together(conf, factor_bytes, other_bytes);
+        need_together(conf, 0, factor_bytes, other_bytes);
         return;
     }
     *factor_bytes = *other_bytes = 0;
     for (uint32_t k = 0; k < conf->n_models; k++) {
         const struct ts_backend_conf one = ts_cpu_conf_apart(conf, k);
-        need_together(&one, &factors, &others);
+        need_together(&one, 1, &factors, &others);
         *factor_bytes += factors;
         *other_bytes += others;
     }
