@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,6 +307,15 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
+/* What is freed goes back to the system: the C library would keep ever more of it, by the size of what was freed last, beside a budget
+ * that it was part of. */
+static void give_back(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, 128 << 10);
+#endif
+}
+
 static void (*before_end)(int status);
 
 void tool_before_end(void (*call)(int status))
@@ -316,6 +326,7 @@ void tool_before_end(void (*call)(int status))
 int tool_main(const struct tool_program *program, int argc, char **argv)
 {
     int status;
+    give_back();
     ts_setting_words(TS_WORDS_OPTIONS);
     open_standard();
     atexit(on_exit_by_others);

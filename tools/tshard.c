@@ -96,9 +96,6 @@ int tshard_run(int argc, char **argv)
     mallopt(M_ARENA_MAX,
             2); /* an arena a thread reserves 64 MiB of addresses: limits count those */
 #endif
-#ifdef M_MMAP_THRESHOLD
-    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* it would grow with what is freed, and then keep that */
-#endif
     tool_sibling("tstream", other);
     return tool_main(&program, argc, argv);
 }
