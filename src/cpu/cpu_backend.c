@@ -4,7 +4,6 @@
 #include "cpu/cpu_backend.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -12,194 +11,6 @@
 #include "cpu/cpu_state.h"
 #include "cpu/dense_cells.h"
 #include "cpu/dense_rows.h"
-#include "cpu/descend.h"
-#include "cpu/rounds.h"
-
-static void close_shared(struct ts_cpu_shared *s)
-{
-    if (s == NULL)
-        return;
-    for (uint32_t k = 1; k < s->n_apart; k++)
-        close_shared(s->others[k - 1]);
-    free(s->others);
-    ts_pass_free(s->pass);
-    ts_needs_free(s->needs);
-    ts_dense_product_free(s->dense);
-    ts_dense_rows_free(s->dense_rows);
-    ts_rounds_free(s->rounds);
-    ts_steps_free(s->steps);
-    for (uint32_t k = 0; k < s->n_models && s->model != NULL; k++)
-        if (s->model[k].frees_rows)
-            ts_rowsolve_free(s->model[k].rows);
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        if (s->factor[m].shared)
-            s->comm->ops->unshare(s->comm, s->factor[m].data, s->factor[m].bytes);
-        ts_fmat_free(&s->factor[m]);
-    }
-    ts_fmat_free(&s->rest);
-    ts_fmat_free(&s->apart);
-    free(s->dealt);
-    free(s->told);
-    free(s->model);
-    free(s);
-}
-
-static void cpu_close(void *be)
-{
-    struct ts_cpu *c = be;
-    if (c != NULL)
-        close_shared(c->shared);
-}
-
-static int open_model(const struct ts_backend_conf *conf, struct ts_cpu_shared *s, uint32_t k,
-                      uint32_t col, struct ts_err *err)
-{
-    struct ts_cpu *c = &s->model[k];
-    uint32_t same;
-    int rc = 0;
-    c->shared = s;
-    c->rank = ts_cpu_rank_of(conf, k);
-    c->col = col;
-    c->summed = conf->precision;
-    c->keeps_rest = conf->precision == TS_FLOAT32 && ts_rest_fits(conf->tensor, c->rank);
-    if (ts_cpu_has_rank_of(conf, k, &same))
-        c->rows = s->model[same].rows;
-    else
-        rc = ts_rowsolve_new(ts_cpu_max_rows(conf->tensor), c->rank, ts_isa_best(), s->threads,
-                             &c->rows, err);
-    c->frees_rows = rc == 0 && same == k;
-    for (uint32_t m = 0; m < conf->tensor->order; m++)
-        c->factor[m] = ts_fmat_view(&s->factor[m], col, c->rank);
-    return rc;
-}
-
-static int open_all(const struct ts_backend_conf *conf, struct ts_cpu_shared *s, struct ts_err *err)
-{
-    const struct ts_tensor *t = conf->tensor;
-    const struct ts_backend_conf all = ts_cpu_conf_of_all(conf);
-    uint32_t col = 0;
-    int rc = 0;
-    for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
-        char what[40];
-        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
-        rc = ts_fmat_new(t->mode[m].disk.n_rows, all.rank, conf->precision, what, &s->factor[m],
-                         err);
-    }
-    if (rc == 0 && ts_backend_keeps_rest(conf))
-        rc = ts_fmat_new(t->mode[t->order - 1].disk.n_rows, all.rank, TS_FLOAT32,
-                         "what float32 loses of a product", &s->rest, err);
-    if (rc == 0 && t->dense != NULL) {
-        const struct ts_dense_product_conf dense = ts_cpu_dense_conf(conf);
-        rc = ts_dense_product_new(&dense, &s->dense, err);
-    } else if (rc == 0) {
-        rc = ts_pass_new(&all, ts_isa_best(), s->threads, &s->pass, err);
-    }
-    for (uint32_t k = 0; rc == 0 && k < s->n_models; k++) {
-        rc = open_model(conf, s, k, col, err);
-        col += ts_cpu_columns_of(ts_cpu_rank_of(conf, k), conf->precision);
-    }
-    return rc;
-}
-
-/* What there is for shards alone. */
-static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
-{
-    const char *path = conf->tensor->path;
-    if (conf->tensor->dense == NULL)
-        return 0;
-    if (ts_cpu_multiplies(conf))
-        return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares: other losses go with "
-                       "tensors of nonzeros",
-                       path);
-    if (ts_comm_many(conf->comm))
-        return ts_fail(err, TS_EARG, "%s: a dense tensor is decomposed by one process: start one",
-                       path);
-    return 0;
-}
-
-static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
-{
-    return ts_fail(err, TS_EARG, "%s: that works nonzero by nonzero, and the tensor is dense",
-                   s->tensor->path);
-}
-
-/* plain: where blocks are kept decoded; NULL: where the pass keeps them. */
-static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
-                     struct ts_plain *plain, struct ts_err *err)
-{
-    const struct ts_tensor *t = conf->tensor;
-    const uint32_t columns = ts_cpu_conf_of_all(conf).rank;
-    int rc = open_all(conf, s, err);
-    if (rc == 0 && ts_cpu_multiplies(conf))
-        rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads,
-                           plain != NULL ? plain : ts_pass_plain(s->pass), &s->rounds, err);
-    if (rc == 0 && ts_cpu_descends(conf))
-        rc = ts_steps_new(t, columns, s->threads, &s->steps, err);
-    return rc == 0 ? ts_cpu_ranks_open(s, conf->comm, err) : rc;
-}
-
-static int open_shared(const struct ts_backend_conf *conf, struct ts_plain *plain,
-                       struct ts_cpu_shared **ret, struct ts_err *err)
-{
-    const uint32_t columns = ts_cpu_conf_of_all(conf).rank;
-    struct ts_cpu_shared *s;
-    int rc;
-    if (columns == 0 || columns > TS_FMAT_MAX_RANK)
-        return ts_fail(err, TS_EARG, "rank %u is not between 1 and %u", columns, TS_FMAT_MAX_RANK);
-    s = calloc(1, sizeof *s);
-    if (s == NULL || (s->model = calloc(ts_cpu_models(conf), sizeof *s->model)) == NULL) {
-        free(s);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
-    }
-    s->tensor = conf->tensor;
-    s->trace = conf->trace;
-    s->updates = conf->updates;
-    s->threads = ts_cpu_threads(conf);
-    s->n_models = ts_cpu_models(conf);
-    s->n_apart = 1;
-    s->model[0].shared = s;
-    rc = open_work(conf, s, plain, err);
-    if (rc < 0) {
-        close_shared(s);
-        return rc;
-    }
-    *ret = s;
-    return 0;
-}
-
-static int open_apart(const struct ts_backend_conf *conf, struct ts_cpu_shared *first,
-                      struct ts_err *err)
-{
-    int rc = 0;
-    first->others = calloc(conf->n_models, sizeof(struct ts_cpu_shared *));
-    if (first->others == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
-    while (rc == 0 && first->n_apart < conf->n_models) {
-        const struct ts_backend_conf one = ts_cpu_conf_apart(conf, first->n_apart);
-        rc = open_shared(&one, ts_pass_plain(first->pass), &first->others[first->n_apart - 1], err);
-        first->n_apart += rc == 0;
-    }
-    return rc;
-}
-
-static int cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err)
-{
-    const int apart = ts_cpu_are_apart(conf);
-    const struct ts_backend_conf first = apart ? ts_cpu_conf_apart(conf, 0) : *conf;
-    struct ts_cpu_shared *s;
-    int rc = check_dense(conf, err);
-    if (rc == 0)
-        rc = open_shared(&first, NULL, &s, err);
-    if (rc == 0 && apart) {
-        rc = open_apart(conf, s, err);
-        if (rc < 0)
-            close_shared(s);
-    }
-    if (rc == 0)
-        *ret = &s->model[0];
-    return rc;
-}
 
 static void *cpu_model(void *be, uint32_t k)
 {
@@ -489,148 +300,6 @@ static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
                       times, err);
 }
 
-/* What rows of a model that are made nonzero by nonzero are made with; `apart` gets them. */
-static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
-                        struct ts_err *err)
-{
-    struct ts_cpu_shared *s = c->shared;
-    int rc = 0;
-    if (s->dense != NULL)
-        return refuse_dense(s, err);
-    assert(s->n_models == 1 && (s->share == NULL || ts_share_is_whole(s->share)));
-    if (s->rounds == NULL)
-        rc = ts_rounds_new(s->tensor, c->rank, s->factor[0].precision, ts_isa_best(), s->threads,
-                           ts_pass_plain(s->pass), &s->rounds, err);
-    c->product = ts_fmat_view(&s->apart, c->col, c->rank);
-    c->product.n_rows = c->factor[mode].n_rows;
-    c->factor[mode].rest = NULL;
-    *ret = (struct ts_rounds_of){
-        .r = s->rounds, .share = s->share, .factor = s->factor, .apart = &c->product
-    };
-    return rc;
-}
-
-/* gram, which comes next, is divided */
-static void end_multiplied(struct ts_cpu *c, uint32_t mode)
-{
-    if (c->shared->share == NULL)
-        return;
-    ts_rowsolve_deal(c->rows, c->product.n_rows, &c->ranks[mode]);
-    c->ranks[mode].here = 1;
-    c->scattered = mode + 1;
-}
-
-/* Rows of all models that went in a call. */
-static void tell_rows(const struct ts_wanted *w, uint32_t n, struct ts_backend_times *times)
-{
-    uint64_t bytes = 0;
-    for (uint32_t k = 0; k < n; k++) {
-        (void)ts_cpu_tell_rows(w[k].be, times);
-        bytes += times->row_bytes;
-    }
-    times->row_bytes = bytes;
-}
-
-/* Of models that are apart, or of one. */
-static int multiply_rounds(const struct ts_wanted *w, uint32_t n, uint32_t mode,
-                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
-{
-    struct ts_rounds_of of[TS_CPU_MOST_MODELS] = { { 0 } };
-    int rc = 0;
-    assert(n > 0 && n <= TS_CPU_MOST_MODELS);
-    for (uint32_t k = 0; k < n && rc == 0; k++) {
-        rc = begin_rounds(w[k].be, mode, &of[k], err);
-        of[k].how = w[k].multiply;
-        of[k].ret = w[k].multiplied;
-    }
-    if (rc == 0)
-        rc = ts_rounds_run(of, n, mode, feed, times, err);
-    for (uint32_t k = 0; k < n && rc == 0 && feed != NULL; k++)
-        end_multiplied(w[k].be, mode);
-    if (rc == 0 && times != NULL)
-        tell_rows(w, n, times);
-    return rc;
-}
-
-static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
-                        struct ts_backend_times *times, struct ts_err *err)
-{
-    return multiply_rounds(&(struct ts_wanted){ .be = be, .multiply = how, .multiplied = ret }, 1,
-                           mode, feed, times, err);
-}
-
-static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
-                         struct ts_err *err)
-{
-    struct ts_cpu_shared *s = c->shared;
-    int rc = begin_rounds(c, mode, ret, err);
-    if (rc == 0 && s->steps == NULL)
-        rc = ts_steps_new(s->tensor, c->rank, s->threads, &s->steps, err);
-    return rc;
-}
-
-/* The gradient over the nonzeros is there. dealt_ns: what it took until rows were where their steps are made. */
-static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *how,
-                       uint64_t *dealt_ns, struct ts_err *err)
-{
-    struct ts_cpu_shared *s = c->shared;
-    const uint64_t start = ts_clock_ns();
-    const int rc = s->share != NULL ? ts_cpu_deal_rows(c, mode, &c->product, 0, NULL, err) : 0;
-    c->ranks[mode].here = how->gradient != NULL; /* the factors stay as they are */
-    *dealt_ns += ts_clock_ns() - start;
-    return rc == 0 ? ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor,
-                                   &c->product, how, err)
-                   : rc;
-}
-
-/* Of models that are apart, or of one. */
-static int descend_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                       struct ts_backend_times *times, struct ts_err *err)
-{
-    const uint64_t start = ts_clock_ns();
-    struct ts_rounds_of of[TS_CPU_MOST_MODELS] = { { 0 } };
-    uint64_t wait_ns = 0, exchange_ns = 0, dealt_ns = 0, then;
-    int rc = 0;
-    assert(n > 0 && n <= TS_CPU_MOST_MODELS);
-    for (uint32_t k = 0; k < n && rc == 0; k++) {
-        rc = begin_descent(w[k].be, mode, &of[k], err);
-        of[k].descend = w[k].descend;
-    }
-    if (rc == 0)
-        rc = ts_rounds_gradient(of, n, mode, feed, &wait_ns, &exchange_ns, err);
-    then = ts_clock_ns();
-    for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = end_descent(w[k].be, mode, w[k].descend, &dealt_ns, err);
-    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
-                                        .n_devices = 1,
-                                        .device[0] = {
-                                            .number = -1,
-                                            .nnz = ((struct ts_cpu *)w[0].be)->shared->tensor->nnz,
-                                            .wait_ns = wait_ns,
-                                            .kernel_ns = then - start - wait_ns - exchange_ns,
-                                            .solve_ns = ts_clock_ns() - then - dealt_ns,
-                                            .exchange_ns = exchange_ns + dealt_ns,
-                                            .exposed_ns = exchange_ns + dealt_ns,
-                                            .share = 1 } };
-    return rc;
-}
-
-static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
-{
-    struct ts_rounds_of of;
-    struct ts_cpu *c = be;
-    int rc;
-    if (feed != NULL)
-        return descend_all(&(struct ts_wanted){ .be = be, .descend = how }, 1, mode, feed, times,
-                           err);
-    rc = begin_descent(c, mode, &of, err);
-    return rc == 0 ? ts_steps_zeros(c->shared->steps, c->shared->share, mode, c->shared->factor,
-                                    how, zeros, err)
-                   : rc;
-}
-
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
     struct ts_cpu *c = be;
@@ -672,9 +341,9 @@ static int cpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, st
     case TS_WANT_ROWS:
         return complete_all(of, n, mode, feed, times, err);
     case TS_WANT_MULTIPLY:
-        return multiply_rounds(of, n, mode, feed, times, err);
+        return ts_cpu_multiply_all(of, n, mode, feed, times, err);
     case TS_WANT_DESCEND:
-        return descend_all(of, n, mode, feed, times, err);
+        return ts_cpu_descend_all(of, n, mode, feed, times, err);
     default: /* sums are made of values at cells */
         assert(0);
         return TS_EARG;
@@ -689,8 +358,8 @@ const struct ts_backend ts_backend_cpu = {
                1u << TS_ROW_DESCEND | 1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
     .means = 1,
     .weights = 1,
-    .open = cpu_open,
-    .close = cpu_close,
+    .open = ts_cpu_open,
+    .close = ts_cpu_close,
     .link = ts_cpu_link,
     .row_bytes = ts_cpu_row_bytes,
     .spread = ts_cpu_spread,
@@ -717,8 +386,8 @@ const struct ts_backend ts_backend_cpu = {
     .exchanged = ts_cpu_exchanged,
     .complete = cpu_complete,
     .weighted = cpu_weighted,
-    .multiply = cpu_multiply,
-    .descend = cpu_descend,
+    .multiply = ts_cpu_multiply,
+    .descend = ts_cpu_descend,
     .scale = cpu_scale,
     .gram = cpu_gram,
 };

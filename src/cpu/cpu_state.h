@@ -2,6 +2,8 @@
 /* cpu_state.h - what the files of the CPU backend share.
  *
  *   cpu_backend.c  the backend table: factors, products, rows
+ *   cpu_open.c     opens and closes it
+ *   cpu_losses.c   rows of counts and by other losses
  *   cpu_budget.c   what it takes, from what it is asked for alone
  *   cpu_ranks.c    several ranks: shared memory, to whom rows go
  *
@@ -96,6 +98,21 @@ uint32_t ts_cpu_most(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_together_here(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_wish(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_row_bytes(uint32_t rank, enum ts_precision precision);
+
+/* ---- cpu_open.c: what the backend's table says, of the same names */
+int ts_cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
+void ts_cpu_close(void *be);
+
+/* ---- cpu_losses.c: the same; and of n models that are apart, or of one */
+int ts_cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_multiply *how,
+                    struct ts_multiply_sums *ret, struct ts_backend_times *times,
+                    struct ts_err *err);
+int ts_cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
+                   double *zeros, struct ts_backend_times *times, struct ts_err *err);
+int ts_cpu_multiply_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                        struct ts_backend_times *times, struct ts_err *err);
+int ts_cpu_descend_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- cpu_ranks.c */
 int ts_cpu_ranks_open(struct ts_cpu_shared *s, const struct ts_comm *comm, struct ts_err *err);
