@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cpu/cpu_backend.h"
+#include "cpu/cpu_state.h"
 #include "cpu/needs.h"
 #include "cpu/pass.h"
 #include "base/rng.h"
@@ -451,6 +452,33 @@ START_TEST(models_that_are_apart_need_what_they_take)
 }
 END_TEST
 
+/* Blocks that are kept decoded serve each of them, also when the first model is over. */
+START_TEST(models_that_are_apart_share_blocks)
+{
+    static const uint32_t ranks[] = { 3, 5 };
+    const uint64_t dim[] = { 1000, 10, 10 };
+    struct test_coo x = test_coo_random(5, 3, dim, 5000, 9, 0);
+    struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
+    const struct ts_backend_conf conf = { .tensor = &f->tensor,
+                                          .n_models = 2,
+                                          .ranks = ranks,
+                                          .updates = 1u << TS_ROW_OBSERVED,
+                                          .threads = 1,
+                                          .spare_bytes = 1 << 20,
+                                          .only_mode = -1 };
+    const struct ts_cpu *second;
+    void *be;
+    ck_assert_int_eq(ts_backend_cpu.open(&conf, &be, NULL), 0);
+    second = ts_backend_cpu.model(be, 1);
+    ck_assert_ptr_nonnull(ts_pass_plain(second->shared->pass));
+    ck_assert_ptr_eq(ts_pass_plain(second->shared->pass),
+                     ts_pass_plain(((struct ts_cpu *)be)->shared->pass));
+    ts_backend_cpu.close(be);
+    memfeed_free(f);
+    test_coo_free(&x);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpu_models");
@@ -461,6 +489,7 @@ int main(void)
     tcase_add_loop_test(t, updates_make_themselves_ready, 0, 2 * N_GROUPS);
     tcase_add_test(t, models_that_go_well_together);
     tcase_add_test(t, models_that_are_apart_need_what_they_take);
+    tcase_add_test(t, models_that_are_apart_share_blocks);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

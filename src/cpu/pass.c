@@ -40,8 +40,9 @@ struct ts_pass {
     ts_unpack_fn *unpack;
     struct ts_hold_out hold_out; /* from products */
     struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
-    struct ts_gram_rows *gram;   /* made when it is first needed; or NULL */
-    uint32_t *rows;              /* of weighted passes: for each thread rows of a block; or NULL */
+    int plain_is_lent;
+    struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
+    uint32_t *rows;            /* of weighted passes: for each thread rows of a block; or NULL */
     uint32_t n_runs[TS_MAX_ORDER]; /* passes over each mode before this one; at most 1 */
     struct loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
     struct ts_share *share; /* of several ranks; NULL: this process alone */
@@ -191,6 +192,12 @@ struct ts_plain *ts_pass_plain(const struct ts_pass *p)
     return p->plain;
 }
 
+void ts_pass_lend_plain(struct ts_pass *p, struct ts_plain *plain)
+{
+    p->plain = plain;
+    p->plain_is_lent = 1;
+}
+
 void ts_pass_walk(struct ts_pass *p, struct ts_needs *needs)
 {
     p->needs = needs;
@@ -204,7 +211,8 @@ void ts_pass_free(struct ts_pass *p)
         ts_bigmem_free(p->scratch, p->scratch_bytes);
     if (p->heads != NULL)
         ts_bigmem_free(p->heads, p->heads_bytes);
-    ts_plain_free(p->plain);
+    if (!p->plain_is_lent)
+        ts_plain_free(p->plain);
     ts_gram_rows_free(p->gram);
     ts_share_free(p->share);
     free(p->rows);

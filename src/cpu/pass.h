@@ -31,6 +31,10 @@ struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
 struct ts_plain *ts_pass_plain(const struct ts_pass *pass); /* lent; or NULL */
 
+/* A pass that was made without memory for blocks that are kept decoded gets those of another pass over the tensor, which stays until
+ * this one is freed. Not both at once. */
+void ts_pass_lend_plain(struct ts_pass *pass, struct ts_plain *plain);
+
 /* The first pass over each mode tells `needs` (cpu/needs.h) which rows its nonzeros have. */
 struct ts_needs;
 void ts_pass_walk(struct ts_pass *pass, struct ts_needs *needs);
