@@ -979,8 +979,8 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
         As for :func:`cp`.
     rank : int or sequence of int
     folds : int
-        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each. By
-        least squares without `observed` the models of all ranks share their passes.
+        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each.
+        The models of all ranks share their passes.
     options
         Of :func:`cp`; with `patience` the best model of each counts.
 
