@@ -2,6 +2,7 @@
 /* Several models of a tensor by the library: side by side, as many as there is room for, until all are done; where a
  * directory is named, in it, as tstream cp leaves them. */
 #include <fcntl.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -392,6 +393,9 @@ static int end_one(struct one *o, int rc, ts_cpd **ret, ts_cp_result *result, st
     o->under_way = 0;
     free(o->dir);
     o->dir = NULL;
+#ifdef __GLIBC__
+    malloc_trim(0); /* the C library would keep what each model's end took, beside the budget */
+#endif
     return rc;
 }
 
