@@ -150,7 +150,7 @@ static const char *plain(const struct ts_json_value *v, const char *key, char bu
 
 static void print_sweep(const struct ts_json_value *v, int running)
 {
-    const double total = ts_json_number(v, "sweep_nnz");
+    const double total = ts_json_number(v, "sweep_nnz"), now = ts_json_number(v, "done_nnz");
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     if (ts_json_number(v, "models") > 0)
         printf("  model   %.0f of %.0f, rank %s, seed %s\n", ts_json_number(v, "model"),
@@ -161,8 +161,8 @@ static void print_sweep(const struct ts_json_value *v, int running)
                ts_json_number(v, "side_by_side") - 1);
     printf("  at      sweep %.0f of %.0f, mode %.0f of %.0f", ts_json_number(v, "sweep"),
            ts_json_number(v, "iters"), ts_json_number(v, "mode"), ts_json_number(v, "order"));
-    if (total > 0)
-        printf(", %.0f %% of the sweep", 100 * ts_json_number(v, "done_nnz") / total);
+    if (total > 0 && now <= total) /* a search for a step takes more passes than are known of */
+        printf(", %.0f %% of the sweep", 100 * now / total);
     printf("\n");
     if (!running)
         return;
