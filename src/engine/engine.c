@@ -19,6 +19,18 @@
     8u /* threads that mostly wait: the reader's, the trace's, those that watch and
                          * write */
 
+/* Where driver and libraries of GPUs leave none of the budget for shards. */
+static int check_libraries(const struct ts_engine *e, struct ts_err *err)
+{
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    if (e->library_bytes == 0 || e->library_bytes < e->memory.feed_bytes)
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   TS_SET_HOST_MEMORY ": %s is too little with GPUs, whose driver and libraries "
+                                      "take %s of it",
+                   ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
+}
+
 /* Subtracts from the budget what driver and libraries of the GPUs took since `before`. It is known
  * only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted before; of
  * what counts as others', the method's part is not there yet. */
@@ -27,16 +39,12 @@ static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *e
     struct ts_engine_memory *m = &e->memory;
     const uint64_t counted = before + m->other_bytes - m->method_bytes;
     const uint64_t now = ts_engine_memory_resident();
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    int rc;
     e->library_bytes = now > counted ? now - counted : 0;
-    if (e->library_bytes >= m->feed_bytes)
-        return ts_fail(err, TS_ELIMIT,
-                       TS_SET_HOST_MEMORY
-                       ": %s is too little with GPUs, whose driver and libraries take %s "
-                       "of it",
-                       ts_num_bytes(a, m->host_bytes), ts_num_bytes(b, e->library_bytes));
-    m->feed_bytes -= e->library_bytes;
-    return 0;
+    rc = check_libraries(e, err);
+    if (rc == 0)
+        m->feed_bytes -= e->library_bytes;
+    return rc;
 }
 
 /* Chooses the budget of a sample such that the same share of its shards stays in memory as of the
@@ -157,21 +165,22 @@ static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, stru
     return ts_threads_get(conf->threads, checkers + WAITING, ret, err);
 }
 
-/* Whether what several models leave of the budget is enough for shards, and for all of them at once. */
-static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, int *all_stay,
-                      struct ts_err *err)
+/* Whether these bytes, which several models leave of the budget, are enough for shards, and for all of them at once. */
+static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, uint64_t bytes,
+                      int *all_stay, struct ts_err *err)
 {
     static const unsigned char *const none[TS_MAX_ORDER];
+    const uint32_t n_consumers = e->n_devices > 0 ? e->n_devices : 1;
     struct ts_residency r = { 0 };
     const int rc =
-        ts_residency_plan(e->tensor, conf->only_mode, none, 1, 0, e->memory.feed_bytes, &r, err);
+        ts_residency_plan(e->tensor, conf->only_mode, none, n_consumers, 0, bytes, &r, err);
     *all_stay = rc == 0 && r.n_slots == 0;
     if (rc == 0)
         ts_residency_free(&r);
     return rc;
 }
 
-/* Plans for the first n models side by side. TS_ELIMIT: they are too many. */
+/* Plans for the first n models side by side, beside libraries that are there. TS_ELIMIT: they are too many. */
 static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
                         uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
                         struct ts_err *err)
@@ -180,7 +189,10 @@ static int plan_several(const struct ts_engine_conf *conf, const struct ts_engin
     e->n_models = n;
     bc->n_models = n;
     rc = ts_engine_memory_plan(e->backend, bc, mc, &e->memory, err);
-    return rc == 0 ? check_feed(conf, e, all_stay, err) : rc;
+    if (rc == 0)
+        rc = check_libraries(e, err);
+    return rc == 0 ? check_feed(conf, e, e->memory.feed_bytes - e->library_bytes, all_stay, err)
+                   : rc;
 }
 
 /* Plans for as many models side by side as there may be; or for those that go well together, where nothing
@@ -233,6 +245,26 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
         fewer.n_models = e->n_models - 1;
     } while (rc == TS_ELIMIT && fewer.n_models > 0);
     return rc;
+}
+
+/* With fewer models where libraries of GPUs, which are known once these are open, leave too little beside so many. */
+static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
+                          struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
+{
+    struct ts_engine_conf fewer = *conf;
+    for (;;) {
+        int all_stay, rc = open_backend(&fewer, bc, e, err);
+        if (rc < 0 || e->n_devices == 0)
+            return rc;
+        rc = take_libraries(e, before, err);
+        if (rc == 0 && e->n_models > 1)
+            rc = check_feed(conf, e, e->memory.feed_bytes, &all_stay, err);
+        if (rc != TS_ELIMIT || e->n_models == 1)
+            return rc;
+        fewer.n_models = e->n_models - 1;
+        e->backend->close(e->be);
+        e->be = NULL;
+    }
 }
 
 /* TS_EARG where a rank is none of 1 to `most`. */
@@ -303,9 +335,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
-    rc = open_backend(conf, &bc, e, err);
-    if (rc == 0 && bc.n_devices > 0)
-        rc = take_libraries(e, before, err);
+    rc = open_in_budget(conf, before, &bc, e, err);
     return rc == 0 ? open_feed(conf, e, err) : rc;
 }
 
