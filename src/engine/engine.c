@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/machine.h"
@@ -13,6 +14,7 @@
 #include "format/dense.h"
 #include "format/tensor_kind.h"
 #include "model/model_read.h"
+#include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
 #define WAITING \
@@ -247,21 +249,68 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
     return rc;
 }
 
-/* With fewer models where libraries of GPUs, which are known once these are open, leave too little beside so many. */
+/* *n := the least of all ranks. */
+static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
+{
+    uint64_t *first;
+    uint32_t *each;
+    int rc;
+    if (!ts_comm_many(comm) || comm->ops == NULL)
+        return 0;
+    first = calloc(comm->n + UINT64_C(1), sizeof *first);
+    each = calloc(comm->n, sizeof *each);
+    if (first == NULL || each == NULL) {
+        rc = comm->ops->agree(comm, ts_fail(err, TS_ENOMEM, "out of memory"), err);
+    } else {
+        for (uint32_t r = 0; r <= comm->n; r++)
+            first[r] = r * sizeof *each;
+        each[comm->rank] = *n;
+        rc = comm->ops->agree(comm, 0, err);
+        if (rc == 0)
+            rc = comm->ops->gather(comm, each, first, err);
+        for (uint32_t r = 0; r < comm->n && rc == 0; r++)
+            *n = each[r] < *n ? each[r] : *n;
+    }
+    free(first);
+    free(each);
+    return rc;
+}
+
+/* How many of the models that are open there is room for: rc is what libraries and shards said. */
+static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct ts_backend_conf *bc,
+                             struct ts_engine *e)
+{
+    struct ts_engine_conf fewer = *conf;
+    const uint32_t n = e->n_models;
+    struct ts_err unsaid; /* by those that are fewer it is said again */
+    uint32_t fit = n;
+    if (rc == TS_ELIMIT && n > 1) {
+        fewer.n_models = n - 1;
+        (void)plan_memory(&fewer, bc, e, &unsaid);
+        fit = e->n_models;
+        e->n_models = n;
+    }
+    return fit;
+}
+
+/* With fewer models where libraries of GPUs, which are known once these are open, leave too little beside so many: on all ranks alike. */
 static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
                           struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_engine_conf fewer = *conf;
     for (;;) {
-        int all_stay, rc = open_backend(&fewer, bc, e, err);
+        int all_stay, others, rc = open_backend(&fewer, bc, e, err);
+        uint32_t fit;
         if (rc < 0 || e->n_devices == 0)
             return rc;
         rc = take_libraries(e, before, err);
         if (rc == 0 && e->n_models > 1)
             rc = check_feed(conf, e, e->memory.feed_bytes, &all_stay, err);
-        if (rc != TS_ELIMIT || e->n_models == 1)
-            return rc;
-        fewer.n_models = e->n_models - 1;
+        fit = count_models(conf, rc, bc, e);
+        others = conf->n_models > 0 ? least_of_ranks(conf->comm, &fit, err) : 0;
+        if (others < 0 || fit == e->n_models)
+            return others < 0 ? others : rc;
+        fewer.n_models = fit;
         e->backend->close(e->be);
         e->be = NULL;
     }
