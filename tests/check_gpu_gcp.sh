@@ -81,4 +81,14 @@ for options in "-r 129" "-r 65 -p float64"; do
         bad "cp $options: $(cat log)"
     cmp -s one.cp/model.ktensor more.cp/model.ktensor || bad "other bytes within a budget $options"
 done
+
+# ---- several models, whose moments libraries of the GPU leave no room for at once ----
+"$bin/tshard" gen --dims 60000x30x60000 --nnz 200K -o long.tsh > log 2>&1 || { cat log; exit 1; }
+"$bin/tstream" cp long.tsh -r 16 -i 1 --gpus 1 --loss huber:0.5 -n --host-memory 64M > log 2>&1 && bad "64M are enough"
+taken=$(sed -n 's/.*libraries take \([0-9]*\).* MiB of it.*/\1/p' log)
+[ -n "$taken" ] || bad "no word of libraries: $(cat log)"
+"$bin/tstream" cp long.tsh -r 16 -i 1 --gpus 1 --loss huber:0.5 --force -o one.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" cp long.tsh -r 16 -i 1 --gpus 1 --loss huber:0.5 --restarts 8 --host-memory "$((taken + 40))M" -o several.cp > log 2>&1 ||
+    bad "cp --restarts 8: $(cat log)"
+cmp -s one.cp/model.ktensor several.cp/r16.s1/model.ktensor || bad "other bytes of the first of eight models"
 exit $failed
