@@ -195,7 +195,7 @@ done < "$tmp/named"
 [ "$(wc -l < "$top/README.md")" -le 150 ] || complain "README.md has more than 150 lines"
 version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "$top/configure.ac")
 grep -qxF "version: $version" "$top/CITATION.cff" || complain "CITATION.cff names another version"
-[ "$(sed -n 's/^## //p' "$top/NEWS.md" | head -n 1)" = "$version" ] || complain "NEWS.md begins with another version"
+[ "$(sed -n 's/^## //p' "$top/NEWS.md" | grep -v "^Unreleased$" | head -n 1)" = "$version" ] || complain "NEWS.md begins with another version"
 [ ! -e "$top/debian/changelog" ] ||
     head -n 1 "$top/debian/changelog" | grep -qF "tstream ($version) " || complain "debian/changelog begins with another version"
 exit "$failed"
