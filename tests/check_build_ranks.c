@@ -423,6 +423,58 @@ START_TEST(names_of_many_modes)
 }
 END_TEST
 
+/* Names that come in the order of their bytes, so that sorted ones have the same indices; the longer they are, the sooner they
+ * outgrow their memory. Values need all bits of float64, weights some of float32. */
+static void write_weighted(uint32_t length)
+{
+    FILE *f = fopen(text, "w");
+    ck_assert_ptr_nonnull(f);
+    fprintf(f, "user,item,stars,votes\n");
+    for (uint64_t i = 0; i < 33000; i++)
+        fprintf(f, "n%0*llu,i%llu,%.17g,%llu.25\n", (int)length, (unsigned long long)(i % 30000),
+                (unsigned long long)(i % 7), ts_unit(ts_mix(i)) - 0.5, (unsigned long long)(i % 5));
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static const struct {
+    uint32_t value_bytes, length;
+    const char *weight;
+} entries[] = {
+    { 4, 8, NULL },   { 4, 400, NULL },  { 8, 8, NULL },
+    { 8, 400, NULL }, { 4, 8, "votes" }, { 4, 400, "votes" },
+};
+
+/* Each nonzero keeps all of its value and weight, whether names fit their memory or not, come sorted or not, and however many
+ * read them. */
+START_TEST(names_keep_values_and_weights)
+{
+    const struct ts_table_plan table = { .separator = ',',
+                                         .n_modes = 2,
+                                         .mode = { "user", "item" },
+                                         .value = "stars",
+                                         .weight = entries[_i].weight };
+    struct ts_build_options o = options(out);
+    write_weighted(entries[_i].length);
+    o.table = &table;
+    o.value_bytes = entries[_i].value_bytes;
+    o.weights = entries[_i].weight != NULL;
+    o.memory = UINT64_C(512) << 20; /* all names fit: no nonzero waits for its indices */
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    ck_assert_uint_eq(report.name_generations, 1);
+    o.out = other;
+    o.force = 1;
+    o.memory = TS_BUILD_MIN_MEMORY;
+    for (uint32_t n = 1; n <= 3; n += 2)
+        for (o.sorted_names = 0; o.sorted_names < 2; o.sorted_names++) {
+            ck_assert_msg(build_ranks(n, &o) == 0, "%s", err.text);
+            ck_assert_uint_eq(report.nnz, 33000);
+            if (n == 1)
+                ck_assert_uint_eq(report.name_generations, entries[_i].length > 8 ? 2 : 1);
+            assert_same_bytes(2);
+        }
+}
+END_TEST
+
 /* ------------------------------------------------------------------ failures */
 
 static void assert_nothing_left(void)
@@ -620,6 +672,7 @@ int main(void)
     tcase_add_loop_test(t, parts_of_binary_files, 0, sizeof binaries / sizeof *binaries);
     tcase_add_loop_test(t, names_of_tables, 0, sizeof tables / sizeof *tables);
     tcase_add_loop_test(t, names_of_many_modes, 0, 2 * sizeof wave_ranks / sizeof *wave_ranks);
+    tcase_add_loop_test(t, names_keep_values_and_weights, 0, sizeof entries / sizeof *entries);
     tcase_add_loop_test(t, names_fail_together, 0, 2);
     tcase_add_loop_test(t, a_rank_that_cannot_number_ends_all, 0,
                         sizeof troubles / sizeof *troubles);

@@ -203,7 +203,7 @@ START_TEST(indices_are_those_of_the_obvious_loop)
 {
     const int sorted = _i & 1;
     struct ts_names_conf conf = { .order = ORDER,
-                                  .value_bytes = 8,
+                                  .entry_bytes = 8,
                                   .named = { 1, 1, 0 },
                                   .sorted = sorted,
                                   .bytes = budget[_i / 2],
@@ -309,7 +309,7 @@ static void tell_part(struct ts_names *g, uint32_t m, uint32_t file, struct ts_n
 START_TEST(parts_are_told)
 {
     const struct ts_names_conf conf = { .order = ORDER,
-                                        .value_bytes = 8,
+                                        .entry_bytes = 8,
                                         .named = { 1, 1, 0 },
                                         .sorted = _i & 1,
                                         .told = 1,

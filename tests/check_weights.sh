@@ -47,9 +47,23 @@ done
 "$bin/tshard" build out.csv --modes mode1,mode2,mode3 --value value --weights weight --zeros keep -o again.tsh > log 2>&1 || bad "$(cat log)"
 same x.tsh again.tsh "built again from its own table"
 
+# ---- names that are sorted, or outgrow their memory, keep values and weights ----
+awk 'BEGIN { print "user,item,stars,votes"
+    for (k = 0; k < 30000; k++) printf "n%0400d,i%d,%d.5,%d\n", k, k % 7, 1 + k % 5, 1 + k % 3 }' > names.csv
+named="$bin/tshard build names.csv --modes user,item --value stars --weights votes"
+$named --memory 1G -o names.tsh > log 2>&1 || bad "$(cat log)"
+"$bin/tshard" info names.tsh --json | sed 's/.*"norm":\([0-9.]*\).*/\1/' > norm
+awk 'BEGIN { for (k = 0; k < 30000; k++) s += (1.5 + k % 5) ^ 2; getline said < "norm"; d = said / sqrt(s) - 1; exit !(d < 1e-9 && d > -1e-9) }' ||
+    bad "values of names: the norm is $(cat norm)"
+for how in '--memory 32M' '--names sorted' '--names sorted --memory 32M'; do
+    # shellcheck disable=SC2086
+    $named $how -o other.tsh --force > log 2>&1 || bad "names, $how: $(cat log)"
+    same names.tsh other.tsh "names, $how"
+done
+
 # ---- the same bytes in any order of the lines, with any threads and memory ----
 sort -k 3,3n -k 1,1n -s x.tns > shuffled.tns
-"$bin/tshard" build shuffled.tns --weights 5 --zeros keep -t 1 -o other.tsh > log 2>&1
+"$bin/tshard" build shuffled.tns --weights 5 --zeros keep -t 1 -o other.tsh --force > log 2>&1
 same x.tsh other.tsh "lines in another order, one thread"
 awk 'function u() { state = (state * 1103515245 + 12345) % 2147483648; return state / 2147483648 }
     BEGIN { state = 11; for (i = 0; i < 700000; i++)

@@ -100,7 +100,7 @@ struct ts_build {
 /* Bits of the field of a nonzero that is its value, as read: with its weight, where there is one. */
 static inline uint32_t ts_build_value_bits(const struct ts_build *b)
 {
-    return b->o->weights ? 64 : 8 * b->o->value_bytes;
+    return 8 * ts_batch_value_bytes(b->o->value_bytes, b->o->weights);
 }
 
 /* Bits of the fields that give the place of a nonzero: all but the last field, its value. */

@@ -38,7 +38,7 @@ int ts_build_table_add_label(void *arg, uint32_t m, const char *name, uint32_t n
 int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts_err *err)
 {
     struct ts_names_conf conf = { .order = b->order,
-                                  .value_bytes = b->o->value_bytes,
+                                  .entry_bytes = ts_build_value_bits(b) / 8,
                                   .sorted = b->o->sorted_names,
                                   .told = ts_build_comm_many(&b->ranks),
                                   .bytes = ts_build_table_names_bytes(b->o),

@@ -50,6 +50,13 @@ static inline float ts_weight_of_bits(uint64_t bits)
     return weight;
 }
 
+/* Bytes of a batch's entry for the value: value_bytes is that of the values, 4 or 8. Whoever stores
+ * batches elsewhere takes the width from here. */
+static inline uint32_t ts_batch_value_bytes(uint32_t value_bytes, int weights)
+{
+    return weights ? 8 : value_bytes;
+}
+
 /* A value and its bits; value_bytes: 4 or 8. */
 double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
 uint64_t ts_value_to_bits(double value, uint32_t value_bytes);

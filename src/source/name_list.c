@@ -30,7 +30,7 @@ int ts_name_list_new(const struct ts_names_conf *conf, struct ts_name_list **ret
     if (l == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for names");
     one.order = 1;
-    one.value_bytes = 0;
+    one.entry_bytes = 0;
     memset(one.named, 0, sizeof one.named);
     one.named[0] = one.waits = 1;
     one.told = 0;

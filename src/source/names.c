@@ -97,7 +97,7 @@ int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct
     g->conf.sorted = conf->sorted && !conf->told;
     g->fd = -1;
     g->mapped = UINT64_MAX;
-    g->record_bytes = conf->value_bytes;
+    g->record_bytes = conf->entry_bytes;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->moved, NULL);
     for (uint32_t m = 0; m < conf->order; m++) {
@@ -351,8 +351,10 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
 
 /* ------------------------------------------------------------------ nonzeros that wait */
 
-static char *put_bytes(char *at, uint64_t x, uint32_t n)
+/* Bits of x beyond n bytes go to *lost; an entry of 0 bytes is not kept at all. */
+static char *put_bytes(char *at, uint64_t x, uint32_t n, uint64_t *lost)
 {
+    *lost |= n > 0 && n < 8 ? x >> (8 * n) : 0;
     memcpy(at, &x, n); /* little-endian, as configure demands */
     return at + n;
 }
@@ -367,7 +369,7 @@ static const char *get_bytes(const char *at, uint64_t *x, uint32_t n)
 int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, struct ts_err *err)
 {
     const uint64_t room = COPY_BYTES / g->record_bytes;
-    uint64_t to = (uint64_t)at + sizeof(struct chunk);
+    uint64_t to = (uint64_t)at + sizeof(struct chunk), lost = 0;
     char *buf = malloc(COPY_BYTES);
     int rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
     for (uint64_t i = 0, n; i < b->n && rc == 0; i += n) {
@@ -375,8 +377,15 @@ int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, stru
         n = b->n - i < room ? b->n - i : room;
         for (uint64_t k = i; k < i + n; k++) {
             for (uint32_t m = 0; m < b->order; m++)
-                p = put_bytes(p, b->index[k * b->order + m], g->width[m]);
-            p = put_bytes(p, b->value[k], g->conf.value_bytes);
+                p = put_bytes(p, b->index[k * b->order + m], g->width[m], &lost);
+            p = put_bytes(p, b->value[k], g->conf.entry_bytes, &lost);
+        }
+        if (lost != 0) {
+            rc = ts_fail(err, TS_EIO,
+                         "internal error: a nonzero does not fit its record of %" PRIu64
+                         " bytes; please report it",
+                         g->record_bytes);
+            break;
         }
         rc = ts_tempfile_write(g->fd, g->conf.tmp, buf, (size_t)(p - buf), to, err);
         to += (uint64_t)(p - buf);
@@ -555,7 +564,7 @@ static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at,
         for (uint64_t k = i; k < i + n; k++) {
             for (uint32_t m = 0; m < b->order; m++)
                 p = get_bytes(p, &b->index[k * b->order + m], g->width[m]);
-            p = get_bytes(p, &b->value[k], g->conf.value_bytes);
+            p = get_bytes(p, &b->value[k], g->conf.entry_bytes);
         }
         for (uint32_t m = 0; m < b->order; m++)
             map_indices(g->mode[m].map, b, i, n, m);

@@ -51,10 +51,10 @@ static inline uint32_t ts_name_length(uint64_t unknown)
 }
 
 struct ts_names_conf {
-    uint32_t order, value_bytes;
-    int named[TS_MAX_ORDER]; /* which modes */
-    int sorted;              /* indices in the order of the names; 0: as first seen */
-    int waits;               /* 1: all nonzeros wait, also where numbers are indices */
+    uint32_t order, entry_bytes; /* entry_bytes: of the value of a nonzero (ts_batch_value_bytes) */
+    int named[TS_MAX_ORDER];     /* which modes */
+    int sorted;                  /* indices in the order of the names; 0: as first seen */
+    int waits;                   /* 1: all nonzeros wait, also where numbers are indices */
     int told;       /* 1: so they do, for indices that are told; `sorted` is of no account */
     uint64_t bytes; /* memory for everything together */
     const char *tmp;
