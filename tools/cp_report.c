@@ -41,7 +41,7 @@ static uint64_t n_passes(const struct cp_report *r)
 static uint64_t finds_mean(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
-    return r->sweeps_done == 0 && args->from.file == NULL && args->mean;
+    return r->sweeps_done == 0 && args->from == NULL && args->mean;
 }
 
 /* The sweep before says how long one takes, and all that may come are counted: at most, since

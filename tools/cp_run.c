@@ -39,7 +39,7 @@ static int add_record(const struct cp_report *r, struct ts_model_out *out, const
 static void warn_state(void *ctx, const struct ts_err *err)
 {
     const struct cp_report *r = ctx;
-    tool_note(r->cmd, "%s; the state before it stays", err->text);
+    tool_note(r->cmd, "%s", err->text);
 }
 
 static void state_saved(void *ctx)
@@ -72,9 +72,9 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
         return rc;
     c.dir = ts_model_dir(out, &c.where);
     c.options = options;
-    if (args->from.file != NULL) {
-        c.from = ts_state_get(args->from.file);
-        c.from_here = strcmp(out_dir, args->from.dir) == 0;
+    if (args->from != NULL) {
+        c.from = ts_state_get(args->from->file);
+        c.from_here = strcmp(out_dir, args->from->dir) == 0;
     }
     rc = ts_checkpoint_new(&c, ret, err);
     free(options);
@@ -83,7 +83,7 @@ static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, 
 
 static int starts_with_vectors(const struct cp_args *args)
 {
-    return args->from.file == NULL && tstream_cp_init_is_nvecs(args);
+    return args->from == NULL && tstream_cp_init_is_nvecs(args);
 }
 
 static int is_pipe(const char *path)
@@ -100,14 +100,14 @@ static int given_again(const struct cp_args *args, struct ts_err *err)
     ts_fail(err, TS_EARG,
             "%s: the run did not save its start, and %s, which it was given, is not there as a "
             "file; leave --save-init out",
-            args->from.dir, args->init);
+            args->from->dir, args->init);
     return TS_START_LOST;
 }
 
 int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_tensor *t,
                  int stays, struct ts_init_conf *ret, int *saves, struct ts_err *err)
 {
-    const int goes_on = args->from.file != NULL;
+    const int goes_on = args->from != NULL;
     int rc = !goes_on && tstream_cp_init_is_file(args) ? TS_START_GIVEN : TS_START_KNOWN;
     *ret = (struct ts_init_conf){ .tensor = t,
                                   .rank = args->rank,
@@ -119,7 +119,7 @@ int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const str
     if (!args->save_init && !(goes_on && stays)) /* what lies there stays, and is to be its start */
         return 0;
     if (goes_on)
-        rc = ts_resume_start(&args->from, stays, ret, err);
+        rc = ts_resume_start(args->from, stays, ret, err);
     if (!args->save_init)
         return rc < 0 ? rc : 0;
     if (rc == TS_START_GIVEN && goes_on)
@@ -130,7 +130,7 @@ int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const str
         tool_note(cmd,
                   "%s: the start that --save-init wrote is gone, and cannot be written again: "
                   "the result has none",
-                  args->from.dir);
+                  args->from->dir);
     if (rc == TS_START_GIVEN && is_pipe(args->init))
         return ts_fail(err, TS_EARG,
                        "--init %s: a pipe is read once, and --save-init reads the start twice: "
@@ -404,7 +404,7 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .ctx = r,
         .trace = r->trace,
         .checkpoint = run->checkpoint,
-        .from = args->from.file,
+        .from = args->from != NULL ? args->from->file : NULL,
     };
     conf.started = conf.from == NULL && ts_init_is_computed(&conf.init) ? take_computed : NULL;
     return conf;
@@ -476,8 +476,8 @@ static void start_status(struct cp_report *r, const char *path, const char *out,
         s->run.at_once = r->model->at_once;
     }
     status_file_start(s, r->sweeps_done + 1);
-    if (args->from.file != NULL)
-        ts_run_status_mode(&s->run, ts_state_get(args->from.file)->mode + 1);
+    if (args->from != NULL)
+        ts_run_status_mode(&s->run, ts_state_get(args->from->file)->mode + 1);
 }
 
 struct ts_run_record cp_run_record(const struct ts_cmd *cmd, const struct cp_args *args,
@@ -593,8 +593,8 @@ int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *
         rc = open_checkpoint(r, run->out, mc->dir, path, &run->checkpoint, err);
     if (rc == 0)
         rc = ts_run_record_start(r->record, path, err);
-    if (rc == 0 && args->from.file != NULL)
-        ts_run_record_recall(r->record, ts_state_get(args->from.file));
+    if (rc == 0 && args->from != NULL)
+        ts_run_record_recall(r->record, ts_state_get(args->from->file));
     if (rc < 0)
         return close_run(run, rc, err);
     r->out = run->out;

@@ -25,7 +25,8 @@
 /* A model under way. */
 struct one {
     uint32_t row; /* of the table */
-    struct cp_args own;
+    struct cp_args own;     /* its from is NULL or the next: */
+    struct ts_resume state; /* that it goes on from */
     char fold[HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
     char *dir;
     struct ts_model_conf mc;
@@ -78,7 +79,7 @@ static int open_dir(struct several *s, struct ts_err *err)
     }
     if (!tool_ranks_speaks() || !tstream_cp_writes(s->args))
         return 0;
-    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from.dir != NULL, 1, &s->dir,
+    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from != NULL, 1, &s->dir,
                             err);
     if (rc == 0)
         rc = tstream_resume_record(s->cmd, s->args, 1, s->path, &options, &bytes, err);
@@ -181,21 +182,21 @@ static struct cp_args options_of(const struct several *s, const struct ts_models
 /* Whether there is something to go on with, if the model under way has saved nothing. */
 static int kept(const struct several *s)
 {
-    return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from.dir != NULL);
+    return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from != NULL);
 }
 
 /* Stopped between its last sweep and its result, by a program whose states did not have the error at cells that are held out. */
 static int lacks_error(const struct several *s, const struct one *o)
 {
     return o->own.held_share > 0 && !cp_starts_given(s->args) &&
-           (ts_state_get(o->own.from.file)->flags & TS_STATE_ENDED) != 0 &&
-           !ts_state_get(o->own.from.file)->figured;
+           (ts_state_get(o->own.from->file)->flags & TS_STATE_ENDED) != 0 &&
+           !ts_state_get(o->own.from->file)->figured;
 }
 
 /* A state that is there and cannot be read is no reason to give up all models. */
 static int find_state(struct several *s, struct one *o, struct ts_err *err)
 {
-    const int rc = ts_resume_open(o->dir, &o->own.from, err);
+    const int rc = ts_resume_open(o->dir, &o->state, err);
     if (rc == TS_ENOMEM)
         return rc;
     if (rc == TS_EARG) /* there is none */
@@ -205,14 +206,16 @@ static int find_state(struct several *s, struct one *o, struct ts_err *err)
         o->mc.force = 1;
         return 0;
     }
+    o->own.from = &o->state;
     if (lacks_error(s, o)) { /* the same bits from its start */
-        ts_resume_close(&o->own.from);
+        o->own.from = NULL;
+        ts_resume_close(&o->state);
         o->mc.force = 1;
         return 0;
     }
-    if (o->own.from.damaged.code != 0)
-        tool_note(s->cmd, "%s; going on from the state before it", o->own.from.damaged.text);
-    o->report.sweeps_done = ts_state_get(o->own.from.file)->sweep - 1;
+    if (o->own.from->damaged.code != 0)
+        tool_note(s->cmd, "%s; going on from the state before it", o->own.from->damaged.text);
+    o->report.sweeps_done = ts_state_get(o->own.from->file)->sweep - 1;
     o->mc.resume = 1;
     return 0;
 }
@@ -221,7 +224,7 @@ static int find_state(struct several *s, struct one *o, struct ts_err *err)
 static int check_state(const struct one *o, int rc, struct ts_err *err)
 {
     const struct ts_state *state =
-        rc == 0 && o->own.from.file != NULL ? ts_state_get(o->own.from.file) : NULL;
+        rc == 0 && o->own.from != NULL ? ts_state_get(o->own.from->file) : NULL;
     char text[64] = "none";
     rc = tool_ranks_agree(rc, err);
     if (rc == 0 && state != NULL)
@@ -274,14 +277,14 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     o->report.beside = o != s->lead;
     o->report.lead = &s->lead->report;
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
-    if (rc == 0 && s->args->models_from.dir != NULL)
+    if (rc == 0 && s->args->models_from != NULL)
         rc = find_state(s, o, err);
-    if (rc == 0 && o->own.from.file == NULL && cp_starts_given(s->args))
+    if (rc == 0 && o->own.from == NULL && cp_starts_given(s->args))
         rc = ts_fail(err, TS_EARG,
                      "%s: its models started from factors in the memory of a program, and %s has "
                      "no state: go on with that program",
                      s->named, o->model.name);
-    if (rc == 0 && o->own.from.file == NULL && tstream_cp_init_is_file(&o->own))
+    if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
         rc = ts_model_open(o->own.init, &o->start, err);
     rc = check_state(o, rc, err);
     return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, s->path, err) : rc;
@@ -289,7 +292,8 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
 
 static void close_one(struct one *o)
 {
-    ts_resume_close(&o->own.from);
+    o->own.from = NULL;
+    ts_resume_close(&o->state);
     ts_run_record_free(&o->record);
     ts_model_close(o->start);
     o->start = NULL;
@@ -644,8 +648,13 @@ static int check(const struct several *s, struct ts_err *err)
     int rc = 0;
     if (args->out != NULL)
         rc = tool_outside(args->out, s->path, err);
-    if (rc == 0 && args->models_from.dir != NULL)
-        rc = ts_models_run_check(&args->models_from, s->path, s->tensor->hash, err);
+    if (rc == 0 && args->models_from != NULL)
+        rc = ts_models_run_check(args->models_from, s->path, s->tensor->hash, err);
+    if (rc == 0 && args->n_named > s->tensor->order)
+        rc = ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", s->path, args->n_named,
+                     s->tensor->order);
+    if (rc == 0)
+        rc = ts_constraint_check(args->constraint, s->tensor->order, err);
     if (rc == 0 && args->diagnose)
         rc = cp_models_may_diagnose(args, s->tensor, err);
     return rc;
@@ -663,7 +672,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     s->path = path;
     s->start_ns = ts_clock_ns();
     s->one = calloc(TSTREAM_MOST_AT_ONCE, sizeof *s->one);
-    s->named = args->models_from.dir != NULL ? strdup(args->models_from.dir)
+    s->named = args->models_from != NULL ? strdup(args->models_from->dir)
                : args->out != NULL           ? strdup(args->out)
                                              : tstream_operand_swap(path, ".cp");
     if (args->max_time_ns > 0)

@@ -9,7 +9,7 @@
 
 int cp_starts_given(const struct cp_args *args)
 {
-    return args->models_from.dir != NULL && strcmp(args->init, "given") == 0;
+    return args->models_from != NULL && strcmp(args->init, "given") == 0;
 }
 
 static int out_of_memory(struct ts_err *err)
@@ -110,7 +110,7 @@ int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struc
     struct ts_models_table models = { 0 };
     char **start = NULL;
     int rc;
-    if (args->from.file != NULL || args->models_from.dir != NULL)
+    if (args->from != NULL || args->models_from != NULL)
         return 0; /* of a run that goes on they were checked */
     if (tstream_cp_models(args) == 1)
         return check_one(args, t, tstream_cp_init_is_file(args) ? args->init : NULL, args->rank,

@@ -277,26 +277,26 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     };
     struct ts_model *model = NULL;
     char *named = args->out != NULL        ? strdup(args->out)
-                  : args->from.dir != NULL ? strdup(args->from.dir)
+                  : args->from != NULL ? strdup(args->from->dir)
                                            : tstream_operand_swap(path, ".cp");
     int here, rc = named == NULL || status == NULL
                        ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_model_formats(args->format, &mc.formats, err);
     mc.dir = named;
-    here = rc == 0 && args->from.dir != NULL && strcmp(named, args->from.dir) == 0;
-    mc.resume = here && !args->from.of_result;
-    mc.force |= here && args->from.of_result; /* older states must not lie beside new ones */
-    if (args->from.file != NULL)
-        r.sweeps_done = ts_state_get(args->from.file)->sweep - 1;
-    if (args->from.damaged.code != 0)
-        tool_note(cmd, "%s; going on from the state before it", args->from.damaged.text);
+    here = rc == 0 && args->from != NULL && strcmp(named, args->from->dir) == 0;
+    mc.resume = here && !args->from->of_result;
+    mc.force |= here && args->from->of_result; /* older states must not lie beside new ones */
+    if (args->from != NULL)
+        r.sweeps_done = ts_state_get(args->from->file)->sweep - 1;
+    if (args->from != NULL && args->from->damaged.code != 0)
+        tool_note(cmd, "%s; going on from the state before it", args->from->damaged.text);
     if (args->max_time_ns > 0)
         tool_stop_after(args->max_time_ns);
     if (rc == 0 && args->out != NULL)
         rc = tool_outside(args->out, path, err);
     if (rc == 0 && !args->no_output)
         rc = ts_model_place(&mc, err);
-    if (rc == 0 && args->from.file == NULL && tstream_cp_init_is_file(args))
+    if (rc == 0 && args->from == NULL && tstream_cp_init_is_file(args))
         rc = ts_model_open(args->init, &model, err);
     if (rc == 0)
         rc = tstream_trace_open(args->trace, args->force, path, &r.trace, err);
@@ -311,7 +311,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         cp_run_note(cmd, args, &e);
         rc = cp_run(&r, &mc, model, path, err);
         rc = end_together(&r, rc, err);
-        if (rc == 0 && !r.stopped && here && args->from.of_result && !args->no_output)
+        if (rc == 0 && !r.stopped && here && args->from->of_result && !args->no_output)
             note_table(cmd, named);
     }
     ts_engine_close(&e);
@@ -323,8 +323,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     return rc;
 }
 
-/* Negative, or the exit status. */
-static int check_folds(const struct ts_cmd *cmd, struct cp_args *args)
+static int check_folds(struct cp_args *args, struct ts_err *err)
 {
     const int writes = tstream_cp_writes(args);
     const char *other = args->hold_out != NULL              ? "--hold-out"
@@ -335,17 +334,17 @@ static int check_folds(const struct ts_cmd *cmd, struct cp_args *args)
                         : args->max_time_ns != 0 && !writes ? "--max-time without --out"
                                                             : NULL;
     if (args->folds == 0)
-        return -1;
+        return 0;
     if (args->folds < 2 || args->folds > CP_FOLDS_MOST)
-        return tool_usage(cmd, "--folds must be 2 to %u", CP_FOLDS_MOST);
+        return ts_fail(err, TS_EARG, "--folds must be 2 to %u", CP_FOLDS_MOST);
     if (other != NULL)
-        return tool_usage(cmd, "--folds computes a model without each fold: it does not go with %s",
-                          other);
-    if (args->models_from.dir != NULL && args->out != NULL)
-        return tool_usage(cmd, "folds go on where they are: --out and --resume exclude each other "
-                               "then");
+        return ts_fail(err, TS_EARG,
+                       "--folds computes a model without each fold: it does not go with %s", other);
+    if (args->models_from != NULL && args->out != NULL)
+        return ts_fail(err, TS_EARG,
+                       "folds go on where they are: --out and --resume exclude each other then");
     args->no_output |= !writes;
-    return -1;
+    return 0;
 }
 
 static int run_models(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
@@ -440,7 +439,7 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
 {
     struct ts_model *model;
     int rc;
-    if (args->from.file != NULL || !tstream_cp_init_is_file(args) || was_given(cmd, given, "rank"))
+    if (args->from != NULL || !tstream_cp_init_is_file(args) || was_given(cmd, given, "rank"))
         return 0;
     rc = ts_model_open(args->init, &model, err);
     if (rc < 0)
@@ -461,20 +460,36 @@ static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_a
         args->tol = TSTREAM_DESCENT_TOL;
 }
 
+/* What --resume opened. */
+struct resumed {
+    struct ts_resume one;
+    struct ts_models_run several;
+};
+
 /* What --resume names: several models, or one. */
-static int open_resume(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
-                       struct ts_err *err)
+static int open_resume(struct resumed *r, struct cp_args *args, struct ts_err *err)
 {
-    int rc = ts_models_run_open(args->resume, &args->models_from, err);
-    if (rc < 0)
-        return rc;
-    if (args->models_from.dir != NULL)
-        return tstream_resume_options(args->models_from.dir, &args->models_from.options, 1, cmd,
-                                      given, args, err);
-    rc = ts_resume_open(args->resume, &args->from, err);
-    return rc < 0 ? rc
-                  : tstream_resume_options(args->from.dir, ts_state_get(args->from.file), 0, cmd,
-                                           given, args, err);
+    int rc = ts_models_run_open(args->resume, &r->several, err);
+    if (rc == 0 && r->several.dir != NULL)
+        args->models_from = &r->several;
+    else if (rc == 0)
+        rc = ts_resume_open(args->resume, &r->one, err);
+    if (rc == 0 && args->models_from == NULL)
+        args->from = &r->one;
+    return rc;
+}
+
+static void close_resume(struct resumed *r)
+{
+    ts_resume_close(&r->one);
+    ts_models_run_close(&r->several);
+}
+
+/* The options in the file of a run that goes on. *file: its name. */
+static const struct ts_state *recorded(const struct cp_args *args, const char **file)
+{
+    *file = args->models_from != NULL ? args->models_from->path : ts_state_path(args->from->file);
+    return args->models_from != NULL ? &args->models_from->options : ts_state_get(args->from->file);
 }
 
 /* --save-init of the run that goes on may have nothing to write to; one that is given is refused then. */
@@ -484,43 +499,47 @@ static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args 
     args->save_init &= args->start_asked || !args->no_output;
 }
 
-/* Negative, or the exit status. */
-static int check_several(const struct ts_cmd *cmd, const struct cp_args *args)
+static int check_several(const struct cp_args *args, struct ts_err *err)
 {
     if (args->no_output)
-        return tool_usage(cmd, "several models are compared as files: --no-output goes with one "
-                               "--rank and without --restarts");
+        return ts_fail(err, TS_EARG,
+                       "several models are compared as files: --no-output goes with one "
+                       "--rank and without --restarts");
     if (args->trace != NULL)
-        return tool_usage(cmd, "--trace goes with one --rank and without --restarts");
-    if (args->models_from.dir != NULL && args->out != NULL)
-        return tool_usage(cmd,
-                          "several models go on where they are: --out and --resume exclude each "
-                          "other then");
-    return -1;
+        return ts_fail(err, TS_EARG, "--trace goes with one --rank and without --restarts");
+    if (args->models_from != NULL && args->out != NULL)
+        return ts_fail(err, TS_EARG,
+                       "several models go on where they are: --out and --resume exclude each "
+                       "other then");
+    return 0;
 }
 
-/* Sets args->rank. Negative, or the exit status. */
-static int check_models(const struct ts_cmd *cmd, struct cp_args *args)
+/* Sets args->rank. */
+static int check_models(struct cp_args *args, struct ts_err *err)
 {
     const struct ts_opt_numbers *ranks = &args->ranks;
     args->rank = 0;
     for (uint32_t i = 0; i < ranks->n; i++) {
         if (ranks->at[i] == 0 || ranks->at[i] > TS_MAX_RANK)
-            return tool_usage(cmd, "--rank must be 1 to %u", TS_MAX_RANK);
+            return ts_fail(err, TS_EARG, "--rank must be 1 to %u", TS_MAX_RANK);
         for (uint32_t k = 0; k < i; k++)
             if (ranks->at[k] == ranks->at[i])
-                return tool_usage(cmd, "--rank has %u twice", ranks->at[i]);
+                return ts_fail(err, TS_EARG, "--rank has %u twice", ranks->at[i]);
         if (ranks->at[i] > args->rank)
             args->rank = ranks->at[i];
     }
     if (args->restarts == 0 || args->restarts > MAX_RESTARTS)
-        return tool_usage(cmd, "--restarts must be 1 to %u", MAX_RESTARTS);
+        return ts_fail(err, TS_EARG, "--restarts must be 1 to %u", MAX_RESTARTS);
+    if (args->from != NULL && tstream_cp_models(args) > 1)
+        return ts_fail(err, TS_EARG, "%s: a state is of one model, and several are asked for",
+                       args->from->dir);
     if (tstream_cp_models(args) > 1 && args->folds == 0)
-        return check_several(cmd, args);
+        return check_several(args, err);
     if (args->diagnose)
-        return tool_usage(cmd, "--diagnose goes with several ranks or --restarts; for one model "
-                               "there is tstream fit --diagnose");
-    return -1;
+        return ts_fail(err, TS_EARG,
+                       "--diagnose goes with several ranks or --restarts; for one model "
+                       "there is tstream fit --diagnose");
+    return 0;
 }
 
 /* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. */
@@ -530,27 +549,95 @@ static void take_dense(struct cp_args *args, const char *name)
                       strcmp(args->loss, "least-squares") == 0 && ts_tensor_is_array(name);
 }
 
-/* Negative, or the exit status. */
-static int check_observed(const struct ts_cmd *cmd, struct cp_args *args)
+static int check_observed(struct cp_args *args, struct ts_err *err)
 {
-    struct ts_err err;
     if (!args->observed && args->l2_scale != 0)
-        return tool_usage(cmd, "--l2-scale goes with --observed");
+        return ts_fail(err, TS_EARG, "--l2-scale goes with --observed");
     if (args->mean && (!args->observed || args->poisson || args->constraint[0].loss != TS_GCP_NONE))
-        return tool_usage(cmd, "--mean goes with --observed and least squares");
+        return ts_fail(err, TS_EARG, "--mean goes with --observed and least squares");
     if (args->patience > 0 && args->hold_out == NULL && args->folds == 0)
-        return tool_usage(cmd, "--patience goes with --hold-out or --folds");
+        return ts_fail(err, TS_EARG, "--patience goes with --hold-out or --folds");
     if (args->hold_out != NULL &&
-        hold_out_part(args->hold_out, &args->held_share, &args->held_from, &err) < 0)
-        return tool_usage(cmd, "%s", err.text);
+        hold_out_part(args->hold_out, &args->held_share, &args->held_from, err) < 0)
+        return err->code;
     if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
-        return -1; /* its constraints were checked */
+        return 0; /* its constraints were checked */
     if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&
         args->orthogonal == NULL)
-        return -1;
-    if (args->observed && ts_constraint_check(args->constraint, TS_MAX_ORDER, &err) < 0)
-        return tool_usage(cmd, "%s", err.text);
-    return -1;
+        return 0;
+    return args->observed ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err) : 0;
+}
+
+static int check_numbers(const struct ts_cmd *cmd, uint64_t given, const struct cp_args *args,
+                         struct ts_err *err)
+{
+    if (args->inner == 0)
+        return ts_fail(err, TS_EARG, "--inner must be at least 1");
+    if (args->resume == NULL && !args->poisson && was_given(cmd, given, "inner"))
+        return ts_fail(err, TS_EARG, "--inner goes with --loss poisson");
+    if (args->iters == 0)
+        return ts_fail(err, TS_EARG, "--iters must be at least 1");
+    return 0;
+}
+
+/* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they are possible, and what follows
+ * from them. */
+static int check_options(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                         const char *name, struct ts_err *err)
+{
+    uint32_t formats;
+    int rc;
+    take_dense(args, name);
+    rc = cp_constraint_parse(args, err);
+    if (rc < 0)
+        return rc;
+    take_tolerance(cmd, given, args);
+    if (args->fix != NULL && !tstream_cp_init_is_file(args))
+        return ts_fail(err, TS_EARG, "--fix keeps factors of --init FILE, and no file is given");
+    if (args->accelerate)
+        rc = ts_accelerate_check(args->constraint, TS_MAX_ORDER, err);
+    if (rc == 0)
+        rc = check_observed(args, err);
+    if (rc == 0)
+        rc = check_folds(args, err);
+    if (rc == 0)
+        rc = check_numbers(cmd, given, args, err);
+    if (rc == 0)
+        rc = check_models(args, err);
+    if (rc < 0)
+        return rc;
+    take_start(cmd, given, args);
+    if (args->save_init && args->no_output)
+        return ts_fail(err, TS_EARG, "--save-init and --no-output exclude each other");
+    if (!(args->tol >= 0))
+        return ts_fail(err, TS_EARG, "--tol must not be negative");
+    return ts_model_formats(args->format, &formats, err);
+}
+
+/* The options of the file alone are checked as if they had been typed; those that were not typed become the run's. */
+static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                         const char *name, struct ts_err *err)
+{
+    struct cp_args alone = { .from = args->from, .models_from = args->models_from };
+    const char *file;
+    const struct ts_state *s = recorded(args, &file);
+    struct ts_err why;
+    int rc;
+    ts_opt_defaults(cmd, &alone);
+    alone.resume = args->resume;
+    rc = tstream_resume_all(file, s, cmd, &alone, err);
+    if (rc < 0)
+        return rc;
+    rc = check_options(cmd, 0, &alone, name, &why);
+    if (rc == 0)
+        rc = ts_constraint_check(alone.constraint, TS_MAX_ORDER, &why);
+    if (rc < 0)
+        return ts_fail(err, TS_EFORMAT, "%s: its options cannot be of a run: %s", file, why.text);
+    if (args->models_from != NULL && args->models_from->unsealed)
+        tool_note(cmd, TS_MODELS_RUN_UNSEALED, file);
+    return tstream_resume_options(file, args->models_from != NULL ? args->models_from->dir
+                                                                   : args->from->dir,
+                                  s, args->models_from != NULL, cmd, given, args, err);
 }
 
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
@@ -558,61 +645,33 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
                                    struct ts_err *err))
 {
     struct cp_args args = { 0 };
+    struct resumed resumed = { 0 };
     struct ts_err err;
-    uint32_t n_operands, formats;
+    uint32_t n_operands;
     uint64_t given;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
-    const char *tensor = NULL;
+    const char *tensor = NULL, *file;
     char *name = NULL;
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, &given);
-    if (status < 0 && args.resume != NULL && open_resume(cmd, given, &args, &err) < 0)
-        status = tool_fail(cmd, &err);
-    if (status < 0 && (check_init(&args, &err) < 0 || take_rank(cmd, given, &args, &err) < 0))
+    if (status < 0 && args.resume != NULL && open_resume(&resumed, &args, &err) < 0)
         status = tool_fail(cmd, &err);
     if (status < 0 && n_operands > 0)
         tensor = operand[0];
-    else if (status < 0 && args.from.file != NULL)
-        tensor = tstream_resume_tensor(ts_state_get(args.from.file));
-    else if (status < 0 && args.models_from.dir != NULL)
-        tensor = tstream_resume_tensor(&args.models_from.options);
+    else if (status < 0 && args.resume != NULL)
+        tensor = tstream_resume_tensor(recorded(&args, &file));
     if (status < 0 && array_opts_name(&args.array, tensor != NULL ? tensor : "", &name, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && args.resume != NULL && take_recorded(cmd, given, &args, name, &err) < 0)
+        status = tool_fail(cmd, &err);
+    if (status < 0 && (check_init(&args, &err) < 0 || take_rank(cmd, given, &args, &err) < 0))
+        status = tool_fail(cmd, &err);
     if (status < 0 && args.array.dims != NULL && n_operands == 0)
         status = tool_usage(cmd, "--dims needs the name of a file");
-    if (status < 0)
-        take_dense(&args, name);
-    if (status < 0 && cp_constraint_parse(&args, &err) < 0)
+    if (status < 0 && check_options(cmd, given, &args, name, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
-    if (status < 0)
-        take_tolerance(cmd, given, &args);
-    if (status < 0 && args.fix != NULL && !tstream_cp_init_is_file(&args))
-        status = tool_usage(cmd, "--fix keeps factors of --init FILE, and no file is given");
-    if (status < 0 && args.accelerate &&
-        ts_accelerate_check(args.constraint, TS_MAX_ORDER, &err) < 0)
-        status = tool_usage(cmd, "%s", err.text);
-    if (status < 0)
-        status = check_observed(cmd, &args);
-    if (status < 0)
-        status = check_folds(cmd, &args);
     if (status < 0 && work != prepare && args.per_host > 0 && args.processes == 0)
         status = tool_usage(cmd, "--ranks-per-host says how many of --ranks are on a machine, and "
                                  "--ranks is not given");
-    if (status < 0 && args.inner == 0)
-        status = tool_usage(cmd, "--inner must be at least 1");
-    if (status < 0 && args.resume == NULL && !args.poisson && was_given(cmd, given, "inner"))
-        status = tool_usage(cmd, "--inner goes with --loss poisson");
-    if (status < 0 && args.iters == 0)
-        status = tool_usage(cmd, "--iters must be at least 1");
-    if (status < 0)
-        status = check_models(cmd, &args);
-    if (status < 0)
-        take_start(cmd, given, &args);
-    if (status < 0 && args.save_init && args.no_output)
-        status = tool_usage(cmd, "--save-init and --no-output exclude each other");
-    if (status < 0 && !(args.tol >= 0))
-        status = tool_usage(cmd, "--tol must not be negative");
-    if (status < 0 && ts_model_formats(args.format, &formats, &err) < 0)
-        status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && tool_threads_check(args.threads, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
@@ -620,8 +679,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     if (status < 0)
         status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work);
     free(name);
-    ts_resume_close(&args.from);
-    ts_models_run_close(&args.models_from);
+    close_resume(&resumed);
     free(operand);
     return status;
 }

@@ -30,8 +30,9 @@ struct cp_args {
     const char *init, *out, *format, *trace, *resume;
     uint64_t checkpoint_ns, max_time_ns;
     struct array_opts array;
-    struct ts_resume from;            /* opened by tstream_cp_command, where --resume was given */
-    struct ts_models_run models_from; /* or this, where that run is of several models */
+    /* Options are copied for each model and rank. So they own nothing: what --resume opened is tstream_cp_command's. */
+    const struct ts_resume *from; /* NULL: the run begins, or is of several models: */
+    const struct ts_models_run *models_from; /* or NULL */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
@@ -67,7 +68,7 @@ static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *re
 /* Whether a directory of results is written: of folds where one was named. */
 static inline int tstream_cp_writes(const struct cp_args *args)
 {
-    return args->folds == 0 || args->out != NULL || args->models_from.dir != NULL;
+    return args->folds == 0 || args->out != NULL || args->models_from != NULL;
 }
 
 /* Whether rows of used slices alone are written. */

@@ -242,7 +242,7 @@ static int count_files(const struct ts_engine *e, struct plan *p, struct ts_init
 static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *err)
 {
     const struct cp_args *args = p->args;
-    const struct ts_resume *from = &args->from;
+    const struct ts_resume *from = args->from;
     struct ts_init_conf start = { .tensor = e->tensor,
                                   .nvecs = tstream_cp_init_is_nvecs(args),
                                   .constraint = args->constraint };
@@ -253,7 +253,7 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     if (copy != NULL && statvfs(dirname(copy), &st) == 0)
         p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
     free(copy);
-    stays = from->file != NULL && !from->of_result && strcmp(p->out, from->dir) == 0;
+    stays = from != NULL && !from->of_result && strcmp(p->out, from->dir) == 0;
     if (tstream_cp_models(args) == 1 && !args->no_output)
         rc = cp_run_start(NULL, args, e->tensor, stays, &start, &saves, err);
     if (rc == 0)
@@ -705,9 +705,9 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     struct ts_tensor *t = NULL;
     int rc;
     p.out = args->out != NULL               ? strdup(args->out)
-            : args->from.dir != NULL        ? strdup(args->from.dir)
-            : args->models_from.dir != NULL ? strdup(args->models_from.dir)
-                                            : tstream_operand_swap(path, ".cp");
+            : args->from != NULL         ? strdup(args->from->dir)
+            : args->models_from != NULL  ? strdup(args->models_from->dir)
+                                         : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_tensor_open_any(path, &t, err);
     if (rc == 0 && t->part.n > 0)

@@ -6,29 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What cannot be changed in the middle of a run. Constraints that are the same have many texts: those that both have
- * are compared by value when the run goes on. */
-enum fixed { MAY_CHANGE, SAME_TEXT, SAME_VALUE, OF_SEVERAL };
-
-/* What makes up a run; OF_SEVERAL: one of several models alone. These are all computed alike, so that
- * nothing may change between them but MAY_CHANGE of files. */
-static const struct {
-    const char *name;
-    enum fixed fixed;
-} kept[] = {
-    { "rank", SAME_TEXT },       { "seed", SAME_TEXT },        { "init", SAME_TEXT },
-    { "precision", SAME_TEXT },  { "nonneg", SAME_VALUE },     { "l1", SAME_VALUE },
-    { "l2", SAME_VALUE },        { "simplex", SAME_VALUE },    { "bounds", SAME_VALUE },
-    { "observed", SAME_TEXT },   { "l2-scale", SAME_TEXT },    { "hold-out", SAME_TEXT },
-    { "patience", SAME_TEXT },   { "orthogonal", SAME_VALUE }, { "smooth", SAME_VALUE },
-    { "fix", SAME_VALUE },       { "iters", MAY_CHANGE },      { "tol", MAY_CHANGE },
-    { "format", MAY_CHANGE },    { "rows", MAY_CHANGE },       { "checkpoint", MAY_CHANGE },
-    { "save-init", MAY_CHANGE }, { "restarts", OF_SEVERAL },   { "diagnose", OF_SEVERAL },
-    { "accelerate", SAME_TEXT }, { "loss", SAME_VALUE },       { "inner", SAME_TEXT },
-    { "optimizer", SAME_TEXT },  { "mean", SAME_TEXT },        { "folds", OF_SEVERAL },
-};
-#define N_KEPT (sizeof kept / sizeof kept[0])
-
 static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *name, uint32_t *at)
 {
     for (*at = 0; cmd->opts[*at].name != NULL; (*at)++)
@@ -39,28 +16,57 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options ---- */
 
-/* value: NULL where the run does not say, as earlier versions of the library of --save-init. */
-static enum fixed fixed_of(size_t i, int several, const char *value)
+/* Models of a run are all computed alike, so that nothing may change between them but how often states are saved. value: NULL where
+ * the run does not say, as earlier versions of the library of --save-init. */
+static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, const char *value)
 {
     if (!several)
-        return kept[i].fixed;
-    return strcmp(kept[i].name, "checkpoint") == 0 ||
-                   (value == NULL && strcmp(kept[i].name, "save-init") == 0)
-               ? MAY_CHANGE
-               : SAME_TEXT;
+        return k->fixed;
+    return strcmp(k->name, "checkpoint") == 0 ||
+                   (value == NULL && strcmp(k->name, "save-init") == 0)
+               ? TS_RUN_MAY_CHANGE
+               : TS_RUN_SAME_TEXT;
 }
 
-int tstream_resume_options(const char *dir, const struct ts_state *s, int several,
+/* An option takes the text of the file. */
+static int take(const char *file, const struct ts_opt *o, const char *value, void *args,
+                struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = 0;
+    if (o->type != TS_OPT_FLAG || strcmp(value, "1") == 0)
+        rc = ts_opt_set(o, args, value, &why);
+    else if (strcmp(value, "0") != 0)
+        rc = ts_fail(&why, TS_EARG, "option '--%s': '%s' is neither 0 nor 1", o->name, value);
+    return rc < 0 ? ts_fail(err, TS_EFORMAT, "%s: %s", file, why.text) : 0;
+}
+
+int tstream_resume_all(const char *file, const struct ts_state *s, const struct ts_cmd *cmd,
+                       void *args, struct ts_err *err)
+{
+    int rc = 0;
+    for (const struct ts_run_option *k = ts_run_option; k->name != NULL && rc == 0; k++) {
+        const char *value = ts_state_option(s, k->name);
+        uint32_t at;
+        const struct ts_opt *o = find_option(cmd, k->name, &at);
+        if (o != NULL && value != NULL)
+            rc = take(file, o, value, args, err);
+    }
+    return rc;
+}
+
+int tstream_resume_options(const char *file, const char *dir, const struct ts_state *s, int several,
                            const struct ts_cmd *cmd, uint64_t given, void *args, struct ts_err *err)
 {
-    for (size_t i = 0; i < N_KEPT; i++) {
-        const char *value = ts_state_option(s, kept[i].name);
-        const enum fixed fixed = fixed_of(i, several, value);
+    for (const struct ts_run_option *k = ts_run_option; k->name != NULL; k++) {
+        const char *value = ts_state_option(s, k->name);
+        const enum ts_run_fixed fixed = fixed_of(k, several, value);
         char now[4096];
         uint32_t at;
-        const struct ts_opt *o = find_option(cmd, kept[i].name, &at);
+        const struct ts_opt *o = find_option(cmd, k->name, &at);
         int rc = 0;
-        if (o == NULL || (value == NULL && !(fixed != MAY_CHANGE && (given >> at & 1) != 0)))
+        if (o == NULL ||
+            (value == NULL && !(fixed != TS_RUN_MAY_CHANGE && (given >> at & 1) != 0)))
             continue;
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
@@ -71,8 +77,8 @@ int tstream_resume_options(const char *dir, const struct ts_state *s, int severa
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)
-            rc = ts_opt_set(o, args, value, err);
-        else if (fixed == SAME_TEXT && strcmp(now, value) != 0)
+            rc = take(file, o, value, args, err);
+        else if (fixed == TS_RUN_SAME_TEXT && strcmp(now, value) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
                          dir, o->name, value, o->name, now);
         if (rc < 0)
@@ -95,13 +101,13 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
     uint32_t at;
     if (to != NULL) {
         fprintf(to, "tensor=%s%c", real != NULL ? real : tensor, 0);
-        for (size_t i = 0; i < N_KEPT; i++) {
-            if (kept[i].fixed == OF_SEVERAL && !several)
+        for (const struct ts_run_option *k = ts_run_option; k->name != NULL; k++) {
+            if (k->fixed == TS_RUN_OF_SEVERAL && !several)
                 continue;
-            ts_opt_text(find_option(cmd, kept[i].name, &at), args, value, sizeof value);
+            ts_opt_text(find_option(cmd, k->name, &at), args, value, sizeof value);
             if (value[0] == '\0') /* not given */
                 continue;
-            fprintf(to, "%s=%s%c", kept[i].name, value, 0);
+            fprintf(to, "%s=%s%c", k->name, value, 0);
         }
     }
     free(real);

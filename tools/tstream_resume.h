@@ -9,10 +9,13 @@
 
 #include "api/tools.h"
 
-/* Options that make up the run of `dir` and were not given (bit i of `given`: option i) become those of the
- * state s, of which nothing but its options counts; one that was given and that a run cannot change must be the
- * state's. several: the run is of several models. */
-int tstream_resume_options(const char *dir, const struct ts_state *s, int several,
+/* All options of the state s, of which nothing but its options counts, as if they had been typed. file: where they are, for sentences. */
+int tstream_resume_all(const char *file, const struct ts_state *s, const struct ts_cmd *cmd,
+                       void *args, struct ts_err *err);
+
+/* Those that make up the run of `dir` and were not given (bit i of `given`: option i) become those of the state; one that was given
+ * and that a run cannot change must be the state's. several: the run is of several models. */
+int tstream_resume_options(const char *file, const char *dir, const struct ts_state *s, int several,
                            const struct ts_cmd *cmd, uint64_t given, void *args,
                            struct ts_err *err);
 

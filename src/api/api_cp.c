@@ -91,9 +91,7 @@ static void note(const struct ts_api_run *c, const struct ts_err *warn)
 /* A state that could not be saved: the run goes on. */
 static void warn_state(void *ctx, const struct ts_err *err)
 {
-    struct ts_err warn;
-    ts_fail(&warn, err->code, "%s; the state before it stays", err->text);
-    note(ctx, &warn);
+    note(ctx, err);
 }
 
 static void state_saved(void *ctx)

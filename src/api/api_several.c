@@ -230,6 +230,11 @@ static int open_out(struct several *s, struct ts_err *err)
                                  s->conf.n_ranks, s->restarts, &options, &bytes, err);
     if (rc == 0 && s->from.dir != NULL)
         rc = check_from(s, options, bytes, err);
+    if (rc == 0 && s->from.dir != NULL && s->from.unsealed) {
+        struct ts_err warn;
+        ts_fail(&warn, TS_EFORMAT, TS_MODELS_RUN_UNSEALED, s->from.path);
+        ts_api_note(s->api, s->session_conf.note, s->session_conf.ctx, &warn);
+    }
     if (rc == 0)
         rc = ts_models_dir_open(conf.out, conf.replace, s->from.dir != NULL, 1, &s->dir, err);
     if (rc == 0)

@@ -27,7 +27,7 @@
 
 /* ---- the command line ---- */
 
-/* option tables: ts_opt_parse, ts_opt_set, ts_opt_text, ts_opt_nearest, ts_opt_help,
+/* option tables: ts_opt_parse, ts_opt_defaults, ts_opt_set, ts_opt_text, ts_opt_nearest, ts_opt_help,
  * ts_opt_man */
 #include "base/opt.h"
 
@@ -219,7 +219,9 @@
 #include "cpd/checkpoint.h"
 /* a run that goes on: ts_resume_open, ts_resume_start, ts_resume_close */
 #include "cpd/resume.h"
-/* what a state says: ts_state_get, ts_state_option */
+/* its options: ts_run_option */
+#include "cpd/run_options.h"
+/* what a state says: ts_state_get, ts_state_option, ts_state_path */
 #include "cpd/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
 #include "cpd/exact_fit.h"

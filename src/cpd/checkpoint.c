@@ -219,7 +219,10 @@ static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
         if (c->conf.saved != NULL)
             c->conf.saved(c->conf.ctx);
     } else if (rc != TS_ESTOP && c->conf.warn != NULL) {
-        c->conf.warn(c->conf.ctx, err);
+        struct ts_err warn;
+        ts_fail(&warn, rc, "%s; %s", err->text,
+                c->saved ? "the state before it stays" : "no state is saved so far");
+        c->conf.warn(c->conf.ctx, &warn);
     }
 }
 

@@ -15,6 +15,7 @@
 #include "base/stop.h"
 #include "cpd/checkpoint.h"
 #include "cpd/gcp.h"
+#include "cpd/run_options.h"
 #include "model/model_write.h"
 
 #define PARTIAL     ".partial"
@@ -32,6 +33,23 @@ static char *result_name(const char *name)
     return strndup(name, n);
 }
 
+/* What its options say of the model is what the state has. */
+static int check_options(const char *path, const struct ts_state *s, struct ts_err *err)
+{
+    const char *rank = ts_state_option(s, "rank"), *precision = ts_state_option(s, "precision");
+    char own[16];
+    int rc = ts_run_options_check(path, s->options, s->options_bytes, 0, err);
+    snprintf(own, sizeof own, "%u", s->rank);
+    if (rc == 0 && rank != NULL && strcmp(rank, own) != 0)
+        rc = ts_fail(err, TS_EFORMAT, "%s: its options have rank %.40s, its factors rank %s", path,
+                     rank, own);
+    if (rc == 0 && precision != NULL &&
+        strcmp(precision, s->precision == TS_FLOAT64 ? "float64" : "float32") != 0)
+        rc = ts_fail(err, TS_EFORMAT, "%s: its options have precision %.40s, its factors another",
+                     path, precision);
+    return rc;
+}
+
 /* Opens DIR SUFFIX / NAME and keeps it when it is later than what there is. */
 static int consider(struct ts_resume *r, const char *suffix, const char *name, struct ts_err *err)
 {
@@ -42,6 +60,11 @@ static int consider(struct ts_resume *r, const char *suffix, const char *name, s
     if (asprintf(&path, "%s%s/%s", r->dir, suffix, name) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
     rc = ts_state_open(path, &f, &why);
+    if (rc == 0) {
+        rc = check_options(path, ts_state_get(f), &why);
+        if (rc < 0)
+            ts_state_close(f);
+    }
     free(path);
     if (rc == TS_ENOMEM) {
         *err = why;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "cpd/run_options.h"
 #include "model/model_read.h" /* TS_MAX_RANK */
 #include "format/file_read.h"
 
@@ -807,9 +808,5 @@ int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor 
 
 const char *ts_state_option(const struct ts_state *s, const char *name)
 {
-    const size_t n = strlen(name);
-    for (const char *at = s->options; at < s->options + s->options_bytes; at += strlen(at) + 1)
-        if (strncmp(at, name, n) == 0 && at[n] == '=')
-            return at + n + 1;
-    return NULL;
+    return ts_run_options_get(s->options, s->options_bytes, name);
 }

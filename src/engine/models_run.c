@@ -10,12 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "base/setting.h"
+#include "cpd/run_options.h"
 #include "model/model_files.h"
 
 #define PARTIAL    ".partial"
 #define HEAD_BYTES sizeof TS_MODELS_MAGIC /* with its NUL */
 #define MAX_BYTES  (TS_STATE_MAX_OPTIONS + 256)
+#define VERSION    "version=2" /* the first string; files before it have no checksum */
+#define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of all before it */
+#define SUM_BYTES  (sizeof SUM + 16)
 
 static char *result_name(const char *name)
 {
@@ -28,10 +34,52 @@ static char *result_name(const char *name)
     return strndup(name, n);
 }
 
+/* Digits of the checksum of the first n bytes. */
+static void sum_text(const char *text, size_t n, char ret[17])
+{
+    snprintf(ret, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(text, n));
+}
+
+/* Whether the n bytes are whole. A file of an earlier version has neither version nor checksum; one changed byte cannot make a
+ * later file look like that. */
+static int check_text(const char *path, const char *text, size_t n, int *sealed, struct ts_err *err)
+{
+    const char *options = text + HEAD_BYTES, *sum;
+    const char *version = ts_run_options_get(options, n - HEAD_BYTES, "version");
+    char found[17];
+    *sealed = version != NULL || ts_run_options_get(options, n - HEAD_BYTES, "xxh3") != NULL;
+    if (*sealed) {
+        if (version == NULL || strcmp(options, VERSION) != 0)
+            return ts_fail(err, TS_EFORMAT, "%s: version %.20s, but this program reads version 2",
+                           path, version != NULL ? version : "is missing");
+        sum = text + n - SUM_BYTES;
+        if (n < HEAD_BYTES + sizeof VERSION + SUM_BYTES || memcmp(sum, SUM, sizeof SUM - 1) != 0)
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: its checksum is missing (it was cut short, or damaged)", path);
+        sum_text(text, n - SUM_BYTES, found);
+        if (strcmp(sum + sizeof SUM - 1, found) != 0)
+            return ts_fail(err, TS_EFORMAT,
+                           "%s: the checksum is %s, expected %s (the file is damaged)", path, found,
+                           sum + sizeof SUM - 1);
+    }
+    return ts_run_options_check(path, options, n - HEAD_BYTES, 1, err);
+}
+
+/* What every run of several models has said. */
+static int check_said(const char *path, const struct ts_state *options, struct ts_err *err)
+{
+    static const char *const must[] = { "tensor", "rank", "seed", "init", "checksum" };
+    for (size_t i = 0; i < sizeof must / sizeof *must; i++)
+        if (ts_state_option(options, must[i]) == NULL)
+            return ts_fail(err, TS_EFORMAT, "%s: its option \"%s\" is missing", path, must[i]);
+    return 0;
+}
+
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err)
 {
-    char *dir = result_name(name), *partial = NULL, *text = malloc(MAX_BYTES);
-    int fd = -1, rc = 0, replaced;
+    char *dir = result_name(name), *partial = NULL, *path = NULL, *text = malloc(MAX_BYTES);
+    struct ts_state options = { 0 };
+    int fd = -1, rc = 0, replaced, sealed = 0;
     long n = -1;
     if (dir == NULL || text == NULL || asprintf(&partial, "%s" PARTIAL, dir) < 0) {
         partial = NULL;
@@ -54,14 +102,25 @@ int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_er
                      "%s: all its models are done, so that there is nothing to go on with; for "
                      "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
                      dir, dir);
+    if (rc == 0 && n >= 0 && asprintf(&path, "%s/" TS_MODELS_RUN, partial) < 0) {
+        path = NULL;
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    }
+    if (rc == 0 && n >= 0) {
+        rc = check_text(path, text, (size_t)n, &sealed, err);
+        options.options = text + HEAD_BYTES;
+        options.options_bytes = (uint64_t)n - HEAD_BYTES;
+    }
+    if (rc == 0 && n >= 0)
+        rc = check_said(path, &options, err);
     free(partial);
     if (rc == 0 && n >= 0) {
-        ret->dir = dir;
-        ret->text = text;
-        ret->options.options = text + HEAD_BYTES;
-        ret->options.options_bytes = (uint64_t)n - HEAD_BYTES;
+        *ret = (struct ts_models_run){
+            .dir = dir, .path = path, .text = text, .options = options, .unsealed = !sealed
+        };
         return 0;
     }
+    free(path);
     free(dir);
     free(text);
     return rc;
@@ -70,6 +129,7 @@ int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_er
 void ts_models_run_close(struct ts_models_run *r)
 {
     free(r->dir);
+    free(r->path);
     free(r->text);
     memset(r, 0, sizeof *r);
 }
@@ -97,11 +157,17 @@ int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, ui
     FILE *f = open_memstream(&text, &n);
     int rc = 0;
     if (f != NULL) {
+        char sum[17];
         fwrite(TS_MODELS_MAGIC, 1, HEAD_BYTES, f);
+        fwrite(VERSION, 1, sizeof VERSION, f);
         fwrite(options, 1, bytes, f);
         fprintf(f, "checksum=%016" PRIx64 "%c", tensor_hash, 0);
+        if (fflush(f) == 0) {
+            sum_text(text, n, sum);
+            fprintf(f, SUM "%s%c", sum, 0);
+        }
     }
-    if (f == NULL || fclose(f) != 0)
+    if (f == NULL || (ferror(f) | fclose(f)) != 0)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", where);
     if (rc == 0)
         rc = ts_atomic_put(ts_atomic_dir_fd(dir), where, TS_MODELS_RUN, text, n, TS_ATOMIC_DURABLE,

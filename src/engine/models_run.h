@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* models_run.h - models.run, the options of a run of several models: what --resume goes on with.
  *
- * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: those that a state has
- * (cpd/state.h), and "checksum", that of the tensor's index.
+ * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: "version", the options
+ * (cpd/run_options.h), "checksum", that of the tensor's index, and "xxh3", the checksum of the file up to there. Files of
+ * 0.2.0 and before have no version and no checksum of their own.
  *
  *   owner    the struct owns its strings until close
  *   threads  one
@@ -15,7 +16,9 @@
 #include "cpd/state.h"
 
 struct ts_models_run {
-    char *dir; /* X.cp; NULL: nothing is open */
+    char *dir;    /* X.cp; NULL: nothing is open */
+    char *path;   /* of the file, for sentences */
+    int unsealed; /* it has no checksum: an earlier version wrote it */
     char *text;
     struct ts_state options; /* these alone, in text */
 };
@@ -24,6 +27,10 @@ struct ts_models_run {
  * TS_EARG where it is done. */
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
 void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
+
+/* For `path` of a file without a checksum. */
+#define TS_MODELS_RUN_UNSEALED \
+    "%s: version 0.2.0 or before wrote it without a checksum; its options are possible, but a damaged one would not be noticed"
 
 /* Opens X.cp.partial of a run that writes the directory X.cp. resume: what is kept of an earlier run stays. resumable: sentences
  * say that a run can go on. */

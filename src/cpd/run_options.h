@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run_options.h - the options of a run as a text: strings "name=value", each ended by a NUL. A state and models.run hold them.
+ *
+ *   owner    the caller owns the text
+ *   threads  any
+ *   errors   0 or a negative ts_code. The text comes from a file and is untrusted
+ */
+#ifndef TS_CPD_RUN_OPTIONS_H
+#define TS_CPD_RUN_OPTIONS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+
+/* Whether an option may change in the middle of a run. Texts of the same constraints may differ: those are compared
+ * by value when the run goes on. */
+enum ts_run_fixed {
+    TS_RUN_MAY_CHANGE,
+    TS_RUN_SAME_TEXT,
+    TS_RUN_SAME_VALUE,
+    TS_RUN_OF_SEVERAL, /* only a run of several models has it */
+};
+
+/* Every option that makes up a run, by its name of tstream cp; a name of NULL ends the table. */
+struct ts_run_option {
+    const char *name;
+    enum ts_run_fixed fixed;
+};
+extern const struct ts_run_option ts_run_option[];
+
+/* The value of an option, or NULL. */
+const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
+
+/* TS_EFORMAT unless the text, of the file `path`, has options of a run and nothing else, each once. several: of a run of several
+ * models, whose file has "version", "checksum" and "xxh3" as well. */
+int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int several,
+                         struct ts_err *err);
+
+#endif
