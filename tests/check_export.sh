@@ -29,7 +29,7 @@ mv x.tsh away
 "$bin/tstream" top x.cp -n 2 -c 1 > log
 grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top without the tensor: $(cat log)"
 mv away/x.tsh .
-sed 's/"modes":\[[^]]*\]/"modes":[1,{}]/; s/"path":"[^"]*"/"path":"gone"/' x.cp/run.json > other.json
+sed 's/"modes":\[[^]]*\]/"modes":[1,{}]/; s/"path":"[^"]*"/"path":"gone"/; s/,"file_version".*/}/' x.cp/run.json > other.json
 cp -r x.cp odd.cp
 cp other.json odd.cp/run.json
 mkdir elsewhere

@@ -23,7 +23,7 @@ has "\"version\":\"$("$bin/tstream" --version | sed 's/tstream \(.*\) (.*/\1/')\
     "$bin/tstream" --version | sed 's/.*(commit \(.*\))/\1/')\""
 [ "$(grep -o '{"sweep":' $record | wc -l)" -eq 30 ] || bad "run.json: not 30 sweeps"
 fit=$(sed -n 's/.*"event":"done","fit":\([0-9.e+-]*\),.*/\1/p' json)
-has "\"ended\":\"iterations\",\"fit\":$fit,\"mean\":null,\"best_sweep\":null,\"held_out_rmse\":null,\"held_out_loss\":null}"
+has "\"ended\":\"iterations\",\"fit\":$fit,\"mean\":null,\"best_sweep\":null,\"held_out_rmse\":null,\"held_out_loss\":null,"
 sed -n 's/.*"event":"sweep","sweep":\([0-9]*\),"fit":\([^,]*\),.*/{"sweep":\1,"fit":\2,/p' json > sweeps
 while read -r sweep; do has "$sweep"; done < sweeps
 sed -n 's/.*"event":"sweep".*"fit":[^,]*,"change":[^,]*,\("objective":.*\),\("seconds":[^,]*\),"nnz_per_s":[^,]*,\("bytes_read":[^,]*\),\(.*\),"exposed_seconds".*,\("singular_modes":[0-9]*\)}/\2,\1,\4,\3,\5}/p' json > sweeps

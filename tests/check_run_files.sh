@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Files that a run left are not trusted by the next one: options in them pass the checks of typed ones, a changed byte of models.run
-# is noticed, and files of 0.2.0, which have no checksum, serve on with a note. TS_EVERY_BYTE=1 changes every byte.
+# and of JSON is noticed, and files of 0.2.0, which have no checksum, serve on with a note. TS_EVERY_BYTE=1 changes every byte.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -166,6 +166,66 @@ begin_several
 head -c $((bytes - 30)) whole.run > several.partial/models.run
 damaged "models.run that is cut short" several.partial/models.run several
 
+# ---- a changed byte of JSON ----
+# changed FILE COMMAND...: one that reads it refuses it by name, or its directory where the first bytes are no longer ours
+changed()
+{
+    file=$1
+    shift
+    cp "$file" whole.json
+    "$@" > out 2> err || bad "$*: $(cat err)"
+    bytes=$(wc -c < whole.json)
+    at=0
+    while [ "$at" -lt "$bytes" ]; do
+        was=$(od -An -tx1 -j "$at" -N 1 whole.json | tr -d ' ')
+        byte=7
+        [ "$was" != 37 ] || byte=3
+        cp whole.json "$file"
+        printf $byte | dd of="$file" bs=1 seek="$at" conv=notrunc 2> log
+        got=0
+        "$@" > out 2> err || got=$?
+        [ $got -eq 1 ] && [ "$(wc -l < err)" -eq 1 ] && grep -qF "${file%/*}" err || bad "byte $at of $file: $*: exit $got: $(cat err)"
+        at=$((at + ${TS_EVERY_BYTE:-97}))
+    done
+    head -c $((bytes - 1)) whole.json > "$file"
+    ! "$@" > out 2> err || bad "$*: $file is cut short"
+    cp whole.json "$file"
+}
+rm -rf one several several.partial
+cp -r kept.one one
+cp_cpu x.tsh -r 2,3 -i 4 --tol 0 -o several > log 2>&1
+changed one/run.json "$bin/tstream" info one
+changed one/run.json "$bin/tstream" report one -o page.html --force
+changed one/run.json "$bin/tstream" status one
+changed several/models.json "$bin/tstream" info several
+changed several/models.json "$bin/tstream" info --json several
+changed several/models.json "$bin/tstream" status several
+cp_cpu x.tsh -r 3 -i 1000000 --tol 0 --max-time 300ms -o under > log 2>&1 || bad "--max-time: $(cat log)"
+[ -e under.partial/status.json ] || bad "no status of a run that was stopped"
+changed under.partial/status.json "$bin/tstream" status under
+begin_several
+"$reseal" json several.partial/r2.s1/run.json || bad "reseal"
+cp_cpu --resume several > out 2> err || bad "--resume several: $(cat err)"
+begin_several
+sed -i 's/"fit":0/"fit":1/' several.partial/r2.s1/run.json
+! cp_cpu --resume several > out 2> err || bad "--resume of a model whose record was changed"
+grep -q 'r2.s1/run.json: the checksum is' err || bad "a record that was changed: $(cat err)"
+# what no run writes, with the checksum right
+for change in 's/"model":"r2.s1"/"model":"..\/one"/' 's/"rank":3/"rank":4000000000/' 's/"best":true/"best":false/' 's/"sweeps":4/"sweeps":-1e300/' \
+    's/"ranks":\[/"ranks":[{},/'; do
+    rm -rf several several.partial
+    cp_cpu x.tsh -r 2,3 -i 4 --tol 0 -o several > log 2>&1
+    sed -i "$change" several/models.json
+    "$reseal" json several/models.json
+    got=0
+    "$bin/tstream" info several > out 2> err || got=$?
+    case $change in
+    *sweeps*) [ $got -eq 0 ] || bad "$change: $(cat err)" ;;
+    *) [ $got -eq 1 ] && grep -q 'several/models.json: ' err || bad "$change: exit $got: $(cat err)" ;;
+    esac
+done
+rm -rf several several.partial one
+
 # ---- what 0.2.0 left ----
 begin_several
 "$reseal" old several.partial/models.run
@@ -190,6 +250,7 @@ cp_cpu --resume old.several old.tsh > out 2> err || bad "several models of 0.2.0
 grep -q 'wrote it without a checksum' err || bad "several models of 0.2.0: no note: $(cat err)"
 cmp -s "$golden/run-0.2.0/several/r2.s1/model.ktensor" old.several/r2.s1/model.ktensor || bad "r2.s1 of 0.2.0: other bytes"
 within "$(fit_of "$golden/run-0.2.0/several/r3.s1")" "$(fit_of old.several/r3.s1)" 1e-5 || bad "r3.s1 of 0.2.0: another fit"
+"$bin/tstream" info "$golden/run-0.2.0/one" > out 2> err || bad "a record of 0.2.0: $(cat err)"
 "$bin/tstream" info "$golden/run-0.2.0/several" > out 2> err || bad "a table of 0.2.0: $(cat err)"
 begin_several
 cp_cpu --resume several > out 2> err || bad "--resume several: $(cat err)"

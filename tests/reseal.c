@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reseal KIND FILE [CHANGE...] - changes a file that a run of tstream cp left, and puts its checksums right, so that what lies
  * behind them is tested. Of a "state" and of "models" (models.run) a CHANGE is of the options: NAME=VALUE sets one, +NAME=VALUE adds
- * another of that name, -NAME takes it away. "old" leaves models.run as 0.2.0 wrote it, without version and checksum. */
+ * another of that name, -NAME takes it away. "old" leaves models.run as 0.2.0 wrote it, without version and checksum. "json" is
+ * run.json, models.json or status.json. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,14 +120,34 @@ static void read_options(const char *kind)
     fail("no options");
 }
 
+static int write_json(const char *path)
+{
+    static const char seal[] = ",\"file_checksum\":\"";
+    char *at;
+    FILE *to;
+    file[n_file] = '\0';
+    at = strstr((char *)file, seal);
+    if (at == NULL)
+        fail("no checksum");
+    *at = '\0';
+    to = fopen(path, "wb");
+    if (to == NULL)
+        fail("cannot be written");
+    fprintf(to, "%s%s%016" PRIx64 "\"}\n", (char *)file, seal,
+            (uint64_t)XXH3_64bits(file, (size_t)(at - (char *)file)));
+    return fclose(to) != 0;
+}
+
 int main(int argc, char **argv)
 {
     FILE *f = argc < 3 ? NULL : fopen(argv[2], "rb");
     int models;
     if (f == NULL)
-        fail("reseal state|models|old FILE [CHANGE...]");
+        fail("reseal state|models|old|json FILE [CHANGE...]");
     n_file = fread(file, 1, ROOM / 2, f);
     fclose(f);
+    if (strcmp(argv[1], "json") == 0)
+        return write_json(argv[2]);
     read_options(argv[1]);
     models = strcmp(argv[1], "models") == 0;
     if (strcmp(argv[1], "state") != 0)

@@ -2,6 +2,7 @@
 /* tstream_status.c - tstream status: how far a run of tstream cp is, asked from elsewhere. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 
 #define PARTIAL       ".partial"
 #define STALE_SECONDS 60 /* a file that is written every second */
+#define MOST_SECONDS  1e9 /* some thirty years */
 
 struct status_args {
     int json, quiet;
@@ -132,7 +134,7 @@ static const char *state_of(const struct look *l)
 
 static const char *duration(char *buf, double seconds)
 {
-    return ts_num_duration(buf, (uint64_t)(seconds > 0 ? seconds * 1e9 : 0));
+    return ts_num_duration(buf, seconds > 0 ? (uint64_t)(fmin(seconds, MOST_SECONDS) * 1e9) : 0);
 }
 
 static const char *ago(char *buf, double seconds)
@@ -151,11 +153,11 @@ static const char *plain(const struct ts_json_value *v, const char *key, char bu
 static void print_sweep(const struct ts_json_value *v, int running)
 {
     const double total = ts_json_number(v, "sweep_nnz"), now = ts_json_number(v, "done_nnz");
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], rank[200], seed[200];
     if (ts_json_number(v, "models") > 0)
         printf("  model   %.0f of %.0f, rank %s, seed %s\n", ts_json_number(v, "model"),
-               ts_json_number(v, "models"), ts_json_text(ts_json_get(v, "options"), "rank", "?"),
-               ts_json_text(ts_json_get(v, "options"), "seed", "?"));
+               ts_json_number(v, "models"), plain(ts_json_get(v, "options"), "rank", rank),
+               plain(ts_json_get(v, "options"), "seed", seed));
     if (ts_json_number(v, "side_by_side") > 1)
         printf("  beside  %.0f more, computed in the same passes\n",
                ts_json_number(v, "side_by_side") - 1);

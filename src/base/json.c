@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
 size_t ts_json_utf8_length(const unsigned char *s)
 {
@@ -94,6 +95,16 @@ void ts_json_close(struct ts_json *j)
     j->comma = 1;
     if (j->depth == 0)
         fputc('\n', j->to);
+}
+
+void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n)
+{
+    char sum[17];
+    ts_json_u64(j, "file_version", TS_JSON_FILE_VERSION);
+    if (fflush(j->to) != 0)
+        return; /* there is no memory, as ferror tells */
+    snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(*text, *n));
+    ts_json_str(j, "file_checksum", sum);
 }
 
 void ts_json_time_text(time_t t, char ret[TS_JSON_TIME_CHARS])

@@ -4,10 +4,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
+
+#include "base/json.h" /* TS_JSON_SEAL */
 
 #define MAX_BYTES (64 << 20)
 #define MAX_DEPTH 32
@@ -120,7 +125,8 @@ static int parse_word(struct parser *p, struct ts_json_value *v)
     } else if (strcmp(text, "false") != 0) {
         v->kind = TS_JSON_NUMBER;
         v->number = strtod(text, &end);
-        if (end == text || *end != '\0' || strchr("-0123456789", text[0]) == NULL)
+        if (end == text || *end != '\0' || strchr("-0123456789", text[0]) == NULL ||
+            !isfinite(v->number))
             rc = bad(p, "expected a value");
     }
     p->at += n;
@@ -241,6 +247,34 @@ static int read_bytes(const char *path, struct ts_json_doc *d, struct ts_err *er
     return 0;
 }
 
+/* A file has both members of its end, or is of 0.2.0 or before and has neither: one changed byte cannot hide both. */
+static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_err *err)
+{
+    const struct ts_json_value *version = ts_json_get(d->value, "file_version");
+    const struct ts_json_value *sum = ts_json_get(d->value, "file_checksum");
+    const size_t room = sizeof TS_JSON_SEAL - 1 + 16 + 3; /* with "}\n */
+    const char *seal = d->raw + d->bytes - room;
+    char found[17];
+    if (version == NULL && sum == NULL)
+        return 0;
+    if (version == NULL || version->kind != TS_JSON_NUMBER ||
+        version->number != TS_JSON_FILE_VERSION)
+        return ts_fail(err, TS_EFORMAT, "%s: version %.20s, but this program reads version %u", path,
+                       ts_json_text(d->value, "file_version", "is missing"), TS_JSON_FILE_VERSION);
+    if (d->bytes < room || memcmp(seal, TS_JSON_SEAL, sizeof TS_JSON_SEAL - 1) != 0 ||
+        strcmp(d->raw + d->bytes - 3, "\"}\n") != 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: its checksum is not at its end (the file is damaged, or was changed)",
+                       path);
+    snprintf(found, sizeof found, "%016" PRIx64, (uint64_t)XXH3_64bits(d->raw, d->bytes - room));
+    return memcmp(seal + sizeof TS_JSON_SEAL - 1, found, 16) == 0
+               ? 0
+               : ts_fail(err, TS_EFORMAT,
+                         "%s: the checksum is %s, expected %.16s (the file is damaged, or was "
+                         "changed)",
+                         path, found, seal + sizeof TS_JSON_SEAL - 1);
+}
+
 int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
 {
     struct ts_json_doc d = { 0 };
@@ -265,6 +299,8 @@ int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
         else if (d.value->kind != TS_JSON_OBJECT)
             rc = ts_fail(err, TS_EFORMAT, "%s: not an object", path);
     }
+    if (rc == 0)
+        rc = check_seal(path, &d, err);
     if (rc == 0)
         *ret = d;
     else
@@ -299,6 +335,12 @@ const char *ts_json_text(const struct ts_json_value *of, const char *key, const 
 {
     const struct ts_json_value *v = ts_json_get(of, key);
     return v == NULL || v->text == NULL || v->kind == TS_JSON_NULL ? otherwise : v->text;
+}
+
+uint32_t ts_json_u32(const struct ts_json_value *of, const char *key)
+{
+    const double x = ts_json_number(of, key);
+    return x >= 0 && x <= UINT32_MAX ? (uint32_t)x : 0;
 }
 
 double ts_json_number(const struct ts_json_value *of, const char *key)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json_read.h - reads JSON that this program wrote: run.json, status.json. The file is untrusted.
+/* json_read.h - reads JSON that this program wrote: run.json, models.json, status.json. The file is untrusted. Its version and
+ * checksum (ts_json_seal) must be right; files of 0.2.0 and before have neither.
  *
  *   owner    the document owns its values until ts_json_free
  *   threads  any, once it is read
@@ -48,5 +49,8 @@ const struct ts_json_value *ts_json_get(const struct ts_json_value *of, const ch
 /* Its text, or `otherwise` where there is none; its number, or 0. */
 const char *ts_json_text(const struct ts_json_value *of, const char *key, const char *otherwise);
 double ts_json_number(const struct ts_json_value *of, const char *key);
+
+/* Its number without a fraction; 0 where there is none, or one that is out of range. */
+uint32_t ts_json_u32(const struct ts_json_value *of, const char *key);
 
 #endif

@@ -135,8 +135,8 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const char *dir,
     row->objective = number(last, "objective");
     row->held_out = number(doc.value, "held_out_rmse");
     row->held_out_loss = number(doc.value, "held_out_loss");
-    row->best_sweep = (uint32_t)ts_json_number(doc.value, "best_sweep");
-    row->n_dead = (uint32_t)ts_json_number(last, "dead_components");
+    row->best_sweep = ts_json_u32(doc.value, "best_sweep");
+    row->n_dead = ts_json_u32(last, "dead_components");
     row->n_sweeps = sweeps == NULL ? 0 : sweeps->n;
     snprintf(row->ended, sizeof row->ended, "%s", ts_json_text(doc.value, "ended", "?"));
     ts_json_free(&doc);
@@ -270,7 +270,7 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
 }
 
 static void put_json(const struct ts_models_table *m, const struct ts_models_writer *who,
-                     const struct ts_tensor *t, FILE *to)
+                     const struct ts_tensor *t, char *const *text, const size_t *n, FILE *to)
 {
     char checksum[17], *real = ts_array_name_real(who->tensor);
     struct ts_json j;
@@ -285,6 +285,7 @@ static void put_json(const struct ts_models_table *m, const struct ts_models_wri
     ts_json_close(&j);
     ts_json_options(&j, who->opts, who->args);
     ts_models_table_json(m, &j);
+    ts_json_seal(&j, text, n);
     ts_json_close(&j);
     free(real);
 }
@@ -342,7 +343,7 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
         size_t n = 0;
         FILE *f = open_memstream(&text, &n);
         if (f != NULL && i == 0)
-            put_json(m, who, t, f);
+            put_json(m, who, t, &text, &n, f);
         else if (f != NULL)
             put_tsv(m, f);
         if (f == NULL || fclose(f) != 0)
@@ -365,6 +366,49 @@ static const struct ts_json_value *items(const struct ts_json_value *of, const c
     return *n > 0 ? v->first : NULL;
 }
 
+/* Whether the row is one that a run of several models writes: names lead to files. */
+static int is_row(const struct ts_models_row *row, const struct ts_models_rank *rank)
+{
+    char name[TS_MODELS_NAME_CHARS];
+    if (row->fold > 0)
+        ts_models_fold_name(row->rank, row->fold, name);
+    else
+        ts_models_name(row->rank, row->seed, name);
+    return row->rank == rank->rank && row->rank > 0 && row->rank <= TS_MAX_RANK &&
+           strcmp(row->name, name) == 0 && row->n_dead <= row->rank;
+}
+
+static void take_row(struct ts_models_row *to, const struct ts_json_value *row)
+{
+    snprintf(to->name, sizeof to->name, "%s", ts_json_text(row, "model", "?"));
+    snprintf(to->ended, sizeof to->ended, "%s", ts_json_text(row, "ended", "?"));
+    to->done = 1;
+    to->rank = ts_json_u32(row, "rank");
+    to->fold = ts_json_u32(row, "fold");
+    to->seed = strtoull(ts_json_text(row, "seed", "0"), NULL, 10);
+    to->n_dead = ts_json_u32(row, "dead_components");
+    to->n_sweeps = ts_json_u32(row, "sweeps");
+    to->fit = number(row, "fit");
+    to->objective = number(row, "objective");
+    to->held_out = number(row, "held_out_rmse");
+    to->held_out_loss = number(row, "held_out_loss");
+    to->seconds = ts_json_number(row, "seconds");
+    to->score = number(row, "score");
+}
+
+static void take_one_rank(struct ts_models_rank *to, const struct ts_json_value *rank)
+{
+    to->rank = ts_json_u32(rank, "rank");
+    to->best = UINT32_MAX;
+    to->least_fit = number(rank, "least_fit");
+    to->mean_score = number(rank, "mean_score");
+    to->least_score = number(rank, "least_score");
+    to->consistency = number(rank, "core_consistency");
+    to->normalised = number(rank, "core_normalised");
+    to->error = number(rank, "held_out");
+    to->standard_error = number(rank, "standard_error");
+}
+
 static int take_table(const struct ts_json_value *of, const char *path, struct ts_models_table *m,
                       struct ts_err *err)
 {
@@ -377,38 +421,20 @@ static int take_table(const struct ts_json_value *of, const char *path, struct t
     m->rank = calloc(m->n_ranks, sizeof *m->rank);
     if (m->row == NULL || m->rank == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    for (struct ts_models_row *to = m->row; row != NULL; row = row->next, to++) {
+    for (struct ts_models_rank *to = m->rank; rank != NULL; rank = rank->next, to++)
+        take_one_rank(to, rank);
+    for (uint32_t i = 0; row != NULL; row = row->next, i++) {
         const struct ts_json_value *best = ts_json_get(row, "best");
-        snprintf(to->name, sizeof to->name, "%s", ts_json_text(row, "model", "?"));
-        snprintf(to->ended, sizeof to->ended, "%s", ts_json_text(row, "ended", "?"));
-        to->done = 1;
-        to->rank = (uint32_t)ts_json_number(row, "rank");
-        to->fold = (uint32_t)ts_json_number(row, "fold");
-        m->folds |= to->fold > 0;
-        to->seed = strtoull(ts_json_text(row, "seed", "0"), NULL, 10);
-        to->n_dead = (uint32_t)ts_json_number(row, "dead_components");
-        to->n_sweeps = (uint32_t)ts_json_number(row, "sweeps");
-        to->fit = number(row, "fit");
-        to->objective = number(row, "objective");
-        to->held_out = number(row, "held_out_rmse");
-        to->held_out_loss = number(row, "held_out_loss");
-        to->seconds = ts_json_number(row, "seconds");
-        to->score = number(row, "score");
+        struct ts_models_rank *own = &m->rank[i / m->restarts];
+        take_row(&m->row[i], row);
+        m->folds |= m->row[i].fold > 0;
         if (best != NULL && best->number != 0)
-            m->rank[(to - m->row) / m->restarts].best = (uint32_t)(to - m->row);
-    }
-    for (struct ts_models_rank *to = m->rank; rank != NULL; rank = rank->next, to++) {
-        to->rank = (uint32_t)ts_json_number(rank, "rank");
-        to->least_fit = number(rank, "least_fit");
-        to->mean_score = number(rank, "mean_score");
-        to->least_score = number(rank, "least_score");
-        to->consistency = number(rank, "core_consistency");
-        to->normalised = number(rank, "core_normalised");
-        to->error = number(rank, "held_out");
-        to->standard_error = number(rank, "standard_error");
+            own->best = i;
+        if (!is_row(&m->row[i], own))
+            return ts_fail(err, TS_EFORMAT, "%s: row %u is of no model of the run", path, i + 1);
     }
     for (uint32_t k = 0; k < m->n_ranks; k++)
-        if (m->rank[k].best / m->restarts != k)
+        if (m->rank[k].best == UINT32_MAX)
             return ts_fail(err, TS_EFORMAT, "%s: rank %u has no best model", path, m->rank[k].rank);
     return 0;
 }

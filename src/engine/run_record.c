@@ -220,6 +220,7 @@ int ts_run_record_end(const struct ts_run_record *r, const char *ended,
     put_sweeps(&j, r);
     ts_json_str(&j, "ended", ended);
     put_result(&j, r, result);
+    ts_json_seal(&j, &text, &n);
     ts_json_close(&j);
     failed = ferror(f);
     if (fclose(f) != 0 || failed || text == NULL) {

@@ -98,6 +98,7 @@ static void put(struct ts_run_status *s)
         return;
     ts_json_open(&j, f);
     put_all(&j, s);
+    ts_json_seal(&j, &text, &bytes);
     ts_json_close(&j);
     failed = ferror(f);
     if (fclose(f) == 0 && !failed)
