@@ -126,8 +126,9 @@ TS_API void ts_close(ts_tensor *t);
 
 /* What a tensor is: the path that it was opened by, the number of modes, the number of indices of a mode (0:
  * there is no such mode), how many of these have a nonzero, the number of nonzeros, the square root of the sum
- * of their squares, bytes of a value (4: float32, 8: float64), and how its input counted indices (from 0
- * or 1), for what is shown.
+ * of the squares of all cells, bytes of a value (4: float32, 8: float64), and how its input counted indices (from 0
+ * or 1), for what is shown. A cell that holds several nonzeros (ts_has_duplicates) is their sum: the norm of such
+ * a tensor takes a pass over it, once, and is NaN where that fails.
  *
  *   owner    strings are the tensor's
  *   errors   none
@@ -141,6 +142,7 @@ TS_API double ts_norm(const ts_tensor *t);
 TS_API uint32_t ts_value_bytes(const ts_tensor *t);
 TS_API uint32_t ts_first_index(const ts_tensor *t);
 TS_API int ts_is_dense(const ts_tensor *t);
+TS_API int ts_has_duplicates(const ts_tensor *t);
 
 /* What a mode is called, or, for mode == order, what the values are.
  *

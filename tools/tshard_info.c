@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard info: what a tensor directory holds, from its index alone. */
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,7 +93,7 @@ static void print_json(const struct ts_tensor *t)
     tool_json_u64(&j, "part", t->part.n > 0 ? t->part.part : 1);
     tool_json_u64(&j, "parts", t->part.n > 0 ? t->part.n : 1);
     tool_json_f64(&j, "density", density(t));
-    tool_json_f64(&j, "norm", t->header.norm);
+    tool_json_f64(&j, "norm", ts_norm(t));
     tool_json_str(&j, "values", kind_names[t->header.value_kind]);
     tool_json_u64(&j, "value_bytes", t->header.value_bytes);
     tool_json_f64(&j, "value_min", t->header.value_min);
@@ -162,7 +163,10 @@ static void print_head(const struct ts_tensor *t)
     tool_words_start(&w, "  nonzeros");
     tool_words_putf(&w, "%s, density %.3g", ts_num_count(a, t->nnz), density(t));
     tool_words_start(&w, "  norm");
-    tool_words_putf(&w, "%.9g", h->norm);
+    if (isnan(ts_norm(t)))
+        tool_words_putf(&w, "unknown: cells hold several nonzeros, and not all are here");
+    else
+        tool_words_putf(&w, "%.9g", ts_norm(t));
     put_values(&w, t);
     tool_words_start(&w, "  input");
     tool_words_putf(&w, "%s nonzero%s: %s duplicate%s merged, %s zero%s dropped%s%s",

@@ -290,6 +290,7 @@ _functions = {
     "ts_norm": (c.c_double, [_handle]),
     "ts_value_bytes": (_u32, [_handle]),
     "ts_is_dense": (c.c_int, [_handle]),
+    "ts_has_duplicates": (c.c_int, [_handle]),
     "ts_first_index": (_u32, [_handle]),
     "ts_name": (_path, [_handle, _u32]),
     "ts_labels": (_int, [_handle, _u32, _u64, c.c_void_p, c.POINTER(c.c_char_p), _err]),

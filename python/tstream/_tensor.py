@@ -49,6 +49,8 @@ class Tensor:
         Indices of each mode that have a nonzero.
     dense : bool
         Whether it is an array, whose cells are all there.
+    has_duplicates : bool
+        Whether cells hold several nonzeros (``tshard build --duplicates keep``), of which each is the sum.
     """
 
     def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
@@ -70,14 +72,18 @@ class Tensor:
         self.used = tuple(lib.ts_used(self._handle, m) for m in range(order))
         self.nnz = lib.ts_nnz(self._handle)
         self.dense = bool(lib.ts_is_dense(self._handle))
-        self._norm = lib.ts_norm(self._handle)
+        self.has_duplicates = bool(lib.ts_has_duplicates(self._handle))
+        self._norm = float("nan") if self.has_duplicates else lib.ts_norm(self._handle)
         self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
         self.mode_names = tuple(name[:-1])
         self.value_name = name[-1]
 
     @property
     def norm(self) -> float:
-        """Square root of the sum of squares; of an array in a file NaN until it was decomposed."""
+        """Square root of the sum of squares of the cells; of an array in a file NaN until it was decomposed.
+
+        Where cells hold several nonzeros (``has_duplicates``) it takes a pass over the tensor when it is first asked for.
+        """
         handle = self._handle
         if handle is not None:
             self._norm = lib.ts_norm(handle)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Tensors: what they are, and their nonzeros. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -8,6 +9,7 @@
 #include "format/tensor.h"
 #include "format/tensor_kind.h"
 #include "format/walk.h"
+#include "stream/cells_norm.h"
 
 ts_tensor *ts_open(const char *path, ts_error *err)
 {
@@ -50,7 +52,9 @@ uint64_t ts_nnz(const ts_tensor *t)
 
 double ts_norm(const ts_tensor *t)
 {
-    return t->header.norm;
+    const struct ts_cells_conf conf = { .tensor = t, .threads = 1 };
+    struct ts_err err;
+    return ts_cells_norm(&conf, &err) < 0 ? NAN : t->header.norm;
 }
 
 uint32_t ts_value_bytes(const ts_tensor *t)
@@ -66,6 +70,11 @@ uint32_t ts_first_index(const ts_tensor *t)
 int ts_is_dense(const ts_tensor *t)
 {
     return t->dense != NULL;
+}
+
+int ts_has_duplicates(const ts_tensor *t)
+{
+    return (t->header.flags & TS_TENSOR_DUPLICATES) != 0;
 }
 
 const char *ts_name(const ts_tensor *t, uint32_t mode)

@@ -408,6 +408,7 @@ static int take_product(struct ts_als *a, struct ts_err *err)
 static int make(struct ts_als *a, struct ts_err *err)
 {
     a->square = (size_t)a->rank * a->rank;
+    a->kept_squares = -1;
     a->memory = calloc((a->order + 2) * a->square + 2 * (size_t)a->rank, sizeof *a->memory);
     a->own = calloc(1, a->method->own_bytes + 1);
     if (a->memory == NULL || a->own == NULL)

@@ -20,7 +20,8 @@ static double largest_value(const struct ts_disk_header *h)
 static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
 {
     const struct ts_disk_header *h = &conf->init.tensor->header;
-    const int squares_vanish = h->norm * h->norm < DBL_MIN;
+    const double norm = ts_tensor_listed_norm(conf->init.tensor);
+    const int squares_vanish = norm * norm < DBL_MIN;
     const int values_vanish = conf->precision == TS_FLOAT32 && largest_value(h) < FLT_MIN;
     if (h->nnz == 0 || (!squares_vanish && !values_vanish))
         return 0;
@@ -31,6 +32,18 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
                    "the largest is near 1%s",
                    largest_value(h),
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
+}
+
+/* Of methods that are judged by the sums of cells: these may be 0 though the nonzeros are not. */
+static int check_sums(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    const int by_sums = a->method == &ts_least_squares || a->method == &ts_held_out;
+    if (!by_sums || !t->cells_summed || t->header.norm > 8 * DBL_EPSILON * t->listed_norm)
+        return 0;
+    return ts_fail(err, TS_EARG,
+                   "%s: the nonzeros of each cell add up to 0, so there is nothing to decompose",
+                   t->path);
 }
 
 int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
@@ -124,6 +137,8 @@ int ts_als_check(struct ts_als *a, struct ts_err *err)
         rc = check_values(conf, err);
     if (rc == 0)
         rc = take_constraints(a, err);
+    if (rc == 0)
+        rc = check_sums(a, err);
     if (rc == 0 && a->method->check != NULL)
         rc = a->method->check(a, err);
     if (rc == 0 && !ts_constraint_best(a->constraint) != (conf->patience == 0))

@@ -4,7 +4,10 @@
 #include <math.h>
 
 #include "cpd/als_impl.h"
+#include "stream/cells_norm.h"
 
+#define CONTRADICTION \
+    1000.0 /* times the rounding that is expected: beyond it a residual's square is wrong */
 #define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
 
@@ -59,6 +62,27 @@ double ts_als_fit_of(struct ts_als *a, double square)
     return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax: NaN is to be seen */
 }
 
+int ts_als_fit_of_kept(struct ts_als *a, double listed, double *ret, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_cells_conf cells = {
+        .tensor = c->tensor, .hold_out = &a->conf->hold_out, .threads = c->threads, .stop = c->stop
+    };
+    struct ts_cells_squares sums;
+    int rc = 0;
+    if ((c->tensor->header.flags & TS_TENSOR_DUPLICATES) == 0) {
+        *ret = ts_als_fit_of(a, listed);
+        return 0;
+    }
+    if (a->kept_squares < 0) { /* once; each rank reads all */
+        rc = ts_cells_squares(&cells, &sums, err);
+        a->kept_squares = rc == 0 ? sums.kept : -1;
+    }
+    if (rc == 0)
+        *ret = ts_als_fit_of(a, a->kept_squares);
+    return rc;
+}
+
 /* Norm of component r, a->v being that of the Gram matrices of all modes (fit_now). */
 static double component_norm(const struct ts_als *a, uint32_t r)
 {
@@ -70,14 +94,34 @@ int ts_als_fit_is_rounded(const struct ts_als *a)
     return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
 }
 
-/* Rounding alone may have made what is left: 64 units of float64 of the terms, or, where the last
- * product was rounded to float32, one of that. */
-int ts_als_fit_nothing_left(const struct ts_als *a)
+/* What rounding alone may make of the residual's square: 64 units of float64 of the terms, or, where the
+ * last product was rounded to float32, one of that. */
+static double rounding(const struct ts_als *a, int is_float32)
 {
-    double size = a->conf->init.tensor->header.norm;
+    double size = ts_tensor_listed_norm(a->conf->init.tensor);
     for (uint32_t r = 0; r < a->rank; r++)
         size += component_norm(a, r);
-    return a->left <= (ts_als_fit_is_rounded(a) ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
+    return (is_float32 ? FLT_EPSILON : 64 * DBL_EPSILON) * size * size;
+}
+
+int ts_als_fit_nothing_left(const struct ts_als *a)
+{
+    return fabs(a->left) <= rounding(a, ts_als_fit_is_rounded(a));
+}
+
+/* A square below 0 by more than rounding is of numbers that are not those of one tensor: a fit of 1 would be
+ * what is left of that once it is clipped. */
+int ts_als_fit_check(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    const double bound = CONTRADICTION * rounding(a, a->conf->precision == TS_FLOAT32);
+    if (!(a->left < -bound))
+        return 0;
+    return ts_fail(
+        err, TS_EFORMAT,
+        "%s: sweep %u: its norm (%.9g) and its cells disagree: |X - model|^2 would be %.3g, "
+        "which is below 0; tshard verify says whether the tensor is damaged",
+        t->path, a->now.sweep, t->header.norm, a->left);
 }
 
 /* Is the fit right with products summed in float32? With |c| the norm of component c, an error

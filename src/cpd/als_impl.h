@@ -58,6 +58,7 @@ struct ts_als {
     struct ts_best *best;             /* NULL: that of the last sweep is the result */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
+    double kept_squares; /* of cells that hold several nonzeros and are not held out, once it is known: -1 before */
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
     uint64_t start_ns;      /* of the sweep under way, pauses left out */
@@ -160,7 +161,10 @@ double ts_als_fit_now(struct ts_als *a);
 /* The same where |X|^2 is this. */
 double ts_als_fit_of(struct ts_als *a, double square);
 int ts_als_fit_is_rounded(const struct ts_als *a);
+/* The same, where cells are held out: the squares of the others, each nonzero squared alone, are `listed`. */
+int ts_als_fit_of_kept(struct ts_als *a, double listed, double *ret, struct ts_err *err);
 int ts_als_fit_nothing_left(const struct ts_als *a);
+int ts_als_fit_check(const struct ts_als *a, struct ts_err *err); /* TS_EFORMAT: the residual's square is below 0 */
 int ts_als_fit_float32_will_do(const struct ts_als *a, double margin);
 double ts_als_fit_objective(const struct ts_als *a);
 

@@ -107,9 +107,8 @@ static int judge(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_multiply_sums *sums = &((const struct apr *)a->own)->multiplied;
     const double norm = a->conf->init.tensor->header.norm;
-    (void)err;
-    a->now.fit = ts_als_fit_of(a, norm * norm - sums->held_squares);
-    return 0;
+    const int rc = ts_als_fit_of_kept(a, norm * norm - sums->held_squares, &a->now.fit, err);
+    return rc == 0 ? ts_als_fit_check(a, err) : rc;
 }
 
 static int tell(struct ts_als *a)

@@ -16,6 +16,8 @@
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to and from the backend */
 #define ROUNDING    (DBL_EPSILON / 2)   /* of one operation, at most, as a share of its result */
+#define CONTRADICTION \
+    16384.0 /* times the error that is expected: roundings that are all of one sign */
 #define LONGEST_SUM 16384.0 /* terms of a row that are added up before sums of them are */
 /* Squares of numbers between these, and the rounding of the squares, are in the range of float64. */
 #define LEAST_LARGEST 1e-120
@@ -426,7 +428,7 @@ static int conclude(const struct sums *s, struct twice inner, struct ts_exact_fi
     const struct twice twice_inner = { -2 * inner.hi, -2 * inner.lo };
     const struct twice sum = add(add(two_product(norm, norm), model), twice_inner);
     most = sum.hi;
-    error = square_error(s, norm, size);
+    error = square_error(s, fmax(norm, ts_tensor_listed_norm(s->conf->tensor)), size);
     if (!isfinite(most) || !isfinite(error)) {
         const int rc = ts_tensor_check_values(s->conf->tensor, s->conf->stop, err);
         return rc < 0 ? rc
@@ -435,6 +437,12 @@ static int conclude(const struct sums *s, struct twice inner, struct ts_exact_fi
                                 "weights",
                                 s->conf->model->path);
     }
+    if (most < -CONTRADICTION * error)
+        return ts_fail(
+            err, TS_EFORMAT,
+            "%s: its norm (%.9g) and its cells disagree: |X - M|^2 would be %.3g, which is "
+            "below 0; tshard verify says whether the tensor is damaged",
+            s->conf->tensor->path, norm, most);
     left = fmax(most, 0);
     ret->norm = norm;
     ret->model_norm = sqrt(fmax(model.hi, 0));

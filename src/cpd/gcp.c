@@ -32,6 +32,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/rng.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/loss_values.h"
 #include "format/shard.h"
@@ -124,6 +125,13 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
                            "there is nothing to tell apart: build the tensor with its zeros "
                            "kept, or take unlisted cells for zeros",
                            t->path, t->header.value_min, loss->name);
+    if (!c[0].observed && !loss->sums && (t->header.flags & TS_TENSOR_DUPLICATES) != 0)
+        return ts_fail(
+            err, TS_EARG,
+            "%s: its cells hold several nonzeros, which loss %s cannot tell from unlisted "
+            "cells: with " TS_SET_OBSERVED
+            " each counts alone, or build the tensor with their sums",
+            t->path, loss->name);
     return ts_loss_values_check(t, loss, conf->init.stop, err);
 }
 
@@ -138,9 +146,9 @@ static double mean_value(const struct ts_init_conf *conf)
     double cells = 1, size;
     for (uint32_t m = 0; m < t->order; m++)
         cells *= (double)t->mode[m].disk.n_rows;
-    if (t->nnz == 0 || !(t->header.norm > 0))
+    if (t->nnz == 0 || !(ts_tensor_listed_norm(t) > 0))
         return 0.5 / (cells + 1);
-    size = t->header.norm / sqrt((double)t->nnz);
+    size = ts_tensor_listed_norm(t) / sqrt((double)t->nnz);
     if (bits) /* its square is their mean */
         size = fmin(size * size, 1 - 0.5 / (double)t->nnz);
     return observed ? size : fmin(size, 1e300) * fmin(0.5, (double)t->nnz / cells);

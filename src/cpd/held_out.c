@@ -59,11 +59,11 @@ static int judge(struct ts_als *a, struct ts_err *err)
 static int judged(struct ts_als *a, struct ts_err *err)
 {
     const struct held_out *own = a->own;
-    (void)err;
+    int rc;
     a->pending = 0;
     a->inner = own->kept.inner;
-    a->now.fit = ts_als_fit_of(a, own->kept.squares);
-    return 0;
+    rc = ts_als_fit_of_kept(a, own->kept.squares, &a->now.fit, err);
+    return rc == 0 ? ts_als_fit_check(a, err) : rc;
 }
 
 static int tell(struct ts_als *a)

@@ -219,20 +219,19 @@ static int judge(struct ts_als *a, struct ts_err *err)
     if (!a->pending)
         a->now.fit = ts_als_fit_now(a);
     if (a->conf->precision != TS_FLOAT32)
-        return 0;
+        return ts_als_fit_check(a, err);
     if (a->pending || (!a->wide && !ts_als_fit_float32_will_do(a, 1)))
         return begin_again(a, err);
     choose_sums(a);
-    return 0;
+    return ts_als_fit_check(a, err);
 }
 
 static int judged(struct ts_als *a, struct ts_err *err)
 {
-    (void)err;
     a->pending = 0;
     a->now.fit = ts_als_fit_now(a);
     choose_sums(a);
-    return 0;
+    return ts_als_fit_check(a, err);
 }
 
 static int settled(const struct ts_als *a, double change)

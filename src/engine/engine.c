@@ -14,6 +14,7 @@
 #include "format/dense.h"
 #include "format/tensor_kind.h"
 #include "model/model_read.h"
+#include "stream/cells_norm.h"
 #include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
@@ -134,6 +135,12 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
+    else if (!conf->without_feed && !conf->unknown) /* before the feed takes its memory */
+        rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
+                                                    .threads = e->threads,
+                                                    .comm = conf->comm,
+                                                    .stop = conf->stop },
+                           err);
     if (rc < 0)
         return rc;
     fc.host_bytes = e->memory.feed_bytes;

@@ -51,6 +51,10 @@ struct ts_tensor {
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
     struct ts_part part;
+    /* Cells that hold several nonzeros: header.norm is that of their sums once this is set (stream/cells_norm.h), and
+     * listed_norm that of the index, for which each nonzero is squared alone. */
+    int cells_summed;
+    double listed_norm;
     struct ts_dense
         *dense; /* an array of cells, which has no shards; NULL: a directory of shards */
 };
@@ -123,6 +127,12 @@ int ts_tensor_check_values(const struct ts_tensor *t, const volatile sig_atomic_
 static inline int ts_tensor_weighted(const struct ts_tensor *t)
 {
     return (t->header.flags & TS_TENSOR_WEIGHTS) != 0;
+}
+
+/* Root of the sum of squares of the nonzeros, each squared alone. */
+static inline double ts_tensor_listed_norm(const struct ts_tensor *t)
+{
+    return t->cells_summed ? t->listed_norm : t->header.norm;
 }
 
 /* The value of a nonzero from its codes (code1 is used by TS_VALUE_F64 alone). */

@@ -109,6 +109,7 @@ static const struct ts_loss loss[TS_N_GCP] = {
                              .allows = is_count,
                              .lower = -INFINITY,
                              .zeros = 1,
+                             .sums = 1,
                              .constant = log,
                              .weigh = poisson_log_weigh,
                              .judge = poisson_log_judge },

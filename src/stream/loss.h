@@ -37,6 +37,7 @@ struct ts_loss {
     int (*allows)(double x); /* and whether this is one of them */
     double lower;            /* least entry of factors */
     int zeros;               /* 0 is such a value: cells that are not listed may count as it */
+    int sums; /* f(x, m) - f(0, m) is linear in x, for any x: nonzeros of one cell count as their sum */
     double linear; /* f(0, m) is about so many m near m = 0, which is where most cells lie; or 0 */
     double (*constant)(
         double mean); /* the m of values of this mean where it is the same for all; NULL: 0 */

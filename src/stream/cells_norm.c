@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Each shard is summed on its own; cells that go on in the next shard are joined afterwards. */
+#include "stream/cells_norm.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/stop.h"
+#include "format/block_codec.h"
+#include "format/part.h"
+
+#define MOST_BYTES (UINT64_C(64) << 20) /* of shards that are in memory at once, one at least */
+
+struct cell {
+    uint32_t row[TS_MAX_ORDER]; /* by mode; those behind the order are 0 */
+    double value;
+};
+
+/* Of a shard: its first and its last cell, which may go on in others, and all between. */
+struct piece {
+    uint64_t n; /* cells; 1: first and last are the same one */
+    double kept, held;
+    struct cell first, last;
+};
+
+struct job {
+    const struct ts_cells_conf *conf;
+    struct piece *piece; /* of each shard of mode 1 */
+    uint64_t next, end;  /* the next shard that no thread has taken; atomic */
+    int rc;              /* of the first failure; atomic */
+    struct ts_err err;
+    pthread_mutex_t lock; /* protects err */
+};
+
+/* The cell is complete: its square goes to one of the sums. */
+static void end_cell(const struct ts_cells_conf *c, const struct cell *x, double *kept,
+                     double *held)
+{
+    uint64_t hash;
+    if (c->hold_out != NULL && c->hold_out->share > 0) {
+        hash = ts_hold_out_begin(c->hold_out);
+        for (uint32_t m = 0; m < c->tensor->order; m++)
+            hash = ts_hold_out_add(hash, x->row[m]);
+        if (ts_hold_out_held(c->hold_out, hash)) {
+            *held += x->value * x->value;
+            return;
+        }
+    }
+    *kept += x->value * x->value;
+}
+
+/* Nonzero p of a block goes into the last cell of the piece, or begins the next. */
+static void add_nonzero(const struct ts_cells_conf *c, const struct ts_block *b, uint32_t p,
+                        struct piece *s)
+{
+    const struct ts_tensor *t = c->tensor;
+    const uint32_t n_codes = ts_header_codes(&t->header);
+    const double value =
+        ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0, n_codes > 1 ? b->code[1][p] : 0);
+    struct cell now = { .value = value };
+    for (uint32_t l = 0; l < t->order; l++)
+        now.row[t->mode[0].disk.level[l]] = b->level[l][p];
+    if (s->n > 0 && memcmp(now.row, s->last.row, sizeof now.row) == 0) {
+        s->last.value += value;
+        return;
+    }
+    if (s->n == 1)
+        s->first = s->last;
+    else if (s->n > 1)
+        end_cell(c, &s->last, &s->kept, &s->held);
+    s->last = now;
+    s->n++;
+}
+
+static int sum_shard(const struct ts_cells_conf *c, uint64_t shard, void *raw, struct piece *ret,
+                     struct ts_err *err)
+{
+    const struct ts_tensor *t = c->tensor;
+    struct ts_block block;
+    int rc = ts_stop_check(c->stop, err);
+    if (rc == 0)
+        rc = ts_tensor_read_shard(t, 0, shard, raw, err);
+    for (uint32_t b = 0; b < t->mode[0].shard[shard].n_blocks && rc == 0; b++) {
+        rc = ts_tensor_block(t, 0, shard, raw, b, &block, err);
+        for (uint32_t p = 0; p < block.n && rc == 0; p++)
+            add_nonzero(c, &block, p, ret);
+    }
+    if (ret->n == 1)
+        ret->first = ret->last;
+    return rc;
+}
+
+/* Every thread takes shards until none is left. */
+static void sum_shards(struct job *j)
+{
+    void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(j->conf->tensor));
+    struct ts_err err = { 0 };
+    int rc = raw == NULL
+                 ? ts_fail(&err, TS_ENOMEM, "%s: no memory for a shard", j->conf->tensor->path)
+                 : 0;
+    while (rc == 0 && __atomic_load_n(&j->rc, __ATOMIC_RELAXED) == 0) {
+        const uint64_t shard = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
+        if (shard >= j->end)
+            break;
+        rc = sum_shard(j->conf, shard, raw, &j->piece[shard], &err);
+    }
+    free(raw);
+    if (rc == 0)
+        return;
+    pthread_mutex_lock(&j->lock);
+    if (j->rc == 0) {
+        j->err = err;
+        __atomic_store_n(&j->rc, rc, __ATOMIC_RELAXED);
+    }
+    pthread_mutex_unlock(&j->lock);
+}
+
+/* Shards first .. end - 1. */
+static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end,
+                     struct piece *piece, struct ts_err *err)
+{
+    struct job j = { .conf = c, .piece = piece, .next = first, .end = end };
+    const uint64_t room = MOST_BYTES / ts_tensor_raw_bytes(c->tensor);
+    uint64_t n = c->threads > 1 ? c->threads : 1;
+    n = n < end - first ? n : end - first;
+    n = n < room ? n : room;
+    pthread_mutex_init(&j.lock, NULL);
+#pragma omp parallel num_threads(n > 0 ? (int)n : 1)
+    sum_shards(&j);
+    pthread_mutex_destroy(&j.lock);
+    if (j.rc < 0 && err != NULL)
+        *err = j.err;
+    return j.rc;
+}
+
+/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers of a whole tensor. TS_EFORMAT
+ * where one is in no part. */
+static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
+                  struct ts_err *err)
+{
+    const struct ts_tensor *t = c->tensor;
+    const uint64_t n = t->mode[0].disk.n_shards;
+    struct ts_comm *comm = c->comm;
+    uint64_t at = 0;
+    int rc;
+    for (uint32_t r = 0; r <= comm->n; r++)
+        first[r] = r * 2 * sizeof *have;
+    have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
+    have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
+    rc = comm->ops->gather(comm, have, first, err);
+    for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
+        const uint64_t even = n * (r + 1) / comm->n, end = have[2 * r + 1];
+        const uint64_t want = have[2 * r] == 0 && end == n ? even : end;
+        first[r] = at;
+        if (have[2 * r] <= at && want > at)
+            at = want;
+    }
+    first[comm->n] = at;
+    return rc < 0 || at == n
+               ? rc
+               : ts_fail(err, TS_EFORMAT,
+                         "%s: shard %" PRIu64 " of mode 1 is in no part that is here, and the norm "
+                         "of its cells, which hold several nonzeros, takes all",
+                         t->path, at);
+}
+
+/* All ranks get the pieces of all. */
+static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, struct ts_err *err)
+{
+    struct ts_comm *comm = c->comm;
+    uint64_t *first = calloc(3 * ((size_t)comm->n + 1), sizeof *first), *have;
+    int rc =
+        first == NULL || piece == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for norms") : 0;
+    rc = comm->ops->agree(comm, rc, err);
+    if (rc < 0) {
+        free(first);
+        return rc;
+    }
+    have = first + comm->n + 1;
+    rc = divide(c, first, have, err);
+    if (rc == 0)
+        rc = sum_range(c, first[comm->rank], first[comm->rank + 1], piece, err);
+    rc = comm->ops->agree(comm, rc, err);
+    for (uint32_t r = 0; r <= comm->n; r++)
+        first[r] *= sizeof *piece;
+    if (rc == 0)
+        rc = comm->ops->gather(comm, piece, first, err);
+    free(first);
+    return rc;
+}
+
+/* Joins the pieces in the order of the file. */
+static struct ts_cells_squares join(const struct ts_cells_conf *c, const struct piece *piece)
+{
+    const uint64_t n = c->tensor->mode[0].disk.n_shards;
+    struct ts_cells_squares ret = { 0 };
+    struct cell open = { .value = 0 }; /* the last cell so far */
+    for (uint64_t i = 0; i < n; i++) {
+        const struct piece *p = &piece[i];
+        const int goes_on = ret.n > 0 && memcmp(open.row, p->first.row, sizeof open.row) == 0;
+        if (goes_on) {
+            open.value += p->first.value;
+        } else {
+            if (ret.n > 0)
+                end_cell(c, &open, &ret.kept, &ret.held);
+            open = p->first;
+        }
+        ret.n += p->n - (uint64_t)goes_on;
+        if (p->n > 1) {
+            end_cell(c, &open, &ret.kept, &ret.held);
+            open = p->last;
+        }
+        ret.kept += p->kept;
+        ret.held += p->held;
+    }
+    end_cell(c, &open, &ret.kept, &ret.held);
+    return ret;
+}
+
+int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
+                     struct ts_err *err)
+{
+    const uint64_t n = conf->tensor->mode[0].disk.n_shards;
+    struct piece *piece = calloc(n, sizeof *piece);
+    struct ts_cells_squares sums;
+    int rc;
+    if (ts_comm_many(conf->comm) && conf->comm->ops != NULL)
+        rc = sum_by_ranks(conf, piece, err);
+    else if (piece == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "out of memory for norms");
+    else
+        rc = sum_range(conf, 0, n, piece, err);
+    if (rc == 0) {
+        sums = join(conf, piece);
+        if (!isfinite(sums.kept + sums.held))
+            rc = ts_fail(err, TS_ELIMIT, "%s: the squares of its cells leave the range of float64",
+                         conf->tensor->path);
+        else
+            *ret = sums;
+    }
+    free(piece);
+    return rc;
+}
+
+int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sessions may share a tensor */
+    struct ts_tensor *t = (struct ts_tensor *)conf->tensor;  /* what is found out later, once */
+    struct ts_cells_squares sums;
+    int rc = 0;
+    if ((t->header.flags & TS_TENSOR_DUPLICATES) == 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    if (!t->cells_summed)
+        rc = ts_cells_squares(conf, &sums, err);
+    if (rc == 0 && !t->cells_summed) {
+        t->listed_norm = t->header.norm;
+        t->header.norm = sqrt(sums.kept + sums.held);
+        t->cells_summed = 1;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
