@@ -66,7 +66,8 @@ TS_API const char *ts_library_version(void);
 
 /* How sentences of errors and notes name what the caller may set: by the fields of this header (such as
  * host_memory), or by the keywords of the Python package, which asks for it. What only the programs
- * can do is named with them. */
+ * can do is named with them. Sentences count modes, components and rows from 0 in the words of the package, and modes
+ * and components from 1 otherwise, as the programs do. */
 enum { TS_WORDS_C = 0, TS_WORDS_PYTHON = 1 };
 
 /* Chooses between them, for the whole process; TS_WORDS_C is what holds before. Other numbers change nothing.

@@ -36,6 +36,20 @@ while IFS='|' read -r first keyword option; do
     esac
 done < rows
 
+# ---- numbers of modes ----
+# A sentence prints the number of a mode or component through TS_NTH alone; this is the source with strings that the
+# compiler joins as one. The lines of a part's file are no sentence.
+unmarked() { # FILE: its strings with such a number
+    tr '\n' ' ' < "$1" | sed 's/" *"//g' | grep -oE '"[^"]*(mode|component|matrix) (%|" PRI)[^"]*"' || true
+}
+printf '%s\n' 'ts_fail(err, "a size of "' '  "mode %u", m + 1);' 'ts_fail(err, "no " TS_NTH_MODE, m + 1);' > unmarked.c
+[ "$(unmarked unmarked.c)" = '"a size of mode %u"' ] || bad "a number without the mark is not found"
+grep -c TS_NTH_MODE "$top/src/cpd/constraint.c" > /dev/null || bad "the sentences about modes are elsewhere"
+find "$top/src" -name '*.[ch]' -o -name '*.cu' | while read -r file; do
+    unmarked "$file" | grep -vE '^"(\\n)?mode %"$' | sed "s|^|$file: |"
+done > unmarked
+[ ! -s unmarked ] || bad "numbers of modes without TS_NTH: $(cat unmarked)"
+
 # ---- the same mistake, three ways ----
 cat > t.tns << 'END'
 1 1 1 1
@@ -50,6 +64,8 @@ printf '3 3 3 1e300\n' > large.tns
 expect "is beyond the range of float32 (use --values float64)"
 "$bin/tstream" cp -q t.tsh --cpu --rank 2 --host-memory 1000T --no-output 2> told && bad "1000T were there"
 expect "--host-memory: "
+"$bin/tstream" cp -q t.tsh --cpu --rank 2 --l2 2=1 --simplex 2 --l1 2=1 --no-output 2> told && bad "l1 of rows that sum to 1"
+expect "mode 2: rows that sum to 1"
 
 python=
 ! python3 -c 'import numpy' 2> /dev/null || python=python3
@@ -75,6 +91,7 @@ def told(call, *args, **named):
 told(ts.build, "t.tns", "t.tsh")
 told(ts.build, "large.tns", "u.tsh")
 told(ts.cp, "t.tsh", 2, cpu=True, host_memory="1000T", progress=False)
+told(ts.cp, "t.tsh", 2, cpu=True, l2={1: float("nan")}, progress=False)
 END
     TSTREAM_LIBRARY=$build/lib/libtstream.so PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1
     export TSTREAM_LIBRARY PYTHONPATH PYTHONDONTWRITEBYTECODE
@@ -82,8 +99,10 @@ END
     expect "t.tsh exists; use replace to replace it, or out to name another"
     expect "is beyond the range of float32 (use dtype='float64')"
     expect "host_memory: "
+    expect "mode 1: a penalty must be"
     $python three.py c > told 2>&1 || bad "c: $(cat told)"
     expect "is beyond the range of float32 (use float64)"
+    expect "mode 2: a penalty must be"
 fi
 
 exit $failed

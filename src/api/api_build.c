@@ -65,15 +65,16 @@ static int take_modes(struct request *r, struct ts_err *err)
     o->n_names = c->name != NULL ? c->order : 0;
     for (uint32_t m = 0; m < o->n_dims; m++) {
         if (c->dim[m] == 0 || c->dim[m] > TS_MAX_DIM)
-            return ts_fail(err, TS_EARG, "a size of %llu of mode %u is not possible: 1 to 2^40 are",
+            return ts_fail(err, TS_EARG,
+                           "a size of %llu of " TS_NTH_MODE " is not possible: 1 to 2^40 are",
                            (unsigned long long)c->dim[m], m + 1);
         o->dim[m] = c->dim[m];
     }
     for (uint32_t m = 0; m < o->n_names; m++) {
         if (c->name[m] == NULL || c->name[m][0] == '\0' || strlen(c->name[m]) > 255 ||
             strchr(c->name[m], '\n') != NULL)
-            return ts_fail(err, TS_EARG, "the name of mode %u must have 1 to 255 bytes in a line",
-                           m + 1);
+            return ts_fail(err, TS_EARG,
+                           "the name of " TS_NTH_MODE " must have 1 to 255 bytes in a line", m + 1);
         o->mode_name[m] = c->name[m];
     }
     for (uint32_t m = 0; m < c->n_labels; m++)
@@ -191,8 +192,8 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err 
     if (rc == 0 && b->request.conf.order < TS_MIN_ORDER)
         rc = ts_fail(err, TS_EARG, "a tensor has %u to %u modes", TS_MIN_ORDER, TS_MAX_ORDER);
     if (rc == 0 && o->min_order > b->request.conf.order)
-        rc = ts_fail(err, TS_EARG, "labels of mode %u, and there are %u modes", o->min_order,
-                     b->request.conf.order);
+        rc = ts_fail(err, TS_EARG, "labels of " TS_NTH_MODE ", and there are %u modes",
+                     o->min_order, b->request.conf.order);
     if (rc == 0)
         rc = ts_push_source_new(b->request.conf.order, o->value_bytes, o->zeros, o->weights,
                                 o->n_dims, o->dim, &b->source, err);
@@ -374,7 +375,7 @@ static int keep_indices(const ts_select_conf *c, const ts_tensor *t, uint32_t mo
     int rc = range == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for indices") : 0;
     for (uint64_t i = 0; i < n && rc == 0; i++) {
         if (index[i] >= t->mode[mode].disk.dim)
-            rc = ts_fail(err, TS_EARG, "index %llu of mode %u is beyond its size of %llu",
+            rc = ts_fail(err, TS_EARG, "index %llu of " TS_NTH_MODE " is beyond its size of %llu",
                          (unsigned long long)index[i], mode + 1,
                          (unsigned long long)t->mode[mode].disk.dim);
         range[i] = (struct ts_pick_range){ index[i], index[i] };

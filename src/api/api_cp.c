@@ -10,6 +10,7 @@
 #include "base/stop.h"
 #include "base/thread.h"
 #include "base/c_locale.h"
+#include "base/setting.h"
 #include "cpd/accelerate.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
@@ -411,9 +412,9 @@ static void tell_state(const struct ts_api_run *c, struct ts_err *err)
     const size_t at = strlen(err->text);
     uint32_t sweep, mode;
     if (c->checkpoint != NULL && ts_checkpoint_last(c->checkpoint, &sweep, &mode))
-        snprintf(err->text + at, sizeof err->text - at,
-                 "; the state before sweep %u, mode %u is in %s", sweep, mode + 1,
-                 ts_model_partial(c->out));
+        ts_setting_print(err->text + at, sizeof err->text - at,
+                         "; the state before sweep %u, " TS_NTH_MODE " is in %s", sweep, mode + 1,
+                         ts_model_partial(c->out));
 }
 
 /* The run was stopped: run.json beside its state tells of the sweeps until then. */

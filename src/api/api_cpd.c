@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
@@ -29,7 +30,8 @@ static int check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int p
         return ts_fail(err, TS_EARG, "the precision must be float32 or float64");
     for (uint32_t m = 0; m < order; m++)
         if (dim[m] == 0 || dim[m] > TS_MAX_DIM)
-            return ts_fail(err, TS_EARG, "a size of %llu of mode %u is not possible: 1 to 2^40 are",
+            return ts_fail(err, TS_EARG,
+                           "a size of %llu of " TS_NTH_MODE " is not possible: 1 to 2^40 are",
                            (unsigned long long)dim[m], m + 1);
     return 0;
 }
@@ -41,9 +43,9 @@ static int take_factor(struct ts_kruskal *k, uint32_t mode, const double *from, 
     for (uint64_t i = 0; i < n; i++) {
         const double x = k->precision == TS_FLOAT32 ? (double)(float)from[i] : from[i];
         if (!isfinite(x))
-            return ts_fail(err, TS_EARG, "mode %u, row %llu, column %u: %g is not a finite number",
-                           mode + 1, (unsigned long long)(i / k->rank), (unsigned)(i % k->rank),
-                           from[i]);
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE ", row %llu, column %u: %g is not a finite number", mode + 1,
+                           (unsigned long long)(i / k->rank), (unsigned)(i % k->rank), from[i]);
         if (k->precision == TS_FLOAT32)
             ((float *)k->factor[mode])[i] = (float)x;
         else
@@ -165,7 +167,7 @@ static int check_mode(const ts_cpd *c, uint32_t mode, struct ts_err *err)
 {
     return mode < c->order
                ? 0
-               : ts_fail(err, TS_EARG, "there is no mode %u, only %u", mode + 1, c->order);
+               : ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE ", only %u", mode + 1, c->order);
 }
 
 int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t n, double *ret,
@@ -176,7 +178,7 @@ int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t n, doub
     ts_api_begin(&a);
     rc = check_mode(c, mode, &a.err);
     if (rc == 0 && (first > c->dim[mode] || n > c->dim[mode] - first))
-        rc = ts_fail(&a.err, TS_EARG, "rows %llu to %llu of mode %u: there are %llu",
+        rc = ts_fail(&a.err, TS_EARG, "rows %llu to %llu of " TS_NTH_MODE ": there are %llu",
                      (unsigned long long)first, (unsigned long long)(first + n), mode + 1,
                      (unsigned long long)c->dim[mode]);
     if (rc == 0)
@@ -205,7 +207,8 @@ int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32_t n, u
     ts_api_begin(&a);
     rc = check_mode(c, mode, &a.err);
     if (rc == 0 && component >= c->rank)
-        rc = ts_fail(&a.err, TS_EARG, "there is no component %u, only %u", component + 1, c->rank);
+        rc = ts_fail(&a.err, TS_EARG, "there is no " TS_NTH_COMPONENT ", only %u", component + 1,
+                     c->rank);
     if (rc == 0 && ts_strongest_new(&s, n < c->n_rows[mode] ? n : (uint32_t)c->n_rows[mode]) < 0)
         rc = ts_fail(&a.err, TS_ENOMEM, "out of memory for %u entries", n);
     if (rc == 0) {
@@ -229,7 +232,7 @@ int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *r
     ts_api_begin(&a);
     cell = ts_predict_beyond(c, n, index, &mode);
     if (cell < n)
-        rc = ts_fail(&a.err, TS_EARG, "cell %llu: index %llu of mode %u: there are %llu",
+        rc = ts_fail(&a.err, TS_EARG, "cell %llu: index %llu of " TS_NTH_MODE ": there are %llu",
                      (unsigned long long)cell, (unsigned long long)index[cell * c->order + mode],
                      mode + 1, (unsigned long long)c->dim[mode]);
     else

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api_session.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "cpd/core_consistency.h"
 #include "cpd/score.h"
@@ -18,8 +19,8 @@ static int take_conf(const ts_cpd_score_conf *given, const ts_tensor *t, ts_cpd_
     if (given != NULL)
         rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
     if (rc == 0 && conf->mode >= t->order)
-        rc = ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", t->path, conf->mode + 1,
-                     t->order);
+        rc = ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", t->path,
+                     conf->mode + 1, t->order);
     if (conf->n_top > nnz)
         conf->n_top = (uint32_t)nnz;
     return rc;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api_session.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "cpd/exact_fit.h"
 #include "model/kruskal.h"
@@ -103,8 +104,8 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
                          struct ts_err *err)
 {
     if ((conf->own_rows | conf->smooth) >> t->order != 0)
-        return ts_fail(err, TS_EARG, "%s: %s has a mode beyond the last one, %u", t->path,
-                       conf->own_rows >> t->order != 0 ? "own_rows" : "smooth", t->order);
+        return ts_fail(err, TS_EARG, "%s: %s has a mode beyond the last one, " TS_NTH("%u"),
+                       t->path, conf->own_rows >> t->order != 0 ? "own_rows" : "smooth", t->order);
     for (uint32_t m = 0; m < t->order; m++) {
         ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
         ret[m].smooth = conf->smooth >> m & 1;

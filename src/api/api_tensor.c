@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/setting.h"
 #include "base/threads.h"
 #include "format/shard.h"
 #include "format/tensor.h"
@@ -87,8 +88,8 @@ const char *ts_name(const ts_tensor *t, uint32_t mode)
 static int check_mode(const ts_tensor *t, uint32_t mode, struct ts_err *err)
 {
     return mode < t->order ? 0
-                           : ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", t->path,
-                                     mode + 1, t->order);
+                           : ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u",
+                                     t->path, mode + 1, t->order);
 }
 
 /* ---- labels: the reader wants indices in order ---- */

@@ -2,12 +2,15 @@
 /* The names of settings, and sentences that say them. */
 #include "base/setting.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SENTENCE_CHARS 2048u
+#define NUMBER_CHARS   24u /* 20 digits of 64 bits, a sign, the end */
 
 /* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words of
  * the sentence. What only tshard has is named with it. */
@@ -74,18 +77,33 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
+/* Writes the number of the mark TS_NTH at `mark` as the reader counts it. Returns the bytes of the
+ * mark; 0 where it is another one. */
+static size_t write_nth(const char *mark, int words, char ret[NUMBER_CHARS])
+{
+    const char *digits = mark + 2;
+    const size_t n = mark[1] == '#' ? strspn(digits, "0123456789") : 0;
+    if (n == 0 || n > NUMBER_CHARS - 2 || digits[n] != TS_SET_MARK)
+        return 0;
+    snprintf(ret, NUMBER_CHARS, "%" PRIu64,
+             (uint64_t)strtoull(digits, NULL, 10) - (words == TS_WORDS_KEYWORDS));
+    return n + 3;
+}
+
 void ts_setting_write(const char *text, char *ret, size_t room)
 {
     const int words = atomic_load_explicit(&spoken, memory_order_relaxed);
     size_t n = 0;
     while (*text != '\0' && n + 1 < room) {
+        char number[NUMBER_CHARS];
+        const size_t nth = *text == TS_SET_MARK ? write_nth(text, words, number) : 0;
         const struct setting *s = *text == TS_SET_MARK ? find(text) : NULL;
-        const char *from = s != NULL ? s->name[words] : text;
-        const size_t length = s != NULL ? strlen(from) : 1;
+        const char *from = nth > 0 ? number : s != NULL ? s->name[words] : text;
+        const size_t length = nth > 0 || s != NULL ? strlen(from) : 1;
         const size_t put = length < room - 1 - n ? length : room - 1 - n;
         memcpy(ret + n, from, put);
         n += put;
-        text += s != NULL ? strlen(s->mark) : 1;
+        text += nth > 0 ? nth : s != NULL ? strlen(s->mark) : 1;
     }
     ret[n] = '\0';
 }

@@ -9,6 +9,13 @@
  * and ts_fail writes what the reader calls it. setting.c has the names; tests/check_settings.sh compares
  * them with the option tables, tstream.h and the package. What only a program has is named with it.
  *
+ * A number that counts from 1 for a user of the programs counts from 0 in Python. A sentence marks it,
+ * and the argument counts from 1:
+ *
+ *     ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE, mode + 1);
+ *
+ * tests/check_settings.sh finds a number of a mode or component without the mark.
+ *
  *   threads  any; ts_setting_words at the start of a program
  *   errors   none
  */
@@ -21,6 +28,14 @@
  * read. */
 #define TS_SET_MARK   '\x1f'
 #define TS_SET_(name) "\x1f" name "\x1f"
+
+/* The number of a mode, component or row: a conversion that prints it from 1. */
+#define TS_NTH(conversion) "\x1f#" conversion "\x1f"
+#define TS_NTH_MODE        "mode " TS_NTH("%u")
+#define TS_NTH_COMPONENT   "component " TS_NTH("%u")
+#define TS_NTH_COLUMN      "column " TS_NTH("%u")
+#define TS_NTH_INDEX       TS_NTH("%" PRIu64)
+#define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
 
 /* of runs */
 #define TS_SET_RANK        TS_SET_("rank")

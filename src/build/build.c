@@ -185,11 +185,11 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     struct ts_disk_mode *disk = &b->mode[m];
     struct ts_mode_writer *w = NULL;
     struct ts_mode_written written;
-    char what[32], *path = ts_build_dir_file(b->dir, "mode%u.shards", m + 1);
+    char what[48], *path = ts_build_dir_file(b->dir, "mode%u.shards", m + 1);
     int rc;
     if (path == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
-    snprintf(what, sizeof what, "packing mode %u", m + 1);
+    ts_setting_print(what, sizeof what, "packing " TS_NTH_MODE, m + 1);
     for (uint32_t f = 0; f <= b->order; f++) {
         source[f] = b->field[f < b->order ? disk->level[f] : b->order];
         width[f] = l->width[source[f]];
@@ -371,8 +371,8 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
             nnz += b->shard[m][s].nnz;
         if (nnz != left)
             rc = ts_fail(err, TS_EIO,
-                         "%s: internal error, nothing was written: the copy for mode "
-                         "%u has %" PRIu64 " nonzeros of %" PRIu64 "; please report it",
+                         "%s: internal error, nothing was written: the copy for " TS_NTH_MODE
+                         " has %" PRIu64 " nonzeros of %" PRIu64 "; please report it",
                          b->o->out, m + 1, nnz, left);
     }
     return rc;
@@ -543,7 +543,7 @@ static int check_order(const struct ts_build *b, const char *name, struct ts_err
 {
     const struct ts_build_options *o = b->o;
     if (b->order < o->min_order)
-        return ts_fail(err, TS_EARG, TS_SET_LABELS " names mode %u, but %s has %u modes",
+        return ts_fail(err, TS_EARG, TS_SET_LABELS " names " TS_NTH_MODE ", but %s has %u modes",
                        o->min_order, name, b->order);
     if (b->table == NULL && o->n_names > 0 && o->n_names != b->order)
         return ts_fail(err, TS_EARG, TS_SET_NAMES " names %u modes, but %s has %u", o->n_names,

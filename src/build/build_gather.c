@@ -162,7 +162,8 @@ static int merge_ranks(struct ts_build *b, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++)
         if (b->merge.slices[m].bitmap == NULL)
             rc = ts_fail(err, TS_EARG,
-                         "%s: mode %u has %" PRIu64 " indices, more than several processes number "
+                         "%s: " TS_NTH_MODE " has %" PRIu64
+                         " indices, more than several processes number "
                          "within this memory: give them more with " TS_SET_MEMORY
                          ", or build it with one process",
                          b->o->out, m + 1, b->dim[m]);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
 #include "build/rows_write.h"
@@ -352,8 +353,8 @@ int ts_build_number(struct ts_build *b, struct ts_err *err)
             rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
         if (rc == 0 && b->n_rows[m] >= UINT64_C(1) << 32)
             rc = ts_fail(err, TS_ELIMIT,
-                         "mode %u has %" PRIu64 " used slices; at most 2^32 - 1 = "
-                         "4294967295 are possible",
+                         TS_NTH_MODE " has %" PRIu64 " used slices; at most 2^32 - 1 = "
+                                     "4294967295 are possible",
                          m + 1, b->n_rows[m]);
     }
     if (rc == 0)

@@ -54,13 +54,13 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
         if (field != TS_TABLE_NUMBER && b->o->map[m] != NULL)
             return ts_fail(
                 err, TS_EARG,
-                TS_SET_LABELS " names the indices of mode %u, but its fields are %s (%s)", m + 1,
-                field == TS_TABLE_NAME ? "names themselves" : "times", b->o->map[m]);
+                TS_SET_LABELS " names the indices of " TS_NTH_MODE ", but its fields are %s (%s)",
+                m + 1, field == TS_TABLE_NAME ? "names themselves" : "times", b->o->map[m]);
         if (field != TS_TABLE_NUMBER && b->o->n_dims > 0)
             return ts_fail(err, TS_EARG,
-                           TS_SET_SIZES
-                           " gives mode %u a size, but its fields are %s, which say how many "
-                           "there are",
+                           TS_SET_SIZES " gives " TS_NTH_MODE
+                                        " a size, but its fields are %s, which say how many "
+                                        "there are",
                            m + 1, field == TS_TABLE_NAME ? "names" : "times");
     }
     if (!any)

@@ -120,7 +120,7 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
     if (n_labels == dim || n_labels == 0)
         return 0;
     return ts_fail(err, TS_EFORMAT,
-                   "%s: %" PRIu64 " names for the %" PRIu64 " indices of mode %" PRIu32
+                   "%s: %" PRIu64 " names for the %" PRIu64 " indices of " TS_NTH_MODE
                    "%s; " TS_SET_ALLOW_MISSING " takes them as they are",
                    from, n_labels, dim, mode + 1,
                    n_labels == dim + 1 ? " (is the first line a header? Then take it out)"

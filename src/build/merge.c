@@ -105,12 +105,14 @@ static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
                             : s->values / (double)s->n;
 }
 
-/* "3, 1, 4": the cell's indices, from 1. */
+#define CELL_CHARS 512u /* 16 indices of 13 digits, each between two marks */
+
+/* "3, 1, 4": the cell's indices, as the reader counts them. */
 static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf, size_t room)
 {
     size_t n = 0;
     for (uint32_t m = 0; m < g->order; m++) {
-        n += (size_t)snprintf(buf + n, room - n, "%s%" PRIu64, m > 0 ? ", " : "",
+        n += (size_t)snprintf(buf + n, room - n, "%s" TS_NTH_INDEX, m > 0 ? ", " : "",
                               ts_record_get(&g->layout, rec, m) + 1);
         if (n >= room)
             break;
@@ -126,16 +128,16 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     const uint32_t words = g->layout.words;
     const int zero = ts_value_of_bits(bits, g->value_bytes) == 0.0;
     uint64_t rec[TS_RECORD_WORDS] = { 0 };
-    char name[256];
+    char name[CELL_CHARS];
     if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
         return ts_fail(err, TS_EFORMAT,
-                       "the sum of the values at (%s), counted from 1, is %g, beyond the "
+                       "the sum of the values at (%s), " TS_NTH_COUNTED ", is %g, beyond the "
                        "range of float%u",
                        name_cell(g, cell, name, sizeof name), sum, 8 * g->value_bytes);
     if (!isfinite((float)weight))
         return ts_fail(err, TS_EFORMAT,
-                       "the sum of the weights at (%s), counted from 1, is %g, beyond the range of "
-                       "float32",
+                       "the sum of the weights at (%s), " TS_NTH_COUNTED
+                       ", is %g, beyond the range of float32",
                        name_cell(g, cell, name, sizeof name), weight);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
@@ -155,7 +157,7 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     const struct ts_transform *t = &g->transform;
     const double value = value_of(g, sum);
     double x = value;
-    char name[256];
+    char name[CELL_CHARS];
     if (t->kind == TS_TRANSFORM_LOG1P)
         x = log1p(value);
     else if (t->kind == TS_TRANSFORM_BINARY)
@@ -167,21 +169,19 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     if (!isfinite(x) ||
         !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
         return ts_fail(err, TS_EFORMAT,
-                       "the value at (%s), counted from 1, is %g, of which " TS_SET_TRANSFORM
-                       " makes what "
-                       "float%u does not hold",
+                       "the value at (%s), " TS_NTH_COUNTED ", is %g, of which " TS_SET_TRANSFORM
+                       " makes what float%u does not hold",
                        name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
     return make_record(g, cell, x, sum->weights, out, err);
 }
 
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
 {
-    char name[256];
-    return ts_fail(
-        err, TS_EFORMAT,
-        "there is more than one nonzero at (%s), counted from 1, and " TS_SET_NO_DUPLICATES
-        " forbids it",
-        name_cell(g, rec, name, sizeof name));
+    char name[CELL_CHARS];
+    return ts_fail(err, TS_EFORMAT,
+                   "there is more than one nonzero at (%s), " TS_NTH_COUNTED
+                   ", and " TS_SET_NO_DUPLICATES " forbids it",
+                   name_cell(g, rec, name, sizeof name));
 }
 
 static void remember_refused(struct ts_merge *g, const uint64_t *rec)

@@ -65,7 +65,8 @@ int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts
         ts_constraint_text(&c[m], text, sizeof text);
         if (!ts_constraint_same(&c[m], &known))
             return ts_fail(err, TS_EARG,
-                           "mode %u (%s): " TS_SET_ACCELERATE
+                           TS_NTH_MODE
+                           " (%s): " TS_SET_ACCELERATE
                            " goes with least squares of all cells, and not with orthonormal "
                            "columns; leave one of them out",
                            m + 1, text);

@@ -108,8 +108,9 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
         if (a->constraint[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
             rc = ts_fail(err, TS_EARG,
-                         "mode %u has %" PRIu64 " used indices, so no more of its columns can be "
-                         "orthogonal, and the rank is %u",
+                         TS_NTH_MODE " has %" PRIu64
+                                     " used indices, so no more of its columns can be "
+                                     "orthogonal, and the rank is %u",
                          m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
     a->method = ts_method_of(a->constraint);
     if (rc == 0 && !holds_out_cells(a) && (a->conf->hold_out.share > 0 || a->conf->patience > 0))

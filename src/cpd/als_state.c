@@ -152,10 +152,10 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
         ts_constraint_text(&s->constraint[m], was, sizeof was);
         ts_constraint_text(&now, is, sizeof is);
         if (!ts_constraint_same(&s->constraint[m], &now))
-            return ts_fail(
-                err, TS_EARG,
-                "%s: mode %u of the run has these constraints: %s; it cannot go on with: %s", path,
-                m + 1, was, is);
+            return ts_fail(err, TS_EARG,
+                           "%s: " TS_NTH_MODE
+                           " of the run has these constraints: %s; it cannot go on with: %s",
+                           path, m + 1, was, is);
     }
     if (!s->accelerated != !conf->accelerate)
         return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot go on %s it", path,

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "stream/row_update.h"
 
 #define TOO_LARGE 1e-4 /* of a start: the size of the next factor beside it */
@@ -157,7 +158,8 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
         rest.poisson = rest.nonneg = rest.best = rest.held = 0;
         if (!c[m].poisson != !c[0].poisson || (c[m].poisson && !is_none(&rest)))
             return ts_fail(err, TS_EARG,
-                           "mode %u: a Poisson model has no entries below 0, and nothing else can "
+                           TS_NTH_MODE
+                           ": a Poisson model has no entries below 0, and nothing else can "
                            "be asked of it",
                            m + 1);
         if (c[m].loss != c[0].loss || c[m].loss_at != c[0].loss_at)
@@ -183,7 +185,8 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
             (c[m].poisson || c[m].fixed || c[m].l1 > 0 || c[m].simplex || c[m].orthogonal ||
              c[m].smooth > 0 || c[m].by_count))
             return ts_fail(err, TS_EARG,
-                           "mode %u: with loss %s no %s is computed; l2, no entries below 0 and "
+                           TS_NTH_MODE
+                           ": with loss %s no %s is computed; l2, no entries below 0 and "
                            "bounds are",
                            m + 1, ts_loss_of(c[m].loss)->name,
                            c[m].poisson      ? "Poisson model"
@@ -195,11 +198,12 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                                              : "l2 by count");
         if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
               c[m].smooth >= 0 && isfinite(c[m].smooth)))
-            return ts_fail(err, TS_EARG, "mode %u: a penalty must be a number of 0 or more", m + 1);
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": a penalty must be a number of 0 or more",
+                           m + 1);
         if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
                            ts_constraint_rigid(&c[m])))
             return ts_fail(err, TS_EARG,
-                           "mode %u: its factor is fixed, so nothing else can be asked of it",
+                           TS_NTH_MODE ": its factor is fixed, so nothing else can be asked of it",
                            m + 1);
         if (!c[m].observed != !c[0].observed || (c[m].by_count && !c[m].observed))
             return ts_fail(err, TS_EARG, "cells are observed ones in all modes or in none");
@@ -209,7 +213,8 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
                            "least squares");
         if (c[m].observed && (c[m].l1 > 0 || c[m].simplex || c[m].orthogonal || c[m].smooth > 0))
             return ts_fail(err, TS_EARG,
-                           "mode %u: of observed cells alone no %s is computed; l2, no entries "
+                           TS_NTH_MODE
+                           ": of observed cells alone no %s is computed; l2, no entries "
                            "below 0 and bounds are",
                            m + 1,
                            c[m].l1 > 0       ? "l1"
@@ -222,35 +227,39 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
         if (c[m].orthogonal && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
                                 c[m].simplex || c[m].bounded))
             return ts_fail(err, TS_EARG,
-                           "mode %u: its columns are to be orthonormal, so nothing else can be "
+                           TS_NTH_MODE
+                           ": its columns are to be orthonormal, so nothing else can be "
                            "asked of it",
                            m + 1);
         if (c[m].smooth > 0 && c[m].simplex)
             return ts_fail(err, TS_EARG,
-                           "mode %u: neighbouring rows that are to be alike cannot have a sum of "
+                           TS_NTH_MODE
+                           ": neighbouring rows that are to be alike cannot have a sum of "
                            "1, too; they can have no entries below 0, and bounds",
                            m + 1);
         if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
-            return ts_fail(err, TS_EARG, "mode %u: rows that sum to 1 cannot have %s, too", m + 1,
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": rows that sum to 1 cannot have %s, too",
+                           m + 1,
                            c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
         if (c[m].bounded &&
             !(c[m].lower <= c[m].upper && c[m].lower < INFINITY && c[m].upper > -INFINITY &&
               (isfinite(c[m].lower) || isfinite(c[m].upper))))
-            return ts_fail(
-                err, TS_EARG,
-                "mode %u: no entry is between bounds of %g and %g, or every one is; give a "
-                "lower and an upper one",
-                m + 1, c[m].lower, c[m].upper);
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": no entry is between bounds of %g and %g, or every one is; give a "
+                           "lower and an upper one",
+                           m + 1, c[m].lower, c[m].upper);
         if (c[m].loss != TS_GCP_NONE && c[m].bounded && beyond_loss(&c[m]))
             return ts_fail(err, TS_EARG,
-                           "mode %u: with loss %s entries of factors are %g or more, and bounds of "
+                           TS_NTH_MODE
+                           ": with loss %s entries of factors are %g or more, and bounds of "
                            "%g to %g allow others; give bounds from %g up, like %g:%g",
                            m + 1, ts_loss_of(c[m].loss)->name, ts_loss_of(c[m].loss)->lower,
                            c[m].lower, c[m].upper, ts_loss_of(c[m].loss)->lower,
                            ts_loss_of(c[m].loss)->lower, ts_loss_of(c[m].loss)->lower + 1);
         if (c[m].bounded && c[m].nonneg && c[m].upper < 0)
-            return ts_fail(err, TS_EARG, "mode %u: no entry is nonnegative and at most %g", m + 1,
-                           c[m].upper);
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": no entry is nonnegative and at most %g",
+                           m + 1, c[m].upper);
     }
     if (n_orthogonal > 0 && n_free == 0)
         return ts_fail(err, TS_EARG,

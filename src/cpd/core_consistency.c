@@ -11,6 +11,7 @@
 #include "base/bigmem.h"
 #include "base/machine.h"
 #include "base/num.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/symm.h"
 #include "format/walk.h"
@@ -140,7 +141,7 @@ static int check_shape(const struct core *c, struct ts_err *err)
     for (uint32_t m = 0; m < t->order; m++)
         if (has_used_rows(c, m) < 0)
             return ts_fail(err, TS_EARG,
-                           "mode %u of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
+                           TS_NTH_MODE " of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
                            m + 1, k->n_rows[m], t->mode[m].disk.dim);
     return ts_core_check(k->order, k->rank, err);
 }

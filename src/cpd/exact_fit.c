@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "format/tensor_kind.h"
 #include "stream/comm.h"
@@ -263,7 +264,8 @@ static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int 
         return rc;
     if (*ret != NULL && (*ret)[n - 1] >= disk->dim) {
         rc = ts_fail(err, TS_EARG,
-                     "%s: mode %u of the model has index %" PRIu64 ", of the tensor %" PRIu64,
+                     "%s: " TS_NTH_MODE " of the model has index " TS_NTH_INDEX
+                     ", of the tensor %" PRIu64,
                      m->path, mode + 1, (*ret)[n - 1] + 1, disk->dim);
         free(*ret);
         *ret = NULL;
@@ -272,7 +274,8 @@ static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int 
     *used = *ret == NULL && n != disk->dim;
     if (*ret == NULL && n != disk->dim && n != disk->n_rows)
         return ts_fail(err, TS_EARG,
-                       "%s: mode %u of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
+                       "%s: " TS_NTH_MODE " of the model has %" PRIu64
+                       " rows, of the tensor %" PRIu64,
                        m->path, mode + 1, n, disk->dim);
     return 0;
 }
@@ -326,7 +329,8 @@ static int read_again(struct sums *s, struct target *t, const uint64_t *index, s
     rc = ts_model_again(s->conf->model, err);
     if (rc > 0)
         return ts_fail(err, TS_ELIMIT,
-                       "%s: mode %u, column %u: numbers up to %g have squares out of the range of "
+                       "%s: " TS_NTH_MODE ", " TS_NTH_COLUMN
+                       ": numbers up to %g have squares out of the range of "
                        "float64, and what is read once cannot be scaled: name a file",
                        s->conf->model->path, t->mode + 1, out + 1, s->largest[out]);
     forget_mode(s);

@@ -271,7 +271,8 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
         const struct ts_disk_mode *disk = &c->tensor->mode[k].disk;
         if (m->n_rows[k] != disk->dim && m->n_rows[k] != disk->n_rows)
             return ts_fail(err, TS_EARG,
-                           "%s: mode %u of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
+                           "%s: " TS_NTH_MODE " of the model has %" PRIu64
+                           " rows, of the tensor %" PRIu64,
                            m->path, k + 1, m->n_rows[k], disk->dim);
     }
     return 0;
@@ -283,7 +284,7 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
     uint64_t *index = NULL;
     int rc;
     if (buf == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for rows of mode %u", mode + 1);
+        return ts_fail(err, TS_ENOMEM, "out of memory for rows of " TS_NTH_MODE, mode + 1);
     rc = ts_tensor_rows(c->tensor, mode, &index, err);
     if (rc == 0)
         rc = c->model == NULL ? init_random(c, mode, index, buf, gram, err)

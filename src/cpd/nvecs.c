@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/symm.h"
 
@@ -180,7 +181,8 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
         rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
         return rc < 0 ? rc
                       : ts_fail(err, TS_ELIMIT,
-                                "singular vectors of mode %u are not finite: the values leave the "
+                                "singular vectors of " TS_NTH_MODE
+                                " are not finite: the values leave the "
                                 "range of the precision; scale them so that the largest is near 1",
                                 mode + 1);
     }

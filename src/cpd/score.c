@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/score_block.h"
 #include "cpu/dense_cells.h"
@@ -630,7 +631,8 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
     for (uint32_t m = 0; m < c->model->order; m++)
         if (c->model->dim[m] != c->tensor->mode[m].disk.dim)
             return ts_fail(err, TS_EARG,
-                           "mode %u of the model has %" PRIu64 " indices, of the tensor %" PRIu64,
+                           TS_NTH_MODE " of the model has %" PRIu64
+                                       " indices, of the tensor %" PRIu64,
                            m + 1, c->model->dim[m], c->tensor->mode[m].disk.dim);
     if (sums_apart(c) && (c->take != NULL || c->top > 0))
         return ts_fail(

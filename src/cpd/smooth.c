@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "cpd/curve.h"
 #include "cpd/smooth_within.h"
 #include "cpd/symm.h"
@@ -55,9 +56,10 @@ static int check_gaps(const struct ts_tensor *t, uint32_t mode, struct ts_err *e
     for (uint64_t i = 1; rc == 0 && index != NULL && i < t->mode[mode].disk.n_rows; i++)
         if (index[i] - index[i - 1] > TS_SMOOTH_GAP)
             rc = ts_fail(err, TS_EARG,
-                         "mode %u has no nonzero between indices %" PRIu64 " and %" PRIu64
-                         ", and neighbours are compared over gaps of up to %" PRIu64
-                         ": build the tensor with coarser bins of time",
+                         TS_NTH_MODE " has no nonzero between indices " TS_NTH_INDEX
+                                     " and " TS_NTH_INDEX
+                                     ", and neighbours are compared over gaps of up to %" PRIu64
+                                     ": build the tensor with coarser bins of time",
                          mode + 1, index[i - 1] + 1, index[i] + 1, TS_SMOOTH_GAP);
     free(index);
     return rc;
@@ -69,7 +71,8 @@ int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, st
     for (uint32_t m = 0; c != NULL && m < t->order && rc == 0; m++) {
         if (c[m].smooth > 0 && t->mode[m].disk.dim > TS_SMOOTH_MOST)
             return ts_fail(err, TS_EARG,
-                           "mode %u has %" PRIu64 " indices, and neighbours are compared in modes "
+                           TS_NTH_MODE
+                           " has %" PRIu64 " indices, and neighbours are compared in modes "
                            "of up to %" PRIu64 ": build the tensor with coarser bins of time",
                            m + 1, t->mode[m].disk.dim, TS_SMOOTH_MOST);
         if (c[m].smooth > 0)

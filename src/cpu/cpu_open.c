@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/setting.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
 #include "cpu/dense_rows.h"
@@ -75,8 +76,8 @@ static int open_all(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
     uint32_t col = 0;
     int rc = 0;
     for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
-        char what[40];
-        snprintf(what, sizeof what, "factor matrix of mode %u", m + 1);
+        char what[64];
+        snprintf(what, sizeof what, "factor matrix of " TS_NTH_MODE, m + 1);
         rc = ts_fmat_new(t->mode[m].disk.n_rows, all.rank, conf->precision, what, &s->factor[m],
                          err);
     }

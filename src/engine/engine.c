@@ -365,11 +365,11 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     if (e->tensor == NULL)
         e->tensor = e->own;
     if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
-        return ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", conf->path,
-                       conf->only_mode + 1, e->tensor->order);
+        return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", conf->path,
+                       (unsigned)conf->only_mode + 1, e->tensor->order);
     if (conf->n_named > e->tensor->order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", conf->path, conf->n_named,
-                       e->tensor->order);
+        return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", conf->path,
+                       conf->n_named, e->tensor->order);
     rc =
         conf->constraint == NULL ? 0 : ts_constraint_check(conf->constraint, e->tensor->order, err);
     if (rc < 0)

@@ -83,11 +83,11 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
                        a->order, a->order == 1 ? "" : "s", TS_DENSE_MAX_ORDER);
     for (uint32_t m = 0; m < a->order; m++) {
         if (a->dim[m] == 0)
-            return ts_fail(err, TS_EFORMAT, "%s: mode %u has size 0, so there is no cell", a->path,
-                           m + 1);
+            return ts_fail(err, TS_EFORMAT, "%s: " TS_NTH_MODE " has size 0, so there is no cell",
+                           a->path, m + 1);
         if (a->dim[m] > UINT32_MAX)
             return ts_fail(err, TS_ELIMIT,
-                           "%s: mode %u has size %" PRIu64 "; at most 2^32 - 1 is possible",
+                           "%s: " TS_NTH_MODE " has size %" PRIu64 "; at most 2^32 - 1 is possible",
                            a->path, m + 1, a->dim[m]);
         if (a->dim[m] > TS_MAX_NNZ / *cells)
             return ts_fail(err, TS_ELIMIT,

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "format/file_read.h"
 
 size_t ts_part_text(const struct ts_tensor *t, const struct ts_part *part, char ret[TS_PART_BYTES])
@@ -73,7 +74,7 @@ int ts_part_check(const struct ts_tensor *t, uint32_t mode, uint64_t shard, stru
         return 0;
     return ts_fail(err, TS_EFORMAT,
                    "%s: is part %" PRIu32 " of %" PRIu32 " of a tensor, and shard %" PRIu64
-                   " of mode %" PRIu32 " is not in it; %" PRIu32
+                   " of " TS_NTH_MODE " is not in it; %" PRIu32
                    " processes read it, each on the host of its part, or one the whole tensor",
                    t->path, t->part.part, t->part.n, shard, mode + 1, t->part.n);
 }

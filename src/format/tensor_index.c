@@ -9,6 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/setting.h"
 #include "format/shard.h"
 
 /* An integer up to here is exact in float64. */
@@ -114,7 +115,7 @@ static int check_levels(const struct ts_disk_mode *d, uint32_t order, uint32_t m
     if (seen != (UINT32_C(1) << order) - 1 || d->level[0] != mode ||
         !is_zero(d->level + order, sizeof d->level - order))
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32
+                       "%s: " TS_NTH_MODE
                        ": its levels are not the modes in some order that starts with this one",
                        where, mode + 1);
     return 0;
@@ -134,33 +135,32 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
     const int squeezed = d->n_rows != d->dim;
     if (d->dim < 1 || d->dim > TS_MAX_DIM)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": its size is %" PRIu64 ", expected 1 to 2^40", where,
+                       "%s: " TS_NTH_MODE ": its size is %" PRIu64 ", expected 1 to 2^40", where,
                        mode + 1, d->dim);
     if (d->n_rows < 1 || d->n_rows > d->dim || d->n_rows > h->nnz || d->n_rows > UINT32_MAX)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": %" PRIu64 " of its %" PRIu64
+                       "%s: " TS_NTH_MODE ": %" PRIu64 " of its %" PRIu64
                        " slices in use is impossible with %" PRIu64 " nonzeros",
                        where, mode + 1, d->n_rows, d->dim, h->nnz);
     if (d->largest_slice > h->nnz - d->n_rows + 1 ||
         d->largest_slice < (h->nnz - 1) / d->n_rows + 1)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": a largest slice of %" PRIu64
-                       " nonzeros is impossible",
+                       "%s: " TS_NTH_MODE ": a largest slice of %" PRIu64 " nonzeros is impossible",
                        where, mode + 1, d->largest_slice);
     if (!check_side_file(d->rows_bytes, d->rows_hash, 0, sizeof(struct ts_disk_rows)) ||
         (d->rows_bytes > 0) != squeezed)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": a rows file of %" PRIu64
+                       "%s: " TS_NTH_MODE ": a rows file of %" PRIu64
                        " bytes does not go with %" PRIu64 " of %" PRIu64 " slices in use",
                        where, mode + 1, d->rows_bytes, d->n_rows, d->dim);
     if (!check_side_file(d->labels_bytes, d->labels_hash, d->n_labels,
                          sizeof(struct ts_disk_labels)))
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": a labels file of %" PRIu64
+                       "%s: " TS_NTH_MODE ": a labels file of %" PRIu64
                        " bytes cannot hold %" PRIu64 " labels",
                        where, mode + 1, d->labels_bytes, d->n_labels);
     if (!is_zero(d->reserved, sizeof d->reserved))
-        return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ": unknown bytes in its entry", where,
+        return ts_fail(err, TS_EFORMAT, "%s: " TS_NTH_MODE ": unknown bytes in its entry", where,
                        mode + 1);
     return check_levels(d, h->order, mode, where, err);
 }
@@ -214,18 +214,18 @@ static int check_shards(const struct ts_tensor *t, uint32_t mode, const char *wh
         if (why == NULL && s->offset != at)
             why = "does not lie behind the shard before";
         if (why != NULL)
-            return ts_fail(err, TS_EFORMAT, "%s: mode %" PRIu32 ", shard %" PRIu64 " %s", where,
+            return ts_fail(err, TS_EFORMAT, "%s: " TS_NTH_MODE ", shard %" PRIu64 " %s", where,
                            mode + 1, i, why);
         at += ((uint64_t)s->stored_bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
         nnz += s->nnz;
     }
     if (at != d->shards_bytes)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": its shards take %" PRIu64 " bytes, expected %" PRIu64,
+                       "%s: " TS_NTH_MODE ": its shards take %" PRIu64 " bytes, expected %" PRIu64,
                        where, mode + 1, at, d->shards_bytes);
     if (nnz != t->nnz)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: mode %" PRIu32 ": its shards hold %" PRIu64
+                       "%s: " TS_NTH_MODE ": its shards hold %" PRIu64
                        " nonzeros, expected %" PRIu64,
                        where, mode + 1, nnz, t->nnz);
     return 0;

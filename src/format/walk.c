@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 #include "format/part.h"
 #include "format/shard.h"
@@ -20,7 +21,7 @@ int ts_walk_open(const struct ts_tensor *t, uint32_t mode, struct ts_walk *ret, 
     if (rc < 0)
         return rc;
     if (mode >= t->order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu32 ", only %" PRIu32, t->path,
+        return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %" PRIu32, t->path,
                        mode + 1, t->order);
     for (uint32_t m = 0; m < t->order && rc == 0; m++)
         rc = ts_tensor_rows(t, m, &w.rows[m], err);

@@ -313,11 +313,11 @@ static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
     struct ts_gpu *g = ((struct ts_gpu_model *)be)->gpu;
     for (uint32_t m = 0; m < g->tensor->order; m++)
         if ((modes >> m & 1) != 0 && g->mode[m].n_rows > g->apart_rows)
-            return ts_fail(
-                err, TS_EARG,
-                "mode %u is to be updated from its old rows, for which no GPU memory was "
-                "set aside",
-                m + 1);
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           " is to be updated from its old rows, for which no GPU memory was "
+                           "set aside",
+                           m + 1);
     g->own = modes;
     return 0;
 }
@@ -341,7 +341,7 @@ static int check_kind(const void *be, uint32_t mode, const struct ts_row_update 
     const struct ts_gpu *g = gpu_of(be);
     if (ts_row_reads_old(how->kind) == ts_gpu_owns(g, mode))
         return 0;
-    return ts_fail(err, TS_EARG, "mode %u: %s", mode + 1,
+    return ts_fail(err, TS_EARG, TS_NTH_MODE ": %s", mode + 1,
                    ts_gpu_owns(g, mode) ? "its old rows are to be kept, but they are not read"
                                         : "its old rows are to be read, but they are not kept");
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
@@ -272,7 +273,8 @@ static int check_rows(const struct ts_gpu_model *of, uint32_t mode, struct ts_er
     const int rc = check(of, err);
     if (rc < 0 || ts_gpu_owns(of->gpu, mode))
         return rc;
-    return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
+    return ts_fail(err, TS_EARG, TS_NTH_MODE ": no GPU memory was set aside for its rows",
+                   mode + 1);
 }
 
 int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,

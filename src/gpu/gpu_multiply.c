@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
@@ -290,7 +291,8 @@ int ts_gpu_multiply(const struct ts_wanted *of, uint32_t n, uint32_t mode, struc
     struct ts_backend_times *to = times != NULL ? times : &none;
     int rc = 0;
     if (!g->multiplies || !ts_gpu_owns(g, mode))
-        return ts_fail(err, TS_EARG, "mode %u: no GPU memory was set aside for its rows", mode + 1);
+        return ts_fail(err, TS_EARG, TS_NTH_MODE ": no GPU memory was set aside for its rows",
+                       mode + 1);
     *to = (struct ts_backend_times){ .n_devices = g->n_here };
     for (uint32_t i = 0; i < g->n_here; i++)
         to->device[i].number = g->member[g->first_here + i].device;

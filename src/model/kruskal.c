@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "model/model_write.h"
 
@@ -47,8 +48,8 @@ static int new_empty(uint32_t order, uint32_t rank, enum ts_precision precision,
 
 static int new_factor(struct ts_kruskal *k, uint32_t mode, struct ts_err *err)
 {
-    char what[48];
-    snprintf(what, sizeof what, "factor matrix of mode %u", mode + 1);
+    char what[64];
+    snprintf(what, sizeof what, "factor matrix of " TS_NTH_MODE, mode + 1);
     return ts_bigmem_new(k->bytes[mode], what, &k->factor[mode], err);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "base/stop.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows of a model */
@@ -158,7 +159,8 @@ static int take_norms(struct side *s, uint32_t mode, struct ts_err *err)
         s->square[r] = norm;
         if (!isfinite(s->weight[r]))
             return ts_fail(err, TS_ELIMIT,
-                           "%s: component %u leaves the range of float64 with mode %u: scale its "
+                           "%s: " TS_NTH_COMPONENT " leaves the range of float64 with " TS_NTH_MODE
+                           ": scale its "
                            "weight or its columns",
                            s->model->path, r + 1, mode + 1);
     }
@@ -202,8 +204,8 @@ static int check_rows(const struct match *m, uint32_t mode, struct ts_err *err)
                             : used->index[used->n_rows - 1] < whole->n_rows)
         return 0;
     return ts_fail(err, TS_EARG,
-                   "mode %u of %s has %" PRIu64 " rows, of %s %" PRIu64
-                   ": they are not of one tensor",
+                   TS_NTH_MODE " of %s has %" PRIu64 " rows, of %s %" PRIu64
+                               ": they are not of one tensor",
                    mode + 1, a->model->path, a->n_rows, b->model->path, b->n_rows);
 }
 

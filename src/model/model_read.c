@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/c_locale.h"
+#include "base/setting.h"
 #include "model/model_files.h"
 
 #define TOKEN_CHARS 64
@@ -201,8 +202,9 @@ static int ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
         rc = get_count(m, "number of columns", TS_MAX_RANK, &columns, err);
     if (rc == 0 && (two != 2 || rows != m->n_rows[mode] || columns != m->rank))
         rc = ts_fail(err, TS_EFORMAT,
-                     "%s: line %" PRIu64 ": matrix %u is %" PRIu64 " x %" PRIu64
-                     ", the head of the file says %" PRIu64 " x %u",
+                     "%s: line %" PRIu64
+                     ": matrix " TS_NTH("%u") " is %" PRIu64 " x %" PRIu64
+                                              ", the head of the file says %" PRIu64 " x %u",
                      m->name, m->line, mode + 1, rows, columns, m->n_rows[mode], m->rank);
     m->mode_at = ftell(m->file);
     m->mode_line = m->line;
@@ -557,11 +559,11 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
 /* There is no way back in a text, and no end of a memory that its reader would come to. */
 static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
-    return ts_fail(
-        err, TS_EARG,
-        "%s: these rows of mode %u were read already, or it has no more; a model is read "
-        "once, front to back",
-        m->path, mode + 1);
+    return ts_fail(err, TS_EARG,
+                   "%s: these rows of " TS_NTH_MODE
+                   " were read already, or it has no more; a model is read "
+                   "once, front to back",
+                   m->path, mode + 1);
 }
 
 int ts_model_rows(struct ts_model *m, uint32_t mode, uint64_t n, double *ret, struct ts_err *err)
@@ -674,8 +676,8 @@ int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, stru
         index[i] = last - 1;
     }
     if (rc == 0 && getc_unlocked(f) != EOF)
-        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " rows of mode %u", name,
-                     n, mode + 1);
+        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " rows of " TS_NTH_MODE,
+                     name, n, mode + 1);
     if (rc == 0)
         *ret = index;
     else

@@ -104,7 +104,8 @@ int ts_model_room(const struct ts_model_conf *conf, uint64_t free_bytes, struct 
     if (total <= (double)free_bytes)
         return 0;
     return ts_fail(err, TS_ELIMIT,
-                   "%s: mode %u with %" PRIu64 " rows of %u columns takes at least %.3g bytes, all "
+                   "%s: " TS_NTH_MODE " with %" PRIu64
+                   " rows of %u columns takes at least %.3g bytes, all "
                    "modes %.3g, and %.3g are free there%s",
                    conf->dir, largest + 1, rows_of(conf, largest), conf->rank,
                    least_bytes(conf, largest), total, (double)free_bytes,

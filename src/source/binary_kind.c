@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/setting.h"
+
 /* ------------------------------------------------------------------ numbers of a header */
 
 struct reader {
@@ -69,7 +71,7 @@ static int read_sizes(struct reader *r, uint32_t bytes, struct ts_binary_form *f
             return rc;
         if (f->dim[m] < 1 || f->dim[m] > TS_MAX_DIM)
             return ts_fail(err, f->dim[m] == 0 ? TS_EFORMAT : TS_ELIMIT,
-                           "mode %" PRIu32 " is %" PRIu64 " long; 1 to 2^40 are possible", m + 1,
+                           TS_NTH_MODE " is %" PRIu64 " long; 1 to 2^40 are possible", m + 1,
                            f->dim[m]);
     }
     return 0;
@@ -201,7 +203,7 @@ static int genten_index_bits(struct reader *r, struct ts_binary_form *f, struct 
             return rc;
         if (bits != 8 && bits != 16 && bits != 32 && bits != 64)
             return ts_fail(err, TS_EFORMAT,
-                           "indices of %" PRIu64 " bits in mode %" PRIu32
+                           "indices of %" PRIu64 " bits in " TS_NTH_MODE
                            "; those of 8, 16, 32 and 64 are read",
                            bits, m + 1);
         f->index_bytes[m] = (uint32_t)bits / 8;

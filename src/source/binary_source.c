@@ -97,8 +97,7 @@ static int check_form(const struct ts_binary_source *s, const struct file *f, co
     for (uint32_t m = 0; s->order > 0 && m < s->order; m++)
         if (s->dim[m] != f->form.dim[m])
             return ts_fail(err, TS_EFORMAT,
-                           "%s: its header makes mode %" PRIu32 " %" PRIu64
-                           " long, but %s %" PRIu64,
+                           "%s: its header makes " TS_NTH_MODE " %" PRIu64 " long, but %s %" PRIu64,
                            name, m + 1, f->form.dim[m], known, s->dim[m]);
     if (f->fd < 0 && f->form.columns)
         return ts_fail(err, TS_EFORMAT,
@@ -241,7 +240,7 @@ static int check_dims(const struct ts_binary_source *s, const struct ts_binary_f
     for (uint32_t m = 0; m < s->plan.n_dims; m++)
         if (s->plan.dim[m] != form->dim[m])
             return ts_fail(err, TS_EFORMAT,
-                           "%s: its header makes mode %" PRIu32 " %" PRIu64
+                           "%s: its header makes " TS_NTH_MODE " %" PRIu64
                            " long, but " TS_SET_SIZES " %" PRIu64,
                            name_of(s, 0), m + 1, form->dim[m], s->plan.dim[m]);
     return 0;
@@ -520,11 +519,11 @@ static int refuse(const struct job *j, uint64_t i, uint32_t m, uint64_t x, struc
     }
     if (s->plan.base == 1 && x == 0)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: index 0 of nonzero %" PRIu64 " in mode %" PRIu32
+                       "%s: index 0 of nonzero %" PRIu64 " in " TS_NTH_MODE
                        ", but with " TS_SET_BASE " 1 they start at 1",
                        place, j->first + i + 1, m + 1);
     return ts_fail(err, TS_EFORMAT,
-                   "%s: index %" PRIu64 " of nonzero %" PRIu64 " in mode %" PRIu32
+                   "%s: index %" PRIu64 " of nonzero %" PRIu64 " in " TS_NTH_MODE
                    " is beyond its size of %" PRIu64 " (indices start at %" PRIu32 "%s)",
                    place, x, j->first + i + 1, m + 1, f->form.dim[m], s->plan.base,
                    x == f->form.dim[m] ? "; " TS_SET_BASE " 1 if they start at 1" : "");

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "base/bigmem.h"
+#include "base/setting.h"
 #include "source/string_sort.h"
 
 #define FIRST_SLOTS 1024u
@@ -242,7 +243,8 @@ int ts_name_dictionary_open(struct ts_name_dictionary *d, uint64_t room, uint32_
                     -1, 0);
     if (d->arena == MAP_FAILED) {
         d->arena = NULL;
-        return ts_fail_errno(err, TS_ENOMEM, "no addresses for the names of mode %u", mode + 1);
+        return ts_fail_errno(err, TS_ENOMEM, "no addresses for the names of " TS_NTH_MODE,
+                             mode + 1);
     }
     madvise(d->arena, room, MADV_HUGEPAGE);
     d->slots = slots_new(FIRST_SLOTS, err);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "source/batch.h"
 
 #define PIECE UINT64_C(16384) /* nonzeros in a batch */
@@ -100,12 +101,12 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     for (uint32_t m = 0; m < s->batch.order; m++) {
         if (s->n_dims > 0 && index[m] >= s->dim[m])
             return ts_fail(err, TS_EARG,
-                           "nonzero %" PRIu64 ": index %" PRIu64 " of mode %" PRIu32
+                           "nonzero %" PRIu64 ": index %" PRIu64 " of " TS_NTH_MODE
                            " is beyond its size of %" PRIu64 " (indices start at 0)",
                            nonzero, index[m], m + 1, s->dim[m]);
         if (index[m] >= TS_MAX_DIM)
             return ts_fail(err, TS_ELIMIT,
-                           "nonzero %" PRIu64 ": index %" PRIu64 " of mode %" PRIu32
+                           "nonzero %" PRIu64 ": index %" PRIu64 " of " TS_NTH_MODE
                            " is beyond 2^40 - 1, the largest",
                            nonzero, index[m], m + 1);
     }

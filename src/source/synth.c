@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "base/setting.h"
 #include "source/batch.h"
 
 #define MAX_CELLS (UINT64_C(1) << 62) /* that init_scatter takes */
@@ -63,8 +64,9 @@ static int plan_blocks(struct ts_synth *s, struct ts_err *err)
                 best = m;
         most = most_side(s, best, shared);
         if (most == 0)
-            return ts_fail(err, TS_EARG, "mode %u, of %llu, is too short for %u planted blocks",
-                           best + 1, (unsigned long long)s->dim[best], s->planted);
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE ", of %llu, is too short for %u planted blocks", best + 1,
+                           (unsigned long long)s->dim[best], s->planted);
         side = (uint64_t)(pow((double)cells, 1.0 / left) + 1e-9);
         side = side < 1 ? 1 : side > most ? most : side;
         s->side[best] = side;
@@ -113,9 +115,9 @@ int ts_synth_init(struct ts_synth *s, struct ts_err *err)
                        TS_MIN_ORDER, TS_MAX_ORDER);
     for (uint32_t m = 0; m < s->order; m++) {
         if (s->dim[m] == 0 || s->dim[m] > TS_MAX_DIM)
-            return ts_fail(err, TS_EARG, "the size of mode %u must be 1 to 2^40", m + 1);
+            return ts_fail(err, TS_EARG, "the size of " TS_NTH_MODE " must be 1 to 2^40", m + 1);
         if (!(s->power[m] >= 0 && s->power[m] <= 100))
-            return ts_fail(err, TS_EARG, "the power of mode %u must be 0 to 100", m + 1);
+            return ts_fail(err, TS_EARG, "the power of " TS_NTH_MODE " must be 0 to 100", m + 1);
     }
     if (s->nnz == 0 || s->nnz > TS_MAX_NNZ)
         return ts_fail(err, TS_EARG, "the number of draws must be 1 to 2^40");

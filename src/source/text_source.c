@@ -105,7 +105,7 @@ static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, 
     for (uint32_t m = 0; r->fixed && m < h->order; m++)
         if (r->dim[m] != h->dim[m])
             return ts_fail(err, TS_EFORMAT,
-                           "the header makes mode %u %" PRIu64 " long, but %s "
+                           "the header makes " TS_NTH_MODE " %" PRIu64 " long, but %s "
                            "%" PRIu64,
                            m + 1, h->dim[m], r->fixed_by, r->dim[m]);
     r->fixed = 1;

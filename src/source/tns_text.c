@@ -37,14 +37,14 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
     const char *p = word + (*word == '+');
     uint64_t v = 0;
     if (*word == '-' && end > word + 1)
-        return ts_fail(err, TS_EFORMAT, "index %s in mode %u is negative", quote(word, end, buf),
-                       mode + 1);
+        return ts_fail(err, TS_EFORMAT, "index %s in " TS_NTH_MODE " is negative",
+                       quote(word, end, buf), mode + 1);
     if (p == end)
-        return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is not a whole number",
+        return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number",
                        quote(word, end, buf), mode + 1);
     for (; p < end; p++) {
         if (*p < '0' || *p > '9')
-            return ts_fail(err, TS_EFORMAT, "index '%s' in mode %u is not a whole number%s",
+            return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
                            quote(word, end, buf), mode + 1,
                            memchr(word, ',', (size_t)(end - word)) != NULL
                                ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV
@@ -53,23 +53,25 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
                                : "");
         v = 10 * v + (uint64_t)(*p - '0');
         if (v > TS_MAX_DIM)
-            return ts_fail(err, TS_ELIMIT, "index %s in mode %u is beyond 2^40, the largest",
+            return ts_fail(err, TS_ELIMIT,
+                           "index %s in " TS_NTH_MODE " is beyond 2^40, the largest",
                            quote(word, end, buf), mode + 1);
     }
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
-                       "index 0 in mode %u, but indices start at 1 (use " TS_SET_BASE
+                       "index 0 in " TS_NTH_MODE ", but indices start at 1 (use " TS_SET_BASE
                        " 0 for a file whose "
                        "indices start at 0)",
                        mode + 1);
     v -= r->base;
     if (r->fixed && v >= r->dim[mode])
         return ts_fail(err, TS_EFORMAT,
-                       "index %" PRIu64 " in mode %u is beyond %" PRIu64 ", its "
+                       "index %" PRIu64 " in " TS_NTH_MODE " is beyond %" PRIu64 ", its "
                        "size by %s",
                        v + r->base, mode + 1, r->dim[mode] - 1 + r->base, r->fixed_by);
     if (v >= TS_MAX_DIM)
-        return ts_fail(err, TS_ELIMIT, "index %s in mode %u is beyond 2^40 - 1, the largest",
+        return ts_fail(err, TS_ELIMIT,
+                       "index %s in " TS_NTH_MODE " is beyond 2^40 - 1, the largest",
                        quote(word, end, buf), mode + 1);
     *ret = v;
     return 0;
@@ -396,7 +398,7 @@ int ts_tns_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
     for (uint32_t m = 0; m < order; m++)
         if (header_number(begin[m], end[m], TS_MAX_DIM, &h.dim[m]) < 0 || h.dim[m] == 0) {
             *line = h.lines;
-            return ts_fail(err, TS_EFORMAT, "the size of mode %u must be 1 to 2^40", m + 1);
+            return ts_fail(err, TS_EFORMAT, "the size of " TS_NTH_MODE " must be 1 to 2^40", m + 1);
         }
     if (header_line(&h, text, bytes, begin, end) != 1 ||
         header_number(begin[0], end[0], TS_MAX_NNZ, &h.nnz) < 0) {

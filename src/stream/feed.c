@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Makes and frees a feed: budget, memory, reader, checkers and queues. */
+#include "base/setting.h"
 #include "format/part.h"
 #include "stream/slabs.h"
 #include "stream/feed_impl.h"
@@ -174,8 +175,8 @@ int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts
                                                    .pin_ctx = conf->pin_ctx },
                           &f->slabs, err);
     else if (conf->only_mode >= (int)f->tensor->order)
-        rc = ts_fail(err, TS_EARG, "%s: there is no mode %d, only %u", f->tensor->path,
-                     conf->only_mode + 1, f->tensor->order);
+        rc = ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", f->tensor->path,
+                     (unsigned)conf->only_mode + 1, f->tensor->order);
     else if ((rc = check_part(conf, err)) == 0) {
         f->first_mode = conf->only_mode < 0 ? 0 : (uint32_t)conf->only_mode;
         f->n_modes = conf->only_mode < 0 ? f->tensor->order : 1;
