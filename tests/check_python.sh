@@ -28,7 +28,7 @@ if ! "$python" -c 'import numpy, pytest, setuptools.command.bdist_wheel' 2> /dev
     $pip install numpy pytest 'setuptools >= 70.1' > pip.log 2>&1 || left_out "no package index: $(tail -n 1 pip.log)"
 fi
 if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then
-    $pip install pyttb tensorly pandas matplotlib tqdm pyarrow nbclient ipykernel > pip.log 2>&1 || echo "without peers: $(tail -n 1 pip.log)"
+    $pip install pyttb tensorly pandas matplotlib tqdm pyarrow polars nbclient ipykernel > pip.log 2>&1 || echo "without peers: $(tail -n 1 pip.log)"
 fi
 
 mkdir tree tree/docs

@@ -13,8 +13,9 @@ count from 0. Failures are subclasses of :class:`Error` with the sentences of th
 :class:`TstreamWarning`.
 """
 
-from ._build import build, from_batches, from_coo, from_frame
+from ._build import build, from_batches, from_coo
 from ._collection import Collection
+from ._frame import from_frame
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
 from ._model import Evaluation, Model, Sweep, cp, cross_validate, load

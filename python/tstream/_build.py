@@ -6,11 +6,13 @@ import ctypes as c
 import os
 import shutil
 import tempfile
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
+import warnings
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Path, Size, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
+from . import _column
+from ._lib import (ArgumentError, Array, Call, Path, Size, TstreamWarning, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
                    ts_build_result, ts_error, ts_select_conf, whole)
 from ._tensor import Tensor
 
@@ -156,29 +158,98 @@ def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mappin
     return Tensor(out)
 
 
-def _arrays(batch: Any) -> "tuple[Array, Array, Optional[Array]]":
-    """(n, order) uint64, (n,) float64 and, where there are weights, the same again, of what a batch may be."""
-    coords, values = batch[:2]
-    weights = reals("weights", batch[2]) if len(batch) > 2 else None
-    if any(np.ma.is_masked(x) for x in (coords if isinstance(coords, tuple) else [coords])):
-        raise ArgumentError("coordinates are masked here and there, and what lies below a mask would count: leave these out")
-    if isinstance(coords, (tuple, list)) and len(coords) > 0 and np.ndim(coords[0]) == 1 and \
-            not np.isscalar(coords[0]) and isinstance(coords, tuple):
-        coords = np.stack([np.asarray(x) for x in coords], axis=1)
-    coords = np.asarray(coords)
-    values = reals("values", values)
-    if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
-        raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
-                            "(n, order) and (n,) are wanted")
-    if weights is not None and weights.shape != values.shape:
-        raise ArgumentError(f"weights of shape {weights.shape}: one for each of {len(values)} values is wanted")
-    if coords.dtype.kind not in "iu":
-        raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
-    if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
-        raise ArgumentError(f"index {coords.min()}: indices start at 0")
-    if coords.dtype == np.int64:
-        coords = coords.view(np.uint64)  # the same bytes: nothing is copied
-    return np.ascontiguousarray(coords, dtype=np.uint64), values, weights
+def is_skipping(missing: str) -> bool:
+    if missing not in ("error", "skip"):
+        raise ArgumentError(f"missing={missing!r}: one of error, skip")
+    return missing == "skip"
+
+
+def count_skipped(t: Tensor, n: int, first: str) -> Tensor:
+    """The tensor knows of rows that were left out, and the user is told."""
+    t.skipped += n
+    if n > 0:
+        warnings.warn(f"{n} row{'s' if n > 1 else ''} left out, where something is missing: the first is {first}", TstreamWarning,
+                      stacklevel=3)
+    return t
+
+
+class _Batches:
+    """Batches as the library takes them, without the rows where something is missing."""
+
+    def __init__(self, batches: "Iterable[Any]", skip: bool) -> None:
+        self.batches, self.skip = enumerate(batches), skip
+        self.skipped = 0
+        self.first = ""
+
+    def next(self) -> "Optional[tuple[Array, Array, Optional[Array]]]":
+        """(n, order) uint64, (n,) float64 and, where there are weights, the same again."""
+        number, batch = next(self.batches, (0, None))
+        if batch is None:
+            return None
+        given = list(zip(("values", "weights"), batch[1:3]))
+        coords, gone = _indices(batch[0])
+        numbers = [_numbers(what, x) for what, x in given]
+        values = numbers[0]
+        if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
+            raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
+                                "(n, order) and (n,) are wanted")
+        if len(numbers) > 1 and numbers[1].shape != values.shape:
+            raise ArgumentError(f"weights of shape {numbers[1].shape}: one for each of {len(values)} values is wanted")
+        absent = [*gone, *((f"{what} are masked or NaN", np.isnan(x)) for (what, _), x in zip(given, numbers))]
+        absent = [(what, m) for what, m in absent if m.any()]
+        if absent:
+            row, at = min((int(m.argmax()), i) for i, (_, m) in enumerate(absent))
+            place = f"{absent[at][0]} in row {row}" + (f" of batch {number}" if number > 0 else "")
+            if not self.skip:
+                raise ArgumentError(f"{place}: missing='skip' leaves out such rows")
+            some = np.logical_or.reduce([m for _, m in absent])
+            self.first = self.first or place
+            self.skipped += int(some.sum())
+            coords, numbers = coords[~some], [x[~some] for x in numbers]
+        if coords.dtype.kind not in "iu":
+            raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
+        if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
+            row, mode = np.argwhere(coords < 0)[0]
+            raise ArgumentError(f"index {coords[row, mode]} in row {row} of mode {mode}: indices start at 0")
+        if coords.dtype == np.int64:
+            coords = coords.view(np.uint64)  # the same bytes: nothing is copied
+        return (np.ascontiguousarray(coords, dtype=np.uint64), np.ascontiguousarray(numbers[0]),
+                np.ascontiguousarray(numbers[1]) if len(numbers) > 1 else None)
+
+
+def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
+    """Coordinates as one array, and the rows of each mode that have none."""
+    if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(coords[0]):
+        if not np.ma.is_masked(coords):
+            return np.asarray(coords), []
+        mask = np.ma.getmaskarray(coords)
+        return np.ma.getdata(coords), [(f"coordinates are masked in mode {m},", mask[:, m]) for m in range(mask.shape[-1])]
+    columns: "list[Array]" = []
+    gone: "list[tuple[str, Array]]" = []
+    for m, given in enumerate(coords):
+        column = given
+        if not isinstance(given, np.ndarray) or np.ma.is_masked(given):
+            read = _column.join(_column.read(given))
+            column = read.plain if read.plain is not None else np.asarray(given)
+            if read.missing is not None:
+                gone.append((f"coordinates are masked in mode {m},", read.missing))
+        columns.append(column)
+    if len({len(x) for x in columns}) > 1:
+        raise ArgumentError(f"coordinates of {', '.join(str(len(x)) for x in columns)} rows: as many in each mode are wanted")
+    return np.stack(columns, axis=1), gone
+
+
+def _numbers(what: str, given: Any) -> Array:
+    """Values or weights as float64, NaN where they are missing."""
+    if type(given) is np.ndarray and given.dtype.kind in "biuf" or np.ndim(given) != 1:
+        return reals(what, given)
+    try:
+        read = _column.join(_column.read(given))
+        if read.plain is None and any(isinstance(x, (str, bytes)) for x in read.fields):
+            raise ArgumentError("texts: real numbers are wanted")
+        return _column.reals_of(read)
+    except ArgumentError as e:
+        raise ArgumentError(f"{what} are {str(e).replace('it is of ', '')}") from None
 
 
 def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any]":
@@ -201,7 +272,7 @@ def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any
 
 def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                  shape: "Optional[Sequence[int]]" = None, names: "Optional[Sequence[str]]" = None,
-                 labels: "Optional[Sequence[Any]]" = None, **options: Any) -> Tensor:
+                 labels: "Optional[Sequence[Any]]" = None, missing: str = "error", **options: Any) -> Tensor:
     """Builds a tensor from arrays that come one after another, without holding them.
 
     Parameters
@@ -217,6 +288,9 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
         As in :func:`build`.
     labels : sequence, optional
         For each mode a list of strings, a path of a file with one a line, or None.
+    missing : {'error', 'skip'}
+        What becomes of rows where a coordinate, a value or a weight is masked or NaN: the first is refused, or all are left
+        out. A warning tells how many, and so does ``Tensor.skipped``.
     **options
         memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress: as in :func:`build`. base
         (0 by default) is how indices are counted where they are shown.
@@ -225,11 +299,11 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     -------
     Tensor
     """
-    batches = iter(batches)
-    first = next(batches, None)
+    source = _Batches(batches, is_skipping(missing))
+    first = source.next()
     if first is None:
         raise ArgumentError("there is no batch to build from")
-    coords, values, weights = _arrays(first)
+    coords, values, weights = first
     order = coords.shape[1]
     weighted = weights is not None
     temporary = None
@@ -256,20 +330,21 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                     b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data, values.ctypes.data,
                           weights.ctypes.data)
                 del coords, values, weights  # one at a time
-                batch = first = None
-                batch = next(batches, None)
+                first = None
+                batch = source.next()
                 if batch is None:
                     break
-                coords, values, weights = _arrays(batch)
+                coords, values, weights = batch
+                del batch
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
         finally:
             lib.ts_builder_free(builder)
         failed.pop_all()
-    return Tensor(out, temporary)
+    return count_skipped(Tensor(out, temporary), source.skipped, source.first)
 
 
 def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None, *,
-             weights: Any = None, **options: Any) -> Tensor:
+             weights: Any = None, missing: str = "error", **options: Any) -> Tensor:
     """Builds a tensor from coordinates and values.
 
     Parameters
@@ -281,6 +356,8 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
         Sizes of the modes; by default the largest indices + 1.
     weights : array_like, shape (n,), optional
         How many times each cell counts.
+    missing : {'error', 'skip'}
+        As in :func:`from_batches`.
     out, **options
         As in :func:`from_batches`, where weights are told of, too.
 
@@ -288,128 +365,8 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     -------
     Tensor
     """
-    columns = [x for x in _arrays((coords, values) if weights is None else (coords, values, weights)) if x is not None]
+    source = _Batches([(coords, values) if weights is None else (coords, values, weights)], is_skipping(missing))
+    columns = [x for x in source.next() or () if x is not None]
     step = 1 << 22
     pieces = (tuple(x[i:i + step] for x in columns) for i in range(0, max(len(columns[0]), 1), step))
-    return from_batches(pieces, out, shape=shape, **options)
-
-
-def _column(table: Any, name: str) -> Array:
-    """A column of a table, which has no gaps."""
-    column = np.asarray(table[name])
-    if column.dtype.kind in "fO":
-        gaps = [x is None or x != x for x in column.tolist()]
-        if any(gaps):
-            raise ArgumentError(f"column {name!r}, row {gaps.index(True)}: there is no value")
-    return column
-
-
-class _Texts:
-    """Texts of a column that come one after another: each gets an index when it is first seen."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.file = open(path, "w", encoding="utf-8", newline="\n")
-        self.index: "dict[str, int]" = {}
-
-    def take(self, column: Array) -> Array:
-        texts, inverse = np.unique(column.astype(str), return_inverse=True)
-        known = np.empty(len(texts), dtype=np.int64)
-        first = np.full(len(texts), len(column))
-        np.minimum.at(first, inverse.reshape(-1), np.arange(len(column)))
-        for i in np.argsort(first):
-            text = str(texts[i])
-            if text not in self.index:
-                if "\n" in text:
-                    raise ArgumentError(f"text {text!r} has a line end")
-                self.index[text] = len(self.index)
-                self.file.write(text + "\n")
-            known[i] = self.index[text]
-        indices: Array = known[inverse.reshape(-1)]
-        return indices
-
-
-def _from_tables(source: "Iterable[Any]", columns: "list[str]", value: Optional[str], weights: Optional[str],
-                 out: Optional[Path], folder: str, options: "dict[str, Any]") -> Tensor:
-    """A tensor from tables that come one after another."""
-    tables = iter(source)
-    first = next(tables, None)
-    if first is None:
-        raise ArgumentError("there is no table to build from")
-    texts = [None if _column(first, name).dtype.kind in "iu" else _Texts(os.path.join(folder, f"texts{m}"))
-             for m, name in enumerate(columns)]
-
-    def batches() -> "Iterator[Any]":
-        table = first
-        while table is not None:
-            coords = []
-            for name, t in zip(columns, texts):
-                column = _column(table, name)
-                if t is None and column.dtype.kind not in "iu":
-                    raise ArgumentError(f"column {name!r} has whole numbers first, and then {column.dtype}")
-                coords.append(column if t is None else t.take(column))
-            numbers = _values(table, value, len(coords[0]))
-            yield (tuple(coords), numbers) if weights is None else (tuple(coords), numbers, _column(table, weights))
-            table = next(tables, None)
-        for t in texts:  # the labels are read when all nonzeros are there
-            if t is not None:
-                t.file.close()
-
-    try:
-        labels = [None if t is None else t.path for t in texts]
-        options = {"names": list(columns), "labels": labels, **options}
-        return from_batches(batches(), out, **options)
-    finally:
-        for t in texts:
-            if t is not None:
-                t.file.close()
-
-
-def _values(table: Any, value: Optional[str], n: int) -> Array:
-    return np.ones(n) if value is None else np.asarray(table[value], dtype=float)
-
-
-def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None, *,
-               weights: Optional[str] = None, **options: Any) -> Tensor:
-    """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
-
-    Parameters
-    ----------
-    frame : table, or iterable of tables
-        A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, or a mapping of names to arrays. Of an iterable, such
-        as a pyarrow.RecordBatchReader, one table is held at a time.
-    columns : sequence of str
-        Columns that are the modes. Whole numbers are indices from 0; anything else gets an index and its text as
-        label: in sorted order, or, of an iterable, as they are first seen. Texts that differ are held in memory.
-    value : str, optional
-        Column of the values; without one rows are counted.
-    weights : str, optional
-        Column of the cells' weights, as of :func:`from_batches` and ``tshard build --weights``.
-    out, **options
-        As in :func:`from_batches`.
-
-    Returns
-    -------
-    Tensor
-    """
-    columns = list(columns)
-    if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
-        with tempfile.TemporaryDirectory() as folder:
-            return _from_tables(frame, columns, value, weights, out, folder, options)
-    coords: "list[Array]" = []
-    labels: "list[Any]" = []
-    shape: "list[int]" = []
-    for name in columns:
-        column = _column(frame, name)
-        if column.dtype.kind in "iu":
-            coords.append(column)
-            labels.append(None)
-            shape.append(int(column.max()) + 1 if len(column) else 1)
-        else:
-            texts, index = np.unique(column.astype(str), return_inverse=True)
-            coords.append(index.reshape(-1))
-            labels.append(texts.tolist())
-            shape.append(len(texts))
-    options = {"names": columns, "labels": labels, "shape": shape, **options}
-    return from_coo(tuple(coords), _values(frame, value, len(coords[0])), out=out,
-                    weights=None if weights is None else _column(frame, weights), **options)
+    return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped, source.first)

@@ -49,6 +49,8 @@ class Tensor:
         Indices of each mode that have a nonzero.
     dense : bool
         Whether it is an array, whose cells are all there.
+    skipped : int
+        Rows that its build left out with ``missing="skip"``; 0 for a tensor that was opened.
     has_duplicates : bool
         Whether cells hold several nonzeros (``tshard build --duplicates keep``), of which each is the sum.
     """
@@ -56,6 +58,7 @@ class Tensor:
     def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
         err = ts_error()
         self.path = os.fsdecode(path)
+        self.skipped = 0
         self._cells = _array  # which the library reads where it is
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)

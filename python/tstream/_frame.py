@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Building tensors from tables: pandas, pyarrow, polars, mappings of arrays, whole or one after another."""
+
+import os
+import tempfile
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+from . import _column
+from ._build import count_skipped, from_batches, from_coo, is_skipping
+from ._column import LARGEST, Column
+from ._lib import ArgumentError, Array, Path
+from ._tensor import Tensor
+
+_no_index = "is no whole number from 0 to 2^40 - 1"
+
+
+class _Rows:
+    """Which rows of a table stay, and how a sentence names them."""
+
+    def __init__(self, table: Optional[int]) -> None:
+        self.table = table
+        self.number: Optional[Array] = None  # of each row that stays; None: all do
+
+    def say(self, name: str, row: int) -> str:
+        row = int(row if self.number is None else self.number[row])
+        return f"column {name!r}, row {row}" + ("" if self.table is None else f" of table {self.table}")
+
+
+class _Mode:
+    """What the fields of a column are, over all tables: indices themselves, or names that get one each."""
+
+    def __init__(self, name: str, text: bool) -> None:
+        self.name = name
+        self.text = True if text else None  # None: its first fields will tell
+        self.index: "dict[str, int]" = {}
+        self.ordered = False  # names are categories, in their order
+        self.last = -1  # the largest index
+
+    def _decide(self, c: Column) -> bool:
+        """Whether the column is text: its type says so, or a field that is no whole number."""
+        if c.plain is not None:
+            kind = c.plain.dtype.kind
+            return kind in "mM" or kind == "f" and bool(_no_wholes(c.plain).any())
+        used = [c.fields[i] for i in np.unique(c.codes)]
+        if any(map(_column.is_text, used)) or any(_column.index_of(x) is None for x in used):
+            return True
+        indices = [_column.index_of(x) or 0 for x in used]
+        return c.ordered and indices != sorted(indices)
+
+    def take(self, column: Column, rows: _Rows) -> Array:
+        """The index of each row."""
+        if column.n == 0:
+            return np.empty(0, dtype=np.int64)
+        first = self.text is None or self.last < 0
+        if self.text is None:
+            self.text = self._decide(column)
+        indices = self._names(column, rows, first) if self.text else self._numbers(column, rows)
+        self.last = max(self.last, int(indices.max()))
+        return indices
+
+    def _refuse(self, rows: _Rows, row: int, field: Any) -> None:
+        raise ArgumentError(f"{rows.say(self.name, row)}: {_column.name_of(field)!r} {_no_index}, as an index is; "
+                            f"text=[{self.name!r}] takes the fields of this column as names")
+
+    def _numbers(self, c: Column, rows: _Rows) -> Array:
+        if c.plain is not None and c.plain.dtype.kind in "iuf":
+            wrong = _no_wholes(c.plain)
+            if wrong.any():
+                row = int(wrong.argmax())
+                self._refuse(rows, row, c.plain[row])
+            return c.plain.astype(np.int64)
+        c = _column.coded(c)
+        number = np.empty(len(c.fields), dtype=np.int64)
+        for i, x in enumerate(c.fields):
+            n = _column.index_of(x)
+            number[i] = -1 if n is None else n
+        indices: Array = number[c.codes]
+        if (indices < 0).any():
+            row = int((indices < 0).argmax())
+            self._refuse(rows, row, c.fields[c.codes[row]])
+        return indices
+
+    def _names(self, c: Column, rows: _Rows, first: bool) -> Array:
+        c = _column.coded(c)
+        names = [_column.name_of(x) for x in c.fields]
+        if c.ordered and (first or self.ordered):
+            try:
+                _column.agree(list(self.index), names)
+            except ArgumentError as e:
+                raise ArgumentError(f"{rows.say(self.name, 0)}: {e}") from None
+            self.ordered = True
+            seen: "Iterable[int]" = range(len(names))
+        else:
+            where = np.full(len(names), c.n)
+            where[c.codes[::-1]] = np.arange(c.n)[::-1]  # the first row of each
+            seen = [int(i) for i in np.argsort(where, kind="stable") if where[i] < c.n]
+        known = np.full(len(names), -1, dtype=np.int64)
+        for i in seen:
+            name = names[i]
+            if name not in self.index:
+                if "\n" in name:
+                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: text {name!r} has a line end")
+                if self.ordered and not c.ordered:
+                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: {name!r} is none of the ordered categories "
+                                        "of the tables before")
+                self.index[name] = len(self.index)
+            known[i] = self.index[name]
+        indices: Array = known[c.codes]
+        return indices
+
+    def labels(self) -> "Optional[list[str]]":
+        """Names by index, up to the last one that a row has."""
+        return list(self.index)[:self.last + 1] if self.text else None
+
+    def sort(self, indices: Array) -> Array:
+        """Sorts the names of a table that is whole; returns the indices in this order."""
+        if not self.text or self.ordered:
+            return indices
+        names = sorted(self.index)
+        place = np.empty(len(names), dtype=np.int64)
+        for i, name in enumerate(names):
+            place[self.index[name]] = i
+        self.index = {name: i for i, name in enumerate(names)}
+        sorted_indices: Array = place[indices]
+        return sorted_indices
+
+
+def _row_of(c: Column, code: int) -> int:
+    return int((c.codes == code).argmax())
+
+
+def _no_wholes(plain: Array) -> Array:
+    """Which numbers are no index."""
+    if plain.dtype.kind == "f":
+        x = plain.astype(np.float64)  # float16 does not hold the largest index
+        wrong: Array = ~((x >= 0) & (x <= LARGEST) & (np.floor(x) == x))
+        return wrong
+    return (plain < 0) | (plain > LARGEST) if plain.dtype.kind == "i" else plain > np.uint64(LARGEST)
+
+
+class _Reader:
+    """Reads tables: columns that are modes, values, weights."""
+
+    def __init__(self, columns: "Sequence[str]", value: Optional[str], weights: Optional[str], skip: bool,
+                 modes: "Sequence[_Mode]") -> None:
+        self.columns, self.value, self.weights, self.skip, self.modes = columns, value, weights, skip, modes
+        self.skipped = 0
+        self.first = ""  # row that was skipped
+
+    def _column(self, table: Any, name: str, rows: _Rows) -> Column:
+        try:
+            return _column.join(_column.read(table[name]))
+        except ArgumentError as e:
+            text = str(e)
+            where = rows.say(name, 0) if text.startswith("row ") else ""
+            raise ArgumentError(where.replace("row 0", text.split(":")[0], 1) + text[text.index(":"):] if where
+                                else f"column {name!r}: {text}") from None
+
+    def read(self, table: Any, number: Optional[int]) -> "tuple[list[Array], Array, Optional[Array]]":
+        """Indices of the modes, values and weights of the rows that stay."""
+        rows = _Rows(number)
+        extra = [name for name in (self.value, self.weights) if name is not None]
+        names = [*self.columns, *extra]
+        columns = [self._column(table, name, rows) for name in names]
+        n = columns[0].n if columns else 0
+        for name, c in zip(names, columns):
+            if c.n != n:
+                raise ArgumentError(f"column {name!r} has {c.n} rows, and {names[0]!r} {n}")
+        self._leave_out(names, columns, rows)
+        if rows.number is not None:
+            keep = np.zeros(n, dtype=bool)
+            keep[rows.number] = True
+            columns = [c.only(keep) for c in columns]
+            n = len(rows.number)
+        coords = [mode.take(c, rows) for mode, c in zip(self.modes, columns)]
+        numbers = []
+        for name, c in zip(extra, columns[len(self.columns):]):
+            try:
+                numbers.append(_column.reals_of(c))
+            except ArgumentError as e:
+                text = str(e)
+                row = int(text[4:text.index(":")]) if text.startswith("row ") else None
+                raise ArgumentError(f"column {name!r}: {text}" if row is None else
+                                    rows.say(name, row) + text[text.index(":"):]) from None
+        values = np.ones(n) if self.value is None else numbers[0]
+        return coords, values, None if self.weights is None else numbers[-1]
+
+    def _leave_out(self, names: "Sequence[str]", columns: "Sequence[Column]", rows: _Rows) -> None:
+        """Refuses rows where something is missing, or has them left out."""
+        gone = [(name, c.missing) for name, c in zip(names, columns) if c.missing is not None]
+        if not gone:
+            return
+        row, name = min((int(m.argmax()), at) for at, (_, m) in enumerate(gone))
+        place = rows.say(gone[name][0], row)
+        if not self.skip:
+            raise ArgumentError(f"{place}: there is no value; missing='skip' leaves out such rows")
+        some = np.logical_or.reduce([m for _, m in gone])
+        self.first = self.first or place
+        self.skipped += int(some.sum())
+        rows.number = np.flatnonzero(~some)
+
+
+def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], folder: str,
+               options: "dict[str, Any]") -> Tensor:
+    """A tensor from tables that come one after another."""
+    tables = enumerate(source)
+
+    def read_on() -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
+        for number, table in tables:
+            got = reader.read(table, number)
+            del table
+            if len(got[1]) > 0:
+                yield got
+
+    rest = read_on()
+    first = next(rest, None)
+    if first is None:
+        raise ArgumentError("there is no table to build from" if reader.skipped == 0 else
+                            f"each of {reader.skipped} rows has something missing: the first is {reader.first}")
+    paths = [os.path.join(folder, f"names{m}") if mode.text else None for m, mode in enumerate(reader.modes)]
+    for path in paths:
+        if path is not None:
+            open(path, "w").close()
+
+    def batches() -> "Iterator[Any]":
+        nonlocal first
+        got, first = first, None
+        while got is not None:
+            coords, values, weights = got
+            yield (tuple(coords), values) if weights is None else (tuple(coords), values, weights)
+            del coords, values, weights
+            got = next(rest, None)
+        for path, mode in zip(paths, reader.modes):  # the labels are read when all nonzeros are there
+            if path is not None:
+                with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+                    f.writelines(name + "\n" for name in mode.labels() or ())
+
+    options = {"names": list(reader.columns), "labels": paths, **options}
+    return from_batches(batches(), out, **options)
+
+
+def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None, *,
+               weights: Optional[str] = None, text: "Union[str, Sequence[str]]" = (), missing: str = "error",
+               **options: Any) -> Tensor:
+    """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
+
+    Parameters
+    ----------
+    frame : table, or iterable of tables
+        A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, a polars.DataFrame, or a mapping of names to arrays.
+        Of an iterable, such as a pyarrow.RecordBatchReader, one table is held at a time.
+    columns : sequence of str
+        Columns that are the modes. Whole numbers from 0 are indices, of whatever type they are: 7 and 7.0 are index 7. A column
+        is text if `text` names it, if its type says so, or if a field of it is no whole number: each text gets an index,
+        and is its label. Texts are sorted, or, of an iterable, in the order in which they are first seen;
+        ordered categories keep their order. Texts that differ are held in memory.
+    value : str, optional
+        Column of the values; without one rows are counted.
+    weights : str, optional
+        Column of the cells' weights, as of :func:`from_batches` and ``tshard build --weights``.
+    text : str or sequence of str
+        Columns that are text whatever their fields look like. In an iterable a column whose first table
+        holds whole numbers needs it if texts follow.
+    missing : {'error', 'skip'}
+        What becomes of rows where something is missing (a null, NaN, NaT, a masked or an empty field): the first
+        is refused by row and column, or all are left out. A warning tells how many, and so does ``Tensor.skipped``.
+    out, **options
+        As in :func:`from_batches`.
+
+    Returns
+    -------
+    Tensor
+    """
+    columns = list(columns)
+    texts = [text] if isinstance(text, str) else list(text)
+    for name in texts:
+        if name not in columns:
+            raise ArgumentError(f"text={name!r}: the modes are {', '.join(map(repr, columns))}")
+    if not columns:
+        raise ArgumentError("columns: the modes are to be named")
+    modes = [_Mode(name, name in texts) for name in columns]
+    reader = _Reader(columns, value, weights, is_skipping(missing), modes)
+    if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
+        with tempfile.TemporaryDirectory() as folder:
+            t = _of_tables(frame, reader, out, folder, options)
+    else:
+        coords, values, weighted = reader.read(frame, None)
+        coords = [mode.sort(x) for mode, x in zip(modes, coords)]
+        options = {"names": columns, "labels": [mode.labels() for mode in modes], "shape": [mode.last + 1 or 1 for mode in modes],
+                   **options}
+        t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
+    return count_skipped(t, reader.skipped, reader.first)
