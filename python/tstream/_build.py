@@ -241,7 +241,7 @@ def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
 
 def _numbers(what: str, given: Any) -> Array:
     """Values or weights as float64, NaN where they are missing."""
-    if type(given) is np.ndarray and given.dtype.kind in "biuf" or np.ndim(given) != 1:
+    if type(given) is np.ndarray and given.dtype.kind != "O" or np.ndim(given) != 1:
         return reals(what, given)
     try:
         read = _column.join(_column.read(given))
