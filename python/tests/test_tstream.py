@@ -1295,6 +1295,31 @@ def test_what_c_would_cut_is_refused(coo, tensor, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+WRITE = """
+import sys
+import numpy as np
+import tstream as ts
+m = ts.load(sys.argv[1])
+for mode, factor in enumerate(m.factors):
+    factor.setflags(write=True)
+    factor[3, 1] = 17
+    assert m.factors[mode][3, 1] == 17 and m.rows(mode)[1][3, 1] == 17
+m.weights.setflags(write=True)
+m.weights[0] = 2
+"""
+
+
+def test_a_write_to_a_factor_never_reaches_its_file(tmp_path):
+    """Factors of 1 MiB are mapped: a write once ended the process."""
+    rng = np.random.default_rng(8)
+    ts.Model.from_factors([3.0, 2.0], [rng.random((n, 2)) for n in (70_000, 20)]).save(tmp_path / "m", ["npy"])
+    before = {p.name: p.read_bytes() for p in (tmp_path / "m").iterdir()}
+    assert any(len(x) > 1 << 20 for x in before.values())
+    subprocess.run([sys.executable, "-c", WRITE, tmp_path / "m"], check=True)
+    assert {p.name: p.read_bytes() for p in (tmp_path / "m").iterdir()} == before
+    assert ts.load(tmp_path / "m").factors[0][3, 1] != 17
+
+
 def test_a_build_that_fails_leaves_no_directory(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(MemoryError, match="no memory for"):

@@ -606,7 +606,12 @@ int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_e
     ret->at = ret->bytes - m->n_rows[m->mode] * m->rank * m->item_bytes; /* npy_size looked */
     if (ret->at % m->item_bytes != 0)
         return 0;
-    ret->memory = mmap(NULL, ret->bytes, PROT_READ, MAP_PRIVATE, fileno(m->file), 0);
+    /* A caller that writes to it changes its own copy of the page, never the file. Where the system
+     * refuses memory for copies in advance, nobody can write. */
+    ret->memory = mmap(NULL, ret->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
+                       fileno(m->file), 0);
+    if (ret->memory == MAP_FAILED)
+        ret->memory = mmap(NULL, ret->bytes, PROT_READ, MAP_PRIVATE, fileno(m->file), 0);
     if (ret->memory != MAP_FAILED)
         return 0;
     ret->memory = NULL;
