@@ -2,6 +2,8 @@
 /* Text becomes a tensor directory that holds the same nonzeros in every copy, and the same bytes
  * however it was built. */
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +37,61 @@ START_TEST(every_copy_holds_the_nonzeros)
     assert_same_bytes(order);
     list_free(&draws);
     list_free(&want);
+}
+END_TEST
+
+/* Looks at the count of work while a build in one area goes on: what it was in each phase, at most. */
+struct watch {
+    _Atomic uint64_t work, all;
+    _Atomic uint32_t phase;
+    _Atomic int over;
+    uint64_t seen[16];
+};
+
+static void *look(void *arg)
+{
+    struct watch *w = arg;
+    while (!atomic_load(&w->over)) {
+        const uint32_t phase = atomic_load(&w->phase);
+        const uint64_t work = atomic_load(&w->work);
+        if (phase < 16 && phase == atomic_load(&w->phase) && work > w->seen[phase])
+            w->seen[phase] = work;
+    }
+    return NULL;
+}
+
+static void note_phase(void *arg, const struct ts_build_step *step)
+{
+    struct watch *w = arg;
+    ck_assert_uint_le(step->done, step->total == 0 ? UINT64_MAX : step->total);
+    ck_assert(step->phase == 1 || step->total == 0 || step->work >= step->total);
+    atomic_store(&w->phase, step->phase);
+}
+
+START_TEST(work_is_counted_inside_one_area)
+{
+    const struct ts_synth synth = { .order = 3,
+                                    .dim = { 900, 700, 800 },
+                                    .nnz = 1500000,
+                                    .value_bytes = 4,
+                                    .value_last = 5,
+                                    .seed = 4 };
+    struct ts_synth whole = synth;
+    struct ts_build_options o = options(out);
+    struct watch w = { .over = 0 };
+    pthread_t thread;
+    o.memory = UINT64_C(256) << 20;
+    o.work = &w.work;
+    o.progress = note_phase;
+    o.progress_arg = &w;
+    ck_assert_int_eq(ts_synth_init(&whole, &err), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, look, &w), 0);
+    ck_assert_msg(ts_build_synth(&o, &whole, &report, &err) == 0, "%s", err.text);
+    atomic_store(&w.over, 1);
+    pthread_join(thread, NULL);
+    ck_assert_uint_eq(report.n_runs, 0);
+    for (uint32_t phase = 2; phase <= 6; phase++) /* merging, numbering, packing three modes */
+        ck_assert_msg(w.seen[phase] > 0, "phase %u counted nothing", phase);
 }
 END_TEST
 
@@ -357,6 +414,7 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, every_copy_holds_the_nonzeros, 2, 17);
+    tcase_add_test(t, work_is_counted_inside_one_area);
     tcase_add_loop_test(t, same_bytes_however_it_is_built, 0, 4);
     tcase_add_test(t, huge_indices_are_numbered);
     tcase_add_loop_test(t, records_grow_when_an_area_is_nearly_full, 0, 3);

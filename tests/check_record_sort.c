@@ -102,7 +102,7 @@ START_TEST(sort_equals_qsort)
         memcpy(want, a, n * words * 8);
         qsort(want, n, words * 8, compare);
         got = ts_record_sort(a, scratch, n, words, l.bits - l.width[n_fields - 1], l.bits,
-                             1 + k % 3, NULL);
+                             1 + k % 3, NULL, NULL);
         ck_assert(memcmp(got, want, n * words * 8) == 0);
         free(a);
         free(want);
@@ -136,7 +136,7 @@ START_TEST(converting_sort_equals_both_steps)
             scratch = malloc(room * 8 + 1);
             memset(out, 0xff, n * words * 8);
             ts_record_sort_moved(&move, n, out, scratch, room, to.bits - to.width[3], to.bits,
-                                 1 + (k + p) % 3, NULL);
+                                 1 + (k + p) % 3, NULL, NULL);
             ck_assert(memcmp(out, want, n * words * 8) == 0);
             ck_assert(ts_record_is_sorted(out, n, words, 2));
             free(scratch);
@@ -156,7 +156,7 @@ START_TEST(equal_records_sort)
     for (uint64_t i = 0; i < n; i++) /* one cell, values in falling order */
         ts_record_put(&l, a + i * l.words, 2, (n - i) & ((UINT64_C(1) << l.width[2]) - 1));
     words = l.words;
-    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[2], l.bits, 2, NULL);
+    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[2], l.bits, 2, NULL, NULL);
     for (uint64_t i = 1; i < n; i++)
         ck_assert_int_le(ts_record_compare(got + (i - 1) * words, got + i * words, words), 0);
     free(a);
@@ -182,15 +182,15 @@ START_TEST(stopping_ends_a_sort)
     ts_record_layout_set(&to, 4, width);
     ck_assert_uint_eq(to.words, words);
     out = malloc(n * words * 8);
-    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked);
+    got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked, NULL);
     ck_assert(!ts_record_is_sorted(got, n, words, 2));
     for (uint32_t k = 0; k < 40; k++) {
         test_stop_later(&stop, k * 300);
         if (k % 2)
-            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked);
+            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked, NULL);
         else
             ts_record_sort_moved(&move, n, out, scratch, k % 4 ? n * words : n / 50,
-                                 to.bits - to.width[3], to.bits, 2, &stop.asked);
+                                 to.bits - to.width[3], to.bits, 2, &stop.asked, NULL);
         if (!ts_stop_asked(&stop.asked))
             ck_assert(ts_record_is_sorted(k % 2 ? got : out, n, words, 2));
         test_stop_join(&stop);

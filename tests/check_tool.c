@@ -315,6 +315,60 @@ START_TEST(a_terminal_shows_one_line)
 }
 END_TEST
 
+/* One area of a build is sorted for minutes: its threads count, and nobody calls update. */
+START_TEST(a_phase_that_works_moves_and_never_says_0)
+{
+    _Atomic uint64_t work = 0;
+    struct tool_progress p;
+    const char *text;
+    error_to_file();
+    tool_progress_setup(&cmd, 0);
+    tool_progress_start(&p, "phase 4/7, packing", "nonzeros", 1000);
+    tool_progress_count(&p, &work, 3000);
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, DATED "phase 4/7, packing: starting, [0-9.]+ [mun]?s\n$"), "%s", text);
+    error_to_file();
+    atomic_fetch_add(&work, 1500);
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, DATED "phase 4/7, packing: 50 %, left [^,]*, 500 nonzeros, "), "%s",
+                  text);
+    error_to_file();
+    tool_progress_update(&p, 400); /* said before the threads got on */
+    atomic_store(&work, 9000);     /* more than was expected */
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, DATED "phase 4/7, packing: 100 %, .* 1.00 k nonzeros, "), "%s", text);
+    tool_progress_end(&p);
+}
+END_TEST
+
+START_TEST(a_count_that_stands_still_says_for_how_long)
+{
+    struct tool_progress p;
+    const char *text;
+    error_to_file();
+    tool_progress_setup(&cmd, 0);
+    tool_progress_start(&p, "reading", "bytes", 0);
+    tool_progress_update(&p, 5);
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, "reading: 5 B, [^,]*B/s\n$"), "%s", text);
+    usleep(1600000);
+    error_to_file();
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, "reading: 5 B, [^,]*B/s, unchanged for [12][.0-9]* s\n$"), "%s", text);
+    error_to_file();
+    tool_progress_start(&p, "writing", "", 0);
+    tool_progress_tell();
+    text = error_text();
+    ck_assert_msg(like(text, "writing: working, [0-9.]+ [mun]?s\n$"), "%s", text);
+    tool_progress_end(&p);
+}
+END_TEST
+
 START_TEST(what_is_left_follows_from_the_rate_and_from_the_phase_before)
 {
     const double second = 1e9;
@@ -359,7 +413,7 @@ START_TEST(a_signal_prints_a_line_though_nothing_gets_done)
     raise(SIGUSR1); /* too late, and no harm */
     tool_progress_end(&p);
     text = error_text();
-    ck_assert_msg(like(text, DATED "reading: 0 B, 0 B/s\n$"), "%s", text);
+    ck_assert_msg(like(text, DATED "reading: starting, [0-9.]+ [mun]?s\n$"), "%s", text);
     ck_assert_int_eq(tool_stop, 0);
 }
 END_TEST
@@ -415,6 +469,8 @@ int main(void)
     tcase_add_test(tc, a_log_gets_a_line_with_date_and_time_every_minute);
     tcase_add_test(tc, quiet_is_quiet_unless_asked);
     tcase_add_test(tc, a_terminal_shows_one_line);
+    tcase_add_test(tc, a_phase_that_works_moves_and_never_says_0);
+    tcase_add_test(tc, a_count_that_stands_still_says_for_how_long);
     tcase_add_test(tc, what_is_left_follows_from_the_rate_and_from_the_phase_before);
     tcase_add_test(tc, a_signal_prints_a_line_though_nothing_gets_done);
     tcase_add_test(tc, a_failure_to_print_keeps_its_reason);

@@ -117,6 +117,43 @@ wait $pid || true
 grep -q '^[0-9-]* [0-9:]* tshard gen: phase 1/7, reading: [0-9]* %, left ' told ||
     bad "build: SIGUSR1 said $(cat told)"
 
+# ---- a build in one area: no phase that works says 0, however often it is asked ----
+"$bin/tshard" gen -q --dims 3000x2000x1000 --nnz 4M -t 1 --memory 1G -o w.tsh > log 2> told &
+pid=$!
+while kill -0 $pid 2> kills; do
+    if [ -e w.tsh.building ]; then kill -USR1 $pid 2> kills || true; fi
+    sleep 0.02
+done
+wait $pid || bad "gen: $(cat told)"
+if grep ' 0[.]00 nonzeros\| 0 B' told > zero; then bad "build: a phase says 0: $(head -n 2 zero)"; fi
+grep -q 'phase [456]/7, packing mode [123]: [1-9][0-9]* %' told || bad "build: $(cat told)"
+
+# ---- on a terminal the line moves each second, also where nothing comes from a slow pipe ----
+if command -v python3 > python; then
+    printf '1 1 1 1\n2 2 2 2\n' > slow.tns
+    python3 - "$bin/tshard" << 'EOP' || bad "build: the line of a terminal stands still"
+import os, pty, re, sys
+pid, fd = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "xterm"
+    os.execl("/bin/sh", "sh", "-c", '(sleep 2.6; cat slow.tns; sleep 2.6) | "$0" build -f -o w.tsh -',
+             sys.argv[1])
+text = b""
+while True:
+    try:
+        more = os.read(fd, 4096)
+    except OSError:
+        break
+    if not more:
+        break
+    text += more
+os.waitpid(pid, 0)
+lines = [l for l in text.decode().replace("\r", "\n").replace("\x1b[K", "").split("\n") if "reading" in l or "opening" in l]
+if len(lines) < 4 or len(set(lines)) < 4 or any(re.search(r" 0 B| 0[.]00", l) for l in lines):
+    sys.exit(f"lines: {lines}")
+EOP
+fi
+
 # ---- every command can be quiet ----
 for command in 'build -q a.tns' 'gen -q -o g.tsh --nnz 1000' 'export -q x.tsh' 'verify -q x.tsh'; do
     printf '1 1 1 1\n' > a.tns

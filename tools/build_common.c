@@ -9,15 +9,20 @@
 #include "api/tools.h"
 #include "tools/tool_term.h"
 
+static _Atomic uint64_t build_work; /* of the one build that a command makes at a time */
+
 static void show(void *arg, const struct ts_build_step *step)
 {
     struct tool_progress *p = arg;
-    const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes" : "nonzeros"; /* it must stay */
+    const char *unit = strcmp(step->unit, "bytes") == 0 ? "bytes" /* it must stay */
+                       : *step->unit == '\0'            ? ""
+                                                        : "nonzeros";
     char what[TOOL_PROGRESS_CHARS];
     snprintf(what, sizeof what, "phase %" PRIu32 "/%" PRIu32 ", %s", step->phase, step->n_phases,
              step->what);
     if (strcmp(p->what, what) != 0) {
         tool_progress_start(p, what, unit, step->total);
+        tool_progress_count(p, &build_work, step->work);
         if (step->alike > 0)
             tool_progress_rest(p, 0, step->alike, "build about");
     }
@@ -41,6 +46,7 @@ int build_common_apply(const struct build_common *c, struct ts_build_options *o,
     memset(progress, 0, sizeof *progress);
     o->progress = show;
     o->progress_arg = progress;
+    o->work = &build_work;
     tool_catch_signals();
     o->stop = &tool_stop;
     return 0;

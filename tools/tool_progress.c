@@ -15,6 +15,7 @@
 
 #define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */
 #define EARLY_NS   UINT64_C(1000000000) /* ticks come once a second: rather early than late */
+#define STILL_NS   UINT64_C(1500000000) /* a count that is updated each second does not stand still */
 #define LINE_CHARS 320
 
 /* ---- the line of the terminal, and others that must not run into it ---- */
@@ -104,10 +105,22 @@ void tool_progress_start(struct tool_progress *p, const char *what, const char *
     p->start_ns = now;
     p->expect_ns = 0;
     p->after = 0;
+    p->work = NULL;
+    p->all_work = 0;
+    p->seen = 0;
+    p->seen_ns = now;
     atomic_store(&p->done, 0);
     atomic_store(&p->shown_ns, now);
     p->on = 1;
     state.now = p;
+    pthread_mutex_unlock(&state.lock);
+}
+
+void tool_progress_count(struct tool_progress *p, const _Atomic uint64_t *counter, uint64_t all)
+{
+    pthread_mutex_lock(&state.lock);
+    p->work = counter;
+    p->all_work = all;
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -140,6 +153,19 @@ void tool_progress_end(struct tool_progress *p)
 
 /* ---- what there is to say of it ---- */
 
+/* What is done: as was told last, or as the threads of the phase have counted since. */
+static uint64_t done_of(const struct tool_progress *p)
+{
+    const uint64_t told = atomic_load(&p->done);
+    double share;
+    uint64_t counted;
+    if (p->work == NULL || p->all_work == 0 || p->total == 0)
+        return told;
+    share = (double)atomic_load(p->work) / (double)p->all_work;
+    counted = (uint64_t)((share < 1 ? share : 1) * (double)p->total);
+    return counted > told ? counted : told;
+}
+
 /* With the lock held. What a phase takes follows from its rate so far, and from the phase before
  * where little is done yet: the share that is done weighs the two. */
 static void get(const struct tool_progress *p, struct tool_progress_figures *f)
@@ -147,7 +173,7 @@ static void get(const struct tool_progress *p, struct tool_progress_figures *f)
     const double ns = (double)(ts_clock_ns() - p->start_ns);
     double share, takes;
     memset(f, 0, sizeof *f);
-    f->done = atomic_load(&p->done);
+    f->done = done_of(p);
     f->total = p->total;
     f->per_s = ns > 0 ? (double)f->done / ns * 1e9 : 0;
     if (p->total == 0 || f->done > p->total || (f->done == 0 && p->expect_ns == 0))
@@ -176,13 +202,26 @@ static void amount(const struct tool_progress *p, double x, char *buf, size_t si
         snprintf(buf, size, "%s %s", ts_num_short(num, x), p->unit);
 }
 
+/* With the lock held: for how long the count has stood still; 0: less than a second. */
+static uint64_t still_ns(struct tool_progress *p, uint64_t done)
+{
+    const uint64_t now = ts_clock_ns();
+    if (done != p->seen) {
+        p->seen = done;
+        p->seen_ns = now;
+    }
+    return now - p->seen_ns >= STILL_NS ? now - p->seen_ns : 0;
+}
+
 /* With the lock held: what is wanted most comes first, where a terminal is narrow. */
-static void describe(const struct tool_progress *p, char text[LINE_CHARS])
+static void describe(struct tool_progress *p, char text[LINE_CHARS])
 {
     char have[96], rate[96], left[TS_NUM_CHARS], whole[TS_NUM_CHARS];
     struct tool_progress_figures f;
+    uint64_t still;
     size_t n;
     get(p, &f);
+    still = still_ns(p, f.done);
     amount(p, (double)f.done, have, sizeof have);
     amount(p, f.per_s, rate, sizeof rate);
     n = (size_t)snprintf(text, LINE_CHARS, "%s: ", p->what);
@@ -193,7 +232,14 @@ static void describe(const struct tool_progress *p, char text[LINE_CHARS])
     if (f.known && p->whole != NULL)
         n += (size_t)snprintf(text + n, LINE_CHARS - n, "%s %s, ", p->whole,
                               ts_num_duration(whole, f.whole_ns));
-    snprintf(text + n, LINE_CHARS - n, "%s, %s/s", have, rate);
+    if (f.done == 0) { /* no rate is known: the time so far moves, at least */
+        snprintf(text + n, LINE_CHARS - n, "%s, %s", *p->unit == '\0' ? "working" : "starting",
+                 ts_num_duration(left, ts_clock_ns() - p->start_ns));
+        return;
+    }
+    n += (size_t)snprintf(text + n, LINE_CHARS - n, "%s, %s/s", have, rate);
+    if (still > 0)
+        snprintf(text + n, LINE_CHARS - n, ", unchanged for %s", ts_num_duration(left, still));
 }
 
 /* With the lock held. */

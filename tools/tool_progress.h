@@ -15,7 +15,11 @@
  *
  * and reads "phase 2/5, merging: 45 %, left 12.3 s, build about 1 min 05 s, 5.12 M nonzeros, ...".
  *
- *   owner    the caller owns the struct, zeroed before the first start; `unit` and `whole` must stay
+ * A phase of which nothing is counted yet is "starting", with its time so far. Where the count stands
+ * still for a second, the line says for how long: so it moves each second while a command works.
+ *
+ *   owner    the caller owns the struct, zeroed before the first start; `unit`, `whole` and the counter
+ *            of tool_progress_count must stay
  *   units    nanoseconds of ts_clock_ns; the unit "bytes" is shown as MiB and MiB/s
  *   threads  update from any, and it is cheap; the rest from one
  */
@@ -36,7 +40,11 @@ struct tool_progress {
     uint64_t start_ns, expect_ns;
     double after;
     _Atomic uint64_t done, shown_ns;
-    int on; /* between start and end */
+    const _Atomic uint64_t
+        *work; /* NULL, or a counter that reaches all_work at the end of the phase */
+    uint64_t all_work;
+    uint64_t seen, seen_ns; /* the count that was seen last to move, and when */
+    int on;                 /* between start and end */
 };
 
 /* A phase begins. total 0: not known yet. */
@@ -48,6 +56,10 @@ void tool_progress_start(struct tool_progress *p, const char *what, const char *
  * what they are the phases of, with how sure it is: "run at most", "build about". */
 void tool_progress_rest(struct tool_progress *p, uint64_t expect_ns, double after,
                         const char *whole);
+
+/* The phase, just started, also goes by a counter that its threads add to: done is at least total *
+ * counter / all. */
+void tool_progress_count(struct tool_progress *p, const _Atomic uint64_t *counter, uint64_t all);
 
 /* The phase goes on under another name: "sweep 3/50, mode 2/3". */
 void tool_progress_name(struct tool_progress *p, const char *what);

@@ -481,6 +481,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
 {
     struct ts_build_report report;
     int rc = join_ranks(cmd, job, err);
+    tool_progress_start(job->progress, "opening", "", 0); /* a pipe may say nothing for long */
     if (rc == 0)
         rc = ts_build_paths(job->o, job->paths, job->n_paths, &report, err);
     tool_progress_end(job->progress);

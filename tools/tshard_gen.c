@@ -120,17 +120,20 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     struct export_sink sink = { .fd = -1 };
     struct ts_batch b = { 0 };
     struct ts_err warn = { 0 };
+    struct tool_progress progress;
     size_t room = 0;
     int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                           : ts_batch_new(s->order, TEXT_PIECE, &b, err);
     if (rc == 0)
         rc = export_sink_open(path, force, &sink, err);
+    tool_progress_start(&progress, "writing draws", "nonzeros", s->nnz);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
         const char *bytes = text;
         size_t n;
         ts_batch_clear(&b);
         ts_synth_draw(s, first, left < TEXT_PIECE ? left : TEXT_PIECE, &b);
+        tool_progress_update(&progress, first);
         n = (size_t)(put_lines(text, s, &b) - text);
         if (sink.gzip) {
             rc = export_sink_pack(text, n, &packed, &room, &n, err);
@@ -143,6 +146,7 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     }
     if (rc == 0)
         rc = export_sink_commit(&sink, &warn, err);
+    tool_progress_end(&progress);
     export_sink_close(&sink);
     tool_warn(cmd, &warn);
     ts_batch_free(&b);

@@ -454,8 +454,10 @@ static int plan(const struct ts_cmd *cmd, const struct tshard_build_job *job, st
     int rc = 0;
     for (uint32_t i = 0; i < job->n_paths && rc == 0; i++)
         rc = count_file(job->paths[i], &p, err);
+    tool_progress_start(job->progress, "building from a sample", "", 0);
     if (rc == 0)
         rc = try_all(job, &p, err);
+    tool_progress_end(job->progress);
     if (rc < 0)
         return rc;
     extrapolate_size(&p);

@@ -250,6 +250,7 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
     int rc = build_common_apply(&args->common, &o, &progress, err);
     o.out = args->out;
     build_common_like(t, &o);
+    tool_progress_start(&progress, "finding what stays", "", 0);
     if (rc == 0)
         rc = tool_outside(args->out, t->path, err);
     if (rc == 0)

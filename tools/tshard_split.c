@@ -90,8 +90,10 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         if (rc == 0 && !args->common.force && access(out[i], F_OK) == 0)
             rc = ts_fail(err, TS_EBUSY, "%s exists; --force replaces it", out[i]);
     }
+    tool_progress_start(&progress, "counting both sides", "", 0);
     if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);
+    tool_progress_end(&progress);
     for (int i = 0; i < 2 && rc == 0; i++) {
         o.out = out[i];
         pick.side = i == 0 ? TS_PICK_KEPT : TS_PICK_HELD;

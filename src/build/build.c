@@ -31,6 +31,22 @@
 #include "source/text_input.h"
 #include "source/text_source.h"
 
+void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work)
+{
+    b->phase = phase;
+    b->phase_work = work;
+    atomic_store_explicit(b->work, 0, memory_order_relaxed);
+}
+
+/* How much of `total` is done: as the caller says, or as its threads have counted. */
+static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
+{
+    const uint64_t work = atomic_load_explicit(b->work, memory_order_relaxed);
+    const double counted = b->phase_work == 0 ? 0 : (double)work / (double)b->phase_work;
+    const uint64_t reached = (uint64_t)(fmin(counted, 1) * (double)total);
+    return done > reached ? done : reached;
+}
+
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err)
 {
@@ -40,8 +56,9 @@ int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, 
         .unit = unit,
         .phase = b->phase,
         .n_phases = writing,
-        .done = done,
+        .done = done_of(b, done, total),
         .total = total,
+        .work = b->phase_work,
         .alike = b->phase >= TS_BUILD_PACKING && b->phase < writing ? writing - 1 - b->phase : 0,
     };
     if (b->o->progress != NULL)
@@ -196,7 +213,8 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     }
     ts_record_layout_set(&plan.layout, b->order + 1, width);
     plan.path = path;
-    b->phase = TS_BUILD_PACKING + m;
+    plan.work = b->work;
+    ts_build_phase_begin(b, TS_BUILD_PACKING + m, (b->spool.mem != NULL ? 3 : 5) * b->spool.n);
     rc = ts_mode_writer_new(&plan, &w, err);
     sort.direct_bits = ts_build_key_bits(&plan.layout);
     sort.arg = w;
@@ -401,7 +419,7 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     t0 = ts_clock_ns();
     r->pack_ns = t0 - t1;
-    b->phase = TS_BUILD_PACKING + b->order;
+    ts_build_phase_begin(b, TS_BUILD_PACKING + b->order, 0);
     if (rc == 0 && ts_build_ranks_writes(b)) /* the others do not stop any more */
         rc = ts_build_tell(b, "writing", "", 0, 0, err);
     if (rc == 0 && ts_build_ranks_writes(b))
@@ -462,6 +480,7 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     b->o = o;
     b->report = report;
     b->ranks.comm = o->comm;
+    b->work = o->work != NULL ? o->work : &b->own_work;
     b->base = 1;
     b->spool.fd = -1;
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)

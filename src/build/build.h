@@ -16,6 +16,7 @@
 #define TS_BUILD_BUILD_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -32,6 +33,7 @@ struct ts_build_step {
     uint32_t phase, n_phases; /* from 1 */
     uint32_t alike;           /* phases still to come that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
+    uint64_t work; /* what ts_build_options.work reaches at the end of the phase; 0: not counted */
 };
 
 struct ts_comm;
@@ -69,6 +71,9 @@ struct ts_build_options {
     /* called from the calling thread a few times per second; may be NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);
     void *progress_arg;
+    /* Grows while a step works, from 0 in each phase: the share of ts_build_step.work that is done.
+     * Threads add to it piece by piece. May be NULL */
+    _Atomic uint64_t *work;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
     /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same options, but for memory,

@@ -17,7 +17,7 @@ static uint64_t *sort_collected(struct ts_build *b)
     uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
     return ts_record_sort(rec, ts_build_other_area(b, rec), c->n, c->layout.words,
                           ts_build_key_bits(&c->layout), c->layout.bits, b->memory.threads,
-                          b->o->stop);
+                          b->o->stop, b->work);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
@@ -37,7 +37,7 @@ static int spill_collected(struct ts_build *b, struct ts_err *err)
 int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
-    b->phase = TS_BUILD_READING;
+    ts_build_phase_begin(b, TS_BUILD_READING, 0);
     for (;;) {
         struct ts_err why;
         uint64_t done = 0, total = 0;
@@ -85,6 +85,7 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
     if (rc == 0)
         rc = ts_extsort_begin(b->runs, &c->layout, ts_build_key_bits(&c->layout), b->area,
                               b->area_words, err);
+    ts_extsort_count_work(b->runs, b->work);
     total = c->n_read - c->n_zeros;
     while (rc == 0) {
         uint64_t *rec, before[TS_RECORD_WORDS], n, n_before, kept;
@@ -181,7 +182,9 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    b->phase = TS_BUILD_MERGING;
+    /* of runs, the last one is sorted first; each record is sorted, which counts twice, and merged */
+    ts_build_phase_begin(b, TS_BUILD_MERGING,
+                         3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);
     if (rc < 0)
         return rc;
@@ -191,6 +194,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     if (rc < 0)
         return rc;
     b->merge.stop = b->o->stop;
+    b->merge.work = b->work;
     b->merge.transform = b->o->transform;
     b->merge.zeros = b->o->zeros;
     b->merge.weights = b->o->weights;

@@ -12,6 +12,7 @@
 #ifndef TS_BUILD_BUILD_IMPL_H
 #define TS_BUILD_BUILD_IMPL_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "build/build.h"
@@ -45,9 +46,12 @@ enum ts_build_phase {
 struct ts_build {
     const struct ts_build_options *o;
     struct ts_build_report *report;
-    uint32_t base;                 /* first index of the input */
-    char *tmp;                     /* directory for temporary files */
-    uint32_t order, phase;         /* phase: enum ts_build_phase */
+    uint32_t base;          /* first index of the input */
+    char *tmp;              /* directory for temporary files */
+    uint32_t order, phase;  /* phase: enum ts_build_phase */
+    _Atomic uint64_t *work; /* o->work, or own_work */
+    _Atomic uint64_t own_work;
+    uint64_t phase_work;           /* of the phase in all; 0: not counted */
     uint32_t n_files;              /* of text; 0: it is not read from files */
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
@@ -112,6 +116,14 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 /* build.c. Reports the progress of a step, and checks whether the user wants to stop. */
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
+
+/* A phase begins, in which *b->work will grow to about `work`: a unit for each record and each time
+ * that it is moved. ts_build_work_add counts n more. */
+void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work);
+static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
+{
+    atomic_fetch_add_explicit(b->work, n, memory_order_relaxed);
+}
 
 /* Only the check: after a wish to stop, the results of sorts and merges must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);

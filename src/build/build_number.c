@@ -46,6 +46,8 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     return rc;
 }
 
+#define WORK_PIECE 65536u /* records between two additions to the count of work */
+
 /* Numbers the slices of a mode too large for a bitmap, from records sorted by that mode. */
 struct numbering {
     struct ts_build *b;
@@ -79,6 +81,8 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
             ts_record_put(l, copy, f, ts_record_get(l, r, f));
         ts_record_put(l, copy, 0, g->row);
         memcpy(r, copy, l->words * sizeof *r);
+        if ((i + 1) % WORK_PIECE == 0)
+            ts_build_work_add(g->b, WORK_PIECE);
     }
     if (g->out.mem != NULL) {
         ts_build_spool_convert(g->b, l, rec, &g->numbered, g->source,
@@ -263,6 +267,7 @@ static void compact_parallel(const struct ts_build *b, const struct ts_record_la
     for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
         const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
         compact_records(b, to, in + first * b->spool.layout.words, out + first * to->words, count);
+        ts_build_work_add(b, count);
     }
 }
 
@@ -342,10 +347,21 @@ static int compact(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* What is counted: a sort of a mode too large for a bitmap counts each record twice, and twice more
+ * where it goes through runs; numbering it and making records shorter count it once. */
+static uint64_t numbering_work(const struct ts_build *b)
+{
+    const uint64_t each = b->spool.mem != NULL ? 3 : 5;
+    uint64_t n_sorts = 0;
+    for (uint32_t m = 0; m < b->order; m++)
+        n_sorts += b->merge.slices[m].bitmap == NULL;
+    return (n_sorts * each + 1) * b->spool.n;
+}
+
 int ts_build_number(struct ts_build *b, struct ts_err *err)
 {
     int rc;
-    b->phase = TS_BUILD_NUMBERING;
+    ts_build_phase_begin(b, TS_BUILD_NUMBERING, numbering_work(b));
     rc = ts_build_tell(b, "numbering", "nonzeros", 0, b->spool.n, err);
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = b->merge.slices[m].bitmap != NULL ? write_rows(b, m, err) : number_mode(b, m, err);

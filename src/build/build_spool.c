@@ -51,6 +51,8 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     uint64_t piece = b->scratch_words / from->words, filled = 0;
     struct ts_extsort *runs = NULL;
     int rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &runs, err);
+    if (rc == 0)
+        ts_extsort_count_work(runs, b->work);
     piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
     piece = piece < room ? piece : room;
     for (uint64_t at = 0; at < b->spool.n && rc == 0;) {
@@ -58,8 +60,9 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
         const uint64_t n = left < piece ? left : piece;
         const uint64_t *in;
         if (filled + n > room) {
-            uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words,
-                                              direct_bits, to->bits, b->memory.threads, b->o->stop);
+            uint64_t *sorted =
+                ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits, to->bits,
+                               b->memory.threads, b->o->stop, b->work);
             rc = ts_extsort_spill(runs, to, sorted, filled, err);
             filled = 0;
             continue;
@@ -74,7 +77,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
     }
     if (rc == 0) {
         uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits,
-                                          to->bits, b->memory.threads, b->o->stop);
+                                          to->bits, b->memory.threads, b->o->stop, b->work);
         if (ts_extsort_runs(runs) == 0) {
             rc = ts_build_check_stop(b, err);
             if (rc == 0)
@@ -134,7 +137,7 @@ int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
         return give_pieces(b, s, b->spool.mem, err);
     sorted = ts_build_other_area(b, b->spool.mem);
     ts_record_sort_moved(&move, b->spool.n, sorted, b->scratch, b->scratch_words, s->direct_bits,
-                         to->bits, b->memory.threads, b->o->stop);
+                         to->bits, b->memory.threads, b->o->stop, b->work);
     rc = ts_build_check_stop(b, err);
     return rc == 0 ? give_pieces(b, s, sorted, err) : rc;
 }

@@ -45,6 +45,7 @@ struct ts_extsort {
     const char *tmp;
     uint32_t threads, key_bits;
     const volatile sig_atomic_t *stop;
+    _Atomic uint64_t *work;
     int fd;
     uint64_t file_bytes, left;
     struct run *run;
@@ -72,6 +73,11 @@ int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_
     x->fd = -1;
     *ret = x;
     return 0;
+}
+
+void ts_extsort_count_work(struct ts_extsort *x, _Atomic uint64_t *work)
+{
+    x->work = work;
 }
 
 void ts_extsort_free(struct ts_extsort *x)
@@ -436,7 +442,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
         return rc;
     x->left -= got;
     *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
-                          x->threads, x->stop);
+                          x->threads, x->stop, x->work);
     *n = got;
     return ts_stop_check(x->stop, err);
 }

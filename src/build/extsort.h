@@ -16,6 +16,7 @@
 #define TS_BUILD_EXTSORT_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -29,6 +30,10 @@ struct ts_extsort;
  * soon with TS_ESTOP. */
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    struct ts_extsort **ret, struct ts_err *err);
+
+/* *work grows by up to 2 for each record while a range is sorted (record_sort.h). NULL: nobody
+ * looks. */
+void ts_extsort_count_work(struct ts_extsort *x, _Atomic uint64_t *work);
 void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
 
 /* Takes n records of this layout as a run, sorted by all their bits. Runs may differ in the

@@ -14,7 +14,8 @@
 #include "base/stop.h"
 #include "build/build.h"
 
-#define PIECE 2048u /* records that are merged and counted while they are in the cache */
+#define WORK_PIECE 65536u /* records between two looks at the shared count of work */
+#define PIECE      2048u  /* records that are merged and counted while they are in the cache */
 
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
 {
@@ -228,7 +229,7 @@ struct share {
 static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, struct share *s)
 {
     const uint32_t words = g->layout.words;
-    uint64_t *rec = all + s->first * words, in = 0, out = 0, counted = 0;
+    uint64_t *rec = all + s->first * words, in = 0, out = 0, counted = 0, told = 0;
     while (in < s->n) {
         uint64_t next = in + 1;
         while (next < s->n && same_cell(g, rec + in * words, rec + next * words))
@@ -269,6 +270,10 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             out += (uint64_t)s->rc;
         }
         in = next;
+        if (g->work != NULL && in - told >= WORK_PIECE) {
+            atomic_fetch_add_explicit(g->work, in - told, memory_order_relaxed);
+            told = in;
+        }
         if (out - counted >= PIECE) {
             count_kept(g, thread, rec + counted * words, out - counted);
             counted = out;

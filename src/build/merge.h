@@ -11,6 +11,7 @@
 #define TS_BUILD_MERGE_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -47,6 +48,7 @@ struct ts_merge {
     uint32_t order, value_bytes, threads;
     int duplicates;                    /* enum ts_duplicates */
     const volatile sig_atomic_t *stop; /* NULL, or set by the caller; ends merging early */
+    _Atomic uint64_t *work;            /* NULL, or set by the caller; counts records merged */
     struct ts_transform transform;     /* none, or set by the caller */
     int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
     int weights; /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of weights */

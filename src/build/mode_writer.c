@@ -135,6 +135,8 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
             s.sum_of_squares += sum_squares(w, first, n);
         s.nnz += n;
     }
+    if (w->plan.work != NULL)
+        atomic_fetch_add_explicit(w->plan.work, nnz, memory_order_relaxed);
     s.last_row_nnz = row_nnz;
     s.first_row_nnz = s.first_row_nnz == 0 ? row_nnz : s.first_row_nnz;
     s.largest_row_nnz = row_nnz > s.largest_row_nnz ? row_nnz : s.largest_row_nnz;

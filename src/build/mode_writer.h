@@ -13,6 +13,7 @@
 #ifndef TS_BUILD_MODE_WRITER_H
 #define TS_BUILD_MODE_WRITER_H
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -43,6 +44,7 @@ struct ts_mode_writer_plan {
     const char *tmp;             /* directory of their temporary files */
     const struct ts_spare *
         spare; /* memory that is free from the first record until finish returns, or longer; NULL: there is none */
+    _Atomic uint64_t *work; /* grows with the nonzeros packed; NULL: nobody looks */
 };
 
 struct ts_mode_written {

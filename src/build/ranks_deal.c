@@ -142,7 +142,7 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
     if (b->writing != NULL && packed >= spool->head && packed < end)
         ts_mode_writer_wait(b->writing); /* the copy before lies there yet */
     sorted = ts_record_sort(b->area[0], spool->head, d->filled, s->to->words, s->direct_bits,
-                            s->to->bits, b->memory.threads, b->o->stop);
+                            s->to->bits, b->memory.threads, b->o->stop, b->work);
     if (sorted == b->area[0]) { /* it was sorted already, or is short */
         b->area[0] = spool->head;
         spool->head = b->rooms.mem[spool->room - 1] = sorted;
@@ -163,10 +163,10 @@ static int give_all(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
     const struct ts_build_spool_sort *s = &d->s->sort;
-    uint64_t *sorted =
-        d->replaces ? sort_in_place_of_spool(d)
-                    : ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
-                                     s->direct_bits, s->to->bits, b->memory.threads, b->o->stop);
+    uint64_t *sorted = d->replaces ? sort_in_place_of_spool(d)
+                                   : ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
+                                                    s->direct_bits, s->to->bits, b->memory.threads,
+                                                    b->o->stop, b->work);
     int rc = ts_build_check_stop(b, err);
     const int in_memory = ts_extsort_runs(d->runs) == 0;
     b->spare = spare_of(d, ts_build_other_area(b, sorted));

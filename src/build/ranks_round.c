@@ -125,7 +125,7 @@ static int make_room(struct ts_dealing *d, struct ts_err *err)
     if (d->filled + d->piece * d->c->n <= b->area_words / l->words)
         return 0;
     sorted = ts_record_sort(b->area[0], b->area[1], d->filled, l->words, d->s->sort.direct_bits,
-                            l->bits, b->memory.threads, b->o->stop);
+                            l->bits, b->memory.threads, b->o->stop, b->work);
     rc = ts_build_check_stop(b, err);
     if (rc == 0)
         rc = ts_extsort_spill(d->runs, l, sorted, d->filled, err);

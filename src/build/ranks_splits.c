@@ -102,7 +102,7 @@ static int take_samples(struct ts_dealing *d, struct ts_err *err)
         return rc;
     n = d->got_first[c->n] / bytes;
     sorted = ts_record_sort(b->area[0], b->area[1], n, l->words, d->s->sort.direct_bits, l->bits,
-                            b->memory.threads, NULL);
+                            b->memory.threads, NULL, b->work);
     for (uint32_t r = 1; r < c->n && n > 0; r++)
         memcpy(d->split + (uint64_t)(r - 1) * l->words, sorted + n * r / c->n * l->words, bytes);
     return 0;

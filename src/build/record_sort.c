@@ -22,7 +22,14 @@ struct sort {
     uint32_t words, key_bits, bits, threads;
     uint64_t *own; /* LOCAL_WORDS of the thread, in the cache; NULL: use the other array */
     const volatile sig_atomic_t *stop;
+    _Atomic uint64_t *work; /* NULL: nobody looks */
 };
+
+static inline void count_work(const struct sort *s, uint64_t n)
+{
+    if (s->work != NULL)
+        atomic_fetch_add_explicit(s->work, n, memory_order_relaxed);
+}
 
 /* n records at `at` of array[in], equal in all bits before `bit`. */
 struct piece {
@@ -258,6 +265,8 @@ static void split_parallel(const struct sort *s, struct piece p, struct digit d,
         for (uint64_t i = p.n * t / threads, end_i; i < last && !ts_stop_asked(s->stop);
              i = end_i) {
             end_i = last - i < STOP_PIECE ? last : i + STOP_PIECE;
+            if (p.bit == 0) /* later deals move the same records again */
+                count_work(s, end_i - i);
             if (words == 1)
                 for (; i < end_i; i++)
                     out[mine[digit_of(in + i, d)]++] = in[i];
@@ -342,17 +351,19 @@ static void do_work(const struct sort *s, struct work *w, int to)
         struct sort mine = *s;
         mine.own = malloc(LOCAL_WORDS * sizeof *mine.own);
 #pragma omp for schedule(dynamic, 1)
-        for (uint64_t i = 0; i < w->n_list; i++)
+        for (uint64_t i = 0; i < w->n_list; i++) {
             sort_piece(&mine, w->list[i], to);
+            count_work(s, w->list[i].n);
+        }
         free(mine.own);
     }
 }
 
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
                          uint32_t key_bits, uint32_t bits, uint32_t threads,
-                         const volatile sig_atomic_t *stop)
+                         const volatile sig_atomic_t *stop, _Atomic uint64_t *work)
 {
-    const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL, stop };
+    const struct sort s = { { a, scratch }, words, key_bits, bits, threads, NULL, stop, work };
     const struct piece whole = { 0, n, 0, 0 };
     struct work w;
     if (n < 2 || bits == 0 || ts_record_is_sorted(a, n, words, threads))
@@ -386,6 +397,7 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
         for (uint32_t t = 0; t < threads; t++) {
             uint64_t *mine = w->count + (size_t)t * n_digits, rec[CONVERT_PIECE * TS_RECORD_WORDS];
+            uint64_t moved = 0;
             const uint64_t last = n * (t + 1) / threads;
             for (uint64_t first = n * t / threads; first < last && !ts_stop_asked(s->stop);
                  first += CONVERT_PIECE) {
@@ -398,6 +410,11 @@ static void split_converting(const struct sort *s, const struct ts_record_move *
                 for (uint64_t i = 0; i < count && moving; i++)
                     copy_record(s->array[0] + words * mine[digit_of(rec + i * words, d)]++,
                                 rec + i * words, words);
+                moved += moving ? count : 0;
+                if (moved >= STOP_PIECE || (moving && count == left)) {
+                    count_work(s, moved);
+                    moved = 0;
+                }
             }
         }
         for (uint32_t k = 0; k < n_digits && !moving; k++) {
@@ -454,7 +471,8 @@ static void sort_shared(const struct sort *s, struct piece p, uint64_t *scratch)
                               s->bits,
                               s->threads,
                               NULL,
-                              s->stop };
+                              s->stop,
+                              s->work };
     const struct piece whole = { 0, p.n, p.bit, 0 };
     struct work w;
     if (p.n * s->words <= LOCAL_WORDS || new_work(&w, p.n, s->threads) < 0) {
@@ -514,6 +532,7 @@ static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end
             mine.array[0] = s->array[0] + p.at * s->words;
             mine.array[1] = share;
             sort_piece(&mine, whole, 0);
+            count_work(s, p.n);
         }
         free(mine.own);
     }
@@ -521,10 +540,11 @@ static void sort_tight(const struct sort *s, struct digit d, const uint64_t *end
 
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
                           uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
-                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop)
+                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop,
+                          _Atomic uint64_t *work)
 {
     const uint32_t words = v->to->words;
-    const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL, stop };
+    const struct sort s = { { out, scratch }, words, key_bits, bits, threads, NULL, stop, work };
     const struct piece whole = { 0, n, 0, 0 };
     struct tight t = { scratch, scratch_words, scratch_words / threads, NULL, 0, 0 };
     struct digit d;

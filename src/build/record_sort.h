@@ -18,6 +18,7 @@
 #define TS_BUILD_RECORD_SORT_H
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include "build/record.h"
@@ -29,10 +30,11 @@
 /* Sorts n records by their first `bits` bits; the rest of each record is zero. The first key_bits
  * are sorted directly, the others only where those are equal: choose the bits that decide most
  * comparisons. scratch has room for n records. Returns the array that has the sorted records: a or
- * scratch. */
+ * scratch. *work (NULL is fine) grows by up to 2 for each record while the sort goes on: once when
+ * it is dealt, once when its piece is sorted. */
 uint64_t *ts_record_sort(uint64_t *a, uint64_t *scratch, uint64_t n, uint32_t words,
                          uint32_t key_bits, uint32_t bits, uint32_t threads,
-                         const volatile sig_atomic_t *stop);
+                         const volatile sig_atomic_t *stop, _Atomic uint64_t *work);
 
 /* Whether the records are in order. */
 int ts_record_is_sorted(const uint64_t *a, uint64_t n, uint32_t words, uint32_t threads);
@@ -49,6 +51,7 @@ struct ts_record_move {
 };
 void ts_record_sort_moved(const struct ts_record_move *v, uint64_t n, uint64_t *out,
                           uint64_t *scratch, uint64_t scratch_words, uint32_t key_bits,
-                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop);
+                          uint32_t bits, uint32_t threads, const volatile sig_atomic_t *stop,
+                          _Atomic uint64_t *work);
 
 #endif

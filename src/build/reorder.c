@@ -83,7 +83,7 @@ static int give(struct reorder *r, const uint64_t *rec, uint64_t n, struct ts_er
 static uint64_t *sort(struct reorder *r, uint64_t n)
 {
     return ts_record_sort(r->area[0], r->area[1], n, r->layout.words, r->key_bits, r->layout.bits,
-                          r->conf->threads, r->conf->stop);
+                          r->conf->threads, r->conf->stop, NULL);
 }
 
 /* Records of area[0] before the slice that the last one is in, which may go on. */
