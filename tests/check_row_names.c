@@ -41,7 +41,7 @@ static struct ts_tensor *build_labelled(void)
     }
     ck_assert_int_eq(fclose(f), 0);
     o.map[0] = map;
-    o.allow_missing = 1;
+    o.partial_map = 1;
     ck_assert_msg(build(&o) == 0, "%s", err.text);
     unlink(map);
     ck_assert_msg(ts_tensor_open(out, &t, &err) == 0, "%s", err.text);

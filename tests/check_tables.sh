@@ -56,6 +56,45 @@ printf '1,2,3,4\n' > c.tns
 refused 1 "--format csv reads such a file" "$bin/tshard" build c.tns -o no.tsh
 "$bin/tshard" build c.tns --format csv -o c.tsh > log 2>&1 || bad "$(cat log)"
 
+# times: what the numbers of a column are, and what is ambiguous
+binned() # TIMES WIDTH LABELS [OPTION...]: a table of these, divided by blanks, has bins with these labels
+{
+    { echo 'user,day,n'; for t in $1; do echo "u,$t,1"; done; } > t.csv
+    want=$3 given="$1 by $2"
+    set -- --bin "day=$2" "${4-}" "${5-}"
+    [ -n "${3-}" ] || set -- "$1" "$2"
+    "$bin/tshard" build t.csv --force -o times.tsh "$@" > log 2>&1 || bad "times $given: $(cat log)"
+    [ "$(labels times 2 | tr '\n' ' ')" = "$want " ] || bad "times $given: $(labels times 2), expected $want"
+}
+one_bin="fall into one bin of mode 2 (day), "
+binned '20240131 20240201' 1d '2024-01-31 2024-02-01'
+if grep -q "one bin" log; then bad "a note on two bins: $(cat log)"; fi
+binned '20240131 20240131' 1d 2024-01-31
+expect log "all 2 nonzeros read $one_bin"2024-01-31
+binned 20240131 1d 2024-01-31
+if grep -q "one bin" log; then bad "a note on one line: $(cat log)"; fi
+binned '2023 2025 2023.0' 1y '2023 2024 2025'
+binned '2023 2025' 6mo '2023-01 2023-07 2024-01 2024-07 2025-01'
+binned '2024-05 2024-06' 1mo '2024-05 2024-06'
+binned '1717200000123 1717286400000' 1d '2024-06-01 2024-06-02'
+binned '1717200000123456 1717286400000000' 1d '2024-06-01 2024-06-02'
+binned '1717200000123456789 1717286400000000000' 1d '2024-06-01 2024-06-02'
+binned '20240131 20240132' 1d 1970-08-23 --time-unit day=s
+expect log "${one_bin}1970-08-23"
+binned '100000 200000' 1min '1970-01-01T00:01 1970-01-01T00:02 1970-01-01T00:03' --time-unit ms
+binned '1850 1851' 1y '1850 1851' --time-unit year
+binned '18500101 18500102' 1d '1850-01-01 1850-01-02' --time-unit day=date
+binned '1850 1852' 1y '1850 1851 1852' --time-unit 2=year
+printf 'user,day,n\na,20240131,1\nb,20240201,1\nc,86400,1\n' > t.csv
+refused 1 "t.csv:4: column 2 (day): '86400' is no time as a date of eight digits, like other times of the column, and 1970-01-02T00:00:00 in seconds since 1970; --time-unit day=s or day=date decides" \
+    "$bin/tshard" build t.csv --bin day=1d -o no.tsh
+printf 'user,day,n\na,2023,1\n' > t.csv
+refused 1 "t.csv:2: column 2 (day): '2023' is 1970-01-01T00:33:43 in seconds since 1970, and 2023 as a year; --time-unit day=s or day=year decides" \
+    "$bin/tshard" build t.csv --bin day=1h -o no.tsh
+refused 1 "t.csv:2: column 2 (day): '2023' is not a time as a date of eight digits" "$bin/tshard" build t.csv --bin day=1h --time-unit date -o no.tsh
+refused 1 "--time-unit user: there is no such mode of --bin" "$bin/tshard" build t.csv --bin day=1d --time-unit user=s -o no.tsh
+refused 2 "'hour' is not a unit of time" "$bin/tshard" build t.csv --bin day=1d --time-unit day=hour -o no.tsh
+
 # duplicates that are forbidden: where they are, in the words of the table
 printf 'user,item,when,n\nann,"a ""b""",2024-05-31,1\n\nbob,c,2024-06-01,1\n' > d.csv
 printf 'user,item,when,n\ncarl,c,2024-06-01,1\nann,"a ""b""",2024-05-30,2\n' > d2.csv

@@ -20,12 +20,14 @@
 #include "tools/tshard.h"
 
 enum { BASE_AUTO, BASE_0, BASE_1 };
+
+#define COPIES (2 + 2 * TS_MAX_ORDER) /* of strings that the plan of a table points to */
 enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
-    int base, duplicates, zeros, format, header, names, allow_missing;
-    struct ts_opt_list map, bin;
+    int base, duplicates, zeros, format, header, names, partial_map;
+    struct ts_opt_list map, bin, time_unit;
     struct build_common common;
 };
 
@@ -62,8 +64,12 @@ const struct ts_opt tshard_build_opts[] = {
     { "names", 0, TS_OPT_CHOICE, AT(names), "seen", "seen|sorted",
       "which index a name gets: in the order in which names first appear, or sorted by their bytes" },
     { "bin", 0, TS_OPT_LIST, AT(bin), NULL, "NAME=WIDTH",
-      "of a table: this mode is a time, in bins of 7d, 1h, 30min, 1mo, 1y; times are seconds since "
-      "1970 or dates" },
+      "of a table: this mode is a time, in bins of 7d, 1h, 30min, 1mo, 1y; times are dates (2024-05-31, "
+      "20240531), years, or seconds, milli-, micro- or nanoseconds since 1970" },
+      { "time-unit", 0, TS_OPT_LIST, AT(time_unit), NULL, "[NAME=]UNIT",
+      "of a table: what the numbers of times are, of all modes of --bin or of one: s, ms, us or ns since 1970, "
+      "date (20240531), year, or iso (dates such as 2024-05-31 alone); without it the start of the column decides, "
+      "and what is ambiguous is refused" },
     { "duplicates", 0, TS_OPT_CHOICE, AT(duplicates), "sum", "sum|keep|error",
       "what to do with several nonzeros at one place" },
     { "zeros", 0, TS_OPT_CHOICE, AT(zeros), "drop", "drop|keep",
@@ -75,8 +81,10 @@ const struct ts_opt tshard_build_opts[] = {
     { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE",
       "names of the indices of mode K, one a line; may be packed. NAME.modeK.map and "
       "NAME.modeK.map.gz (.zst, .xz, .bz2) beside the first file are taken by themselves" },
-    { "allow-missing", 0, TS_OPT_FLAG, AT(allow_missing), NULL, NULL,
+    { "partial-map", 0, TS_OPT_FLAG, AT(partial_map), NULL, NULL,
       "take a --map that has more or fewer names than the mode has indices" },
+    { "allow-missing", 0, TS_OPT_FLAG, AT(partial_map), NULL, NULL,
+      "the old name of --partial-map" },
     BUILD_COMMON_OPTS(AT(common)),
     { 0 },
 };
@@ -271,11 +279,32 @@ static char separator_of(const struct build_args *a, const char *path)
         separator = a->format == FORMAT_CSV ? ',' : a->format == FORMAT_TSV ? '\t' : ' ';
     if (separator == '\0' && a->format == FORMAT_AUTO &&
         (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
-         a->bin.n > 0 || a->header != 0))
+         a->bin.n > 0 || a->time_unit.n > 0 || a->header != 0))
         separator = ' ';
     if (a->separator != NULL)
         separator = strcmp(a->separator, "\\t") == 0 ? '\t' : a->separator[0];
     return separator;
+}
+
+/* Takes --time-unit; copy[] get the names of modes. */
+static int plan_units(const struct build_args *a, struct ts_table_plan *t, char *copy[],
+                      struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t i = 0; i < a->time_unit.n && rc == 0; i++) {
+        const char *const item = a->time_unit.item[i], *const equals = strrchr(item, '=');
+        if (equals == item || t->n_units == TS_MAX_ORDER)
+            return ts_fail(err, TS_EARG, "--time-unit %s: expected UNIT or NAME=UNIT", item);
+        rc = ts_time_unit_parse(equals == NULL ? item : equals + 1, &t->unit[t->n_units], err);
+        if (equals != NULL) {
+            copy[t->n_units] = strndup(item, (size_t)(equals - item));
+            t->timed[t->n_units] = copy[t->n_units];
+            if (copy[t->n_units] == NULL)
+                return ts_fail(err, TS_ENOMEM, "out of memory");
+        }
+        t->n_units++;
+    }
+    return rc;
 }
 
 /* What the options say of a table. `copy` are strings to be freed. */
@@ -290,10 +319,10 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         return ts_fail(err, TS_EARG, "--separator must be one character, or \\t");
     if (t->separator == '\0') {
         if (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
-            a->bin.n > 0)
+            a->bin.n > 0 || a->time_unit.n > 0)
             return ts_fail(err, TS_EARG,
-                           "--columns, --value, --weights, --text and --bin are of tables, and "
-                           "--format list is none");
+                           "--columns, --value, --weights, --text, --bin and --time-unit are for "
+                           "tables, and --format list is none");
         return 0;
     }
     if (a->weights != NULL && o->value_bytes == 8)
@@ -304,7 +333,7 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
     o->table = t;
     o->table_by_name = a->format == FORMAT_AUTO && a->separator == NULL && a->header == 0 &&
                        a->columns == NULL && a->value == NULL && a->weights == NULL &&
-                       a->text == NULL && a->bin.n == 0;
+                       a->text == NULL && a->bin.n == 0 && a->time_unit.n == 0;
     o->sorted_names = a->names;
     t->header = a->header;
     t->value = a->value;
@@ -327,7 +356,7 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         if (copy[2 + t->n_bins++] == NULL)
             rc = ts_fail(err, TS_ENOMEM, "out of memory");
     }
-    return rc;
+    return rc == 0 ? plan_units(a, t, &copy[2 + TS_MAX_ORDER], err) : rc;
 }
 
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
@@ -337,7 +366,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     struct tool_progress progress;
     struct ts_err err = { 0 };
     char **operands = malloc((size_t)argc * sizeof *operands), *found[TS_MAX_ORDER] = { 0 };
-    char *out = NULL, *names = NULL, *copy[2 + TS_MAX_ORDER] = { NULL };
+    char *out = NULL, *names = NULL, *copy[COPIES] = { NULL };
     struct ts_table_plan table = { 0 };
     uint32_t n = 0;
     int rc = 0, status = 0;
@@ -351,7 +380,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     o.base_said = args.base != BASE_AUTO;
     o.duplicates = args.duplicates;
     o.zeros = args.zeros;
-    o.allow_missing = args.allow_missing;
+    o.partial_map = args.partial_map;
     if (check_operands(cmd, operands, n, &err) < 0) {
         free(operands);
         return tool_usage(cmd, "%s", err.text);
@@ -430,8 +459,9 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
         fprintf(f, "%s;", text[i] == NULL ? "" : text[i]);
     put_list(f, &a->map);
     put_list(f, &a->bin);
+    put_list(f, &a->time_unit);
     fprintf(f, "%d %d %d %d %d %d %d %d %d %" PRIu64, a->base, a->duplicates, a->zeros, a->format,
-            a->header, a->names, a->allow_missing, a->common.values, a->common.force,
+            a->header, a->names, a->partial_map, a->common.values, a->common.force,
             o->shard_bytes);
 }
 
@@ -489,6 +519,8 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
         return rc;
     if (rc == 0)
         rc = build_common_report(cmd, job->o, &report, job->json, err);
+    if (rc == 0 && report.note[0] != '\0')
+        tool_note(cmd, "%s", report.note);
     if (rc == 0 && report.base == 0 &&
         (report.binary || (job->o->base == 0 && job->o->table == NULL)) &&
         zero_is_unused(job->o->out))

@@ -371,7 +371,7 @@ const struct ts_cmd tshard_export_cmd = {
         "order of modes; what does not fit the memory is sorted through temporary files, and a copy that has this order "
         "already is only read.\n\n"
         "csv and tsv are tables: a line with the names of modes and values, and then names instead of indices where "
-        "a mode has them (of names, of time bins, or of a map); an index without a name stays a number, which may be another index's name where --map came with --allow-missing "
+        "a mode has them (of names, of time bins, or of a map); an index without a name stays a number, which may be another index's name where --map came with --partial-map "
         "(--numbers has none of this). A field with a separator, a "
         "quote, or a blank at an end stands in quotes. tshard build reads them again.",
     .examples = "tshard export amazon.tsh | head\n  the first nonzeros\n"

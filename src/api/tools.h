@@ -138,8 +138,9 @@
 #include "source/tns_text.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth.h"
-/* words for times: ts_time_bin_parse */
+/* words for times: ts_time_bin_parse, ts_time_unit_parse */
 #include "source/time_bin.h"
+#include "source/time_text.h"
 /* what this build reads: ts_decompress_names */
 #include "source/decompress.h"
 

@@ -45,8 +45,8 @@ static const struct setting {
     { TS_SET_NO_DUPLICATES,
       { "TS_REFUSE_DUPLICATES", "duplicates='error'", "--duplicates error" } },
     { TS_SET_TRANSFORM, { "tshard build --transform", "tshard build --transform", "--transform" } },
-    { TS_SET_ALLOW_MISSING,
-      { "tshard build --allow-missing", "tshard build --allow-missing", "--allow-missing" } },
+    { TS_SET_PARTIAL_MAP,
+      { "tshard build --partial-map", "tshard build --partial-map", "--partial-map" } },
     { TS_SET_FORMAT, { "tshard build --format", "tshard build --format", "--format" } },
     { TS_SET_FORMAT_CSV,
       { "tshard build --format csv", "tshard build --format csv", "--format csv" } },
@@ -60,6 +60,7 @@ static const struct setting {
     { TS_SET_HEADER, { "tshard build --header", "tshard build --header", "--header" } },
     { TS_SET_TEXT, { "tshard build --text", "tshard build --text", "--text" } },
     { TS_SET_BIN, { "tshard build --bin", "tshard build --bin", "--bin" } },
+    { TS_SET_TIME_UNIT, { "tshard build --time-unit", "tshard build --time-unit", "--time-unit" } },
 };
 
 static atomic_int spoken = TS_WORDS_FIELDS;

@@ -69,7 +69,7 @@
 #define TS_SET_NAMES            TS_SET_("names")
 #define TS_SET_NO_DUPLICATES    TS_SET_("no duplicates")
 #define TS_SET_TRANSFORM        TS_SET_("transform")
-#define TS_SET_ALLOW_MISSING    TS_SET_("allow missing")
+#define TS_SET_PARTIAL_MAP      TS_SET_("partial map")
 #define TS_SET_FORMAT           TS_SET_("format")
 #define TS_SET_FORMAT_CSV       TS_SET_("format csv")
 #define TS_SET_FORMAT_SEMICOLON TS_SET_("format semicolon")
@@ -80,6 +80,7 @@
 #define TS_SET_HEADER           TS_SET_("header")
 #define TS_SET_TEXT             TS_SET_("text")
 #define TS_SET_BIN              TS_SET_("bin")
+#define TS_SET_TIME_UNIT        TS_SET_("time unit")
 
 enum ts_words {
     TS_WORDS_FIELDS = 0,   /* of tstream.h: what holds until ts_setting_words says otherwise */

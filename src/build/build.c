@@ -303,7 +303,7 @@ static int write_labels(struct ts_build *b, struct ts_err *err)
                           : ts_label_write(b->o->map[m], path, m, b->o->stop, &disk->n_labels,
                                            &disk->labels_bytes, &disk->labels_hash, err);
         free(path);
-        if (rc == 0 && !b->o->allow_missing && b->o->trial == 0)
+        if (rc == 0 && !b->o->partial_map && b->o->trial == 0)
             rc = ts_label_check_count(b->o->map[m], m, b->dim[m], disk->n_labels, err);
     }
     return rc;
@@ -315,7 +315,7 @@ static int check_labels(const struct ts_build *b, struct ts_err *err)
     int rc = 0;
     for (uint32_t m = 0; m < b->order && rc == 0 && b->o->trial == 0; m++)
         if (b->o->map[m] != NULL)
-            rc = ts_label_check(b->o->map[m], m, b->dim[m], b->o->allow_missing, b->tmp, b->o->stop,
+            rc = ts_label_check(b->o->map[m], m, b->dim[m], b->o->partial_map, b->tmp, b->o->stop,
                                 err);
     return rc;
 }

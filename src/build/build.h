@@ -53,7 +53,7 @@ struct ts_build_options {
     uint32_t value_bytes; /* 4 or 8 */
     struct ts_transform transform; /* of values, after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
-    int allow_missing;             /* they may be more or fewer than the indices */
+    int partial_map;               /* they may be more or fewer than the indices */
     uint32_t min_order;            /* a text of fewer modes is refused: --map names this one */
 
     /* files */
@@ -104,6 +104,7 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
+    char note[256];     /* "", or what a user may not have meant: all times fell into one bin */
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
 

@@ -73,6 +73,20 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return 0;
 }
 
+/* All lines in one bin is most likely a wrong unit, or too wide a bin. */
+static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
+{
+    char label[TS_TIME_LABEL];
+    const char *name = ts_table_mode_name(b->table, m);
+    const int chars = (int)ts_time_bin_label(ts_table_mode_bin(b->table, m), bin, label);
+    ts_setting_print(b->report->note, sizeof b->report->note,
+                     "all %" PRIu64 " nonzeros read fall into one bin of " TS_NTH_MODE "%s%.100s%s, %.*s: "
+                     "narrower bins (" TS_SET_BIN ") or another " TS_SET_TIME_UNIT
+                     " may be what is meant",
+                     b->collect.n_read, m + 1, name == NULL ? "" : " (", name == NULL ? "" : name,
+                     name == NULL ? "" : ")", chars, label);
+}
+
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t least[TS_MAX_ORDER] = { 0 };
@@ -89,6 +103,8 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
             b->dim[m] = b->report->n_names[m] > 0 ? b->report->n_names[m] : 1;
         } else if (field == TS_TABLE_TIME && least[m] < b->dim[m]) {
             b->shift[m] = least[m];
+            if (least[m] + 1 == b->dim[m] && b->collect.n_read > 1)
+                note_one_bin(b, m, least[m]);
         }
     }
     if (b->names != NULL)

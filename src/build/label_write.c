@@ -121,7 +121,7 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
         return 0;
     return ts_fail(err, TS_EFORMAT,
                    "%s: %" PRIu64 " names for the %" PRIu64 " indices of " TS_NTH_MODE
-                   "%s; " TS_SET_ALLOW_MISSING " takes them as they are",
+                   "%s; " TS_SET_PARTIAL_MAP " takes them as they are",
                    from, n_labels, dim, mode + 1,
                    n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
                    : n_labels > dim    ? " (" TS_SET_SIZES " says how many indices there are)"
@@ -175,7 +175,7 @@ static int find_doubled(struct ts_string_sort *sort, const char *from, struct ts
     return rc;
 }
 
-int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_missing,
+int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial,
                    const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err)
 {
     struct ts_text_input *in = NULL;
@@ -202,7 +202,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int allow_miss
         n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
         rc = add_lines(sort, buf, n, &n_lines, err);
     }
-    if (rc == 0 && !allow_missing)
+    if (rc == 0 && !partial)
         rc = ts_label_check_count(from, mode, dim, n_lines, err);
     if (rc == 0)
         rc = find_doubled(sort, from, err);

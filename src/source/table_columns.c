@@ -77,6 +77,7 @@ struct look {
     uint64_t n_lines;
     struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
     uint8_t any[TS_TABLE_MAX_COLUMNS], index[TS_TABLE_MAX_COLUMNS], number[TS_TABLE_MAX_COLUMNS];
+    struct ts_time_look time[TS_TABLE_MAX_COLUMNS];
     const char *behind_first; /* the line after the first one */
     uint64_t line_of_first;   /* from 1 */
 };
@@ -102,6 +103,7 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     memset(l->any, 0, sizeof l->any);
     memset(l->index, 1, sizeof l->index);
     memset(l->number, 1, sizeof l->number);
+    memset(l->time, 0, sizeof l->time);
     end = bytes < SAMPLE_BYTES ? end : text + SAMPLE_BYTES;
     for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
         if (split(p, sep, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, NULL) < 0)
@@ -113,6 +115,7 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
             l->any[c] = 1;
             l->index[c] = l->index[c] && ts_csv_is_index(f);
             l->number[c] = l->number[c] && is_number(f);
+            ts_time_look_at(&l->time[c], f->begin, (size_t)(f->end - f->begin));
         }
         l->n_lines += n > 0;
     }
@@ -314,6 +317,36 @@ static int mode_called(const struct ts_table *t, const char *name)
     return -1;
 }
 
+/* The bins of a mode of times. What its numbers are is decided by the start of the first file. */
+static void take_bin(struct ts_table *t, const struct look *l, uint32_t m,
+                     const struct ts_time_bin *bin)
+{
+    struct ts_table_mode *mode = &t->mode[m];
+    struct ts_time_look look = l->time[mode->column];
+    const struct ts_csv_field *first = &l->first[mode->column];
+    if (t->header == NULL)
+        ts_time_look_at(&look, first->begin, (size_t)(first->end - first->begin));
+    mode->bin = *bin;
+    mode->bin.rule = ts_time_look_rule(&look, ts_time_bin_by_days(bin));
+}
+
+/* The unit that the user gives times; name: NULL means all modes of times. */
+static int take_unit(struct ts_table *t, const char *name, enum ts_time_unit unit,
+                     struct ts_err *err)
+{
+    const int m = name == NULL ? -1 : mode_called(t, name);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < t->order; i++)
+        if (t->mode[i].field == TS_TABLE_TIME && (name == NULL || (int)i == m)) {
+            t->mode[i].bin.rule = (struct ts_time_rule){ unit, 1 };
+            n++;
+        }
+    if (n > 0)
+        return 0;
+    return ts_fail(err, TS_EARG, TS_SET_TIME_UNIT "%s%s: there is no such mode of " TS_SET_BIN,
+                   name == NULL ? "" : " ", name == NULL ? "" : name);
+}
+
 /* Whether a mode's fields are numbers, names or times. */
 static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *err)
 {
@@ -341,7 +374,12 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
                            i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name);
         t->mode[m].field = i < p->n_text ? TS_TABLE_NAME : TS_TABLE_TIME;
         if (i >= p->n_text)
-            t->mode[m].bin = p->bin[i - p->n_text];
+            take_bin(t, l, (uint32_t)m, &p->bin[i - p->n_text]);
+    }
+    for (uint32_t i = 0; i < p->n_units; i++) {
+        const int rc = take_unit(t, p->timed[i], p->unit[i], err);
+        if (rc < 0)
+            return rc;
     }
     if (t->value_column != NO_COLUMN && t->header != NULL) {
         t->value_name = copy_field(&l->first[t->value_column]);

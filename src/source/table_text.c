@@ -63,13 +63,15 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
 static int take_time(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
                      struct ts_err *err)
 {
-    char buf[TS_CSV_QUOTE], what[200];
-    if (ts_time_bin_of(&p->t->mode[m].bin, f->begin, (size_t)(f->end - f->begin), ret) < 0) {
-        snprintf(what, sizeof what,
-                 "'%s' is not a time; expected seconds since 1970, or a date as in 2024-05-31 or "
-                 "2024-05-31T13:45",
-                 ts_csv_quote(f, buf));
-        return mode_fails(p, m, what, err);
+    const struct ts_table_mode *mode = &p->t->mode[m];
+    const size_t n = (size_t)(f->end - f->begin);
+    if (ts_time_bin_of(&mode->bin, f->begin, n, ret) < 0) {
+        char what[TS_TIME_SENTENCE], number[12];
+        snprintf(number, sizeof number, "%u", m + 1);
+        return mode_fails(p, m,
+                          ts_time_why(&mode->bin.rule, mode->name != NULL ? mode->name : number,
+                                      f->begin, n, what),
+                          err);
     }
     p->least[m] = *ret < p->least[m] ? *ret : p->least[m];
     return 0;

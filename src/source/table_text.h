@@ -37,10 +37,12 @@ struct ts_table_plan {
     const char *column[TS_MAX_ORDER];
     const char *value;  /* NULL: not said; "none" */
     const char *weight; /* NULL: there are none */
-    uint32_t n_text, n_bins;
+    uint32_t n_text, n_bins, n_units;
     const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
     const char *binned[TS_MAX_ORDER];
     struct ts_time_bin bin[TS_MAX_ORDER];
+    const char *timed[TS_MAX_ORDER]; /* the mode whose times have unit[]; NULL: all that are binned */
+    enum ts_time_unit unit[TS_MAX_ORDER];
 };
 
 struct ts_table;
