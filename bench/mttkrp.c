@@ -24,10 +24,10 @@
 #include "cpu/kernel.h"
 #include "format/shard.h"
 #ifdef __x86_64__
-#include "cpu/target_avx2.h"
+#include "base/target_avx2.h"
 
 #include "cpu/plain_expand.h"
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #else
 #include "cpu/plain_expand.h"
 #endif

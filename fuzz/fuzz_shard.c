@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#include "cpu/isa.h"
-#include "cpu/unpack.h"
+#include "base/isa.h"
+#include "format/unpack.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_index.h"

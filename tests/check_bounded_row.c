@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "cpu/bounded_row.h"
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 #include "tests/run_suite.h"
 
 #define MOST 64u

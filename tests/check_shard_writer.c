@@ -177,6 +177,7 @@ START_TEST(shards_are_in_order_and_whole)
                                                .n_buffers = 1 + (uint32_t)_i / 6 };
     struct ts_disk_shard *shard;
     uint64_t n_shards, file_bytes;
+    struct ts_cell_sum cells;
     uint32_t packed = 0;
     pthread_t helper;
     ck_assert_msg(ts_shard_writer_new(&plan, &helped, &err) == 0, "%s", err.text);
@@ -188,7 +189,8 @@ START_TEST(shards_are_in_order_and_whole)
         ck_assert_ptr_null(d.first);
     }
     pthread_join(helper, NULL);
-    ck_assert_int_eq(ts_shard_writer_finish(helped, &shard, &n_shards, &file_bytes, &err), 0);
+    ck_assert_int_eq(ts_shard_writer_finish(helped, &shard, &n_shards, &file_bytes, &cells, &err),
+                     0);
     ts_shard_writer_free(helped);
     check_file(shard, n_shards, file_bytes);
     for (uint32_t s = 0; s < n_shards; s++)
@@ -204,14 +206,15 @@ START_TEST(direct_writes_may_be_refused)
     const struct ts_shard_writer_plan plan = { .path = path, .threads = 4, .n_buffers = 8 };
     struct ts_disk_shard *shard;
     uint64_t n_shards, file_bytes;
+    struct ts_cell_sum cells;
     refuse_direct = 1;
     ck_assert_msg(ts_shard_writer_new(&plan, &helped, &err) == 0, "%s", err.text);
     for (uint32_t s = 0; s < N_SHARDS; s++) {
         struct ts_shard_draft d = make_draft(s);
         ck_assert_msg(ts_shard_writer_put(helped, &d, &err) == 0, "%s", err.text);
     }
-    ck_assert_msg(ts_shard_writer_finish(helped, &shard, &n_shards, &file_bytes, &err) == 0, "%s",
-                  err.text);
+    ck_assert_msg(ts_shard_writer_finish(helped, &shard, &n_shards, &file_bytes, &cells, &err) == 0,
+                  "%s", err.text);
     ts_shard_writer_free(helped);
     check_file(shard, n_shards, file_bytes);
     free(shard);

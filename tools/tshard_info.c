@@ -78,6 +78,17 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     tool_json_close(j);
 }
 
+/* null where there are none; whether the file is sound is what tshard verify says. */
+static void json_sums(struct tool_json *j, const struct ts_tensor *t)
+{
+    char text[TS_CELL_SUM_CHARS];
+    struct ts_tensor_sums s;
+    struct ts_err err;
+    const int found = ts_tensor_sums_read(t, &s, &err) > 0;
+    tool_json_str(j, "record_sum", found ? ts_cell_sum_text(&s.records, text) : NULL);
+    tool_json_str(j, "cell_sum", found ? ts_cell_sum_text(&s.cells, text) : NULL);
+}
+
 static void print_json(const struct ts_tensor *t)
 {
     struct tool_json j;
@@ -110,6 +121,7 @@ static void print_json(const struct ts_tensor *t)
     tool_json_bool(&j, "has_duplicates", (t->header.flags & TS_TENSOR_DUPLICATES) != 0);
     tool_json_bool(&j, "keeps_zeros", (t->header.flags & TS_TENSOR_ZEROS) != 0);
     tool_json_bool(&j, "has_weights", ts_tensor_weighted(t));
+    json_sums(&j, t);
     tool_json_array(&j, "modes");
     for (uint32_t m = 0; m < t->order; m++)
         json_mode(&j, t, m);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard verify: reads everything that a tensor directory holds and checks it against everything
- * else in it. Memory: a shard per thread, and 256 bytes a shard. */
+ * else in it. Memory: a shard per thread, 256 bytes a shard, and 8 bytes a row of modes with empty slices. */
 #include "api/tools.h"
 #include "config.h"
 
@@ -34,6 +34,10 @@ struct verify {
     uint64_t n_shards, n_here;              /* of all modes; n_here: of a part those that it has */
     uint64_t first_shard[TS_MAX_ORDER + 1]; /* of a mode, counted over all */
     struct verify_sum *sum;                 /* of every shard */
+    uint64_t *rows[TS_MAX_ORDER];           /* indices of the rows of each mode; NULL: themselves */
+    struct ts_tensor_sums told;             /* the file `sums`, and whether there is one */
+    int has_sums;
+    struct ts_cell_sum cells[TS_MAX_ORDER]; /* of each copy, or of what is here of it */
     struct tool_progress progress;
     uint64_t done, total;      /* bytes */
     uint64_t n_bad, bad_shard; /* shards that failed, and the first of them */
@@ -77,7 +81,8 @@ static void verify_shard(struct verify *v, uint64_t shard, void *raw)
     entry = &v->t->mode[mode].shard[shard - v->first_shard[mode]];
     rc = ts_tensor_read_shard(v->t, mode, shard - v->first_shard[mode], raw, &err);
     if (rc == 0)
-        rc = verify_sum_shard(v->t, mode, shard - v->first_shard[mode], raw, &v->sum[shard], &err);
+        rc = verify_sum_shard(v->t, mode, shard - v->first_shard[mode], raw, v->rows,
+                              &v->sum[shard], &err);
     if (rc < 0)
         note_failure(v, shard, &err);
 #pragma omp critical(verify_progress)
@@ -117,10 +122,25 @@ static int verify_shards(struct verify *v, struct ts_err *err)
     return 0;
 }
 
+/* Compares the sums of copies with each other and with the file. */
+static int compare_sums(const struct verify *v, struct ts_err *err)
+{
+    char is[TS_CELL_SUM_CHARS], want[TS_CELL_SUM_CHARS];
+    for (uint32_t m = 1; m < v->t->order; m++)
+        if (!ts_cell_sum_same(&v->cells[m], &v->cells[0]))
+            return ts_fail(err, TS_EFORMAT, "%s: its nonzeros are not those of mode 1",
+                           v->t->mode[m].shards_path);
+    if (v->has_sums && !ts_cell_sum_same(&v->cells[0], &v->told.cells))
+        return ts_fail(err, TS_EFORMAT,
+                       "%s/" TS_SUMS_NAME ": the sum of the cells is %s, and that of the copies %s",
+                       v->t->path, ts_cell_sum_text(&v->told.cells, want),
+                       ts_cell_sum_text(&v->cells[0], is));
+    return 0;
+}
+
 /* Puts the sums of the shards of each mode together and compares the modes. */
 static int compare_copies(struct verify *v, struct ts_err *err)
 {
-    struct verify_sum first = { 0 };
     for (uint32_t m = 0; m < v->t->order; m++) {
         const uint64_t from = v->first_shard[m], end = v->first_shard[m + 1];
         struct verify_sum sum = v->sum[from];
@@ -131,22 +151,20 @@ static int compare_copies(struct verify *v, struct ts_err *err)
             rc = verify_sum_check(v->t, m, &sum, err);
         if (rc < 0)
             return rc;
-        if (m == 0)
-            first = sum;
-        if (sum.hash[0] != first.hash[0] || sum.hash[1] != first.hash[1])
-            return ts_fail(err, TS_EFORMAT, "%s: its nonzeros are not those of mode 1",
-                           v->t->mode[m].shards_path);
     }
-    return 0;
+    return compare_sums(v, err);
 }
 
 /* Rows and labels of every mode. */
-static int verify_side_files(const struct ts_tensor *t, struct ts_err *err)
+static int verify_side_files(struct verify *v, struct ts_err *err)
 {
+    const struct ts_tensor *t = v->t;
+    const int found = ts_tensor_sums_read(t, &v->told, err);
+    v->has_sums = found > 0;
+    if (found < 0)
+        return found;
     for (uint32_t m = 0; m < t->order; m++) {
-        uint64_t *rows = NULL;
-        int rc = ts_tensor_rows(t, m, &rows, err);
-        free(rows);
+        int rc = ts_tensor_rows(t, m, &v->rows[m], err);
         if (rc == 0 && t->mode[m].disk.labels_bytes > 0)
             rc = ts_tensor_labels_lines(t, m, err);
         if (rc < 0)
@@ -159,7 +177,7 @@ static int verify_all(struct verify *v, struct ts_err *err)
 {
     int rc = verify_sum_header(v->t, err);
     if (rc == 0)
-        rc = verify_side_files(v->t, err);
+        rc = verify_side_files(v, err);
     for (uint32_t m = 0; m < v->t->order; m++) {
         v->first_shard[m + 1] = v->first_shard[m] + v->t->mode[m].disk.n_shards;
         for (uint64_t s = 0; s < v->t->mode[m].disk.n_shards; s++)
@@ -175,9 +193,14 @@ static int verify_all(struct verify *v, struct ts_err *err)
                      v->n_shards);
     if (rc == 0)
         rc = verify_shards(v, err);
+    for (uint32_t m = 0; m < v->t->order && rc == 0; m++)
+        for (uint64_t s = v->first_shard[m]; s < v->first_shard[m + 1]; s++)
+            ts_cell_sum_join(&v->cells[m], &v->sum[s].cells);
     if (rc == 0 && v->t->part.n == 0)
         rc = compare_copies(v, err);
     free(v->sum);
+    for (uint32_t m = 0; m < v->t->order; m++)
+        free(v->rows[m]);
     return rc;
 }
 
@@ -195,6 +218,11 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         tool_json_u64(&j, "parts", v->t->part.n > 0 ? v->t->part.n : 1);
         tool_json_u64(&j, "bytes", v->total);
         tool_json_f64(&j, "seconds", (double)ns * 1e-9);
+        tool_json_bool(&j, "has_sums", v->has_sums);
+        tool_json_array(&j, "cell_sums");
+        for (uint32_t m = 0; m < v->t->order; m++)
+            tool_json_str(&j, NULL, ts_cell_sum_text(&v->cells[m], path));
+        tool_json_close(&j);
         tool_json_close(&j);
     } else if (!args->quiet && v->t->part.n > 0) {
         printf("%s: sound: part %u of %u, %s of %s shards, %s in %s\n",
@@ -206,6 +234,8 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
                tool_plain(v->t->path, path, sizeof path), v->t->order, ts_num_count(a, v->t->nnz),
                ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total), ts_num_duration(d, ns));
     }
+    if (!args->json && !args->quiet && !v->has_sums)
+        printf("  the file sums is missing: tensors that version 0.2.0 or older built have none\n");
 }
 
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
@@ -256,7 +286,8 @@ const struct ts_cmd tshard_verify_cmd = {
         "Reads every file of a tensor directory: compares every checksum, decodes every block, "
         "checks that nonzeros are sorted and indices in range, counts nonzeros and the largest "
         "slices again, computes the norm again (to a relative 1e-10), and checks that all mode "
-        "copies hold the same nonzeros. The first thing that is wrong is said in one sentence, "
+        "copies hold the same nonzeros, with the sum that the build wrote beside them; where an older "
+        "version wrote none, it says so. The first thing that is wrong is said in one sentence, "
         "with exit status 1. Of a part (tshard part) it checks the shards that are there, and does not compare copies.",
     .examples = "tshard verify amazon.tsh\n  say that the tensor is sound, or what is damaged\n",
     .opts = verify_opts,

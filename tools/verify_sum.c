@@ -14,12 +14,6 @@
  * by the hash of its shard. */
 #define NORM_TOLERANCE 1e-10
 
-/* Hash of index i of mode m, summand of a nonzero's. */
-static uint64_t key(uint32_t mode, uint32_t lane)
-{
-    return ts_mix(2 * mode + lane + 1) | 1;
-}
-
 /* -1, 0, 1: how nonzero a lies to b. */
 static int compare(const uint32_t *a, const uint32_t *b, uint32_t order)
 {
@@ -35,31 +29,38 @@ static void take(const struct ts_block *b, uint32_t p, uint32_t order, uint32_t 
         ret[l] = b->level[l][p];
 }
 
-static void add_hashes(const struct ts_tensor *t, uint32_t mode, const struct ts_block *b,
-                       const double *value, struct verify_sum *s)
+/* The bits of a value as it was read. */
+static uint64_t bits_of(const struct ts_tensor *t, double value)
+{
+    const float narrow = (float)value;
+    uint64_t bits = 0;
+    if (t->header.value_bytes == 4)
+        memcpy(&bits, &narrow, sizeof narrow);
+    else
+        memcpy(&bits, &value, sizeof value);
+    return bits;
+}
+
+static void add_cells(const struct ts_tensor *t, uint32_t mode, const struct ts_block *b,
+                      const double *value, uint64_t *const rows[], struct verify_sum *s)
 {
     const uint8_t *level = t->mode[mode].disk.level;
-    uint64_t h[2][TS_BLOCK_NNZ];
-    for (uint32_t lane = 0; lane < 2; lane++) {
-        const uint64_t value_key = key(TS_MAX_ORDER, lane);
-        for (uint32_t p = 0; p < b->n; p++) {
-            uint64_t bits;
-            memcpy(&bits, &value[p], sizeof bits);
-            h[lane][p] = ts_mix(bits) * value_key;
-        }
-        for (uint32_t l = 0; l < t->order; l++) {
-            const uint64_t level_key = key(level[l], lane);
-            for (uint32_t p = 0; p < b->n; p++)
-                h[lane][p] += (b->level[l][p] + UINT64_C(1)) * level_key;
-        }
-        for (uint32_t p = 0; p < b->n && ts_tensor_weighted(t); p++)
-            h[lane][p] += (b->code[1][p] + UINT64_C(1)) * key(TS_MAX_ORDER + 1, lane);
+    uint64_t sum[TS_BLOCK_NNZ] = { 0 }, x[TS_BLOCK_NNZ];
+    for (uint32_t l = 0; l < t->order; l++) {
+        const uint64_t *list = rows[level[l]];
+        for (uint32_t p = 0; p < b->n; p++)
+            x[p] = list == NULL ? b->level[l][p] : list[b->level[l][p]];
+        ts_cell_sum_term(sum, x, b->n, ts_cell_key(level[l]));
     }
-    for (uint32_t p = 0; p < b->n; p++) {
-        const uint64_t low = ts_mix(h[0][p]);
-        s->hash[0] += low;
-        s->hash[1] += ts_mix(h[1][p] ^ low) + (s->hash[0] < low);
+    for (uint32_t p = 0; p < b->n; p++)
+        x[p] = bits_of(t, value[p]);
+    ts_cell_sum_term(sum, x, b->n, ts_cell_key(TS_CELL_VALUE));
+    if (ts_tensor_weighted(t)) {
+        for (uint32_t p = 0; p < b->n; p++)
+            x[p] = b->code[1][p];
+        ts_cell_sum_term(sum, x, b->n, ts_cell_key(TS_CELL_WEIGHT));
     }
+    ts_cell_sum_mix(sum, b->n, 0, &s->cells);
 }
 
 static void add_values(const double *value, uint32_t n, struct verify_sum *s)
@@ -88,7 +89,7 @@ static void add_runs(const struct ts_block *b, struct verify_sum *s)
 }
 
 static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_block *b,
-                     struct verify_sum *s, struct ts_err *err)
+                     uint64_t *const rows[], struct verify_sum *s, struct ts_err *err)
 {
     const int least = (t->header.flags & TS_TENSOR_DUPLICATES) != 0 ? 0 : 1;
     const uint32_t n_codes = ts_header_codes(&t->header);
@@ -109,7 +110,7 @@ static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_b
                            "nonzero %" PRIu64 " does not come behind the one before", s->nnz + p);
         memcpy(s->last, now, sizeof now);
     }
-    add_hashes(t, mode, b, value, s);
+    add_cells(t, mode, b, value, rows, s);
     add_values(value, b->n, s);
     add_runs(b, s);
     s->nnz += b->n;
@@ -117,7 +118,7 @@ static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_b
 }
 
 int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
-                     struct verify_sum *ret, struct ts_err *err)
+                     uint64_t *const rows[], struct verify_sum *ret, struct ts_err *err)
 {
     const struct ts_mode *m = &t->mode[mode];
     const struct ts_disk_shard *entry = &m->shard[shard];
@@ -133,7 +134,7 @@ int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, c
         if (rc == 0)
             rc = ts_block_check_padding(ts_shard_block(entry, raw, b).word, &parts, &why);
         if (rc == 0)
-            rc = add_block(t, mode, &block, &s, &why);
+            rc = add_block(t, mode, &block, rows, &s, &why);
         if (rc < 0)
             return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 ", block %" PRIu32 ": %s",
                            m->shards_path, shard, b, why.text);
@@ -152,8 +153,7 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
         return ts_fail(err, TS_EFORMAT, "%s: shard %" PRIu64 " does not come behind the one before",
                        t->mode[mode].shards_path, shard);
     sum->nnz += next->nnz;
-    sum->hash[0] += next->hash[0];
-    sum->hash[1] += next->hash[1] + (sum->hash[0] < next->hash[0]);
+    ts_cell_sum_join(&sum->cells, &next->cells);
     sum->squares += next->squares;
     sum->min = next->min < sum->min ? next->min : sum->min;
     sum->max = next->max > sum->max ? next->max : sum->max;

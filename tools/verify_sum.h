@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* verify_sum.h - what tshard verify learns of one shard, and of a mode copy from its shards.
  *
- * Two copies hold the same nonzeros when the sums of a 128-bit hash of (indices, value) over all
- * nonzeros are equal: order does not matter, and a nonzero that is missing, doubled or changed moves
- * the sum. (A guard against mistakes, not against somebody who forges a tensor.)
+ * Two copies hold the same nonzeros when their sums (format/cell_sum.h) are equal.
  *
- *   units    compact rows, nonzeros
+ *   units    compact rows, nonzeros; the sum is of indices of the input
  *   threads  verify_sum_shard is pure; the rest belongs to one thread
  *   errors   TS_EFORMAT with a sentence
  */
@@ -18,7 +16,7 @@
 
 struct verify_sum {
     uint64_t nnz;
-    uint64_t hash[2];
+    struct ts_cell_sum cells;
     double squares, min, max; /* of the values */
     uint64_t first_run, last_run,
         longest_run; /* nonzeros of the first row, the last, the fullest */
@@ -26,10 +24,10 @@ struct verify_sum {
     uint32_t row_first, row_last;
 };
 
-/* Decodes every block of a checked shard. Nonzeros must ascend; equal ones are allowed when the
+/* Decodes every block of a checked shard. rows[m] lists the index of each row of mode m; NULL: row i is index i. Nonzeros must ascend; equal ones are allowed when the
  * tensor says that it has duplicates. */
 int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
-                     struct verify_sum *ret, struct ts_err *err);
+                     uint64_t *const rows[], struct verify_sum *ret, struct ts_err *err);
 
 /* Appends shard `shard` to the sum of those before it; *sum starts as that of shard 0. */
 int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,

@@ -101,6 +101,10 @@
 #include "format/array_index.h"
 /* its checksum: ts_dense_scan_alone, ts_dense_scan_sums */
 #include "cpu/dense_scan.h"
+/* sums over cells: ts_cell_key, ts_cell_sum_term, ts_cell_sum_mix, ts_cell_sum_join, ts_cell_sum_same */
+#include "format/cell_sum.h"
+/* and their file: ts_tensor_sums_read, ts_cell_sum_text */
+#include "format/tensor_sums.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block */
@@ -181,7 +185,7 @@
 /* how fast the disk is, in a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
 #include "stream/reader.h"
 /* what kernels this processor runs: ts_isa_best */
-#include "cpu/isa.h"
+#include "base/isa.h"
 /* which process computes what, in a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes, ts_share_shards_of */
 #include "cpu/share.h"
 /* and of GPUs: ts_balance_even, ts_balance_shares */

@@ -120,6 +120,7 @@ static void take_written(struct ts_build *b, uint32_t m, const struct ts_mode_wr
     b->mode[m].n_shards = w->n_shards;
     b->mode[m].shards_bytes = w->file_bytes;
     b->shard[m] = w->shard;
+    b->copy[m] = w->cells;
     if (w->max_raw_bytes > b->max_raw_bytes)
         b->max_raw_bytes = w->max_raw_bytes;
 }
@@ -212,6 +213,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         width[f] = l->width[source[f]];
     }
     ts_record_layout_set(&plan.layout, b->order + 1, width);
+    memcpy(plan.level, disk->level, sizeof plan.level);
     plan.path = path;
     plan.work = b->work;
     ts_build_phase_begin(b, TS_BUILD_PACKING + m, (b->spool.mem != NULL ? 3 : 5) * b->spool.n);
@@ -364,6 +366,8 @@ static int write_index(struct ts_build *b, struct ts_err *err)
         name[b->order] = ts_tensor_value_name(b->from);
     if (rc == 0)
         rc = ts_mode_names_write(b->dir, b->order, b->base, name, hash, err);
+    if (rc == 0)
+        rc = ts_build_sums_file(b, hash, err);
     return rc;
 }
 
@@ -412,6 +416,7 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
         rc = write_modes(b, err);
     if (rc == 0)
         rc = check_nothing_lost(b, err);
+    rc = ts_build_sums_written(b, rc, err);
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = write_labels(b, err);
     if (rc == 0 && ts_build_ranks_writes(b))
@@ -535,6 +540,7 @@ static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_
     if (rc == 0)
         rc = ts_collect_init(&b->collect, b->order, ts_build_value_bits(b), b->area[0],
                              b->area_words, s->threads, err);
+    b->collect.weights = b->o->weights;
     if (rc == 0)
         rc = gather(b, s, err);
     if (b->names != NULL && ts_build_comm_many(&b->ranks)) {

@@ -198,6 +198,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     b->merge.transform = b->o->transform;
     b->merge.zeros = b->o->zeros;
     b->merge.weights = b->o->weights;
+    memcpy(b->merge.shift, b->shift, sizeof b->merge.shift);
     if (ts_build_comm_many(&b->ranks)) {
         rc = merge_ranks(b, err);
     } else if (b->runs != NULL) {
@@ -218,6 +219,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
         rc = ts_build_check_stop(b, err);
     if (rc == 0)
         ts_merge_finish(&b->merge);
+    rc = ts_build_sums_merged(b, rc, err);
     rc = ts_build_ranks_count(b, rc, err);
     if (rc < 0)
         return rc;

@@ -96,6 +96,12 @@ struct ts_build {
     uint32_t from_mode[TS_MAX_ORDER]; /* its mode that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;
+
+    /* sums of what goes through the build, which must agree (build_sums.c) */
+    struct ts_cell_sum records; /* that the source gave, of all ranks */
+    struct ts_cell_sum cells;   /* that left the merge, of all ranks, with the tensor's indices */
+    struct ts_cell_sum passing; /* of this rank: what the next step must find in the spool */
+    struct ts_cell_sum copy[TS_MAX_ORDER]; /* of this rank: what it has written of each copy */
     struct ts_disk_mode mode[TS_MAX_ORDER];
     struct ts_disk_shard *shard[TS_MAX_ORDER];
     uint32_t max_raw_bytes;
@@ -180,6 +186,14 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
                             uint32_t n_paths, struct ts_err *err);
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_binary_plan *plan,
                                    struct ts_err *err);
+
+/* build_sums.c. After the merge, after each step that numbers, and after the copies: whether sums agree. All ranks call the first
+ * and the last. A failure says that it is a bug. */
+int ts_build_sums_merged(struct ts_build *b, int rc, struct ts_err *err);
+int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
+                         const struct ts_cell_sum *out, struct ts_err *err);
+int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err);
+int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
 
 /* build_number.c. Turns the indices and values of b->spool into compact rows and codes. Writes
  * modeK.rows of the modes with empty slices, and chooses the code of the values. */

@@ -26,6 +26,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     const struct ts_slices *s = &b->merge.slices[m];
     struct ts_rows_writer *w = NULL;
+    uint64_t row = 0;
     char *path;
     int rc;
     b->n_rows[m] = s->n_rows;
@@ -35,9 +36,16 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
                       : ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &w, err);
     for (uint64_t word = 0; word < (s->dim + 63) / 64 && rc == 0; word++)
-        for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1)
-            rc = ts_rows_write_add(w, 64 * word + (uint64_t)__builtin_ctzll(bits) - b->shift[m],
-                                   err);
+        for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1) {
+            const uint64_t index = 64 * word + (uint64_t)__builtin_ctzll(bits);
+            if (ts_slices_row(s, index) != row++)
+                rc = ts_fail(err, TS_EIO,
+                             "%s: index %" PRIu64 " of mode %u has another row than its file says: "
+                             "this is a bug in tstream, please report it; nothing was written",
+                             b->o->out, index, m + 1);
+            else
+                rc = ts_rows_write_add(w, index - b->shift[m], err);
+        }
     if (rc == 0)
         rc = end_rows(b, m, w, err);
     else
@@ -57,8 +65,28 @@ struct numbering {
     struct ts_rows_writer *rows;
     int any;
     uint64_t index, row;
+    struct ts_cell_sum in, numbered_cells; /* cells by index, and by row */
+    uint8_t field[TS_RECORD_FIELDS];       /* of the spool, where each of `sorted` comes from */
     struct ts_spool out;
 };
+
+/* Adds a record to the sums. */
+static void add_cell(struct numbering *g, const uint64_t *rec)
+{
+    const struct ts_record_layout *l = &g->sorted;
+    const uint64_t key = ts_cell_key(g->mode), index = g->index - g->b->shift[g->mode];
+    const uint64_t bits = ts_record_get(l, rec, l->n_fields - 1);
+    uint64_t s = (g->b->o->weights ? bits >> 32 : bits) * ts_cell_key(TS_CELL_VALUE);
+    if (g->b->o->weights)
+        s += (bits & UINT32_MAX) * ts_cell_key(TS_CELL_WEIGHT);
+    for (uint32_t f = 1; f + 1 < l->n_fields; f++) {
+        const uint32_t m = g->field[f];
+        const uint64_t less = g->b->mapped[m] ? 0 : g->b->shift[m];
+        s += (ts_record_get(l, rec, f) - less) * ts_cell_key(m);
+    }
+    ts_cell_sum_add(&g->in, s + index * key);
+    ts_cell_sum_add(&g->numbered_cells, s + g->row * key);
+}
 
 static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -77,6 +105,7 @@ static int number_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *e
             g->index = index;
             g->any = 1;
         }
+        add_cell(g, r);
         for (uint32_t f = 1; f < l->n_fields; f++)
             ts_record_put(l, copy, f, ts_record_get(l, r, f));
         ts_record_put(l, copy, 0, g->row);
@@ -126,6 +155,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
             width[n++] = l->width[f];
         }
     ts_record_layout_set(&g.sorted, n, width);
+    memcpy(g.field, source, sizeof g.field);
     sort.direct_bits = g.sorted.bits;
     memcpy(width, l->width, sizeof width);
     width[m] = width[m] < ts_record_width(b->spool.n) ? width[m] : ts_record_width(b->spool.n);
@@ -147,6 +177,8 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         rc = ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &g.rows, err);
     if (rc == 0)
         rc = ts_build_spool_sort(b, &sort, err);
+    if (rc == 0)
+        rc = ts_build_sums_passed(b, &g.in, &g.numbered_cells, err);
     if (rc == 0) {
         rc = end_rows(b, m, g.rows, err);
         g.rows = NULL;
@@ -193,97 +225,134 @@ static uint64_t code_of(const struct ts_build *b, uint64_t bits)
                          : ts_value_code_of(b->code, bits);
 }
 
-/* compact_records() for records of one word: field by field over a piece that stays in the cache.
- * Most fields are then a vector loop. */
-static void compact_words(const struct ts_build *b, const struct ts_record_layout *to,
-                          const uint64_t *in, uint64_t *out, uint64_t n)
+/* The bits of a value as read, from those of its code. */
+static uint64_t bits_of_code(const struct ts_build *b, uint64_t code)
 {
-    const struct ts_record_layout *from = &b->spool.layout;
-    uint64_t sum[PIECE];
-    for (uint64_t first = 0; first < n; first += PIECE) {
-        const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
-        memset(sum, 0, sizeof sum);
-        for (uint32_t f = 0; f <= b->order; f++) {
-            const uint32_t left = from->start[f], right = 64 - from->width[f];
-            const uint32_t place = 64 - to->start[f] - to->width[f];
-            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
-            if (to->width[f] == 0)
-                continue;
-            if (f == b->order && b->code->kind == TS_VALUE_INT && b->code->value_bytes == 4 &&
-                !b->o->weights) {
-                for (uint32_t i = 0; i < count; i++) {
-                    const uint32_t bits = (uint32_t)(in[first + i] << left >> right);
-                    float x;
-                    memcpy(&x, &bits, sizeof x);
-                    sum[i] |= (uint64_t)(int64_t)((double)x - b->code->base) << place;
-                }
-            } else if (f == b->order) {
-                for (uint32_t i = 0; i < count; i++)
-                    sum[i] |= code_of(b, in[first + i] << left >> right) << place;
-            } else if (b->mapped[f] || b->n_rows[f] == b->dim[f]) {
-                for (uint32_t i = 0; i < count; i++)
-                    sum[i] |= in[first + i] << left >> right << place;
-            } else {
-                for (uint32_t i = 0; i < count; i++)
-                    sum[i] |= ts_slices_row(s, in[first + i] << left >> right) << place;
-            }
+    const uint64_t value = b->o->weights ? code >> 32 : code;
+    const uint64_t bits =
+        ts_value_to_bits(ts_value_code_value(b->code, value), b->code->value_bytes);
+    return b->o->weights ? bits << 32 | (uint32_t)code : bits;
+}
+
+/* Sums of the cells that were compacted: as they were found and as they became. */
+struct passed {
+    struct ts_cell_sum in, out;
+};
+
+static void join_passed(struct passed *to, const struct passed *more)
+{
+    ts_cell_sum_join(&to->in, &more->in);
+    ts_cell_sum_join(&to->out, &more->out);
+}
+
+/* Turns a column of the spool's field f into rows, or codes, and adds it to the sums. */
+static void compact_column(const struct ts_build *b, uint32_t f, uint64_t *column, uint32_t n,
+                           uint64_t *in, uint64_t *out)
+{
+    const struct ts_slices *s = &b->merge.slices[f];
+    ts_cell_sum_term(in, column, n, ts_cell_key(f));
+    if (!b->mapped[f] && b->n_rows[f] != b->dim[f])
+        ts_slices_rows(s, column, n);
+    ts_cell_sum_term(out, column, n, ts_cell_key(f));
+}
+
+/* The values are summed as the codes give them back. */
+static void compact_values(const struct ts_build *b, uint64_t *column, uint32_t n, uint64_t *in,
+                           uint64_t *out)
+{
+    const uint32_t kind = b->code->kind;
+    const int plain = kind == TS_VALUE_F32 || kind == TS_VALUE_F64;
+    const uint64_t key = ts_cell_key(TS_CELL_VALUE);
+    uint64_t back[PIECE];
+    if (kind == TS_VALUE_INT && b->code->value_bytes == 4 && !b->o->weights) {
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t bits = (uint32_t)column[i];
+            float x;
+            memcpy(&x, &bits, sizeof x);
+            column[i] = (uint64_t)(int64_t)((double)x - b->code->base);
+            x = (float)((double)(int64_t)column[i] + b->code->base);
+            back[i] = 0;
+            memcpy(&back[i], &x, sizeof x);
         }
-        memcpy(out + first, sum, count * sizeof *sum);
+    } else {
+        for (uint32_t i = 0; i < n && !plain; i++)
+            column[i] = code_of(b, column[i]);
+        for (uint32_t i = 0; i < n && !plain; i++)
+            back[i] = bits_of_code(b, column[i]);
+    }
+    if (b->o->weights) {
+        ts_cell_sum_weighted(in, plain ? column : back, n);
+        ts_cell_sum_weighted(out, column, n);
+    } else {
+        ts_cell_sum_term(in, plain ? column : back, n, key);
+        if (kind == TS_VALUE_F64) /* two codes: the high half and the low one */
+            ts_cell_sum_weighted(out, column, n);
+        else
+            ts_cell_sum_term(out, column, n, key);
     }
 }
 
+/* Field by field over a piece that stays in the cache. Most fields are then a vector loop. */
 static void compact_records(const struct ts_build *b, const struct ts_record_layout *to,
-                            const uint64_t *in, uint64_t *out, uint64_t n)
+                            const uint64_t *in, uint64_t *out, uint64_t n, struct passed *ret)
 {
     const struct ts_record_layout *from = &b->spool.layout;
-    if (from->words == 1 && to->words == 1) {
-        compact_words(b, to, in, out, n);
-        return;
-    }
+    uint64_t shift = 0;
+    for (uint32_t m = 0; m < b->order; m++)
+        shift -= b->mapped[m] ? 0 : b->shift[m] * ts_cell_key(m);
     for (uint64_t first = 0; first < n; first += PIECE) {
-        const uint64_t count = n - first < PIECE ? n - first : PIECE;
-        uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS];
+        const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
+        uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS], found[PIECE], became[PIECE];
         memset(rec, 0, count * to->words * sizeof *rec);
+        memset(found, 0, count * sizeof *found);
+        memset(became, 0, count * sizeof *became);
         for (uint32_t f = 0; f <= b->order; f++) {
-            const struct ts_slices *s = &b->merge.slices[f < b->order ? f : 0];
-            if (to->width[f] == 0)
-                continue;
             ts_record_column(from, in + first * from->words, count, f, column);
-            for (uint64_t i = 0; i < count && f == b->order; i++)
-                column[i] = code_of(b, column[i]);
-            if (f < b->order && !b->mapped[f] && b->n_rows[f] != b->dim[f])
-                for (uint64_t i = 0; i < count; i++)
-                    column[i] = ts_slices_row(s, column[i]);
+            if (f < b->order)
+                compact_column(b, f, column, count, found, became);
+            else
+                compact_values(b, column, count, found, became);
             ts_record_put_column(to, rec, count, f, column, 1);
         }
         memcpy(out + first * to->words, rec, count * to->words * sizeof *rec);
+        ts_cell_sum_mix(found, count, shift, &ret->in);
+        ts_cell_sum_mix(became, count, 0, &ret->out);
     }
 }
 
 static void compact_parallel(const struct ts_build *b, const struct ts_record_layout *to,
-                             const uint64_t *in, uint64_t *out, uint64_t n)
+                             const uint64_t *in, uint64_t *out, uint64_t n, struct passed *ret)
 {
-#pragma omp parallel for num_threads(b->memory.threads) schedule(dynamic, 1)
-    for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
-        const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
-        compact_records(b, to, in + first * b->spool.layout.words, out + first * to->words, count);
-        ts_build_work_add(b, count);
+#pragma omp parallel num_threads(b->memory.threads)
+    {
+        struct passed own = { 0 };
+#pragma omp for schedule(dynamic, 1)
+        for (uint64_t first = 0; first < n; first += TS_CONVERT_PIECE) {
+            const uint64_t count = n - first < TS_CONVERT_PIECE ? n - first : TS_CONVERT_PIECE;
+            compact_records(b, to, in + first * b->spool.layout.words, out + first * to->words,
+                            count, &own);
+            ts_build_work_add(b, count);
+        }
+#pragma omp critical(ts_build_passed)
+        join_passed(ret, &own);
     }
 }
 
 /* Compacts the spool in memory: moves it to the other area, without gaps. */
-static void compact_memory(struct ts_build *b, const struct ts_record_layout *to)
+static void compact_memory(struct ts_build *b, const struct ts_record_layout *to,
+                           struct passed *passed)
 {
     const uint64_t used = b->spool.n * to->words, *in = b->spool.mem;
     const uint64_t touched = b->collect.n * b->spool.layout.words;
     uint64_t *out = ts_build_other_area(b, in), at = 0;
     for (uint32_t t = 0; t < b->memory.merge_threads && b->gaps; t++) {
         const struct ts_merge_piece *p = &b->merge.piece[t];
-        compact_parallel(b, to, in + p->first * b->spool.layout.words, out + at * to->words, p->n);
+        compact_parallel(b, to, in + p->first * b->spool.layout.words, out + at * to->words, p->n,
+                         passed);
         at += p->n;
     }
     if (!b->gaps)
-        compact_parallel(b, to, in, out, b->spool.n);
+        compact_parallel(b, to, in, out, b->spool.n, passed);
     b->gaps = 0;
     b->spool.mem = out;
     b->spool.layout = *to;
@@ -304,10 +373,11 @@ static int is_in_room(const struct ts_build *b, const struct ts_record_layout *t
 }
 
 /* Compacts it at once. What comes of it stays where it is: its memory is exchanged for the room that the spool leaves. */
-static int compact_room(struct ts_build *b, struct ts_spool *out, struct ts_err *err)
+static int compact_room(struct ts_build *b, struct ts_spool *out, struct passed *passed,
+                        struct ts_err *err)
 {
     const uint64_t n = b->spool.n;
-    compact_parallel(b, &out->layout, b->spool.head, b->area[0], n);
+    compact_parallel(b, &out->layout, b->spool.head, b->area[0], n, passed);
     ts_spool_close(&b->spool);
     return ts_spool_adopt(out, &b->area[0], n) ? 0 : ts_spool_append(out, b->area[0], n, err);
 }
@@ -317,18 +387,19 @@ static int compact(struct ts_build *b, struct ts_err *err)
     uint32_t width[TS_RECORD_FIELDS];
     struct ts_record_layout to;
     struct ts_spool out = { .fd = -1 };
+    struct passed passed = { 0 };
     int rc = 0;
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(b->n_rows[m] - 1);
     width[b->order] = b->code->code_bits + (b->o->weights ? 32 : 0);
     ts_record_layout_set(&to, b->order + 1, width);
     if (b->spool.mem != NULL) {
-        compact_memory(b, &to);
-        return 0;
+        compact_memory(b, &to, &passed);
+        return ts_build_sums_passed(b, &passed.in, &passed.out, err);
     }
     rc = ts_spool_file(&out, &to, b->tmp, &b->rooms, err);
     if (rc == 0 && is_in_room(b, &to))
-        rc = compact_room(b, &out, err);
+        rc = compact_room(b, &out, &passed, err);
     for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
         const uint64_t *in;
         n = b->area_words / b->spool.layout.words;
@@ -337,14 +408,14 @@ static int compact(struct ts_build *b, struct ts_err *err)
         rc = ts_spool_read(&b->spool, at, n, b->area[0], &in, err);
         if (rc < 0)
             break;
-        compact_parallel(b, &to, in, b->area[1], n);
+        compact_parallel(b, &to, in, b->area[1], n, &passed);
         rc = ts_spool_append(&out, b->area[1], n, err);
         if (rc == 0)
             rc = ts_build_tell(b, "numbering", "nonzeros", at + n, b->spool.n, err);
     }
     ts_spool_close(&b->spool);
     b->spool = out;
-    return rc;
+    return rc == 0 ? ts_build_sums_passed(b, &passed.in, &passed.out, err) : rc;
 }
 
 /* What is counted: a sort of a mode too large for a bitmap counts each record twice, and twice more

@@ -93,6 +93,8 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     for (uint32_t m = 0; m < b->order; m++)
         if (ts_table_mode_field(b->table, m) == TS_TABLE_TIME)
             least[m] = ts_table_mode_least(b->table, m);
+    if (rc == 0 && b->names != NULL)
+        rc = ts_names_check(b->names, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, least, b->order, err);
     if (rc < 0)
         return rc;

@@ -173,7 +173,9 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
     static const struct ts_err no_memory = { TS_ENOMEM, 0, "out of memory for a list of batches" };
     struct ts_record_layout layout;
     const struct ts_collect_segment *s;
+    struct ts_cell_sum records = { 0 };
     uint64_t *out;
+    ts_cell_sum_rows(c->order, b->index, b->value, b->n, c->weights, &records);
     pthread_mutex_lock(&c->lock);
     if (wait_turn(c, number) < 0)
         goto failed;
@@ -188,6 +190,7 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
     layout = s->layout;
     c->n_read += b->n_read;
     c->n_zeros += b->n_zeros;
+    ts_cell_sum_join(&c->records, &records);
     c->n_lines = (b->file == c->file ? c->n_lines : 0) + b->n_lines;
     c->file = b->file;
     c->packing++;

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "format/cell_sum.h"
 #include "source/source.h"
 #include "build/record.h"
 
@@ -30,12 +31,14 @@ struct ts_collect_segment {
 
 struct ts_collect {
     uint32_t order, value_bits;
+    int weights; /* 0, or set by the caller: nonzeros have weights */
     uint64_t *array;
     uint64_t room_words, used_words, n; /* of the array */
     struct ts_record_layout layout;     /* of all so far */
     uint64_t max[TS_MAX_ORDER];         /* largest index of each mode, also of zeros */
     uint64_t n_read, n_zeros;
-    uint32_t file; /* file of the last batch, and its lines so far */
+    struct ts_cell_sum records; /* of all nonzeros put so far, as they came */
+    uint32_t file;              /* file of the last batch, and its lines so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;

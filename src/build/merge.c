@@ -4,6 +4,7 @@
 #include "build/merge.h"
 
 #include <assert.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #define WORK_PIECE 65536u /* records between two looks at the shared count of work */
 #define PIECE      2048u  /* records that are merged and counted while they are in the cache */
+#define COLUMN     512u   /* of which a field at a time is */
 
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
 {
@@ -37,7 +39,8 @@ int ts_merge_init(struct ts_merge *g, const struct ts_record_layout *layout, uin
     g->fibres = malloc(threads * sizeof *g->fibres);
     g->values = calloc(threads, sizeof *g->values);
     g->piece = calloc(threads, sizeof *g->piece);
-    if (g->fibres == NULL || g->values == NULL || g->piece == NULL) {
+    g->account = calloc(threads, sizeof *g->account);
+    if (g->fibres == NULL || g->values == NULL || g->piece == NULL || g->account == NULL) {
         rc = ts_fail(err, TS_ENOMEM, "out of memory for merging");
         goto fail;
     }
@@ -71,6 +74,7 @@ void ts_merge_fini(struct ts_merge *g)
 {
     ts_merge_release(g);
     free(g->piece);
+    free(g->account);
     memset(g, 0, sizeof *g);
 }
 
@@ -85,12 +89,26 @@ static inline int same_cell(const struct ts_merge *g, const uint64_t *a, const u
     return end % 64 == 0 || (a[whole] ^ b[whole]) >> (64 - end % 64) == 0;
 }
 
+/* Adds a record to a sum of hashes. */
+static void add_record(const struct ts_merge *g, const uint64_t *rec, struct ts_cell_sum *sum)
+{
+    const uint64_t bits = ts_record_get(&g->layout, rec, g->order);
+    uint64_t s = (g->weights ? bits >> 32 : bits) * ts_cell_key(TS_CELL_VALUE);
+    if (g->weights)
+        s += (bits & UINT32_MAX) * ts_cell_key(TS_CELL_WEIGHT);
+    for (uint32_t m = 0; m < g->order; m++)
+        s += ts_record_get(&g->layout, rec, m) * ts_cell_key(m);
+    ts_cell_sum_add(sum, s);
+}
+
 static void add_to(const struct ts_merge *g, const uint64_t *rec, struct ts_merge_sum *s)
 {
     const uint64_t bits = ts_record_get(&g->layout, rec, g->order);
     const double value = ts_value_of_bits(g->weights ? bits >> 32 : bits, g->value_bytes);
     s->n++;
     s->values += value;
+    s->sizes += fabs(g->weights ? value * (double)ts_weight_of_bits(bits) : value);
+    add_record(g, rec, &s->records);
     if (g->weights) {
         const double weight = ts_weight_of_bits(bits);
         s->weights += weight;
@@ -176,6 +194,26 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     return make_record(g, cell, x, sum->weights, out, err);
 }
 
+/* Writes the record that comes of a sum, and takes both into the account. Returns 1, 0 when it is a zero to be dropped, or a
+ * failure. */
+static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
+                     uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
+{
+    const int rc = make_transformed(g, cell, sum, out, err);
+    const uint64_t bits = rc > 0 ? ts_record_get(&g->layout, out, g->order) : 0;
+    const double value = ts_value_of_bits(g->weights ? bits >> 32 : bits, g->value_bytes);
+    const double made = g->weights ? value * (double)ts_weight_of_bits(bits) : value;
+    if (rc < 0)
+        return rc;
+    ts_cell_sum_join(&a->gone, &sum->records);
+    a->value_gone += g->weights ? sum->products : sum->values;
+    a->value_made += made;
+    a->value_size += sum->sizes;
+    if (rc > 0)
+        add_record(g, out, &a->made);
+    return rc;
+}
+
 static int refuse_duplicate(const struct ts_merge *g, const uint64_t *rec, struct ts_err *err)
 {
     char name[CELL_CHARS];
@@ -197,21 +235,33 @@ static void remember_refused(struct ts_merge *g, const uint64_t *rec)
 static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec, uint64_t n)
 {
     const struct ts_record_layout *l = &g->layout;
-    uint64_t column[PIECE];
+    struct ts_merge_account *a = &g->account[thread];
+    uint64_t column[COLUMN], s[COLUMN], shift = 0;
+    for (uint32_t m = 0; m < g->order; m++)
+        shift -= g->shift[m] * ts_cell_key(m);
     if (g->order > 2)
         ts_fibres_add(&g->fibres[thread], rec, n);
-    for (uint64_t first = 0, count; first < n; first += count) {
+    for (uint64_t first = 0; first < n; first += COLUMN) {
         const uint64_t *from = rec + first * l->words;
-        count = n - first < PIECE ? n - first : PIECE;
+        const uint32_t count = n - first < COLUMN ? (uint32_t)(n - first) : COLUMN;
+        memset(s, 0, count * sizeof *s);
         for (uint32_t m = 0; m < g->order; m++) {
+            ts_record_column(l, from, count, m, column);
+            ts_cell_sum_term(s, column, count, ts_cell_key(m));
             if (g->slices[m].bitmap == NULL)
                 continue;
-            ts_record_column(l, from, count, m, column);
-            for (uint64_t i = 0; i < count; i++)
+            for (uint32_t i = 0; i < count; i++)
                 ts_slices_mark(&g->slices[m], column[i]);
         }
         ts_record_column(l, from, count, g->order, column);
-        for (uint64_t i = 0; i < count; i++)
+        if (g->weights)
+            ts_cell_sum_weighted(s, column, count);
+        else
+            ts_cell_sum_term(s, column, count, ts_cell_key(TS_CELL_VALUE));
+        ts_cell_sum_mix(s, count, 0, &a->kept);
+        if (shift != 0)
+            ts_cell_sum_mix(s, count, shift, &a->cells);
+        for (uint32_t i = 0; i < count; i++)
             ts_value_table_add(g->values[thread], g->weights ? column[i] >> 32 : column[i]);
     }
 }
@@ -241,7 +291,7 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
                 const uint64_t *at = rec + i * words;
                 struct ts_merge_sum one = { 0 };
                 add_to(g, at, &one);
-                s->rc = make_transformed(g, at, &one, rec + out * words, &s->err);
+                s->rc = make_cell(g, at, &one, rec + out * words, &g->account[thread], &s->err);
                 if (s->rc < 0)
                     return;
                 s->n_zeros += s->rc == 0;
@@ -262,7 +312,8 @@ static void merge_share(struct ts_merge *g, uint32_t thread, uint64_t *all, stru
             }
             for (uint64_t i = in; i < next; i++)
                 add_to(g, rec + i * words, &sum);
-            s->rc = make_transformed(g, rec + in * words, &sum, rec + out * words, &s->err);
+            s->rc = make_cell(g, rec + in * words, &sum, rec + out * words, &g->account[thread],
+                              &s->err);
             if (s->rc < 0)
                 return;
             s->n_duplicates += next - in - 1;
@@ -350,7 +401,7 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
         remember_refused(g, g->cell);
         return refuse_duplicate(g, g->cell, err);
     }
-    rc = make_transformed(g, g->cell, &g->sum, before, err);
+    rc = make_cell(g, g->cell, &g->sum, before, &g->account[0], err);
     if (rc < 0)
         return rc;
     g->n_duplicates += g->sum.n - 1;
@@ -409,6 +460,50 @@ int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64
     return rc;
 }
 
+static void add_account(struct ts_merge_account *a, const struct ts_merge_account *more)
+{
+    ts_cell_sum_join(&a->gone, &more->gone);
+    ts_cell_sum_join(&a->made, &more->made);
+    ts_cell_sum_join(&a->kept, &more->kept);
+    ts_cell_sum_join(&a->cells, &more->cells);
+    a->value_gone += more->value_gone;
+    a->value_made += more->value_made;
+    a->value_size += more->value_size;
+}
+
+static int is_shifted(const struct ts_merge *g)
+{
+    uint64_t any = 0;
+    for (uint32_t m = 0; m < g->order; m++)
+        any |= g->shift[m];
+    return any != 0;
+}
+
+int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
+{
+    const struct ts_merge_account *a = &g->account[0];
+    /* each value made is rounded to its type, that and its weight once; and so is each step of a sum */
+    const double most =
+        ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
+        (double)a->gone.n * FLT_MIN;
+    struct ts_cell_sum want = *records;
+    ts_cell_sum_part(&want, &a->gone);
+    ts_cell_sum_join(&want, &a->made);
+    if (!ts_cell_sum_same(&want, &a->kept))
+        return ts_fail(
+            err, TS_EIO,
+            "%" PRIu64 " cells leave the merge with the sum %016" PRIx64 "%016" PRIx64
+            ", and the nonzeros read make %" PRIu64 " with the sum %016" PRIx64 "%016" PRIx64,
+            a->kept.n, a->kept.word[1], a->kept.word[0], want.n, want.word[1], want.word[0]);
+    if (g->transform.kind == TS_TRANSFORM_NONE && isfinite(a->value_size) &&
+        !(fabs(a->value_gone - a->value_made) <= most))
+        return ts_fail(
+            err, TS_EIO,
+            "values of merged cells add up to %.17g, and those of their nonzeros to %.17g",
+            a->value_made, a->value_gone);
+    return 0;
+}
+
 void ts_merge_finish(struct ts_merge *g)
 {
     for (uint32_t t = 1; t < g->threads; t++) {
@@ -416,7 +511,10 @@ void ts_merge_finish(struct ts_merge *g)
         ts_value_table_merge(g->values[0], g->values[t]);
         ts_value_table_free(g->values[t]);
         g->values[t] = NULL;
+        add_account(&g->account[0], &g->account[t]);
     }
+    if (!is_shifted(g))
+        g->account[0].cells = g->account[0].kept;
     for (uint32_t m = 0; m < g->order; m++)
         if (g->slices[m].bitmap != NULL)
             ts_slices_count(&g->slices[m]);

@@ -19,6 +19,7 @@
 #include "build/record.h"
 #include "build/slices.h"
 #include "build/value_table.h"
+#include "format/cell_sum.h"
 
 /* How each value is transformed, after those of a cell are added up; 0 stays 0. */
 enum ts_transform_kind {
@@ -36,6 +37,17 @@ struct ts_transform {
 struct ts_merge_sum {
     uint64_t n;
     double values, weights, products; /* without weights: values alone */
+    double sizes;                     /* of |values|, times weights */
+    struct ts_cell_sum records;
+};
+
+/* What merging did to the records, to be held against what the source gave. */
+struct ts_merge_account {
+    struct ts_cell_sum gone,
+        made;                 /* records that were merged or transformed, and what came of them */
+    struct ts_cell_sum kept;  /* all that is left, indices as in the records */
+    struct ts_cell_sum cells; /* the same, less `shift` */
+    double value_gone, value_made, value_size; /* sums of values (times weights), and of |values| */
 };
 
 /* Records that remain of a range: [first, first + n). */
@@ -52,12 +64,14 @@ struct ts_merge {
     struct ts_transform transform;     /* none, or set by the caller */
     int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
     int weights; /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of weights */
+    uint64_t shift[TS_MAX_ORDER]; /* 0, or set by the caller: what the tensor's indices are less */
     uint64_t nnz, n_duplicates, n_zeros;
     int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
     uint64_t refused_index[TS_MAX_ORDER];
     struct ts_slices slices[TS_MAX_ORDER]; /* marked where there is a bitmap */
     struct ts_fibres *fibres;              /* one for each thread; [0] holds all after finish */
     struct ts_value_table **values;        /* the same */
+    struct ts_merge_account *account;      /* the same */
 
     struct ts_merge_piece *piece; /* for each thread: what remains of the records of the last add */
 
@@ -84,7 +98,11 @@ void ts_merge_fini(struct ts_merge *g);
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Adds the counts of all threads up in fibres[0] and values[0]; those of the other threads are
+/* Whether what is left is what `records`, all that was added, less what was merged or dropped: 0, or TS_EIO with what differs
+ * and no name. Called after finish. */
+int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err);
+
+/* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other threads are
  * cleared. */
 void ts_merge_finish(struct ts_merge *g);
 

@@ -337,8 +337,11 @@ static struct ts_shard_writer_plan share_memory(struct ts_mode_writer *w)
         p->code->kind == TS_VALUE_F32 || p->code->kind == TS_VALUE_F64 || p->weights;
     const uint64_t joined = (compress ? 2 : 1) * p->shard_bytes, first = p->shard_bytes + joined;
     const uint64_t each = PARTITIONS_OF_A_THREAD * packed_bytes(p->layout.bits);
-    struct ts_shard_writer_plan plan = { .path = p->path, .compress = compress };
+    struct ts_shard_writer_plan plan = {
+        .path = p->path, .compress = compress, .order = p->order, .n_codes = w->n_codes
+    };
     uint64_t spare = p->memory > first ? p->memory - first : 0, more;
+    memcpy(plan.level, p->level, sizeof plan.level);
     plan.threads = writing_threads(p->threads);
     plan.n_buffers = p->threads + plan.threads;
     while (p->threads > 1 && p->threads * each > spare)
@@ -381,8 +384,8 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     if (w == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
     w->plan = *plan;
-    shards = share_memory(w);
     w->n_codes = plan->weights ? 2 : ts_value_codes(plan->code->kind);
+    shards = share_memory(w);
     w->slices.row = UINT32_MAX;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->moved, NULL);
@@ -467,7 +470,8 @@ int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_writt
     if (rc == 0 && w->draft.n_blocks > 0)
         rc = ts_shard_writer_put(w->shards, &w->draft, err);
     if (rc == 0)
-        rc = ts_shard_writer_finish(w->shards, &ret->shard, &ret->n_shards, &ret->file_bytes, err);
+        rc = ts_shard_writer_finish(w->shards, &ret->shard, &ret->n_shards, &ret->file_bytes,
+                                    &ret->cells, err);
     if (rc < 0)
         return rc;
     ret->largest_slice = w->slices.largest;

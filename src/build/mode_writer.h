@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "format/cell_sum.h"
 #include "format/layout.h"
 #include "build/build_comm.h"
 #include "build/record.h"
@@ -31,10 +32,11 @@ struct ts_spare {
 };
 
 struct ts_mode_writer_plan {
-    const char *path;        /* of modeK.shards, which must not exist */
-    uint32_t order, threads; /* threads: at most; fewer where memory is short */
-    uint64_t shard_bytes;    /* raw; a shard of a single partition may be larger */
-    uint64_t memory;         /* for packing and writing; if it needs more, it takes more */
+    const char *path;            /* of modeK.shards, which must not exist */
+    uint32_t order, threads;     /* threads: at most; fewer where memory is short */
+    uint8_t level[TS_MAX_ORDER]; /* modes in the order of the fields */
+    uint64_t shard_bytes;        /* raw; a shard of a single partition may be larger */
+    uint64_t memory;             /* for packing and writing; if it needs more, it takes more */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
     int weights; /* the low 32 bits of a value are those of its weight, above are those of its code */
@@ -52,6 +54,8 @@ struct ts_mode_written {
     uint64_t n_shards, file_bytes, largest_slice;
     uint32_t max_raw_bytes;
     double sum_of_squares; /* added by partition: the same for any number of threads */
+    struct ts_cell_sum
+        cells; /* decoded from the shards that this process has written: rows and codes */
 };
 
 /* Most bytes that nnz records of so many bits are packed into, and those that end a partition of a rank behind them. */

@@ -50,6 +50,7 @@ struct ts_partition_deal {
     int has_thread, rc;
     struct ts_err err;
     struct ts_disk_shard *shard;
+    struct ts_cell_sum cells; /* of these shards */
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
@@ -472,7 +473,7 @@ static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts
     if (rc == 0)
         rc = write_shards(d, w, err);
     if (rc == 0)
-        rc = ts_shard_writer_finish(w, shard, &n, bytes, err);
+        rc = ts_shard_writer_finish(w, shard, &n, bytes, &d->cells, err);
     ts_shard_writer_free(w);
     ts_partition_pool_trim(d->plan.writer.pool); /* the deal stays until the next mode is packed */
     free(d->lent);
@@ -604,6 +605,7 @@ int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_wr
     if (rc < 0)
         return rc;
     ret->n_shards = d->n_shards;
+    ret->cells = d->cells;
     ret->file_bytes = ret->max_raw_bytes = 0;
     for (uint64_t s = 0; s < d->n_shards; s++) {
         const struct ts_disk_shard *e = &ret->shard[s];

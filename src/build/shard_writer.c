@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "format/shard.h"
+
 #define ROOM_AHEAD \
     (UINT64_C(64) << 20) /* the file is extended by at least this many bytes at a time */
 
@@ -45,6 +47,7 @@ struct ts_shard_writer {
     int stop, failed;
     struct ts_err err;
 
+    struct ts_cell_sum cells; /* of the shards written so far */
     struct ts_disk_shard *shard;
     uint64_t n_shards, shard_room; /* shards put so far */
     uint64_t n_placed, file_bytes; /* shards whose place in the file is known, and their bytes */
@@ -178,16 +181,25 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
     struct ts_disk_shard e = {
         .nnz = d->nnz, .n_blocks = d->n_blocks, .row_first = d->row_first, .row_last = d->row_last
     };
+    struct ts_cell_sum cells = { 0 };
+    struct ts_err why;
     char *stored;
     size_t padded;
     e.raw_bytes = e.stored_bytes = 4 * (2 * d->n_blocks + 1 + d->body_words);
-    if (want_room(&b->raw, &b->raw_room, e.raw_bytes) < 0)
+    if (want_room(&b->raw, &b->raw_room, (size_t)e.raw_bytes + TS_SHARD_SLACK) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for packing", w->plan.path);
     join_partitions(d, (uint32_t *)(void *)b->raw);
     ts_shard_draft_drop(d, w->plan.pool); /* frees memory for partitions of later shards */
     pthread_mutex_lock(&w->lock);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
+    memset(b->raw + e.raw_bytes, 0, TS_SHARD_SLACK);
+    if (w->plan.order > 0 && ts_cell_sum_shard(&e, b->raw, w->plan.order, w->plan.n_codes,
+                                               w->plan.level, &cells, &why) < 0)
+        return ts_fail(err, TS_EIO,
+                       "%s: a block cannot be decoded again (%s): this is a bug in tstream, please "
+                       "report it; nothing was written",
+                       w->plan.path, why.text);
     stored = b->raw;
     if (w->plan.compress) {
         /* compression must save a tenth to be worth the time of decompression */
@@ -212,6 +224,7 @@ static int write_shard(struct ts_shard_writer *w, struct waiting *q, struct buff
         return ts_fail_errno(err, TS_EIO, "%s: cannot write", w->plan.path);
     pthread_mutex_lock(&w->lock);
     w->shard[q->number] = e;
+    ts_cell_sum_join(&w->cells, &cells);
     pthread_mutex_unlock(&w->lock);
     return 0;
 }
@@ -429,7 +442,8 @@ void ts_shard_writer_free(struct ts_shard_writer *w)
 }
 
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
-                           uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err)
+                           uint64_t *n_shards, uint64_t *file_bytes, struct ts_cell_sum *cells,
+                           struct ts_err *err)
 {
     int rc;
     join_threads(w);
@@ -442,5 +456,6 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
     w->shard = NULL;
     *n_shards = w->n_shards;
     *file_bytes = w->file_bytes;
+    *cells = w->cells;
     return 0;
 }

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "format/layout.h"
 #include "build/partition_pool.h"
+#include "format/cell_sum.h"
 
 /* A shard that partitions are added to. */
 struct ts_shard_draft {
@@ -29,10 +30,12 @@ struct ts_shard_draft {
 struct ts_shard_writer;
 
 struct ts_shard_writer_plan {
-    const char *path;   /* must not exist */
-    int compress;       /* LZ4 where it saves something */
-    uint32_t threads;   /* of the writer's own */
-    uint32_t n_buffers; /* most shards that are joined and written at a time */
+    const char *path;            /* must not exist */
+    int compress;                /* LZ4 where it saves something */
+    uint32_t order, n_codes;     /* order 0: partitions hold no blocks, and are not decoded again */
+    uint8_t level[TS_MAX_ORDER]; /* modes in the order of the copy */
+    uint32_t threads;            /* of the writer's own */
+    uint32_t n_buffers;          /* most shards that are joined and written at a time */
     struct ts_partition_pool
         *pool;                /* memory of the partitions; NULL: from malloc, and not counted */
     uint64_t partition_bytes; /* make_room waits while more of the pool is in use */
@@ -54,9 +57,11 @@ int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
  * them itself. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
 
-/* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one ends. */
+/* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one ends. *cells: the sum of
+ * all cells, decoded from the bytes of the shards (ts_cell_sum_shard). */
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
-                           uint64_t *n_shards, uint64_t *file_bytes, struct ts_err *err);
+                           uint64_t *n_shards, uint64_t *file_bytes, struct ts_cell_sum *cells,
+                           struct ts_err *err);
 
 /* Adds the next partition. */
 void ts_shard_draft_add(struct ts_shard_draft *draft, struct ts_packed_partition *p);

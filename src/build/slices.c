@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/isa.h"
+
 int ts_slices_init(struct ts_slices *s, uint64_t dim, struct ts_err *err)
 {
     const uint64_t words = (dim + 63) / 64;
@@ -34,4 +36,30 @@ void ts_slices_count(struct ts_slices *s)
         sum += (uint64_t)__builtin_popcountll(s->bitmap[w]);
     }
     s->n_rows = sum;
+}
+
+static inline __attribute__((always_inline)) void find_rows(const struct ts_slices *s,
+                                                            uint64_t *column, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        column[i] = ts_slices_row(s, column[i]);
+}
+
+#ifdef __x86_64__
+/* One instruction counts bits here. */
+__attribute__((target("popcnt"))) static void find_rows_popcnt(const struct ts_slices *s,
+                                                               uint64_t *column, uint32_t n)
+{
+    find_rows(s, column, n);
+}
+#else
+#define find_rows_popcnt find_rows
+#endif
+
+void ts_slices_rows(const struct ts_slices *s, uint64_t *column, uint32_t n)
+{
+    if (ts_isa_here(TS_ISA_AVX2))
+        find_rows_popcnt(s, column, n);
+    else
+        find_rows(s, column, n);
 }

@@ -44,4 +44,7 @@ static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
     return s->rank[index / 64] + (uint64_t)__builtin_popcountll(s->bitmap[index / 64] & below);
 }
 
+/* The same for a column of n indices, in place. */
+void ts_slices_rows(const struct ts_slices *s, uint64_t *column, uint32_t n);
+
 #endif

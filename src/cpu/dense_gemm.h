@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpu/isa.h"
+#include "base/isa.h"
 
 #define TS_GEMM_DEPTH  256u /* the largest k: a panel of B stays in the first cache */
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u) /* a power of 2 would put all rows into one set of it */

@@ -3,7 +3,7 @@
 #ifdef __x86_64__
 #include "cpu/dense_gemm.h"
 
-#include "cpu/target_avx2.h"
+#include "base/target_avx2.h"
 
 #define TS_TILE_ROWS 6
 
@@ -17,5 +17,5 @@
 #define TS_GEMM_NAME ts_gemm_avx2_f64
 #include "cpu/dense_gemm_body.h"
 
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

@@ -3,7 +3,7 @@
 #ifdef __x86_64__
 #include "cpu/dense_gemm.h"
 
-#include "cpu/target_avx512.h"
+#include "base/target_avx512.h"
 
 #define TS_TILE_ROWS 12
 
@@ -17,5 +17,5 @@
 #define TS_GEMM_NAME ts_gemm_avx512_f64
 #include "cpu/dense_gemm_body.h"
 
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

@@ -28,7 +28,7 @@
 #define TS_CPU_DENSE_PRODUCT_H
 
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 #include "format/hold_out.h"
 #include "stream/feed.h"
 

@@ -24,7 +24,7 @@
 #define TS_CPU_DENSE_ROWS_H
 
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 #include "stream/feed.h"
 
 struct ts_dense_rows;

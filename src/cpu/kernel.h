@@ -22,9 +22,9 @@
 #include <stdint.h>
 
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 #include "cpu/plain.h"
-#include "cpu/unpack.h"
+#include "format/unpack.h"
 #include "format/hold_out.h"
 #include "format/shard.h"
 

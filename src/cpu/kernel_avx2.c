@@ -7,7 +7,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
 #include "cpu/rounds.h"
-#include "cpu/target_avx2.h"
+#include "base/target_avx2.h"
 
 #include "cpu/plain_expand.h"
 
@@ -36,5 +36,5 @@
 #define TS_KERNEL_NAME ts_kernel_avx2_wide
 #include "cpu/kernel_body.h"
 
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

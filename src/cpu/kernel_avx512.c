@@ -8,7 +8,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
 #include "cpu/rounds.h"
-#include "cpu/target_avx512.h"
+#include "base/target_avx512.h"
 
 #include "cpu/plain_expand.h"
 
@@ -46,5 +46,5 @@
 #define TS_GRAM_NAME   ts_gram_avx512_narrow
 #define TS_ROUNDS_NAME ts_rounds_avx512_narrow
 #include "cpu/kernel_body.h"
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

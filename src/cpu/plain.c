@@ -10,7 +10,7 @@
 
 #include "base/bigmem.h"
 #include "cpu/kernel.h"
-#include "cpu/unpack_parse.h"
+#include "format/unpack_parse.h"
 
 /* Behind the last block: arrays are read in vectors. */
 #define SLACK ((uint64_t)TS_BLOCK_NNZ * sizeof(double))

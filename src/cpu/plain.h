@@ -18,7 +18,7 @@
 
 #include <stdint.h>
 
-#include "cpu/unpack.h"
+#include "format/unpack.h"
 #include "format/tensor.h"
 
 /* How values are kept. */

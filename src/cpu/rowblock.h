@@ -16,7 +16,7 @@
 #define TS_CPU_ROWBLOCK_H
 
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 
 #define TS_ROWBLOCK_ROWS 64u /* 16 KB of float64 at rank 32 */
 

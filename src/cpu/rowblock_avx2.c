@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cpu/rowblock_isa.h"
-#include "cpu/target_avx2.h"
+#include "base/target_avx2.h"
 
 #define TS_LANES        4
 #define TS_ROOT(x)      ((vec)_mm256_sqrt_pd((__m256d)(x)))
@@ -15,5 +15,5 @@
 #define TS_TILE_VECS    2
 #define TS_OPS_NAME     ts_rowblock_avx2
 #include "cpu/rowblock_body.h"
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

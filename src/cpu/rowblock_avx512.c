@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "cpu/rowblock_isa.h"
-#include "cpu/target_avx512.h"
+#include "base/target_avx512.h"
 
 #define TS_LANES        8
 #define TS_ROOT(x)      ((vec)_mm512_sqrt_pd((__m512d)(x)))
@@ -19,5 +19,5 @@
 #define TS_TILE_VECS 2
 #define TS_OPS_NAME  ts_rowblock_avx512
 #include "cpu/rowblock_body.h"
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #endif

@@ -21,7 +21,7 @@
 #define TS_CPU_ROWSOLVE_H
 
 #include "cpu/fmat.h"
-#include "cpu/isa.h"
+#include "base/isa.h"
 
 struct ts_rowsolve;
 

@@ -8,6 +8,7 @@
  *   NAME.tsh/modeK.shards the nonzeros sorted for mode K (from 1), one shard after another
  *   NAME.tsh/modeK.rows   the used indices of mode K, when it has empty slices
  *   NAME.tsh/modeK.labels names of the indices of mode K, when they were given
+ *   NAME.tsh/sums         sums over the nonzeros read and the cells, to be held against the copies
  *   NAME.tsh/modes        names of the modes and the first index, when there is something to say
  *
  * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
@@ -25,6 +26,7 @@
 
 #define TS_INDEX_NAME "index"
 #define TS_MODES_NAME "modes"
+#define TS_SUMS_NAME  "sums"
 /* The suffix of a tensor that is being built; it is renamed when it is complete. */
 #define TS_BUILDING_SUFFIX ".building"
 
@@ -35,6 +37,7 @@
 #define TS_ROWS_MAGIC     "TSHROWS1"
 #define TS_LABELS_MAGIC   "TSHLABEL"
 #define TS_MODES_MAGIC    "TSHMODES"
+#define TS_SUMS_MAGIC     "TSHSUMS1"
 
 #define TS_MIN_ORDER        2u
 #define TS_MAX_ORDER        16u
@@ -170,6 +173,18 @@ struct ts_disk_modes {
     uint64_t text_bytes;
 };
 
+/* NAME.tsh/sums: sums of hashes (cell_sum.h). */
+struct ts_disk_sums {
+    char magic[8];
+    uint32_t version;
+    uint32_t order;
+    uint64_t index_hash; /* the checksum at the end of the index that this file belongs to */
+    uint64_t n_records, record[2]; /* of the nonzeros read, zeros that were dropped excepted */
+    uint64_t n_cells, cell[2];     /* of the cells of each copy */
+    uint64_t hash;                 /* XXH3-64 of the bytes before it */
+};
+
+_Static_assert(sizeof(struct ts_disk_sums) == 80, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_header) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_mode) == 128, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_shard) == 64, "on-disk size");

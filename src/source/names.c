@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/tempfile.h"
+#include "format/cell_sum.h"
 #include "source/name_dictionary.h"
 #include "source/name_generations.h"
 
@@ -45,6 +46,7 @@ struct ts_names {
     /* nonzeros that wait: chunks one after another, each a head and records */
     int fd;
     uint64_t bytes;
+    struct ts_cell_sum written, read; /* with the numbers that wait for indices */
 
     /* after the end */
     uint64_t at;     /* the next chunk */
@@ -366,6 +368,29 @@ static const char *get_bytes(const char *at, uint64_t *x, uint32_t n)
     return at + n;
 }
 
+/* Adds nonzeros of a batch from `first` on to a sum. */
+static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_batch *b,
+                    uint64_t first, uint64_t n)
+{
+    struct ts_cell_sum sum = { 0 };
+    if (g->conf.entry_bytes > 0)
+        ts_cell_sum_rows(b->order, b->index + first * b->order, b->value + first, n, 0, &sum);
+    pthread_mutex_lock(&g->lock);
+    ts_cell_sum_join(to, &sum);
+    pthread_mutex_unlock(&g->lock);
+}
+
+int ts_names_check(const struct ts_names *g, struct ts_err *err)
+{
+    if (ts_cell_sum_same(&g->written, &g->read))
+        return 0;
+    return ts_fail(err, TS_EIO,
+                   "%" PRIu64 " nonzeros waited for the indices of their names, and %" PRIu64
+                   " came back, or others: this is a bug in tstream, please report it; nothing was "
+                   "written",
+                   g->written.n, g->read.n);
+}
+
 int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, struct ts_err *err)
 {
     const uint64_t room = COPY_BYTES / g->record_bytes;
@@ -391,6 +416,7 @@ int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, stru
         to += (uint64_t)(p - buf);
     }
     free(buf);
+    add_sum(g, &g->written, b, 0, b->n);
     return rc;
 }
 
@@ -566,6 +592,7 @@ static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at,
                 p = get_bytes(p, &b->index[k * b->order + m], g->width[m]);
             p = get_bytes(p, &b->value[k], g->conf.entry_bytes);
         }
+        add_sum(g, &g->read, b, i, n);
         for (uint32_t m = 0; m < b->order; m++)
             map_indices(g->mode[m].map, b, i, n, m);
     }

@@ -114,6 +114,9 @@ int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *e
 int ts_names_next(struct ts_names *n, char *buf, size_t buf_bytes, struct ts_batch *b,
                   struct ts_err *err);
 
+/* After the last of them: 0, or TS_EIO where they are not those that waited. */
+int ts_names_check(const struct ts_names *n, struct ts_err *err);
+
 /* After end: how many names a mode has. */
 uint64_t ts_names_count(const struct ts_names *n, uint32_t mode);
 

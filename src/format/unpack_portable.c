@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for any machine. */
-#include "cpu/unpack.h"
-#include "cpu/unpack_scalar.h"
+#include "format/unpack.h"
+#include "format/unpack_scalar.h"
 
 void ts_unpack_portable(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
                         struct ts_unpacked *ret)

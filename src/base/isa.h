@@ -4,8 +4,8 @@
  *   threads  any thread
  *   errors   none
  */
-#ifndef TS_CPU_ISA_H
-#define TS_CPU_ISA_H
+#ifndef TS_BASE_ISA_H
+#define TS_BASE_ISA_H
 
 enum ts_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
 

@@ -12,8 +12,8 @@
  *   threads  all functions are pure
  *   errors   none: blocks are trusted, ts_shard_check saw them before
  */
-#ifndef TS_CPU_UNPACK_H
-#define TS_CPU_UNPACK_H
+#ifndef TS_FORMAT_UNPACK_H
+#define TS_FORMAT_UNPACK_H
 
 #include <stdint.h>
 

@@ -5,13 +5,13 @@
  * the one after it hold it: two permutations of 16 loaded words and a shift give 16 entries. Groups
  * start at whole bytes, 2 * width apart. Positions become indices by prefix sums that restart
  * where a flag is set, four masked shifts and adds for 16 nonzeros. */
-#include "cpu/unpack.h"
+#include "format/unpack.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>
 
-#include "cpu/target_avx512.h"
-#include "cpu/unpack_parse.h"
+#include "base/target_avx512.h"
+#include "format/unpack_parse.h"
 
 static inline __m512i iota(void)
 {
@@ -231,7 +231,7 @@ void ts_unpack_avx512(const struct ts_unpack_conf *conf, const struct ts_block_a
     fill_values(conf, &p, ret, abs, delta);
 }
 
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #else
 
 void ts_unpack_avx512(const struct ts_unpack_conf *conf, const struct ts_block_at *at,

@@ -2,12 +2,12 @@
 /* unpack_parse.h - parses a block without checks, for the decoders of every instruction set.
  *
  * ts_block_parse does the same for untrusted blocks, but takes as long as the computation. */
-#ifndef TS_CPU_UNPACK_PARSE_H
-#define TS_CPU_UNPACK_PARSE_H
+#ifndef TS_FORMAT_UNPACK_PARSE_H
+#define TS_FORMAT_UNPACK_PARSE_H
 
 #include <string.h>
 
-#include "cpu/unpack.h"
+#include "format/unpack.h"
 
 /* A block's parts. `abs` and `delta` streams of level l are stream[2l - 2] and [2l - 1], codes
  * follow. n_set[l] counts the flags of level l, position 0 included for every level. */

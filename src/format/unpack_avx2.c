@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for AVX2: the plain one, compiled for machines that have POPCNT and BMI2 too. */
-#include "cpu/unpack.h"
+#include "format/unpack.h"
 
 #ifdef __x86_64__
-#include "cpu/target_avx2.h"
-#include "cpu/unpack_scalar.h"
+#include "base/target_avx2.h"
+#include "format/unpack_scalar.h"
 
 void ts_unpack_avx2(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
                     struct ts_unpacked *ret)
@@ -12,7 +12,7 @@ void ts_unpack_avx2(const struct ts_unpack_conf *conf, const struct ts_block_at 
     unpack_scalar(conf, at, ret);
 }
 
-#include "cpu/target_pop.h"
+#include "base/target_pop.h"
 #else
 
 void ts_unpack_avx2(const struct ts_unpack_conf *conf, const struct ts_block_at *at,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which instruction sets this processor has. */
-#include "cpu/isa.h"
+#include "base/isa.h"
 
 int ts_isa_here(enum ts_isa isa)
 {

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cell_sum.h - a sum over cells that does not depend on their order: of hashes of indices, value and
+ * weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a cell
+ * that is lost, doubled or changed moves the sum. It guards against mistakes, not against somebody
+ * who forges a tensor.
+ *
+ * All arithmetic is modulo 2^64. Of a cell
+ *
+ *     s = sum over the modes of index * key(mode) + value * key(16) + weight * key(17)
+ *
+ * where index counts from 0, value is the bits of the float32 or float64, weight the bits of the
+ * float32 and 0 where there are none, and key(k) = ts_mix(k + 1) | 1. Then
+ *
+ *     x = (s ^ s >> 32) * ts_mix(101);  x ^= x >> 29;  word[0] = x
+ *     y = x * ts_mix(102);              y ^= y >> 32;  word[1] = y      (both factors | 1)
+ *
+ * Sums of two sets add up to that of both, so those of threads, processes and parts do.
+ *
+ *   units    cells
+ *   threads  all functions are pure
+ *   errors   TS_EFORMAT for blocks that cannot be decoded, with a reason and no position
+ */
+#ifndef TS_FORMAT_CELL_SUM_H
+#define TS_FORMAT_CELL_SUM_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/rng.h"
+#include "format/layout.h"
+
+struct ts_cell_sum {
+    uint64_t n, word[2];
+};
+
+#define TS_CELL_VALUE  16u
+#define TS_CELL_WEIGHT 17u
+
+static inline uint64_t ts_cell_key(uint32_t field)
+{
+    return ts_mix(field + 1) | 1;
+}
+
+/* s += term of n numbers of one field; s starts as zeros. */
+void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
+
+/* The same for a value that lies above the 32 bits of its weight. */
+void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
+
+/* Adds cells whose s is this number plus `more`. */
+void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
+
+/* Adds one cell. */
+static inline void ts_cell_sum_add(struct ts_cell_sum *sum, uint64_t s)
+{
+    const uint64_t x = (s ^ s >> 32) * (ts_mix(101) | 1), x2 = x ^ x >> 29;
+    const uint64_t y = x2 * (ts_mix(102) | 1);
+    sum->n++;
+    sum->word[0] += x2;
+    sum->word[1] += y ^ y >> 32;
+}
+
+static inline void ts_cell_sum_join(struct ts_cell_sum *sum, const struct ts_cell_sum *more)
+{
+    sum->n += more->n;
+    sum->word[0] += more->word[0];
+    sum->word[1] += more->word[1];
+}
+
+/* The sum without the cells of `less`. */
+static inline void ts_cell_sum_part(struct ts_cell_sum *sum, const struct ts_cell_sum *less)
+{
+    sum->n -= less->n;
+    sum->word[0] -= less->word[0];
+    sum->word[1] -= less->word[1];
+}
+
+static inline int ts_cell_sum_same(const struct ts_cell_sum *a, const struct ts_cell_sum *b)
+{
+    return a->n == b->n && a->word[0] == b->word[0] && a->word[1] == b->word[1];
+}
+
+/* Of n rows of indices, order at a time, and their values; weights: these lie above their weights. */
+void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *value, uint64_t n,
+                      int weights, struct ts_cell_sum *sum);
+
+/* Decodes all blocks of a shard that was just packed, checks that they are what a reader expects, and
+ * adds their cells: compact rows in place of indices, code 0 in place of the value and code 1 in
+ * place of the weight. raw has TS_SHARD_SLACK bytes behind it. */
+int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32_t order,
+                      uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
+                      struct ts_err *err);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tensor_sums.h - NAME.tsh/sums: sums over the nonzeros that were read and over the cells (cell_sum.h).
+ *
+ * The file came later than the format: a tensor without it is whole. It holds the checksum of the
+ * index that it belongs to.
+ *
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_FORMAT_TENSOR_SUMS_H
+#define TS_FORMAT_TENSOR_SUMS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/cell_sum.h"
+#include "format/tensor.h"
+
+struct ts_tensor_sums {
+    struct ts_cell_sum records; /* as they were read, before those of a cell became one */
+    struct ts_cell_sum cells;
+};
+
+/* The bytes of the file. */
+void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_t index_hash,
+                         struct ts_disk_sums *ret);
+
+/* 1, or 0 where the tensor has none and *ret is zeros. */
+int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, struct ts_err *err);
+
+/* A sum as 32 hexadecimal digits. */
+#define TS_CELL_SUM_CHARS 33u
+char *ts_cell_sum_text(const struct ts_cell_sum *s, char text[TS_CELL_SUM_CHARS]);
+
+#endif
