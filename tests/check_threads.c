@@ -72,11 +72,50 @@ START_TEST(stack_sizes_are_those_of_openmp)
 }
 END_TEST
 
+START_TEST(little_work_takes_few_threads)
+{
+    const uint64_t each = UINT64_C(1) << 18;
+    unsetenv("OMP_NUM_THREADS");
+    ck_assert_uint_eq(ts_threads_worth(16, 0), 1);
+    ck_assert_uint_eq(ts_threads_worth(16, each - 1), 1);
+    ck_assert_uint_eq(ts_threads_worth(16, each), 2);
+    ck_assert_uint_eq(ts_threads_worth(16, 14 * each), 15);
+    ck_assert_uint_eq(ts_threads_worth(16, 15 * each), 16);
+    ck_assert_uint_eq(ts_threads_worth(16, UINT64_MAX), 16);
+    ck_assert_uint_eq(ts_threads_worth(1, UINT64_MAX), 1);
+    setenv("OMP_NUM_THREADS", "16", 1);
+    ck_assert_uint_eq(ts_threads_worth(16, 0), 16); /* the user has chosen */
+    unsetenv("OMP_NUM_THREADS");
+}
+END_TEST
+
+/* What OMP_NUM_THREADS says is read by OpenMP when a program starts: tests/check_waits.sh. */
+START_TEST(small_stacks_are_refused)
+{
+    static const char *const small[] = { "16K", "64", "128k", "262143B" },
+                             *const enough[] = { "256K", "1M", "nonsense", "" };
+    struct ts_err err = { 0 };
+    uint32_t n;
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) {
+        setenv("OMP_STACKSIZE", small[i], 1);
+        ck_assert_int_eq(ts_threads_get(2, 0, &n, &err), TS_ENOMEM);
+        ck_assert_ptr_nonnull(strstr(err.text, "OMP_STACKSIZE gives each thread a stack of "));
+    }
+    for (size_t i = 0; i < sizeof enough / sizeof *enough; i++) {
+        setenv("OMP_STACKSIZE", enough[i], 1);
+        ck_assert_int_eq(ts_threads_get(2, 0, &n, &err), 0);
+    }
+    unsetenv("OMP_STACKSIZE");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("threads");
     TCase *t = tcase_create("threads");
     tcase_add_test(t, a_few_can_be_had);
+    tcase_add_test(t, little_work_takes_few_threads);
+    tcase_add_test(t, small_stacks_are_refused);
 #ifndef SANITIZED
     tcase_add_test(t, a_limit_on_addresses_is_seen);
 #endif

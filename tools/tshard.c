@@ -33,8 +33,13 @@ static const struct tool_entry files[] = {
 
 static const struct tool_entry environment[] = {
     { "TMPDIR", "Directory for temporary files, where --tmp does not name one.", "build gen split select plan" },
-    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory.",
+    { "OMP_STACKSIZE", "Stack of a thread, which counts as memory. At least 256K.",
       "build plan verify export gen split select" },
+    { "OMP_NUM_THREADS", "Number of threads where --threads is not given.",
+      "build plan verify export gen split select" },
+    { "OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
+      "How long a waiting thread spins before it sleeps. Where none is set, waits are short.",
+      "build verify export gen split select" },
     { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
       "build verify export gen split select" },
     { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",

@@ -3,11 +3,15 @@
 #include <stddef.h>
 
 #include "tools/tool_launch.h"
+#include "tools/tool_openmp.h"
 #include "tools/tshard.h"
 
 int main(int argc, char **argv)
 {
     static const char *const by_itself[] = { "part", "verify", "info", NULL }; /* of parts */
+    static const char *const quick[] = { "info", "part", NULL };
+    if (tool_openmp_prepare("tshard", argv, quick))
+        return 1;
     if (tool_launch_together(argc, argv, by_itself))
         return tool_launch_become("tshard-mpi", argv);
     return tshard_run(argc, argv);

@@ -3,11 +3,15 @@
 #include <stddef.h>
 
 #include "tools/tool_mpi.h"
+#include "tools/tool_openmp.h"
 #include "tools/tstream.h"
 
 int main(int argc, char **argv)
 {
     static const char *const together[] = { "cp", "score", "fit", "mttkrp", NULL };
+    static const char *const quick[] = { NULL };
+    if (tool_openmp_prepare("tstream-mpi", argv, quick))
+        return 1;
     tstream_environment();
     return tool_mpi_main("tstream-mpi", together, argc, argv, tstream_run);
 }

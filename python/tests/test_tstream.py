@@ -50,6 +50,23 @@ def dense_of(coo):
     return x
 
 
+@pytest.mark.parametrize("chosen", [{}, {"GOMP_SPINCOUNT": "77"}, {"OMP_WAIT_POLICY": "PASSIVE"}])
+def test_waiting_threads_sleep_early(chosen):
+    """OpenMP prints what it was loaded with."""
+    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+    env = {k: v for k, v in os.environ.items() if k not in names}
+    env.update(chosen, OMP_DISPLAY_ENV="VERBOSE")
+    code = "import os, tstream as ts; ts.lib.ts_words(1); print([n for n in %r if n in os.environ])" % (names,)
+    p = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+    assert p.stdout.strip() == str(list(chosen))  # the environment is as it was
+    if "GOMP_SPINCOUNT" not in p.stderr:
+        pytest.skip("OpenMP is not GNU's")
+    spins = [line.split("'")[1] for line in p.stderr.splitlines() if "GOMP_SPINCOUNT" in line][0]
+    expected = {"OMP_WAIT_POLICY": "0", "GOMP_SPINCOUNT": "77"}
+    assert spins == (expected[next(iter(chosen))] if chosen else "1000")
+
+
 def test_what_was_built_comes_back(coo, tensor):
     coords, values, shape = coo
     assert tensor.shape == shape and tensor.nnz == len(values) and tensor.dtype == np.float64

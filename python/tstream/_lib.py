@@ -339,6 +339,19 @@ _functions = {
 }
 
 
+def _load(path: str) -> c.CDLL:
+    """Loads the library, and OpenMP with it. OpenMP reads its environment then: threads that wait
+    shall sleep soon, as those of the program do, unless the user or another package chose."""
+    chosen = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+    if any(name in os.environ for name in chosen):
+        return c.CDLL(path)
+    os.environ["GOMP_SPINCOUNT"] = "1000"
+    try:
+        return c.CDLL(path)
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
+
+
 class _Library:
     """Loaded at its first use, so that importing the package is quick."""
 
@@ -347,7 +360,7 @@ class _Library:
         places = [p for p in places if os.path.exists(p)] + ["libtstream.so.0"]
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # as tstream does, for GPUs
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
-        dll = c.CDLL(places[0])
+        dll = _load(places[0])
         for function, (result, arguments) in _functions.items():
             f = getattr(dll, function)
             f.restype, f.argtypes = result, arguments

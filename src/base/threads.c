@@ -5,12 +5,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <omp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/machine.h"
+#include "base/num.h"
 #include "base/setting.h"
 
 size_t ts_threads_stack_bytes(const char *text)
@@ -101,17 +103,66 @@ int ts_threads_check(uint32_t wanted, struct ts_err *err)
                          n, wanted);
 }
 
-int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err)
+uint32_t ts_threads_default(void)
 {
+    const char *text = getenv("OMP_NUM_THREADS");
+    const int limit = omp_get_thread_limit();
     struct ts_machine machine;
     uint32_t n;
+    ts_machine_get(&machine);
+    n = text != NULL && *text != '\0' ? (uint32_t)omp_get_max_threads() : machine.cpus;
+    if (limit > 0 && n > (uint32_t)limit)
+        n = (uint32_t)limit;
+    return n < 1 ? 1 : n < TS_MAX_THREADS ? n : TS_MAX_THREADS;
+}
+
+/* A region of fewer multiply-adds takes less time on one thread than two threads take to begin and
+ * end it: measured with tensors of 10^3 to 10^5 nonzeros, with idle and with busy cores. */
+#define WORTH_A_THREAD (UINT64_C(1) << 18)
+
+uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds)
+{
+    const char *text = getenv("OMP_NUM_THREADS");
+    const uint64_t n = 1 + multiply_adds / WORTH_A_THREAD;
+    return n < threads && (text == NULL || *text == '\0') ? (uint32_t)n : threads;
+}
+
+int ts_threads_check_stack(struct ts_err *err)
+{
+    pthread_attr_t attr;
+    char found[TS_NUM_CHARS], least[TS_NUM_CHARS];
+    size_t bytes = 0;
+    const char *name = getenv("OMP_STACKSIZE") != NULL ? "OMP_STACKSIZE" : "GOMP_STACKSIZE";
+    const size_t asked = ts_threads_stack_bytes(getenv(name));
+    if (init_attr(&attr) != 0)
+        return 0;
+    pthread_attr_getstacksize(&attr, &bytes);
+    pthread_attr_destroy(&attr);
+    if (bytes >= TS_MIN_STACK_BYTES)
+        return 0;
+    ts_num_bytes(found, bytes);
+    ts_num_bytes(least, TS_MIN_STACK_BYTES);
+    if (asked == bytes)
+        return ts_fail(err, TS_ENOMEM,
+                       "%s gives each thread a stack of %s, and %s are needed: raise it or unset it",
+                       name, found, least);
+    return ts_fail(err, TS_ENOMEM,
+                   "the stack of a thread is limited to %s, and %s are needed: raise ulimit -s, "
+                   "or set OMP_STACKSIZE",
+                   found, least);
+}
+
+int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err)
+{
+    uint32_t n;
+    int rc = ts_threads_check_stack(err);
+    if (rc < 0)
+        return rc;
     if (threads > 0) {
         *ret = threads;
         return ts_threads_check(threads + others, err);
     }
-    ts_machine_get(&machine);
-    n = machine.cpus < TS_MAX_THREADS ? machine.cpus : TS_MAX_THREADS;
-    n = ts_threads_possible(n + others, NULL);
+    n = ts_threads_possible(ts_threads_default() + others, NULL);
     *ret = n > others ? n - others : 1;
     return 0;
 }

@@ -29,9 +29,24 @@ int ts_threads_check(uint32_t wanted, struct ts_err *err);
 
 #define TS_MAX_THREADS 1024u /* each has a stack and buffers */
 
-/* Chooses the number of threads: those asked for, which must be possible; for 0, as many as the
- * machine has CPUs and limits allow. `others` threads are started beside them. 0, or TS_ENOMEM. */
+/* The number of threads where the user asks for none: OMP_NUM_THREADS, or else the CPUs that this
+ * process may use; at most OMP_THREAD_LIMIT and TS_MAX_THREADS. */
+uint32_t ts_threads_default(void);
+
+/* Chooses the number of threads: those asked for, which must be possible; for 0, the default or as
+ * many as limits allow. `others` threads are started beside them. 0, or TS_ENOMEM, also where
+ * their stacks are too small. */
 int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err);
+
+/* How many of `threads` are worth starting for a parallel region of so many multiply-adds: at least
+ * 1. All of them where OMP_NUM_THREADS is set. The result of a computation does not depend on it. */
+uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds);
+
+#define TS_MIN_STACK_BYTES ((size_t)256 << 10) /* what a computing thread needs, with room to spare */
+
+/* 0, or TS_ENOMEM with a sentence where threads of OpenMP would have a stack below
+ * TS_MIN_STACK_BYTES: by OMP_STACKSIZE, or by the limit that the process was started with. */
+int ts_threads_check_stack(struct ts_err *err);
 
 /* The stack size of OpenMP's threads, from the text of OMP_STACKSIZE or GOMP_STACKSIZE (NULL is
  * fine); 0: the system's default. */

@@ -13,9 +13,7 @@
 static int choose_threads(uint32_t threads, struct ts_build_options *o, struct ts_err *err)
 {
     struct ts_build_memory m;
-    struct ts_machine machine;
-    ts_machine_get(&machine);
-    o->threads = threads > 0 ? threads : machine.cpus;
+    o->threads = threads > 0 ? threads : ts_threads_default();
     ts_build_memory_share(o, TS_MIN_ORDER, &m); /* the memory may be enough only for fewer */
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }

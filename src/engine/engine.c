@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/machine.h"
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/threads.h"
@@ -160,18 +159,35 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     return rc;
 }
 
-/* Chooses the number of threads. OpenMP ends the program when it cannot start its threads, so this
- * checks that it can, beside the threads of the feed, which are started first. */
-static int choose_threads(const struct ts_engine_conf *conf, uint32_t *ret, struct ts_err *err)
+/* The highest rank of the models: that which a processor must be able to compute. */
+static uint32_t highest_rank(const struct ts_engine_conf *conf)
 {
-    struct ts_machine machine;
-    uint32_t checkers = conf->threads;
-    if (checkers == 0) {
-        ts_machine_get(&machine);
-        checkers = machine.cpus;
-    }
-    checkers = checkers < MAX_CHECKERS ? checkers : MAX_CHECKERS;
-    return ts_threads_get(conf->threads, checkers + WAITING, ret, err);
+    uint32_t ret = conf->n_models > 0 ? 0 : conf->rank;
+    for (uint32_t k = 0; k < conf->n_models; k++)
+        ret = conf->ranks[k] > ret ? conf->ranks[k] : ret;
+    return ret;
+}
+
+/* Multiply-adds of the product of one mode: what a parallel region of a pass computes. */
+static uint64_t product_adds(const struct ts_engine_conf *conf, const struct ts_tensor *t)
+{
+    const double models = conf->n_models > 1 ? conf->n_models : 1;
+    const double adds = (double)t->nnz * t->order * highest_rank(conf) * models;
+    return adds < (double)(UINT64_MAX / 2) ? (uint64_t)adds : UINT64_MAX / 2;
+}
+
+/* Chooses the number of threads: where the user does not, as many as the product of one mode keeps
+ * busy. OpenMP ends the program when it cannot start its threads, so this checks that it can, beside
+ * the threads of the feed, which are started first. */
+static int choose_threads(const struct ts_engine_conf *conf, const struct ts_tensor *t,
+                          uint32_t *ret, struct ts_err *err)
+{
+    const uint32_t most = conf->threads > 0 ? conf->threads : ts_threads_default();
+    const uint32_t checkers = most < MAX_CHECKERS ? most : MAX_CHECKERS;
+    const int rc = ts_threads_get(conf->threads, checkers + WAITING, ret, err);
+    if (rc == 0 && conf->threads == 0)
+        *ret = ts_threads_worth(*ret, product_adds(conf, t));
+    return rc;
 }
 
 /* Whether these bytes, which several models leave of the budget, are enough for shards, and for all of them at once. */
@@ -335,15 +351,6 @@ static int check_ranks(const struct ts_engine_conf *conf, struct ts_err *err)
     return 0;
 }
 
-/* The highest rank of the models: that which a processor must be able to compute. */
-static uint32_t highest_rank(const struct ts_engine_conf *conf)
-{
-    uint32_t ret = conf->n_models > 0 ? 0 : conf->rank;
-    for (uint32_t k = 0; k < conf->n_models; k++)
-        ret = conf->ranks[k] > ret ? conf->ranks[k] : ret;
-    return ret;
-}
-
 static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, struct ts_err *err)
 {
     struct ts_backend_conf bc = { .rank = highest_rank(conf),
@@ -374,7 +381,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         conf->constraint == NULL ? 0 : ts_constraint_check(conf->constraint, e->tensor->order, err);
     if (rc < 0)
         return rc;
-    rc = choose_threads(conf, &e->threads, err);
+    rc = choose_threads(conf, e->tensor, &e->threads, err);
     if (rc < 0)
         return rc;
     bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order) | conf->updates;
