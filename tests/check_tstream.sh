@@ -109,7 +109,9 @@ mv x.tsh x.cp away
 mkdir empty
 (cd empty && "$bin/tstream" top ../there.cp -n 2) > log
 grep -q 'thing [0-9]' log || bad "top: no names from the tensor of run.json: $(cat log)"
-sed 's/"checksum":"[0-9a-f]*"/"checksum":"0123456789abcdef"/' there.cp/run.json > other.json
+# a record as of 0.2.0, which has no checksum of its own and may be edited
+sed 's/"checksum":"[0-9a-f]*"/"checksum":"0123456789abcdef"/; s/,"file_version":[0-9]*,"file_checksum":"[0-9a-f]*"//' \
+    there.cp/run.json > other.json
 mv other.json there.cp/run.json
 (cd empty && "$bin/tstream" top ../there.cp -n 2) > log
 grep -q 'thing [0-9]' log && bad "top: names of another tensor"
