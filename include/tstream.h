@@ -246,7 +246,7 @@ typedef struct {
 typedef struct {
     size_t size;
     const char *out;      /* the directory to make; it appears whole and on disk */
-    int replace;          /* a tensor that is there is replaced */
+    int replace;          /* a tensor that is there is replaced; other files never are */
     uint64_t memory;      /* of all together, at least 32 MiB; 0: half of what is free */
     const char *tmp;      /* directory for sorted runs; NULL: that of `out` */
     uint32_t threads;     /* 0: all CPUs */
@@ -415,7 +415,7 @@ typedef struct {
     size_t size;
     unsigned formats; /* sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
     int held_rows;    /* those alone, with a file of their indices; 0: one for each index */
-    int replace;      /* a decomposition that is there is replaced */
+    int replace;      /* a decomposition of this library is replaced; other files never are */
     uint32_t threads; /* 0: all CPUs */
     const volatile int *stop;
     ts_note_fn *note;
@@ -517,7 +517,7 @@ typedef struct {
     void *ctx;
     int checkpoints;   /* runs save states: an eighth of host_memory at most holds a copy of one */
     const char *trace; /* file for what ran when, JSON for ui.perfetto.dev; NULL: none */
-    int replace;       /* a trace that is there is replaced */
+    int replace;       /* a trace that the library wrote is replaced; other files never are */
     /* Bit m: ts_cp will be asked for nonneg, l1, simplex or bounds of
      * mode m, or for fix of mode m which is the last: that takes memory
      * for a second factor as large, that of GPUs where they compute. */

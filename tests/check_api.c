@@ -106,6 +106,44 @@ static int near(double a, double b, double most)
     return fabs(a - b) <= most * (1 + fabs(b));
 }
 
+/* With replace, too: by any name of the tensor, and in it. */
+START_TEST(no_output_is_the_tensor)
+{
+    ts_tensor *t = open_tensor();
+    ts_session *s = open_session(t, 1, NULL);
+    ts_session_conf traced = { .size = sizeof traced, .rank = 2, .cpu = 1, .replace = 1 };
+    ts_build_conf build = build_conf(other);
+    char path[3][9000];
+    snprintf(path[0], sizeof path[0], "%s", tensor);
+    snprintf(path[1], sizeof path[1], "%s/../%s", tensor, strrchr(tensor, '/') + 1);
+    snprintf(path[2], sizeof path[2], "%s/new", tensor);
+    for (int i = 0; i < 3; i++) {
+        const ts_cp_conf c = { .size = sizeof c, .sweeps = 1, .out = path[i], .replace = 1 };
+        const uint32_t ranks[2] = { 2, 3 };
+        const ts_several_conf several = {
+            .size = sizeof several, .run = &c, .rank = ranks, .n_ranks = 2
+        };
+        const ts_select_conf all = { .size = sizeof all };
+        ts_cpd *two[2];
+        ck_assert_ptr_null(ts_cp(s, &c, NULL, &err));
+        ck_assert_ptr_nonnull(strstr(err.text, "name another place with out"));
+        ck_assert_int_lt(ts_cp_several(t, NULL, &several, two, NULL, &err), 0);
+        ck_assert_ptr_nonnull(strstr(err.text, "name another place with out"));
+        build.out = path[i];
+        build.replace = 1;
+        ck_assert_int_lt(ts_build_copy(&build, t, NULL, &err), 0);
+        ck_assert_int_lt(ts_build_select(&build, t, &all, NULL, &err), 0);
+        ck_assert_ptr_nonnull(strstr(err.text, "name another place with out"));
+        traced.trace = path[i];
+        ck_assert_ptr_null(ts_session_open(t, &traced, &err));
+        ck_assert_ptr_nonnull(strstr(err.text, "name another place with trace"));
+    }
+    ts_session_close(s);
+    ts_close(t);
+    ts_close(open_tensor()); /* it is whole */
+}
+END_TEST
+
 START_TEST(failures_are_codes_and_sentences)
 {
     const double weight[1] = { 1 }, bad[4] = { 1, NAN, 1, 1 };
@@ -1593,6 +1631,7 @@ int main(void)
     int status, made;
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_test(c, no_output_is_the_tensor);
     tcase_add_test(c, failures_are_codes_and_sentences);
     tcase_add_test(c, structs_may_grow);
     tcase_add_test(c, sessions_side_by_side);

@@ -17,6 +17,7 @@
 
 #include "base/atomic_out.h"
 #include "base/setting.h"
+#include "base/written.h"
 #include "tests/run_suite.h"
 
 static int lock_errno;            /* of flock; 0: it works */
@@ -60,6 +61,20 @@ int unlinkat(int dir, const char *name, int flags)
     return (int)syscall(SYS_unlinkat, dir, name, flags);
 }
 
+static int no_marks; /* the file system keeps no attributes */
+
+int fsetxattr(int fd, const char *name, const void *value, size_t size, int flags)
+{
+    errno = EOPNOTSUPP;
+    return no_marks ? -1 : (int)syscall(SYS_fsetxattr, fd, name, value, size, flags);
+}
+
+ssize_t fgetxattr(int fd, const char *name, void *value, size_t size)
+{
+    errno = EOPNOTSUPP;
+    return no_marks ? -1 : (ssize_t)syscall(SYS_fgetxattr, fd, name, value, size);
+}
+
 static char top[64];
 static struct ts_err err, warn;
 
@@ -81,7 +96,7 @@ static void setup(void)
 {
     strcpy(top, "/tmp/check_atomic_out-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(top));
-    lock_errno = no_exchange = fsyncs = fail_fsync_at = 0;
+    no_marks = lock_errno = no_exchange = fsyncs = fail_fsync_at = 0;
     memset(&warn, 0, sizeof warn);
 }
 
@@ -104,6 +119,18 @@ static void put(const char *path, const char *text)
     ck_assert_msg(f != NULL, "%s", path);
     fputs(text, f);
     ck_assert_int_eq(fclose(f), 0);
+}
+
+/* As a process that died has left it, or one that ended well. */
+static void mark(const char *path, int whole)
+{
+    const int fd = open(path, O_WRONLY);
+    ck_assert_int_ge(fd, 0);
+    if (whole)
+        ts_written_end(fd);
+    else
+        ts_written_begin(fd);
+    close(fd);
 }
 
 static void assert_holds(const char *path, const char *text)
@@ -635,6 +662,7 @@ START_TEST(a_file_appears_whole_or_not_at_all)
                                  "file"));
     assert_holds(at("t"), "one");
     put(at("t.partial"), "what a dead process left, and longer");
+    mark(at("t.partial"), 0);
     ck_assert_int_eq(make_file(at("t"), "three", 1), 0);
     assert_holds(at("t"), "three");
     ck_assert_int_eq(count(top), 1);
@@ -647,6 +675,48 @@ START_TEST(a_file_appears_whole_or_not_at_all)
     ts_atomic_file_close(f);
     assert_holds(at("u"), "mine");
     ck_assert_int_eq(count(top), 2);
+}
+END_TEST
+
+/* Likely: a text of figures. Sure: one that begins with "ours". */
+static int looks(const char *head, size_t n, int sure)
+{
+    return n >= 4 && (sure ? memcmp(head, "ours", 4) == 0 : strchr("0123456789", head[0]) != NULL);
+}
+
+/* _i: a file system that keeps marks, or not */
+START_TEST(a_file_of_the_user_stays)
+{
+    struct ts_atomic_conf conf = conf_of(at("t"));
+    struct ts_atomic_file *f = NULL;
+    const char *const text[] = { "mine, all mine", "1 1 1 5", "ours, of a version before" };
+    conf.force = 1;
+    conf.looks = looks;
+    no_marks = _i;
+    for (int i = 0; i < 3; i++) {
+        const int ours = _i ? i == 1 : i == 2;
+        put(at("t"), text[i]);
+        ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), ours ? 0 : TS_EBUSY);
+        if (ours)
+            ts_atomic_file_close(f);
+        assert_holds(at("t"), text[i]);
+        ck_assert_int_eq(unlink(at("t")), 0);
+        put(at("t.partial"), text[i]);
+        ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), ours ? 0 : TS_EBUSY);
+        if (ours)
+            ts_atomic_file_close(f);
+        else
+            assert_holds(at("t.partial"), text[i]);
+        ck_assert(is_there(at("t.partial")) == !ours);
+        unlink(at("t.partial"));
+    }
+    ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), 0);
+    ck_assert_int_eq(write(ts_atomic_file_fd(f), "1 2 3", 5), 5);
+    ck_assert_int_eq(ts_atomic_file_commit(f, &warn, &err), 0);
+    ts_atomic_file_close(f);
+    ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), 0); /* what it wrote it may replace */
+    ts_atomic_file_close(f);
+    assert_holds(at("t"), "1 2 3");
 }
 END_TEST
 
@@ -696,6 +766,9 @@ START_TEST(what_is_in_the_way_of_a_file_stays)
     ck_assert_int_eq(count(top), 3);
     put(at("real"), "old");
     ck_assert_int_eq(symlink("real", at("link")), 0);
+    ck_assert_int_eq(make_file(at("link"), "new", 1), TS_EBUSY); /* not ours */
+    assert_holds(at("real"), "old");
+    mark(at("real"), 1);
     ck_assert_int_eq(make_file(at("link"), "new", 1), 0);
     assert_holds(at("real"), "new");
     ck_assert_int_eq(count(top), 5);
@@ -752,6 +825,7 @@ int main(void)
     tcase_add_test(c, killed_at_any_instant_the_old_or_the_new_is_there);
     tcase_add_test(c, many_writers_at_once);
     tcase_add_loop_test(c, a_file_appears_whole_or_not_at_all, 0, 2);
+    tcase_add_loop_test(c, a_file_of_the_user_stays, 0, 2);
     tcase_add_test(c, a_second_writer_of_a_file_is_refused);
     tcase_add_test(c, a_file_is_on_disk_before_it_has_its_name);
     tcase_add_test(c, what_is_in_the_way_of_a_file_stays);

@@ -39,9 +39,11 @@ for to in x.tsh/index ./x.tsh/mode1.shards "$tmp/x.tsh/new"; do
 done
 "$bin/tshard" verify -q x.tsh || bad "export: touched the tensor"
 refused 1 "no/such/place.partial: cannot be created" "$bin/tshard" export x.tsh -o no/such/place
-refused 1 "x.tsh: is a directory" "$bin/tshard" export x.tsh -o x.tsh
+refused 1 "x.tsh exists, and it is read as x.tsh" "$bin/tshard" export x.tsh -o x.tsh
+mkdir there
+refused 1 "there: is a directory" "$bin/tshard" export x.tsh -o there
 mkdir elsewhere # a link stays one, and its file is replaced as a whole
-echo old > elsewhere/file
+"$bin/tshard" export x.tsh -m 2 -o elsewhere/file
 ln -s elsewhere/file link
 "$bin/tshard" export x.tsh --force -o link
 [ -L link ] || bad "export: replaced a link"

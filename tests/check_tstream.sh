@@ -50,6 +50,10 @@ refused 1 "there.json exists; use --force to replace it, or --trace to name anot
     "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 -n --trace there.json
 refused 1 "there.json exists; use --force" "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --trace there.json
 [ "$(cat there.json)" = old ] || bad "--trace without --force: touched there.json"
+refused 1 "this program did not write it" "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --force --trace there.json
+[ "$(cat there.json)" = old ] || bad "--trace --force: touched a file of the user"
+rm there.json
+"$bin/tstream" mttkrp x.tsh --cpu --reps 1 --trace there.json > log
 "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --force --trace there.json > log || bad "mttkrp --force: $(cat log)"
 grep -q traceEvents there.json || bad "mttkrp --force: no trace"
 
@@ -152,10 +156,11 @@ json_ok mttkrp.json
 grep -q '"event":"mttkrp".*"devices":\[{"gpu":null,' json || bad "mttkrp --json: $(cat json)"
 refused 1 "no/such/t.json.partial: cannot be created" \
     "$bin/tstream" cp x.tsh --cpu -n --trace no/such/t.json
-refused 1 "x.tsh: is a directory" "$bin/tstream" mttkrp x.tsh --cpu --trace x.tsh
-echo old > kept.json
+refused 1 "x.tsh exists, and it is read as x.tsh" "$bin/tstream" mttkrp x.tsh --cpu --trace x.tsh
+"$bin/tstream" mttkrp x.tsh --cpu --reps 1 --trace kept.json > log
+cp kept.json old.json
 refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu --host-memory 8K --force --trace kept.json
-if [ "$(cat kept.json)" != old ] || [ -e kept.json.partial ]; then bad "a failed run touched a trace"; fi
+if ! cmp -s kept.json old.json || [ -e kept.json.partial ]; then bad "a failed run touched a trace"; fi
 
 # ---- without standard output, or with one that ends early ----
 got=0

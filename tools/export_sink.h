@@ -27,8 +27,10 @@ struct export_sink {
     uint64_t written;
 };
 
-/* path NULL or "-": standard output. force: a file of that name may be replaced. */
-int export_sink_open(const char *path, int force, struct export_sink *ret, struct ts_err *err);
+/* path NULL or "-": standard output. force: a file of that name that this program wrote may be
+ * replaced. option: what named the path. */
+int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
+                     struct ts_err *err);
 
 /* Gives the file its name. warn->code is not 0 when something failed after that. */
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);

@@ -198,6 +198,10 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
         rc = tensor == NULL ? find_tensor(&v, err) : open_tensor(tensor, &v, err);
     if (rc == 0)
         rc = check_orders(&v, err);
+    if (rc == 0)
+        rc = tool_reads_model(v.model->path, err);
+    if (rc == 0 && v.tensor != NULL)
+        rc = tool_reads(ts_path(v.tensor), err);
     if (rc < 0)
         model_view_close(&v);
     else

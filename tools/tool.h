@@ -116,6 +116,17 @@ char *tool_operand(const char *operand, const char *suffix);
  * own directory, which a slip of the hand would destroy. */
 int tool_outside(const char *path, const char *tensor, struct ts_err *err);
 
+/* What the command reads, and what it writes. Each output is compared with all inputs and outputs
+ * that were named before it (base/place.h). */
+int tool_reads(const char *path, struct ts_err *err);  /* NULL is fine */
+int tool_reads_model(const char *path, struct ts_err *err); /* beside its files others may lie */
+int tool_writes(const char *path, const char *suffix, const char *option, struct ts_err *err);
+int tool_writes_file(const char *path, const char *option, struct ts_err *err); /* .partial */
+
+/* Whether the first bytes are those of a text, page or array that a command writes: `looks` of
+ * base/atomic_out.h. */
+int tool_looks_written(const char *head, size_t n, int sure);
+
 /* ---- JSON: one object a line (base/json.h) ---- */
 
 #define tool_json        ts_json

@@ -62,13 +62,21 @@ static const struct tool_entry related[] = {
     { 0 },
 };
 
+static int tshard_reads(struct ts_tensor **t, struct ts_err *err)
+{
+    const int rc = tool_reads((*t)->path, err);
+    if (rc < 0)
+        ts_tensor_close(*t);
+    return rc;
+}
+
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
 {
     char *path = tool_operand(operand, ".tsh");
     const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", operand)
                                 : ts_tensor_open(path, ret, err);
     free(path);
-    return rc;
+    return rc < 0 ? rc : tshard_reads(ret, err);
 }
 
 int tshard_run(int argc, char **argv)

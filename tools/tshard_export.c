@@ -36,7 +36,7 @@ static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
       "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
       "is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", "tns|sptensor|csv|tsv",
       "tns has nonzeros only; sptensor (Tensor Toolbox) starts with shape and count; csv and tsv are tables with names" },
     { "header", 0, TS_OPT_CHOICE, AT(header), "yes", "yes|no",
@@ -195,7 +195,7 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
                                        .labels = e->pieces.rows.quoted && !args->numbers,
                                        .tmp = tmp,
                                        .stop = &tool_stop };
-    int rc = export_sink_open(args->output, args->force, &e->sink, err);
+    int rc = export_sink_open(args->output, args->force, "--output", &e->sink, err);
     if (rc == 0)
         rc = divide_memory(e, &names, err);
     if (rc == 0)

@@ -125,7 +125,7 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                           : ts_batch_new(s->order, TEXT_PIECE, &b, err);
     if (rc == 0)
-        rc = export_sink_open(path, force, &sink, err);
+        rc = export_sink_open(path, force, "--output", &sink, err);
     tool_progress_start(&progress, "writing draws", "nonzeros", s->nnz);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
@@ -160,7 +160,7 @@ static int begin_truth(const struct gen_args *args, const struct ts_synth *s, ui
                        struct export_sink *truth, struct ts_err *err)
 {
     int rc =
-        args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, truth, err);
+        args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, "--truth", truth, err);
     if (rc == 0 && args->truth != NULL)
         rc = gen_truth_write(s, memory, truth, err);
     return rc;
@@ -228,7 +228,11 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         rc = ts_synth_init(&s, &err);
     if (rc < 0)
         return rc == TS_ENOMEM ? tool_fail(cmd, &err) : tool_usage(cmd, "%s", err.text);
-    rc = begin_truth(&args, &s, o.memory, &truth, &err);
+    rc = is_directory_name(args.out)
+             ? tool_writes(args.out, TS_BUILDING_SUFFIX, "--output", &err)
+             : tool_writes_file(args.out, "--output", &err);
+    if (rc == 0)
+        rc = begin_truth(&args, &s, o.memory, &truth, &err);
     if (rc == 0 && is_directory_name(args.out)) {
         rc = ts_build_synth(&o, &s, &report, &err);
         tool_progress_end(&progress);

@@ -92,6 +92,12 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     }
     tool_progress_start(&progress, "counting both sides", "", 0);
     if (rc == 0)
+        rc = tool_writes(out[0], TS_BUILDING_SUFFIX, "--train", err);
+    if (rc == 0)
+        rc = tool_writes(out[1], TS_BUILDING_SUFFIX, "--test", err);
+    for (int i = 0; i < 2 && rc == 0; i++) /* the second too, before the first is built */
+        rc = ts_build_dir_check(out[i], args->common.force, err);
+    if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);
     tool_progress_end(&progress);
     for (int i = 0; i < 2 && rc == 0; i++) {

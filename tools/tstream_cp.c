@@ -263,6 +263,25 @@ static void note_table(const struct ts_cmd *cmd, const char *model)
     free(real);
 }
 
+/* Holds what is read against the result. here: the run goes on where it was. */
+static int check_places(const struct cp_args *args, const char *tensor, const char *out, int here,
+                        struct ts_err *err)
+{
+    char *state = NULL;
+    int rc = tool_reads(tensor, err);
+    if (rc == 0 && args->from == NULL && tstream_cp_init_is_file(args))
+        rc = tool_reads(args->init, err);
+    if (rc == 0 && args->from != NULL && !here) {
+        rc = asprintf(&state, "%s.partial", args->from->dir) < 0
+                 ? ts_fail(err, TS_ENOMEM, "%s: out of memory", out)
+                 : tool_reads(args->from->dir, err);
+        if (rc == 0)
+            rc = tool_reads(state, err);
+        free(state);
+    }
+    return rc == 0 && !args->no_output ? tool_writes(out, ".partial", "--out", err) : rc;
+}
+
 /* Everything that can be refused is, before the work. */
 static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                    struct ts_err *err)
@@ -294,6 +313,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         tool_stop_after(args->max_time_ns);
     if (rc == 0 && args->out != NULL)
         rc = tool_outside(args->out, path, err);
+    if (rc == 0)
+        rc = check_places(args, path, named, here, err);
     if (rc == 0 && !args->no_output)
         rc = ts_model_place(&mc, err);
     if (rc == 0 && args->from == NULL && tstream_cp_init_is_file(args))

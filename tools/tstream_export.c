@@ -25,7 +25,7 @@ static const struct ts_opt export_opts[] = {
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
       "components, those of largest weight first; 0 writes all" },
     { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "one mode alone, from 1; 0 writes all" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace the file when it is there" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -170,7 +170,7 @@ static int export_all(const struct ts_cmd *cmd, const struct export_args *args,
     t.components = model_view_components(v, args->components);
     rc = args->out != NULL && v->tensor != NULL ? tool_outside(args->out, v->tensor->path, err) : 0;
     if (rc == 0)
-        rc = export_sink_open(args->out, args->force, &sink, err);
+        rc = export_sink_open(args->out, args->force, "--output", &sink, err);
     if (rc == 0)
         rc = put_table(&t, args, err);
     if (rc == 0)

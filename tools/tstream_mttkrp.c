@@ -45,7 +45,7 @@ static const struct ts_opt mttkrp_opts[] = {
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     ARRAY_OPTS(AT(array)),
     TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing file of --trace" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing trace of --trace. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "one JSON object a line on standard output, with what --details tells" },

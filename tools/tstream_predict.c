@@ -32,7 +32,7 @@ static const struct ts_opt predict_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
       "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
       "is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
       "tns has indices and numbers; csv and tsv are tables with names; npy is a NumPy array of the "
       "model's values alone, float64, and goes to FILE" },
@@ -309,12 +309,14 @@ static int open_all(struct predict *p, struct ts_err *err)
     if (p->args->out != NULL && p->view.tensor != NULL)
         rc = tool_outside(p->args->out, p->view.tensor->path, err);
     if (rc == 0)
+        rc = tool_reads(p->path, err);
+    if (rc == 0)
         rc = ts_text_input_open(&p->path, 1, PIECE_BYTES, &tool_stop, &p->input, err);
     if (rc == 0)
         rc = open_pieces(p, err);
     if (rc == 0)
         rc = open_names(p, err);
-    return rc == 0 ? export_sink_open(p->args->out, p->args->force, &p->sink, err) : rc;
+    return rc == 0 ? export_sink_open(p->args->out, p->args->force, "--output", &p->sink, err) : rc;
 }
 
 /* ---- the report ---- */

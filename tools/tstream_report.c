@@ -29,7 +29,7 @@ static const struct ts_opt report_opts[] = {
     { "lines", 0, TS_OPT_STRING, AT(lines), NULL, "K,K...|none",
       "modes, from 1, that are drawn as lines because their indices are a sequence, such as time. Default: "
       "those whose names ascend as numbers or dates do, or whose neighbouring rows are alike" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace the page when it is there" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing page that this program wrote. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -153,7 +153,7 @@ static int report(const struct ts_cmd *cmd, const struct report_args *args, stru
     if (rc == 0 && out == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path);
     if (rc == 0)
-        rc = export_sink_open(out, args->force, &sink, err);
+        rc = export_sink_open(out, args->force, "--output", &sink, err);
     if (rc == 0)
         rc = make_report(v, &conf, &page, &bytes, err);
     if (rc == 0)

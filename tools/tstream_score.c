@@ -35,7 +35,7 @@ static const struct ts_opt score_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
       "write every nonzero to FILE (- is standard output), or what --top or --by-slice asks for; compressed "
       "when it ends in .gz. It appears when it is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
     { "top", 'n', TS_OPT_U32, AT(top), "0", "N",
       "the N nonzeros of largest residual alone, the largest first" },
     { "by-slice", 0, TS_OPT_FLAG, AT(by_slice), NULL, NULL,
@@ -276,7 +276,7 @@ static int open_lines(struct scoring *s, struct ts_err *err)
     if (rc == 0 && args->out != NULL)
         rc = tool_outside(args->out, ts_path(t), err);
     if (rc == 0)
-        rc = export_sink_open(args->out, args->force, &s->sink, err);
+        rc = export_sink_open(args->out, args->force, "--output", &s->sink, err);
     if (rc == 0)
         rc = open_names(s, err);
     if (rc == 0)

@@ -206,6 +206,10 @@ int tstream_trace_open(const char *path, int force, const char *tensor, struct t
         return 0;
     rc = tool_outside(path, tensor, err);
     if (rc == 0)
+        rc = tool_reads(tensor, err);
+    if (rc == 0)
+        rc = tool_writes_file(path, "--trace", err);
+    if (rc == 0)
         rc = ts_trace_open(path, force, ret, err);
     if (rc < 0)
         return rc;

@@ -94,7 +94,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         First index of text, 1 by default. Binary files and batches count from 0; of batches it is what
         is shown.
     replace : bool
-        Replace a tensor that is there.
+        Replace a tensor that is there. Files that tstream did not write are never replaced.
     memory : int or str, optional
         Of everything together, such as ``"8G"``; half of what is free by default.
     tmp : path, optional

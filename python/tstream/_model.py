@@ -539,7 +539,7 @@ class Model:
         rows : {'all', 'used'}
             A row for each index, or those that are held alone with a file of their indices.
         replace : bool
-            Replace a decomposition that is there.
+            Replace a decomposition that is there. Files that tstream did not write are never replaced.
         """
         call = Call()
         conf = ts_save_conf(formats=_files(formats, rows), held_rows=rows == "used",
@@ -798,7 +798,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         now, where it was drawn or is given again; what was computed, by ``"nvecs"`` or a loss, cannot be written then, and is
         refused. Several models that save theirs may go on without it.
     replace : bool
-        Replace a result or a trace that is there, and drop the state of a run that did not end.
+        Replace a result or a trace that tstream wrote, and drop the state of a run that did not end.
     resume : bool or 'auto'
         Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, restarts, precision,
         seed, constraints and accelerate must be the same; sweeps and tol may be others.

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/place.h"
 #include "base/setting.h"
 #include "build/build.h"
 #include "build/build_budget.h"
@@ -328,6 +329,13 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     int rc;
     ts_api_begin(&a);
     rc = copy_conf(given, t, &conf, dim, name, &a.err);
+    if (rc == 0) {
+        const struct ts_place place[] = { { .path = t->path },
+                                          { .path = conf.out,
+                                            .suffix = TS_BUILDING_SUFFIX,
+                                            .option = TS_SET_OUTPUT } };
+        rc = ts_place_check(place, 2, &a.err);
+    }
     if (rc == 0)
         rc = ts_tensor_is_unweighted(t, "a copy with other settings", &a.err);
     if (rc == 0 && conf.weights)

@@ -7,6 +7,8 @@
 
 #include "api/api_run.h"
 #include "base/clock.h"
+#include "base/place.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "base/thread.h"
 #include "base/c_locale.h"
@@ -369,6 +371,17 @@ static int check_start(const struct ts_api_run *c, struct ts_err *err)
                : ts_fail(err, TS_EARG, "fix keeps factors of start, and no start is given");
 }
 
+/* The result must not be the tensor, or the trace. */
+static int check_place(const struct ts_api_run *c, struct ts_err *err)
+{
+    const struct ts_place place[] = {
+        { .path = c->session->engine.tensor->path },
+        { .path = c->conf.out, .suffix = ".partial", .option = TS_SET_OUT },
+        { .path = c->session->conf.trace, .suffix = ".partial", .option = TS_SET_TRACE },
+    };
+    return ts_place_check(place, 3, err);
+}
+
 /* Before the work: whether the result could be written, and where the run goes on from. */
 static int open_out(struct ts_api_run *c, struct ts_err *err)
 {
@@ -387,7 +400,9 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
     int rc;
     if (c->conf.out == NULL)
         return check_start(c, err);
-    rc = open_state(c, err);
+    rc = check_place(c, err);
+    if (rc == 0)
+        rc = open_state(c, err);
     if (rc == 0)
         rc = check_start(c, err);
     if (rc == 0 && c->from.file != NULL) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "api/api_session.h"
+#include "base/place.h"
 #include "base/setting.h"
 #include "base/threads.h"
 #include "cpd/exact_fit.h"
@@ -70,12 +71,18 @@ static void count(void *ctx, uint64_t nnz)
         s->conf.work(s->conf.ctx, nnz);
 }
 
-static int open_trace(ts_session *s, struct ts_err *err)
+static int open_trace(ts_session *s, const char *tensor, struct ts_err *err)
 {
+    const struct ts_place place[] = { { .path = tensor },
+                                      { .path = s->conf.trace,
+                                        .suffix = ".partial",
+                                        .option = TS_SET_TRACE } };
     int rc;
     if (s->conf.trace == NULL)
         return 0;
-    rc = ts_trace_open(s->conf.trace, s->conf.replace, &s->trace, err);
+    rc = ts_place_check(place, 2, err);
+    if (rc == 0)
+        rc = ts_trace_open(s->conf.trace, s->conf.replace, &s->trace, err);
     if (rc < 0)
         return rc;
     ts_trace_group(s->trace, 0, "host");
@@ -143,7 +150,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         ec.copy = s->conf.checkpoints != 0;
         ec.constraint = constraint;
         ec.accelerate = s->conf.accelerate != 0;
-        rc = open_trace(s, err);
+        rc = open_trace(s, t->path, err);
         ec.trace = s->trace;
         if (rc == 0)
             rc = ts_engine_open(&ec, &s->engine, err);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "api/api_run.h"
+#include "base/place.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/als_group.h"
 #include "engine/models_run.h"
@@ -215,6 +217,13 @@ static int open_out(struct several *s, struct ts_err *err)
     uint64_t bytes = 0;
     int rc = ts_api_run_constraints(&conf, s->tensor, s->constraint, err);
     if (rc < 0 || s->run.out == NULL)
+        return rc;
+    rc = ts_place_check((const struct ts_place[]){ { .path = s->tensor->path },
+                                                   { .path = conf.out,
+                                                     .suffix = ".partial",
+                                                     .option = TS_SET_OUT } },
+                        2, err);
+    if (rc < 0)
         return rc;
     if (conf.resume != TS_RESUME_NEVER) {
         rc = ts_models_run_open(conf.out, &s->from, err);

@@ -75,6 +75,10 @@
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
  * ts_atomic_dir_held, ts_atomic_dir_replaced, ts_atomic_dir_commit, ts_atomic_dir_close */
 #include "base/atomic_out.h"
+/* inputs and outputs against each other: ts_place_check */
+#include "base/place.h"
+/* whose file it is: ts_written_end */
+#include "base/written.h"
 /* files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */
 #include "base/tempfile.h"
 
@@ -119,6 +123,8 @@
 
 /* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
+/* the place of one: ts_build_dir_check */
+#include "build/build_dir.h"
 /* some shards of a tensor: ts_part_write, ts_part_shard_bytes */
 #include "build/part_write.h"
 /* memory, before a build: ts_build_budget */
@@ -237,7 +243,7 @@
 
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 
-/* which kind lies where: ts_models_there, ts_models_kept */
+/* which kind lies where: ts_models_there, ts_models_kept, ts_model_kind_of */
 #include "model/model_files.h"
 /* row by row: ts_model_open, ts_model_open_first, ts_model_close, ts_model_rows, ts_model_index */
 #include "model/model_read.h"

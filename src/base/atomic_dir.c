@@ -15,6 +15,7 @@
 #include "base/atomic_out.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
+#include "base/written.h"
 
 #define TRIES 100 /* an attempt fails when another process renames or removes the directory */
 
@@ -100,6 +101,7 @@ struct search {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
+    int fixed; /* a directory in it, whose files this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
     int unread;        /* errno when it could not be read; 0: it could */
 };
@@ -130,6 +132,9 @@ static int note_kind(void *ctx, int dir, const char *name)
             break;
     }
     s->has_files = 1;
+    s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
+                fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
+                faccessat(dir, name, W_OK, AT_EACCESS) != 0;
     s->has_state |= kind == TS_ATOMIC_STATE;
     if (kind == TS_ATOMIC_FOREIGN)
         snprintf(s->foreign, sizeof s->foreign, "%s", name);
@@ -251,9 +256,13 @@ static int try_lock(struct ts_atomic_dir *d, struct ts_err *err)
     enum ts_atomic_lock lock;
     struct stat st;
     d->fd = open(d->partial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (d->fd < 0 && errno == EACCES)
+        return ts_atomic_not_ours(&d->conf, d->partial, err);
     if (d->fd < 0)
         return errno == ENOENT ? 1 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", d->partial);
     open_lock(d);
+    if (d->lock_fd < 0 && errno == EACCES)
+        return ts_atomic_not_ours(&d->conf, d->partial, err);
     if (d->lock_fd < 0)
         return errno == ENOENT ? 1
                                : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", d->partial,
@@ -305,11 +314,24 @@ static int leave(struct ts_atomic_dir *d)
     return stays;
 }
 
+/* A directory that a dead process left holds its lock, which is removed last. Without one it is a
+ * user's, unless its files are what their names say, or a state is among them. */
+static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
+{
+    struct search s;
+    int rc = look(&d->conf, d->partial, d->fd, 1, &s, err);
+    if (rc == TS_EBUSY && look(&d->conf, d->partial, d->fd, 0, &s, NULL) == 0 && s.has_state)
+        rc = 0;
+    return rc;
+}
+
 /* replaced: it is what a result has replaced, so that no run goes on from a state in it. */
 static int check_unfinished(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     struct search s;
-    const int rc = look(&d->conf, d->partial, d->fd, 0, &s, err);
+    int rc = d->made_lock && !replaced ? look_without_lock(d, err) : 0;
+    if (rc == 0)
+        rc = look(&d->conf, d->partial, d->fd, 0, &s, err);
     if (rc < 0 || !s.has_state || replaced || d->conf.force || d->conf.resume)
         return rc;
     return ts_fail(err, TS_EBUSY,
@@ -355,7 +377,9 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
     if (rc < 0)
         return rc;
     replaced = ts_atomic_dir_replaced(d->path);
-    rc = check_unfinished(d, replaced, err);
+    rc = made ? 0 : ts_atomic_may_move(&d->conf, d->partial, err);
+    if (rc == 0)
+        rc = check_unfinished(d, replaced, err);
     if (rc == 0) {
         clear(&d->conf, d->fd, replaced || (d->conf.force && !d->conf.resume));
         rc = write_lock(d, 0, err);
@@ -435,13 +459,17 @@ static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err
     const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int rc;
     *there = fd >= 0 || errno != ENOENT;
+    if (fd < 0 && errno == EACCES)
+        return ts_atomic_not_ours(&d->conf, d->path, err);
     if (fd < 0)
         return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be replaced", d->path);
     rc = look(&d->conf, d->path, fd, 1, &s, err);
     close(fd);
     if (rc == 0 && s.has_files && !d->conf.force && !d->conf.resume)
         return ts_atomic_exists(&d->conf, d->path, "directory", err);
-    return rc;
+    if (rc == 0 && (s.fixed || faccessat(AT_FDCWD, d->path, W_OK | X_OK, AT_EACCESS) != 0))
+        return ts_atomic_not_ours(&d->conf, d->path, err);
+    return rc == 0 ? ts_atomic_may_move(&d->conf, d->path, err) : rc;
 }
 
 static int open_dir(struct ts_atomic_dir *d, const char *path, struct ts_err *err)
@@ -676,6 +704,7 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     warn->code = 0;
     if (!holds_names(d))
         return ts_fail(err, TS_EBUSY, "%s: another process took its name", d->partial);
+    ts_written_end_dir(d->fd);
     rc = sync_all(d, err);
     if (rc == 0)
         rc = put_in_place(d, &replaced, warn, err);

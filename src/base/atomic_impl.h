@@ -61,6 +61,13 @@ int ts_atomic_name(const char *path, char **ret, struct ts_err *err);
 int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const char *noun,
                      struct ts_err *err);
 
+/* Whether this user may rename or remove what has this name: in a directory with the sticky bit
+ * (/tmp) only the owner may. TS_EBUSY with a sentence that says what to do. */
+int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
+
+/* Writes the sentence for something of another user, or without rights, that is in the way. */
+int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err);
+
 /* rename, but fails with EEXIST when `to` exists. */
 int ts_atomic_rename_new(const char *from, const char *to);
 

@@ -16,8 +16,10 @@
 #include "base/out_name.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
+#include "base/written.h"
 
-#define TRIES 100 /* an attempt fails when another process renames or removes the file */
+#define TRIES      100 /* an attempt fails when another process renames or removes the file */
+#define HEAD_BYTES 4096
 
 /* ---- what all share ---- */
 
@@ -61,10 +63,16 @@ int ts_atomic_fsync(int fd)
     return rc != 0 && errno == EINVAL ? 0 : rc;
 }
 
-void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn)
+/* The directory of a path, malloc'ed. */
+static char *parent_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char *parent = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+    return slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path) + 1);
+}
+
+void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn)
+{
+    char *parent = parent_of(path);
     const int at = parent == NULL ? -1 : open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     /* a directory that may be written but not read cannot be opened: then sync its file system */
     const int rc = at >= 0 ? ts_atomic_fsync(at) : syncfs(fd);
@@ -105,6 +113,32 @@ int ts_atomic_exists(const struct ts_atomic_conf *conf, const char *path, const 
                    path, path, conf->place, noun);
 }
 
+int ts_atomic_not_ours(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err)
+{
+    struct stat st;
+    char owner[64] = "";
+    if (lstat(path, &st) == 0 && st.st_uid != geteuid())
+        snprintf(owner, sizeof owner, " and belongs to another user (uid %ld)", (long)st.st_uid);
+    return ts_fail(err, TS_EBUSY,
+                   "%s exists%s, and this user may not replace or remove it: have it removed, or "
+                   "name another place with %s",
+                   path, owner, conf->place);
+}
+
+int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, struct ts_err *err)
+{
+    char *parent = parent_of(path);
+    const uid_t user = geteuid();
+    struct stat st, up;
+    int may = 1;
+    if (parent == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    if (lstat(path, &st) == 0 && stat(parent, &up) == 0)
+        may = user == 0 || (up.st_mode & S_ISVTX) == 0 || st.st_uid == user || up.st_uid == user;
+    free(parent);
+    return may ? 0 : ts_atomic_not_ours(conf, path, err);
+}
+
 int ts_atomic_rename_new(const char *from, const char *to)
 {
     struct stat st;
@@ -139,6 +173,40 @@ int ts_atomic_file_fd(const struct ts_atomic_file *f)
     return f->fd;
 }
 
+/* Whether this program wrote an open file, as far as its mark or its first bytes tell. */
+static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
+{
+    const enum ts_written mark = ts_written_is(fd);
+    char head[HEAD_BYTES];
+    ssize_t n;
+    if (mark == TS_WRITTEN_PART)
+        return unfinished;
+    if (mark == TS_WRITTEN_WHOLE || mark == TS_WRITTEN_EMPTY)
+        return 1;
+    if (mark == TS_WRITTEN_CHANGED)
+        return 0;
+    n = conf->looks == NULL ? -1 : pread(fd, head, sizeof head, 0);
+    return n > 0 && conf->looks(head, (size_t)n, mark != TS_WRITTEN_UNKNOWN);
+}
+
+/* With force: what has the name must be ours, and this user must be able to replace it. */
+static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
+{
+    const int fd = open(f->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    int ours;
+    if (fd < 0)
+        return errno == EACCES ? ts_atomic_not_ours(&f->conf, f->path, err)
+                               : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", f->path);
+    ours = is_ours(&f->conf, fd, 0);
+    close(fd);
+    if (!ours)
+        return ts_fail(err, TS_EBUSY,
+                       "%s exists, and this program did not write it, or it was changed since, so "
+                       "it is not replaced: move it elsewhere, or name another file with %s",
+                       f->path, f->conf.place);
+    return ts_atomic_may_move(&f->conf, f->path, err);
+}
+
 static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
 {
     struct stat st;
@@ -147,23 +215,53 @@ static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
     if (S_ISDIR(st.st_mode))
         return ts_fail(err, TS_EARG, "%s: is a directory, and %s goes to a file", f->path,
                        f->conf.what);
-    return f->conf.force ? 0 : ts_atomic_exists(&f->conf, f->path, "file", err);
+    return f->conf.force ? check_old(f, err) : ts_atomic_exists(&f->conf, f->path, "file", err);
 }
 
-/* Opens PATH.partial and locks it. 1: another process took its name meanwhile. */
-static int take_file(struct ts_atomic_file *f, struct ts_err *err)
+/* Opens PATH.partial: a new file, which is marked, or one that is there. *made: it is new. 1: another
+ * process removed it meanwhile. */
+static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
+{
+    const int how = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;
+    int there;
+    f->fd = open(f->partial, how | O_CREAT | O_EXCL, 0666);
+    there = f->fd < 0 && errno == EEXIST;
+    *made = f->fd >= 0;
+    if (*made)
+        ts_written_begin(f->fd);
+    else if (there)
+        f->fd = open(f->partial, how);
+    if (f->fd >= 0)
+        return 0;
+    if (there && errno == ENOENT)
+        return 1;
+    if (there && errno == EACCES)
+        return ts_atomic_not_ours(&f->conf, f->partial, err);
+    return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
+}
+
+/* What is there must be a leftover of ours. */
+static int check_partial(const struct ts_atomic_file *f, struct ts_err *err)
 {
     struct stat st;
-    enum ts_atomic_lock lock;
-    f->fd = open(f->partial, O_WRONLY | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (f->fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
     if (fstat(f->fd, &st) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be read", f->partial);
     if (!S_ISREG(st.st_mode))
         return ts_fail(err, TS_EBUSY,
                        "%s: is not a file, so it is left alone; name another place with %s",
                        f->partial, f->conf.place);
+    return 0;
+}
+
+/* Opens PATH.partial and locks it. 1: another process took its name meanwhile. */
+static int take_file(struct ts_atomic_file *f, struct ts_err *err)
+{
+    enum ts_atomic_lock lock;
+    int made, rc = open_partial(f, &made, err);
+    if (rc == 0)
+        rc = check_partial(f, err);
+    if (rc != 0)
+        return rc;
     lock = ts_atomic_lock(f->fd);
     if (lock == TS_LOCK_FAILED)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be locked", f->partial);
@@ -171,14 +269,22 @@ static int take_file(struct ts_atomic_file *f, struct ts_err *err)
         return ts_fail(err, TS_EBUSY, "%s: another process is writing it", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
         return 1;
+    if (!made && !is_ours(&f->conf, f->fd, 1))
+        return ts_fail(err, TS_EBUSY,
+                       "%s is needed to write %s, and this program did not leave it there: move it "
+                       "elsewhere, or name another file with %s",
+                       f->partial, f->path, f->conf.place);
+    if (!made && (rc = ts_atomic_may_move(&f->conf, f->partial, err)) < 0)
+        return rc;
     if (lock == TS_LOCK_UNKNOWN) { /* our own file: the other writer will notice */
         close(f->fd);
         unlink(f->partial);
-        f->fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        f->fd = open(f->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (f->fd < 0)
             return ts_fail_errno(err, TS_EIO, "%s: cannot be created", f->partial);
     }
     f->ours = 1;
+    ts_written_begin(f->fd);
     return ftruncate(f->fd, 0) == 0
                ? 0
                : ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
@@ -203,7 +309,8 @@ static int open_file(struct ts_atomic_file *f, const char *path, struct ts_err *
         rc = take_file(f, err);
         if (rc != 1)
             return rc;
-        close(f->fd);
+        if (f->fd >= 0)
+            close(f->fd);
         f->fd = -1;
         rc = 0;
     }
@@ -259,6 +366,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         f->fd = -1;
         return rc == 0 ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->path);
     }
+    ts_written_end(f->fd);
     if (ts_atomic_fsync(f->fd) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))

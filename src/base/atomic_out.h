@@ -16,8 +16,11 @@
  *            keeps others out; between hosts the process that starts last gets the place, and an
  *            earlier one is refused when it commits
  *   clearing removes only files that the hook `kind` calls ours. A directory that holds another
- *   file is
- *            refused before the work, in a sentence that names the file
+ *            file is refused before the work, in a sentence that names the file. An unfinished
+ *            directory without a lock is judged like a complete one
+ *   files    are replaced only when this program wrote them (base/written.h); the same holds for
+ *            NAME.partial. An empty file counts as ours
+ *   rights   what this user cannot rename or clear at the end is refused before the work
  *   after    the rename there are no failures: the result is in place. If a later step does not
  *            succeed (syncing the parent, removing the old result), *warn has a sentence and a code
  *            other than 0
@@ -59,6 +62,10 @@ struct ts_atomic_conf {
      * directory is a complete result, so a name proves nothing and the contents must be right.
      * Otherwise it is unfinished, and files may end at any byte. */
     enum ts_atomic_kind (*kind)(int dir, const char *name, int whole);
+    /* For a file: whether its first n bytes are those of an output of this kind. sure: they must be
+     * a signature, for a file without a mark may be one of an earlier version. Otherwise a likeness
+     * is enough: the file system keeps no marks. NULL: neither */
+    int (*looks)(const char *head, size_t n, int sure);
 };
 
 /* ---- a directory ---- */
@@ -103,7 +110,8 @@ long ts_atomic_head(int dir, const char *name, void *buf, size_t room);
 
 struct ts_atomic_file;
 
-/* conf->kind and conf->resumable are not used. */
+/* conf->kind and conf->resumable are not used. A path that leads to what is written directly is
+ * opened to append. */
 int ts_atomic_file_open(const struct ts_atomic_conf *conf, struct ts_atomic_file **ret,
                         struct ts_err *err);
 void ts_atomic_file_close(struct ts_atomic_file *f);

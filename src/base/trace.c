@@ -49,13 +49,22 @@ struct ts_trace {
 
 /* ---- the file ---- */
 
+#define BEGINS "{\"displayTimeUnit\":\"ms\",\"traceEvents\":["
+
+static int looks_like_trace(const char *head, size_t n, int sure)
+{
+    (void)sure;
+    return n > strlen(BEGINS) && memcmp(head, BEGINS, strlen(BEGINS)) == 0;
+}
+
 static int open_file(struct ts_trace *t, int force, struct ts_err *err)
 {
     const struct ts_atomic_conf conf = { .path = t->path,
                                          .suffix = ".partial",
                                          .what = "a trace",
                                          .place = TS_SET_TRACE,
-                                         .force = force };
+                                         .force = force,
+                                         .looks = looks_like_trace };
     int fd, rc = ts_atomic_file_open(&conf, &t->out, err);
     if (rc < 0)
         return rc;
@@ -130,7 +139,7 @@ int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_
     if (rc == 0)
         rc = open_file(t, force, err);
     if (rc == 0) {
-        fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", t->file);
+        fputs(BEGINS, t->file);
         rc = start_writer(t, err);
     }
     if (rc < 0) {

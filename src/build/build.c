@@ -12,6 +12,7 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "build/build_impl.h"
@@ -475,8 +476,28 @@ static int join_dir(struct ts_build *b, int rc, struct ts_err *err)
     return rc == 0 && !writes ? ts_build_dir_join(path, &b->dir, err) : rc;
 }
 
-static int init(struct ts_build *b, const struct ts_build_options *o,
-                struct ts_build_report *report, struct ts_err *err)
+/* Holds the files that are read against the directory that is made. */
+static int check_places(const struct ts_build_options *o, const char *const path[], uint32_t n,
+                        struct ts_err *err)
+{
+    struct ts_place *place = calloc((size_t)n + TS_MAX_ORDER + 1, sizeof *place);
+    int rc;
+    if (place == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
+    for (uint32_t i = 0; i < n; i++)
+        place[i].path = path[i];
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        place[n + m].path = o->map[m];
+    place[n + TS_MAX_ORDER] = (struct ts_place){ .path = o->out,
+                                                 .suffix = TS_BUILDING_SUFFIX,
+                                                 .option = TS_SET_OUTPUT };
+    rc = ts_place_check(place, n + TS_MAX_ORDER + 1, err);
+    free(place);
+    return rc;
+}
+
+static int init(struct ts_build *b, const struct ts_build_options *o, const char *const path[],
+                uint32_t n_paths, struct ts_build_report *report, struct ts_err *err)
 {
     const char *slash = strrchr(o->out, '/');
     int rc;
@@ -495,6 +516,8 @@ static int init(struct ts_build *b, const struct ts_build_options *o,
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
     rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
+    if (rc == 0)
+        rc = check_places(o, path, n_paths, err);
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_dir_open(o->out, o->force, &b->dir, err);
     return join_dir(b, rc, err);
@@ -753,7 +776,7 @@ int ts_build_paths(const struct ts_build_options *o, const char *const paths[], 
 {
     const uint64_t start = ts_clock_ns();
     struct ts_build b;
-    int rc = init(&b, o, ret, err);
+    int rc = init(&b, o, paths, n_paths, ret, err);
     for (uint32_t i = 0; i < n_paths && rc == 0 && ts_build_comm_many(&b.ranks); i++)
         rc = check_regular(paths[i], err);
     if (rc == 0 && o->table != NULL)
@@ -773,7 +796,7 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     struct ts_synth_source *s = NULL;
     struct ts_build b;
     uint32_t threads;
-    int rc = init(&b, o, ret, err);
+    int rc = init(&b, o, NULL, 0, ret, err);
     b.order = synth->order;
     threads = ts_synth_source_threads(synth, b.memory.threads, o->memory / 16);
     if (rc == 0)
@@ -808,7 +831,7 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
     const uint64_t start = ts_clock_ns();
     const struct ts_source source = ts_push_source_as_source(s);
     struct ts_build b;
-    int rc = init(&b, o, ret, err);
+    int rc = init(&b, o, NULL, 0, ret, err);
     b.order = ts_push_source_order(s);
     b.base = o->base;
     if (rc == 0)
@@ -876,7 +899,7 @@ int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
     const uint64_t start = ts_clock_ns();
     struct ts_tensor_source *s = NULL;
     struct ts_build b;
-    int rc = init(&b, o, ret, err);
+    int rc = init(&b, o, (const char *const[]){ t->path }, 1, ret, err);
     if (rc == 0)
         rc = take_modes(&b, t, pick, err);
     if (rc == 0)

@@ -99,6 +99,14 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
     return rc;
 }
 
+int ts_build_dir_check(const char *path, int force, struct ts_err *err)
+{
+    struct ts_build_dir *d = NULL;
+    const int rc = ts_build_dir_open(path, force, &d, err);
+    ts_build_dir_close(d);
+    return rc;
+}
+
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err)
 {
     struct ts_build_dir *d = calloc(1, sizeof *d);

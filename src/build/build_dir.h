@@ -22,6 +22,9 @@ struct ts_build_dir;
  * complete. */
 int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, struct ts_err *err);
 
+/* Whether ts_build_dir_open would succeed now: for a tensor that is built after another one. */
+int ts_build_dir_check(const char *path, int force, struct ts_err *err);
+
 /* The same directory on another rank than that which has opened it, by its path: for its files alone. */
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err);
 

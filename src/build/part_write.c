@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/place.h"
+#include "base/setting.h"
 #include "base/stop.h"
 #include "build/build_dir.h"
 #include "format/file_read.h"
@@ -176,12 +178,18 @@ int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_er
                   struct ts_err *err)
 {
     struct copy c = { .conf = conf };
+    const struct ts_place place[] = { { .path = conf->tensor->path },
+                                      { .path = conf->out,
+                                        .suffix = TS_BUILDING_SUFFIX,
+                                        .option = TS_SET_OUT } };
     const size_t room = ts_tensor_raw_bytes(conf->tensor) + PIECE;
     int rc = 0;
     c.stored = malloc(room);
     c.raw = malloc(room);
     if (c.stored == NULL || c.raw == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", conf->tensor->path);
+    if (rc == 0)
+        rc = ts_place_check(place, 2, err);
     if (rc == 0)
         rc = ts_build_dir_open(conf->out, conf->force, &c.dir, err);
     if (rc == 0)

@@ -106,7 +106,7 @@ static struct head head_of(const struct ts_dense *d)
     return h;
 }
 
-int ts_array_index_may_replace(const char *path, struct ts_err *err)
+static int may_replace(const char *path, struct ts_err *err)
 {
     char magic[sizeof MAGIC - 1];
     struct stat st;
@@ -120,12 +120,27 @@ int ts_array_index_may_replace(const char *path, struct ts_err *err)
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         n = pread(fd, magic, sizeof magic, 0);
     close(fd);
+    if (n == 0) /* nothing can be lost */
+        return 0;
     return n == sizeof magic && memcmp(magic, MAGIC, sizeof magic) == 0
                ? 0
                : ts_fail(err, TS_EBUSY,
                          "%s: exists and is not the index of an array, so it is not replaced: move "
                          "it elsewhere",
                          path);
+}
+
+int ts_array_index_may_replace(const char *path, struct ts_err *err)
+{
+    char *first;
+    int rc = may_replace(path, err);
+    if (rc < 0)
+        return rc;
+    if (asprintf(&first, "%s.new", path) < 0) /* the name of base/atomic_out.h */
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    rc = may_replace(first, err);
+    free(first);
+    return rc;
 }
 
 int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)

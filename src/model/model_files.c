@@ -13,11 +13,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/written.h"
 #include "format/layout.h"
 #include "model/model_read.h"
 #include "model/model_write.h"
 
-#define PARTIAL ".partial"
+#define PARTIAL       ".partial"
+#define RECORD        "run.json"
+#define RECORD_BEGINS "{\"program\":\"tstream\""
 
 /* ---- files of one model ---- */
 
@@ -65,7 +68,7 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
     } file[] = { { "state", "TSHSTATE", TS_ATOMIC_STATE },
                  { "state.0", "TSHSTATE", TS_ATOMIC_STATE },
                  { "state.1", "TSHSTATE", TS_ATOMIC_STATE },
-                 { "run.json", "{\"program\":\"tstream\"", TS_ATOMIC_OURS },
+                 { RECORD, RECORD_BEGINS, TS_ATOMIC_OURS },
                  { "status.json", "{", TS_ATOMIC_OURS } };
     for (uint32_t i = 0; i < sizeof file / sizeof file[0]; i++) {
         const size_t n = strlen(file[i].name);
@@ -78,11 +81,21 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
         if (!begins(dir, name, file[i].begins))
             return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                       : TS_ATOMIC_FOREIGN;
-        if (strcmp(name, "run.json") == 0 && !whole && has_state(dir))
+        if (strcmp(name, RECORD) == 0 && !whole && has_state(dir))
             return TS_ATOMIC_STATE; /* belongs to the run of the state */
         return whole ? TS_ATOMIC_OURS : file[i].unfinished;
     }
     return TS_ATOMIC_FOREIGN;
+}
+
+/* Whether the directory has the record of a run of ours, or our mark: a model that a program saves
+ * has no record. Where the file system keeps no marks, the names and first bytes must do. */
+static int has_record(int dir)
+{
+    const int saved = errno;
+    const int there = begins(dir, RECORD, RECORD_BEGINS) || ts_written_is_dir(dir) != TS_WRITTEN_OTHER;
+    errno = saved;
+    return there;
 }
 
 /* Of a file of one model. In a result the contents must be right too: a user may have files of the same names. */
@@ -111,8 +124,9 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
                (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
         right = is_numbers(dir, name);
     }
-    if (!whole)
-        right = ts_atomic_head(dir, name, &byte, 1) >= 0;
+    /* Tensor Toolbox, NumPy and SPLATT write such files too: the record of a run, or a mark, makes them ours. */
+    right = whole ? right && has_record(dir)
+                  : ts_atomic_head(dir, name, &byte, 1) >= 0;
     return ours && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
 }
 
