@@ -373,6 +373,51 @@ typedef struct {
 TS_API int ts_build_select(const ts_build_conf *conf, const ts_tensor *t,
                            const ts_select_conf *select, ts_build_result *ret, ts_error *err);
 
+/* Bins of the times of one mode, as `tshard build --bin` makes them, for arrays that a caller turns into indices.
+ * They are numbered from the year 1: a caller subtracts the least. */
+typedef struct ts_bins ts_bins;
+
+#define TS_BINS_LABEL 32 /* bytes of a label */
+
+/* Bins of a width such as "7d", "1h" or "1mo". `unit` is what numbers are: "s", "ms", "us" or "ns" since 1970, "date"
+ * (20240131), "year", or "iso" (no times at all); NULL: ts_bins_look finds out. `name` is that of the mode, in
+ * sentences.
+ *
+ *   returns  NULL on failure
+ *   owner    the caller: ts_bins_free
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_MEMORY
+ */
+TS_API ts_bins *ts_bins_new(const char *width, const char *unit, const char *name, ts_error *err);
+
+/* Frees it; NULL is fine.
+ *
+ *   errors   none
+ */
+TS_API void ts_bins_free(ts_bins *b);
+
+/* Looks at n times, as they would stand in a file, before the first ts_bins_of: what numbers are is decided by them.
+ *
+ *   threads  one at a time
+ *   errors   none
+ */
+TS_API void ts_bins_look(ts_bins *b, uint64_t n, const char *const *time);
+
+/* The bins of n times, in ret. A time that may be read in two ways is refused with both. *n_taken is how many were
+ * taken: on failure the number, from 0, of the time that was not.
+ *
+ *   threads  one at a time
+ *   returns  0, or the code of a failure
+ *   errors   TS_ERR_FORMAT
+ */
+TS_API int ts_bins_of(ts_bins *b, uint64_t n, const char *const *time, uint64_t *ret,
+                      uint64_t *n_taken, ts_error *err);
+
+/* The start of a bin: "2024-05-27", "2024-05-27T13:00", "2024-05".
+ *
+ *   errors   none
+ */
+TS_API void ts_bins_label(const ts_bins *b, uint64_t bin, char ret[TS_BINS_LABEL]);
+
 /* ---- decompositions ---- */
 
 /* How factors are stored. */

@@ -1567,6 +1567,34 @@ START_TEST(a_trace_of_a_run)
 }
 END_TEST
 
+START_TEST(times_have_bins)
+{
+    static const char *const days[] = { "20240131", "20240207", "2024-03-01" };
+    static const char *const mixed[] = { "20240208", "86400" };
+    char label[TS_BINS_LABEL];
+    uint64_t bin[3], n = 9;
+    ts_bins *b = ts_bins_new("7d", NULL, "week", &err);
+    ck_assert_ptr_nonnull(b);
+    ts_bins_look(b, 3, days);
+    ck_assert_int_eq(ts_bins_of(b, 3, days, bin, &n, &err), 0);
+    ck_assert(n == 3 && bin[1] == bin[0] + 1 && bin[2] == bin[0] + 4);
+    ts_bins_label(b, bin[1], label);
+    ck_assert_str_eq(label, "2024-02-05");
+    ck_assert_int_eq(ts_bins_of(b, 2, mixed, bin, &n, &err), TS_ERR_FORMAT);
+    ck_assert(n == 1 && bin[0] == bin[1]);
+    ck_assert_ptr_nonnull(strstr(err.text, "1970-01-02T00:00:00 in seconds since 1970"));
+    ts_bins_free(b);
+    b = ts_bins_new("7d", "s", "week", &err);
+    ck_assert_int_eq(ts_bins_of(b, 2, mixed, bin, &n, &err), 0);
+    ts_bins_free(b);
+    ck_assert_ptr_null(ts_bins_new("7 days", NULL, "week", &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ck_assert_ptr_null(ts_bins_new("7d", "weeks", "week", &err));
+    ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
+    ts_bins_free(NULL);
+}
+END_TEST
+
 /* In a locale of commas texts are written and read as anywhere. */
 START_TEST(numbers_have_points_everywhere)
 {
@@ -1660,6 +1688,7 @@ int main(void)
     tcase_add_test(c, a_run_goes_on_with_its_constraints);
     tcase_add_loop_test(c, a_start_is_saved_also_where_a_run_goes_on, 0, 3);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
+    tcase_add_test(c, times_have_bins);
     tcase_add_test(c, numbers_have_points_everywhere);
     suite_add_tcase(suite, c);
     if (mkdtemp(dir) == NULL)

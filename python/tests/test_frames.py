@@ -3,6 +3,8 @@
 
 import datetime
 import decimal
+import os
+import re
 import subprocess
 import sys
 import warnings
@@ -437,3 +439,119 @@ def test_memory_does_not_depend_on_the_longest_name(kind, door):
         library("pyarrow")
     short, long = [int(subprocess.check_output([sys.executable, "-c", LONG, length, kind, door])) for length in ("short", "long")]
     assert long < short + 40, (short, long)  # MiB; as many rows as wide as that name are 305 MiB
+
+
+# ---- times ----
+
+TIMES = os.path.join(os.environ.get("TSTREAM_EXAMPLES", "examples"), "..", "tests", "times.tsv")
+
+
+def columns_of_times():
+    """The table that tests of the library read, too."""
+    if not os.path.exists(TIMES):
+        pytest.skip("tests/times.tsv is not there")
+    with open(TIMES, encoding="utf-8") as f:
+        for line in f:
+            if not line.startswith("#"):
+                fields, unit, bins, readings = line.rstrip("\n").split("\t")
+                yield fields.split("|"), None if unit == "auto" else unit, bins, readings.split("|")
+
+
+def typed(fields):
+    """The same column as numbers, where they are such."""
+    yield fields
+    try:
+        yield [int(x) for x in fields]
+    except ValueError:
+        pass
+    if all(re.fullmatch(r"-?[0-9]+(\.[0-9]+)?", x) and decimal.Decimal(float(x)) == decimal.Decimal(x) for x in fields):
+        yield np.array([float(x) for x in fields])
+
+
+def test_columns_of_times():
+    n_read = n_refused = 0
+    for fields, unit, bins, readings in columns_of_times():
+        if any(not x.strip() for x in fields):
+            continue  # what is missing is refused before
+        for column in typed(fields):
+            for tables in (False, True):
+                frame = {"when": column, "i": np.arange(len(fields))}
+                options = dict(bin={"when": "1d" if bins == "days" else "1h"}, time_unit=unit, **OPTIONS)
+                wrong = [i for i, r in enumerate(readings) if r in ("none", "ambiguous")]
+                if wrong:
+                    with pytest.raises(ts.ArgumentError) as e:
+                        ts.from_frame(iter([frame]) if tables else frame, ["when", "i"], **options)
+                    assert f"column 'when', row {wrong[0]}" in str(e.value), (column, str(e.value))
+                    if readings[wrong[0]] == "ambiguous":
+                        assert "; time_unit when=" in str(e.value) and "decides" in str(e.value)
+                    n_refused += 1
+                    continue
+                times = [datetime.datetime.fromisoformat(r) for r in readings]
+                if (max(times) - min(times)).days > 40_000:
+                    options["bin"] = {"when": "10y" if bins == "days" else "1h"}
+                if bins != "days" and (max(times) - min(times)).days > 4_000:
+                    continue  # millions of empty slices
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    t = ts.from_frame(iter([frame]) if tables else frame, ["when", "i"], **options)
+                got = dict(cells_by_row(t))
+                for i, at in enumerate(times):
+                    wanted = (f"{(at.year - 1) // 10 * 10 + 1:04}" if options["bin"]["when"] == "10y" else
+                              at.date().isoformat() if bins == "days" else at.isoformat()[:13] + ":00")
+                    assert got[i] == wanted, (column, readings, got)
+                n_read += 1
+    assert n_read > 30 and n_refused > 30, (n_read, n_refused)
+
+
+def cells_by_row(t):
+    for coords, _ in t.blocks():
+        yield from zip(coords[:, 1].tolist(), t.labels(0, coords[:, 0]))
+
+
+def test_bins_of_every_type_of_time():
+    days = ["2024-01-31", "2024-02-07", "2024-03-01"]
+    wanted = {0: "2024-01-29", 1: "2024-02-05", 2: "2024-02-26"}
+    columns = {"text": days, "bytes": np.array(days, dtype="S"), "dates": [datetime.date.fromisoformat(d) for d in days],
+               "date times with a zone": [datetime.datetime.fromisoformat(d + "T01:00:00+02:00") + datetime.timedelta(hours=1)
+                                          for d in days],
+               "eight digits": [20240131, 20240207, 20240301], "eight digits, float": np.array([20240131.0, 20240207, 20240301]),
+               **{f"datetime64[{u}]": np.array(days, dtype=f"M8[{u}]") for u in ("D", "h", "s", "ms", "us", "ns")},
+               **{u: np.array(days, dtype=f"M8[{u}]").astype(np.int64) for u in ("s", "ms", "us", "ns")}}
+    try:
+        import pandas as pd
+        columns["pandas"] = pd.Series(pd.to_datetime(days))
+        columns["pandas with a zone"] = pd.Series(pd.to_datetime(days, utc=True)).dt.tz_convert("Asia/Tokyo")
+        columns["pandas categorical"] = pd.Series(days, dtype="category")
+        import pyarrow as pa
+        columns["arrow date"] = pa.array(columns["dates"])
+        columns["arrow time stamp"] = pa.array(columns["dates"]).cast(pa.timestamp("ns"))
+        columns["arrow dictionary"] = pa.array(days).dictionary_encode()
+        import polars as pl
+        columns["polars"] = pl.Series(days).str.to_datetime()
+    except ImportError:
+        pass
+    for name, column in columns.items():
+        for frame in ({"w": column, "i": np.arange(3)}, iter([{"w": column[2:], "i": [2]}, {"w": column[:2], "i": [0, 1]}])):
+            t = ts.from_frame(frame, ["w", "i"], bin={"w": "7d"}, **OPTIONS)
+            assert dict(cells_by_row(t)) == wanted and t.shape[0] == 5, name
+            assert labels(t) == ["2024-01-29", "2024-02-05", "2024-02-12", "2024-02-19", "2024-02-26"], name
+
+
+def test_what_bins_refuse():
+    frame = {"w": [20240131, 86400], "i": [0, 1], "v": [NAN, 1.0]}
+    with pytest.raises(ts.ArgumentError, match="column 'w', row 1: .*1970-01-02.*in seconds.*time_unit w=s or w=date decides"):
+        ts.from_frame(frame, ["w", "i"], bin={"w": "7d"})
+    for unit in ("s", {"w": "s"}):
+        assert ts.from_frame(frame, ["w", "i"], bin={"w": "7d"}, time_unit=unit).shape[0] > 1
+    for options, said in ((dict(bin={"x": "7d"}), "bin: 'x' is not one of 'w', 'i'"), (dict(bin={"w": "7 parsecs"}), "width of a bin"),
+                          (dict(bin={"w": "7d"}, time_unit="fortnight"), "fortnight"), (dict(bin={"w": "7d"}, text="w"), "is text, too"),
+                          (dict(bin={"w": "7d"}, time_unit={"i": "s"}), "time_unit: 'i' is not one of 'w'")):
+        with pytest.raises(ts.ArgumentError, match=said):
+            ts.from_frame(frame, ["w", "i"], **options)
+    with pytest.warns(ts.TstreamWarning, match="column 'w': all times fall into one bin, that of 1970;"):
+        ts.from_frame({"w": [3, 4, 5], "i": [0, 1, 2]}, ["w", "i"], bin={"w": "1y"}, time_unit="s")
+    with pytest.warns(ts.TstreamWarning, match="1 row left out"):
+        t = ts.from_frame({"w": [20240131, 20240207], "i": [0, 1], "v": [NAN, 1.0]}, ["w", "i"], "v", bin={"w": "7d"}, missing="skip")
+    assert labels(t) == ["2024-02-05"]
+    with pytest.raises(ts.ArgumentError, match="column 'w', row 1: there is no value"):
+        ts.from_frame({"w": np.array(["2024-01-01", "NaT"], dtype="M8[s]"), "i": [0, 1]}, ["w", "i"], bin={"w": "7d"})

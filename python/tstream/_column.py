@@ -257,6 +257,15 @@ def name_of(x: Any) -> str:
     return str(x)
 
 
+def time_of(x: Any) -> str:
+    """A time as the library reads it: numbers with all of their digits, dates of ISO 8601."""
+    if isinstance(x, datetime.date):
+        return x.isoformat()
+    if isinstance(x, (float, np.floating)):
+        return repr(float(x))
+    return name_of(x).strip()
+
+
 def index_of(x: Any) -> Optional[int]:
     """The whole number that a field is, from 0 to the largest index; None where it is none."""
     if isinstance(x, (bool, np.bool_)):

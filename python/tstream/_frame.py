@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Building tensors from tables: pandas, pyarrow, polars, mappings of arrays, whole or one after another."""
 
+import ctypes as c
 import os
 import tempfile
+import warnings
+import weakref
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
@@ -10,7 +13,7 @@ import numpy as np
 from . import _column
 from ._build import count_skipped, from_batches, from_coo, is_skipping
 from ._column import LARGEST, Column
-from ._lib import ArgumentError, Array, Path
+from ._lib import ArgumentError, Array, Error, Path, TstreamWarning, check, lib, ts_error
 from ._tensor import Tensor
 
 _no_index = "is no whole number from 0 to 2^40 - 1"
@@ -93,9 +96,7 @@ class _Mode:
             self.ordered = True
             seen: "Iterable[int]" = range(len(names))
         else:
-            where = np.full(len(names), c.n)
-            where[c.codes[::-1]] = np.arange(c.n)[::-1]  # the first row of each
-            seen = [int(i) for i in np.argsort(where, kind="stable") if where[i] < c.n]
+            seen = _in_order(c)
         known = np.full(len(names), -1, dtype=np.int64)
         for i in seen:
             name = names[i]
@@ -127,6 +128,13 @@ class _Mode:
         return sorted_indices
 
 
+def _in_order(c: Column) -> "list[int]":
+    """The codes that rows have, in the order of the first row of each."""
+    where = np.full(len(c.fields), c.n)
+    where[c.codes[::-1]] = np.arange(c.n)[::-1]
+    return [int(i) for i in np.argsort(where, kind="stable") if where[i] < c.n]
+
+
 def _row_of(c: Column, code: int) -> int:
     return int((c.codes == code).argmax())
 
@@ -140,11 +148,66 @@ def _no_wholes(plain: Array) -> Array:
     return (plain < 0) | (plain > LARGEST) if plain.dtype.kind == "i" else plain > np.uint64(LARGEST)
 
 
+class _Bins:
+    """Times of a column, over all tables: bins of equal width, numbered from the first one that a row has."""
+
+    text = True
+    _sample = 4096  # rows that say what numbers are
+
+    def __init__(self, name: str, width: str, unit: Optional[str]) -> None:
+        err = ts_error()
+        self.name = name
+        texts = [None if x is None else x.encode() for x in (width, unit, name)]
+        self._bins = c.c_void_p(check(lib.ts_bins_new(*texts, c.byref(err)), err))
+        weakref.finalize(self, lib.ts_bins_free, self._bins)
+        self.first, self.last = -1, -1
+        self.n_rows = 0
+
+    def take(self, column: Column, rows: _Rows) -> Array:
+        """The bin of each row, from the year 1."""
+        if column.n == 0:
+            return np.empty(0, dtype=np.int64)
+        column = _column.coded(column)
+        codes = _in_order(column)
+        times = [_column.time_of(column.fields[i]).encode(errors="surrogateescape").replace(b"\0", b"?") for i in codes]
+        place = np.zeros(len(column.fields), dtype=np.int64)
+        place[codes] = np.arange(len(codes))
+        if self.last < 0:
+            some = [times[i] for i in place[column.codes[:self._sample]]]
+            lib.ts_bins_look(self._bins, len(some), (c.c_char_p * len(some))(*some))
+        bins, taken, err = np.empty(len(times), dtype=np.uint64), c.c_uint64(), ts_error()
+        try:
+            check(lib.ts_bins_of(self._bins, len(times), (c.c_char_p * len(times))(*times), bins.ctypes.data, c.byref(taken),
+                                 c.byref(err)), err)
+        except Error as e:
+            raise ArgumentError(f"{rows.say(self.name, _row_of(column, codes[taken.value]))}: {e}") from None
+        least, most = int(bins.min()), int(bins.max())
+        self.first = least if self.last < 0 else min(self.first, least)
+        self.last = max(self.last, most)
+        self.n_rows += column.n
+        indices: Array = bins.astype(np.int64)[place[column.codes]]
+        return indices
+
+    def _label(self, at: int) -> str:
+        label = c.create_string_buffer(32)
+        lib.ts_bins_label(self._bins, at, label)
+        return label.value.decode()
+
+    def labels(self) -> "Iterator[str]":
+        return (self._label(at) for at in range(self.first, self.last + 1))
+
+    def tell(self) -> None:
+        """Where all times fall into one bin, numbers may be read in another unit than they are."""
+        if self.first == self.last and self.n_rows > 1:
+            warnings.warn(f"column {self.name!r}: all times fall into one bin, that of {self._label(self.first)}; time_unit= says "
+                          "what numbers are", TstreamWarning, stacklevel=4)
+
+
 class _Reader:
     """Reads tables: columns that are modes, values, weights."""
 
     def __init__(self, columns: "Sequence[str]", value: Optional[str], weights: Optional[str], skip: bool,
-                 modes: "Sequence[_Mode]") -> None:
+                 modes: "Sequence[Union[_Mode, _Bins]]") -> None:
         self.columns, self.value, self.weights, self.skip, self.modes = columns, value, weights, skip, modes
         self.skipped = 0
         self.first = ""  # row that was skipped
@@ -202,6 +265,27 @@ class _Reader:
         rows.number = np.flatnonzero(~some)
 
 
+class _Spool:
+    """Rows of tables on disk, until the first bin of all is known."""
+
+    def __init__(self, rows: "Iterable[tuple[list[Array], Array, Optional[Array]]]", reader: _Reader, folder: str) -> None:
+        self.counts: "list[int]" = []
+        self.file = tempfile.TemporaryFile(dir=folder)
+        for coords, values, weights in rows:
+            for array in (*coords, values, *([] if weights is None else [weights])):
+                array.tofile(self.file)
+            self.counts.append(len(values))
+        self.first = np.array([mode.first if isinstance(mode, _Bins) else 0 for mode in reader.modes], dtype=np.int64)
+        self.weighted = reader.weights is not None
+        self.file.seek(0)
+
+    def __iter__(self) -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
+        for n in self.counts:
+            coords = [np.fromfile(self.file, dtype=np.int64, count=n) - first for first in self.first]
+            values = np.fromfile(self.file, dtype=np.float64, count=n)
+            yield coords, values, np.fromfile(self.file, dtype=np.float64, count=n) if self.weighted else None
+
+
 def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], folder: str,
                options: "dict[str, Any]") -> Tensor:
     """A tensor from tables that come one after another."""
@@ -215,6 +299,8 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
                 yield got
 
     rest = read_on()
+    if any(isinstance(mode, _Bins) for mode in reader.modes):
+        rest = iter(_Spool(rest, reader, folder))
     first = next(rest, None)
     if first is None:
         raise ArgumentError("there is no table to build from" if reader.skipped == 0 else
@@ -242,7 +328,9 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
 
 
 def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None, *,
-               weights: Optional[str] = None, text: "Union[str, Sequence[str]]" = (), missing: str = "error",
+               weights: Optional[str] = None, text: "Union[str, Sequence[str]]" = (),
+               bin: "Optional[Mapping[str, str]]" = None, time_unit: "Union[None, str, Mapping[str, str]]" = None,
+               missing: str = "error",
                **options: Any) -> Tensor:
     """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
 
@@ -263,6 +351,14 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
     text : str or sequence of str
         Columns that are text whatever their fields look like. In an iterable a column whose first table
         holds whole numbers needs it if texts follow.
+    bin : dict of str to str, optional
+        Columns that are times, with the width of their bins: ``{"week": "7d"}``, as ``tshard build --bin`` has them. Bins
+        without a row are empty slices, and labels are the starts of the bins. A warning says that all
+        times fall into one bin.
+    time_unit : str, or dict of str to str, optional
+        What numbers of all such columns, or of one, are: 's', 'ms', 'us' or 'ns' since 1970, 'date' (20240131), 'year', or
+        'iso': none is a time. Without it the start of the column decides, and what may be read in two ways
+        is refused with both readings.
     missing : {'error', 'skip'}
         What becomes of rows where something is missing (a null, NaN, NaT, a masked or an empty field): the first
         is refused by row and column, or all are left out. A warning tells how many, and so does ``Tensor.skipped``.
@@ -280,15 +376,27 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
             raise ArgumentError(f"text={name!r}: the modes are {', '.join(map(repr, columns))}")
     if not columns:
         raise ArgumentError("columns: the modes are to be named")
-    modes = [_Mode(name, name in texts) for name in columns]
+    widths = dict(bin or {})
+    units = dict(time_unit) if isinstance(time_unit, Mapping) else {name: time_unit for name in widths}
+    for what, given, of in (("bin", widths, columns), ("time_unit", units, list(widths))):
+        for name in given:
+            if name not in of or name in texts:
+                raise ArgumentError(f"{what}: {name!r} is not one of {', '.join(map(repr, of))}" if name not in of else
+                                    f"{what}: {name!r} is text, too")
+    modes: "list[Union[_Mode, _Bins]]" = [
+        _Bins(name, widths[name], units.get(name)) if name in widths else _Mode(name, name in texts) for name in columns]
     reader = _Reader(columns, value, weights, is_skipping(missing), modes)
     if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
-        with tempfile.TemporaryDirectory() as folder:
+        place = options.get("tmp") or (None if out is None else os.path.dirname(os.path.abspath(os.fsdecode(out))))
+        with tempfile.TemporaryDirectory(dir=None if place is None else os.fsdecode(place)) as folder:
             t = _of_tables(frame, reader, out, folder, options)
     else:
         coords, values, weighted = reader.read(frame, None)
-        coords = [mode.sort(x) for mode, x in zip(modes, coords)]
-        options = {"names": columns, "labels": [mode.labels() for mode in modes], "shape": [mode.last + 1 or 1 for mode in modes],
-                   **options}
+        coords = [x - mode.first if isinstance(mode, _Bins) else mode.sort(x) for mode, x in zip(modes, coords)]
+        options = {"names": columns, "labels": [mode.labels() for mode in modes],
+                   "shape": [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes], **options}
         t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
+    for mode in modes:
+        if isinstance(mode, _Bins):
+            mode.tell()
     return count_skipped(t, reader.skipped, reader.first)

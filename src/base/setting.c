@@ -58,9 +58,9 @@ static const struct setting {
     { TS_SET_VALUE, { "tshard build --value", "tshard build --value", "--value" } },
     { TS_SET_WEIGHTS, { "tshard build --weights", "tshard build --weights", "--weights" } },
     { TS_SET_HEADER, { "tshard build --header", "tshard build --header", "--header" } },
-    { TS_SET_TEXT, { "tshard build --text", "tshard build --text", "--text" } },
-    { TS_SET_BIN, { "tshard build --bin", "tshard build --bin", "--bin" } },
-    { TS_SET_TIME_UNIT, { "tshard build --time-unit", "tshard build --time-unit", "--time-unit" } },
+    { TS_SET_TEXT, { "tshard build --text", "text", "--text" } },
+    { TS_SET_BIN, { "tshard build --bin", "bin", "--bin" } },
+    { TS_SET_TIME_UNIT, { "tshard build --time-unit", "time_unit", "--time-unit" } },
 };
 
 static atomic_int spoken = TS_WORDS_FIELDS;
