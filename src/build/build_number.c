@@ -40,7 +40,8 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
             const uint64_t index = 64 * word + (uint64_t)__builtin_ctzll(bits);
             if (ts_slices_row(s, index) != row++)
                 rc = ts_fail(err, TS_EIO,
-                             "%s: index %" PRIu64 " of mode %u has another row than its file says: "
+                             "%s: index %" PRIu64 " of " TS_NTH_MODE
+                             " has another row than its file says: "
                              "this is a bug in tstream, please report it; nothing was written",
                              b->o->out, index, m + 1);
             else

@@ -2,6 +2,7 @@
 /* build_sums.c - whether every nonzero that the source gave is in every copy, as it was. */
 #include <inttypes.h>
 
+#include "base/setting.h"
 #include "build/build_comm.h"
 #include "build/build_impl.h"
 #include "format/tensor_sums.h"
@@ -66,9 +67,9 @@ int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++)
         if (!ts_cell_sum_same(&all[m], &all[b->order]))
             rc = ts_fail(err, TS_EIO,
-                         "%s: the copy for mode %u holds %" PRIu64 " cells with the sum %016" PRIx64
-                         "%016" PRIx64 ", and %" PRIu64 " with the sum %016" PRIx64 "%016" PRIx64
-                         " were to be written" IS_BUG,
+                         "%s: the copy for " TS_NTH_MODE " holds %" PRIu64
+                         " cells with the sum %016" PRIx64 "%016" PRIx64 ", and %" PRIu64
+                         " with the sum %016" PRIx64 "%016" PRIx64 " were to be written" IS_BUG,
                          b->o->out, m + 1, all[m].n, all[m].word[1], all[m].word[0],
                          all[b->order].n, all[b->order].word[1], all[b->order].word[0]);
     return rc;
