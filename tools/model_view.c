@@ -107,20 +107,11 @@ static int find_tensor(struct model_view *v, struct ts_err *err)
 /* run.json, where it is there. One that is damaged is a failure. */
 static int read_record(struct model_view *v, struct ts_err *err)
 {
-    struct ts_err why;
-    char *name;
-    int rc;
-    if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, v->model->path) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path);
-    rc = ts_json_read(name, &v->record, &why);
-    free(name);
-    if (rc == 0)
-        v->run = v->record.value;
-    else if (rc != TS_EIO || (why.sys != ENOENT && why.sys != ENOTDIR)) {
-        *err = why;
-        return rc;
-    }
-    return 0;
+    int rc = 0;
+    if (v->model->dir != NULL)
+        rc = ts_json_read_in(v->model->dir, TS_RUN_RECORD_NAME, &v->record, err);
+    v->run = rc > 0 ? v->record.value : NULL;
+    return rc < 0 ? rc : 0;
 }
 
 static int sort_components(struct model_view *v, struct ts_err *err)
@@ -139,6 +130,23 @@ static int sort_components(struct model_view *v, struct ts_err *err)
     return 0;
 }
 
+/* The model and its record are of one directory: where that is replaced between, both are opened
+ * again. */
+static int open_recorded(const char *path, struct model_view *v, struct ts_err *err)
+{
+    int rc = ts_model_open(path, &v->model, err);
+    if (rc == 0)
+        rc = read_record(v, err);
+    for (int tries = 1; ts_open_dir_stale(rc, err) && tries < TS_OPEN_DIR_TRIES; tries++) {
+        ts_model_close(v->model);
+        v->model = NULL;
+        rc = ts_model_open(path, &v->model, err);
+        if (rc == 0)
+            rc = read_record(v, err);
+    }
+    return rc;
+}
+
 static int open_model(const char *model, const char *tensor, struct model_view *v,
                       struct ts_err *err)
 {
@@ -150,7 +158,7 @@ static int open_model(const char *model, const char *tensor, struct model_view *
         rc = tstream_operand(model, ".cp", "decomposition", &path, err);
     if (rc == 0)
         rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory")
-                          : ts_model_open(path, &v->model, err);
+                          : open_recorded(path, v, err);
     free(path);
     return rc;
 }
@@ -190,8 +198,6 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
         *which = operand[i];
     }
     rc = open_model(model, tensor, &v, err);
-    if (rc == 0)
-        rc = read_record(&v, err);
     if (rc == 0)
         rc = sort_components(&v, err);
     if (rc == 0)
@@ -287,7 +293,7 @@ int model_view_kruskal(const struct model_view *v, struct ts_kruskal **ret, stru
 {
     struct ts_kruskal *k = NULL;
     struct ts_model *m = NULL;
-    int rc = ts_model_open_first(v->model->path, TS_MODEL_NPY, &m, err);
+    int rc = ts_model_open_again(v->model, TS_MODEL_NPY, &m, err);
     if (rc == 0)
         rc = ts_kruskal_read(m, &tool_stop, &k, err);
     ts_model_close(m);

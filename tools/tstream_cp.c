@@ -325,6 +325,11 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
+    if (rc == 0 && model != NULL && tool_ranks() != NULL) {
+        char sign[20];
+        snprintf(sign, sizeof sign, "%016" PRIx64, ts_model_sign(model));
+        rc = tool_ranks_same("model to start from", sign, err);
+    }
     if (rc == 0)
         rc = spread_factors(args, &e, err);
     if (rc == 0) {

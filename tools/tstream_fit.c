@@ -207,7 +207,8 @@ static int same_ranks(const struct fit_args *args, const struct ts_model *model,
         memcpy(&bits, &model->weight[r], sizeof bits);
         weights = ts_mix(weights ^ bits);
     }
-    snprintf(text, sizeof text, "%.400s %u %016" PRIx64, args->model, model->rank, weights);
+    snprintf(text, sizeof text, "%.400s %u %016" PRIx64 " %016" PRIx64, args->model, model->rank,
+             weights, ts_model_sign(model));
     return tstream_ranks_same(t, text, rc, err);
 }
 

@@ -278,17 +278,20 @@ static void print_sweeps(const struct ts_json_value *sweeps)
 
 /* ---- factors ---- */
 
-static void find_formats(struct info *f)
+static int find_formats(struct info *f, struct ts_err *err)
 {
     static const char *const file[] = { "model.ktensor", "weights.npy", "lambda.mat" };
-    for (unsigned i = 0; i < 3; i++) {
-        char name[4352];
-        const int n = snprintf(name, sizeof name, "%s/%s", f->path, file[i]);
-        if (n < (int)sizeof name && access(name, F_OK) == 0)
+    int rc = 0, fd;
+    for (unsigned i = 0; i < 3 && rc >= 0 && f->model->dir != NULL; i++) {
+        rc = ts_open_dir_optional(f->model->dir, file[i], &fd, err);
+        if (rc > 0) {
             f->formats |= 1u << i;
+            close(fd);
+        }
     }
     if (f->formats == 0) /* a file of its own */
         f->formats = 1;
+    return rc < 0 ? rc : 0;
 }
 
 static void print_model(struct tool_words *l, const struct info *f)
@@ -347,26 +350,32 @@ static void print_text(const struct info *f)
     print_sweeps(ts_json_get(f->run, "sweeps"));
 }
 
-/* The record where there is one, and the factors; one of the two is enough. */
+/* The record where there is one, and the factors; one of the two is enough. Both are of one directory. */
 static int open_info(struct info *f, struct ts_err *err)
 {
-    struct ts_err none;
-    char *name;
-    int rc;
-    if (asprintf(&name, "%s/" TS_RUN_RECORD_NAME, f->path) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path);
-    rc = ts_json_read(name, &f->doc, &none);
-    free(name);
-    if (rc == 0)
-        f->run = f->doc.value;
-    else if (rc != TS_EIO || (none.sys != ENOENT && none.sys != ENOTDIR)) {
-        *err = none;
+    struct ts_open_dir *dir = NULL; /* where there is no model to read the record beside */
+    struct ts_err why;
+    const int model = ts_model_open(f->path, &f->model, &why);
+    int there = 0, rc = 0;
+    if (model < 0)
+        there = ts_open_dir_new(f->path, &dir, err) == 0;
+    else if (f->model->dir != NULL)
+        there = 1;
+    if (there)
+        rc = ts_json_read_in(dir != NULL ? dir : f->model->dir, TS_RUN_RECORD_NAME, &f->doc, err);
+    ts_open_dir_close(dir);
+    if (rc < 0)
         return rc;
-    }
-    rc = ts_model_open(f->path, &f->model, err);
-    if (rc == 0)
-        find_formats(f);
-    return rc < 0 && f->run != NULL && rc != TS_ENOMEM ? 0 : rc;
+    if (rc > 0)
+        f->run = f->doc.value;
+    if (model == 0 && strcmp(f->model->path, f->path) != 0) /* several models are there by now */
+        return ts_open_dir_fail(f->path, err);
+    if (model == 0)
+        return find_formats(f, err);
+    if (f->run != NULL && model != TS_ENOMEM && !ts_open_dir_stale(model, &why))
+        return 0;
+    *err = why;
+    return model;
 }
 
 /* Several models: their table. */
@@ -374,13 +383,20 @@ static int print_models(const char *path, int json, struct ts_err *err)
 {
     struct ts_json_doc doc = { 0 };
     struct ts_models_table m = { 0 };
+    struct ts_open_dir *dir = NULL;
     char *name;
     int rc;
     if (asprintf(&name, "%s/" TS_MODELS_JSON, path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    rc = ts_json_read(name, &doc, err);
+    rc = ts_open_dir_new(path, &dir, err);
+    if (rc == 0)
+        rc = ts_json_read_in(dir, TS_MODELS_JSON, &doc, err);
+    if (rc == 0) /* it was there a moment ago */
+        rc = ts_open_dir_fail(path, err);
+    ts_open_dir_close(dir);
+    rc = rc > 0 ? 0 : rc;
     if (rc == 0 && !json)
-        rc = ts_models_table_load(path, &m, err);
+        rc = ts_models_table_take(&doc, name, &m, err);
     if (rc == 0 && json) {
         fwrite(doc.raw, 1, doc.bytes, stdout);
     } else if (rc == 0) {
@@ -419,6 +435,25 @@ static char *stopped_run(const char *path)
     return NULL;
 }
 
+/* One model or several. Nothing is printed where the directory was replaced between two looks. */
+static int show(struct info *f, int json, struct ts_err *err)
+{
+    int rc;
+    if (ts_models_there(f->path))
+        return print_models(f->path, json, err);
+    if (ts_models_kept(f->path))
+        return ts_models_there(f->path)
+                   ? ts_open_dir_fail(f->path, err)
+                   : ts_fail(err, TS_EARG,
+                             "%s: not all of its models are done; tstream status tells where the "
+                             "run is",
+                             f->path);
+    rc = open_info(f, err);
+    if (rc == 0)
+        (json ? print_json : print_text)(f);
+    return rc;
+}
+
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct info_args args;
@@ -433,16 +468,12 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (partial == NULL)
         partial = tool_operand(operand[0], ".cp");
     f.path = partial != NULL ? partial : operand[0];
-    if (ts_models_there(f.path)) {
-        rc = print_models(f.path, args.json, &err);
-    } else if (ts_models_kept(f.path)) {
-        rc = ts_fail(&err, TS_EARG,
-                     "%s: not all of its models are done; tstream status tells where the run is",
-                     f.path);
-    } else {
-        rc = open_info(&f, &err);
-        if (rc == 0)
-            (args.json ? print_json : print_text)(&f);
+    rc = show(&f, args.json, &err);
+    for (int tries = 1; ts_open_dir_stale(rc, &err) && tries < TS_OPEN_DIR_TRIES; tries++) {
+        ts_model_close(f.model);
+        ts_json_free(&f.doc);
+        f = (struct info){ .path = f.path };
+        rc = show(&f, args.json, &err);
     }
     if (rc == 0)
         rc = tool_flushed(&err);

@@ -50,8 +50,12 @@ static int sample_array(const struct ts_tensor *t, uint64_t bytes, struct tstrea
         array.dim[slow] = bytes / slice > 0 ? bytes / slice : 1;
     array.n_outer = d->n_outer;
     rc = ts_dense_open(&array, &s.array, err);
-    if (rc < 0)
+    if (rc == 0 && d->fd >= 0)
+        rc = ts_dense_hold(s.array->dense, d->fd, err);
+    if (rc < 0) {
+        ts_tensor_close(s.array);
         return rc;
+    }
     s.tensor = *s.array;
     s.whole = array.dim[slow] == d->array.dim[slow];
     for (uint32_t m = 0; m < t->order; m++)
@@ -358,12 +362,14 @@ static void read_all(struct disk *d, struct ts_reader *reader)
 int tstream_sample_disk(const struct tstream_sample *s, double *ret, struct ts_err *err)
 {
     const char *path[TS_MAX_ORDER];
+    int fd[TS_MAX_ORDER];
     struct disk d = { .sample = s,
                       .n_free = READ_BUFFERS,
                       .lock = PTHREAD_MUTEX_INITIALIZER,
                       .change = PTHREAD_COND_INITIALIZER };
     struct ts_reader_conf conf = { .n_files = s->tensor.order,
                                    .path = path,
+                                   .fd = fd,
                                    .buffer_bytes = READ_BYTES,
                                    .n_buffers = READ_BUFFERS,
                                    .next = next_read,
@@ -375,11 +381,14 @@ int tstream_sample_disk(const struct tstream_sample *s, double *ret, struct ts_e
         return rc;
     for (uint32_t i = 0; i < READ_BUFFERS; i++)
         d.free_buffer[i] = i;
-    for (uint32_t m = 0; m < s->tensor.order; m++)
+    for (uint32_t m = 0; m < s->tensor.order; m++) {
         path[m] = s->tensor.mode[m].shards_path;
+        fd[m] = s->tensor.mode[m].shards_fd;
+    }
     if (s->tensor.dense != NULL) {
         conf.n_files = 1;
         path[0] = s->tensor.dense->array.file;
+        fd[0] = s->tensor.dense->fd;
         d.at = s->tensor.dense->array.offset / TS_PAGE * TS_PAGE;
     }
     conf.buffers = d.memory;

@@ -37,8 +37,12 @@
  * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
  * ts_json_utf8_length */
 #include "base/json.h"
-/* files of it that these programs wrote: ts_json_read, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
+/* files of it that these programs wrote: ts_json_read, ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
 #include "base/json_read.h"
+
+/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_optional, ts_open_dir_stale,
+ * ts_open_dir_fail, ts_open_dir_close */
+#include "base/open_dir.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
 
@@ -95,7 +99,7 @@
  * ts_tensor_is_unweighted, ts_tensor_partitions */
 #include "format/tensor_kind.h"
 /* what a dense one is: ts_dense_most_bytes, ts_dense_slab_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
- * ts_dense_passes; one of fewer slices: ts_dense_open */
+ * ts_dense_passes; one of fewer slices: ts_dense_open, ts_dense_hold */
 #include "format/dense.h"
 /* its name: ts_array_name_cells, ts_array_name_make, ts_array_name_real */
 #include "format/array_name.h"
@@ -175,7 +179,7 @@
 #include "engine/run_status.h"
 /* several models: ts_models_table_new, ts_models_table_new_folds, ts_models_table_free, ts_models_table_read,
  * ts_models_table_match, ts_models_table_same_cells, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
- * ts_models_table_json, ts_models_table_load */
+ * ts_models_table_json, ts_models_table_load, ts_models_table_take */
 #include "engine/models_table.h"
 /* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
  * ts_models_run_check */
@@ -245,7 +249,8 @@
 
 /* which kind lies where: ts_models_there, ts_models_kept, ts_model_kind_of */
 #include "model/model_files.h"
-/* row by row: ts_model_open, ts_model_open_first, ts_model_close, ts_model_rows, ts_model_index */
+/* row by row: ts_model_open, ts_model_open_again, ts_model_close, ts_model_rows, ts_model_index,
+ * ts_model_sign */
 #include "model/model_read.h"
 /* in all formats: ts_model_begin, ts_model_add, ts_model_write, ts_model_end, ts_model_place,
  * ts_model_bytes, ts_model_dir, ts_model_formats, ts_model_partial, ts_model_room,

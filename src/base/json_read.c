@@ -210,14 +210,12 @@ static size_t count_values(const char *text, size_t n)
     return count;
 }
 
-static int read_bytes(const char *path, struct ts_json_doc *d, struct ts_err *err)
+/* Closes fd. */
+static int read_bytes(int fd, const char *path, struct ts_json_doc *d, struct ts_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat st;
     size_t done = 0;
     int rc = 0;
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
     if (fstat(fd, &st) != 0)
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be read", path);
     else if (!S_ISREG(st.st_mode) || st.st_size > MAX_BYTES)
@@ -275,12 +273,13 @@ static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_e
                          path, found, seal + sizeof TS_JSON_SEAL - 1);
 }
 
-int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
+/* Closes fd. */
+static int read_open(int fd, const char *path, struct ts_json_doc *ret, struct ts_err *err)
 {
     struct ts_json_doc d = { 0 };
     struct parser p = { .path = path, .err = err };
     struct ts_json_value *all;
-    int rc = read_bytes(path, &d, err);
+    int rc = read_bytes(fd, path, &d, err);
     if (rc == 0) {
         d.value = calloc(count_values(d.text, d.bytes), sizeof *d.value);
         if (d.value == NULL)
@@ -306,6 +305,29 @@ int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
     else
         ts_json_free(&d);
     return rc;
+}
+
+int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path)
+                  : read_open(fd, path, ret, err);
+}
+
+int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
+                    struct ts_err *err)
+{
+    char *path;
+    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    if (rc <= 0)
+        return rc;
+    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
+        close(fd);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
+    }
+    rc = read_open(fd, path, ret, err);
+    free(path);
+    return rc < 0 ? rc : 1;
 }
 
 void ts_json_free(struct ts_json_doc *d)

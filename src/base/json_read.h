@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/open_dir.h"
 
 enum ts_json_kind {
     TS_JSON_NULL,
@@ -41,6 +42,10 @@ struct ts_json_doc {
 
 /* Reads the regular file `path`, which must hold one object. */
 int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err);
+
+/* The same for the file NAME of a directory, which may be absent: 1, 0 where it is, or a failure. */
+int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
+                    struct ts_err *err);
 void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 
 /* The member of that name, or NULL; also when `of` is NULL or no object. */

@@ -100,9 +100,9 @@ static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
 {
     const struct ts_mode *m = &c->conf->tensor->mode[mode];
     char name[32], *path = NULL;
-    int to = -1, rc, from = open(m->shards_path, O_RDONLY | O_CLOEXEC);
+    int to = -1, rc, from = ts_tensor_shards_open(c->conf->tensor, mode, 0, err);
     if (from < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
+        return from;
     snprintf(name, sizeof name, "mode%u.shards", mode + 1);
     rc = create(c, name, &path, &to, err);
     if (rc == 0 && ftruncate(to, (off_t)m->disk.shards_bytes) != 0)
@@ -116,19 +116,15 @@ static int copy_mode(struct copy *c, uint32_t mode, struct ts_err *err)
 
 /* ---- files beside them ---- */
 
-/* One that is not there is not copied. */
-static int copy_file(struct copy *c, const char *name, struct ts_err *err)
+/* Copies the open file `from` and closes it. */
+static int copy_open(struct copy *c, const char *name, int from, struct ts_err *err)
 {
     char *from_path, *path = NULL;
     uint64_t n = 0;
-    int from, to = -1, rc;
-    if (asprintf(&from_path, "%s/%s", c->conf->tensor->path, name) < 0)
+    int to = -1, rc;
+    if (asprintf(&from_path, "%s/%s", c->conf->tensor->path, name) < 0) {
+        close(from);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->conf->out);
-    from = open(from_path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    if (from < 0) {
-        rc = errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", from_path);
-        free(from_path);
-        return rc;
     }
     rc = ts_file_read_size(from, from_path, &n, err);
     if (rc == 0)
@@ -144,6 +140,13 @@ static int copy_file(struct copy *c, const char *name, struct ts_err *err)
     close(from);
     free(from_path);
     return finish(path, to, rc, err);
+}
+
+/* One that is not there is not copied. */
+static int copy_file(struct copy *c, const char *name, struct ts_err *err)
+{
+    int from, rc = ts_open_dir_optional(c->conf->tensor->dir, name, &from, err);
+    return rc <= 0 ? rc : copy_open(c, name, from, err);
 }
 
 static int copy_side_files(struct copy *c, struct ts_err *err)
@@ -165,13 +168,19 @@ static int copy_all(struct copy *c, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
     char text[TS_PART_BYTES];
-    int rc = copy_side_files(c, err);
+    /* open before hours may go by; copied last, because with it the tensor opens */
+    const int index = ts_open_dir_file(t->dir, TS_INDEX_NAME, err);
+    int rc = index < 0 ? index : copy_side_files(c, err);
     for (uint32_t m = 0; m < t->order && rc == 0; m++)
         rc = copy_mode(c, m, err);
     if (rc == 0)
         rc = ts_build_dir_write(c->dir, TS_PART_NAME, text, ts_part_text(t, &c->conf->part, text),
                                 err);
-    return rc == 0 ? copy_file(c, TS_INDEX_NAME, err) : rc; /* last: with it the tensor opens */
+    if (rc == 0)
+        return copy_open(c, TS_INDEX_NAME, index, err);
+    if (index >= 0)
+        close(index);
+    return rc;
 }
 
 int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,

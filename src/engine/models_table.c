@@ -439,18 +439,25 @@ static int take_table(const struct ts_json_value *of, const char *path, struct t
     return 0;
 }
 
-int ts_models_table_load(const char *dir, struct ts_models_table *ret, struct ts_err *err)
+int ts_models_table_take(const struct ts_json_doc *doc, const char *path,
+                         struct ts_models_table *ret, struct ts_err *err)
 {
-    char *path = join(dir, TS_MODELS_JSON, err);
-    struct ts_json_doc doc = { 0 };
     struct ts_models_table m = { 0 };
-    int rc = path == NULL ? TS_ENOMEM : ts_json_read(path, &doc, err);
-    if (rc == 0)
-        rc = take_table(doc.value, path, &m, err);
+    const int rc = take_table(doc->value, path, &m, err);
     if (rc == 0)
         *ret = m;
     else
         ts_models_table_free(&m);
+    return rc;
+}
+
+int ts_models_table_load(const char *dir, struct ts_models_table *ret, struct ts_err *err)
+{
+    char *path = join(dir, TS_MODELS_JSON, err);
+    struct ts_json_doc doc = { 0 };
+    int rc = path == NULL ? TS_ENOMEM : ts_json_read(path, &doc, err);
+    if (rc == 0)
+        rc = ts_models_table_take(&doc, path, ret, err);
     ts_json_free(&doc);
     free(path);
     return rc;

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/json.h"
+#include "base/json_read.h"
 #include "format/tensor.h"
 #include "model/model_files.h"
 #include "model/model_read.h"
@@ -98,5 +99,9 @@ void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j);
 
 /* The table of models.json in the directory `dir`. */
 int ts_models_table_load(const char *dir, struct ts_models_table *ret, struct ts_err *err);
+
+/* The same of what was read of the file `path`. */
+int ts_models_table_take(const struct ts_json_doc *doc, const char *path,
+                         struct ts_models_table *ret, struct ts_err *err);
 
 #endif

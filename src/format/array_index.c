@@ -149,7 +149,8 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
     const size_t bytes = sizeof h + h.n_chunks * sizeof *d->sum;
     char *named = ts_array_index_path(d), *data = malloc(bytes + sizeof(uint64_t)), *slash;
     char *path = NULL; /* where a link of this name leads */
-    int rc = named == NULL || data == NULL
+    int rc = ts_dense_replaced(d) ? ts_open_dir_fail(d->array.file, err)
+             : named == NULL || data == NULL
                  ? ts_fail(err, TS_ENOMEM, "%s: out of memory for checksums", d->array.path)
                  : ts_out_name(named, &path, err);
     if (rc == 0 && path == NULL)
@@ -248,6 +249,8 @@ int ts_array_index_read(struct ts_dense *d, struct ts_err *err)
         rc = ts_file_read_small(path, room, data, &bytes, err);
     if (rc == 1)
         rc = take(path, data, bytes, d, err);
+    if (ts_dense_replaced(d)) /* the index may be the new file's */
+        rc = ts_open_dir_fail(d->array.file, err);
     if (rc < 0) {
         free(d->sum);
         d->sum = NULL;

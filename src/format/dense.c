@@ -3,12 +3,15 @@
 #include "format/dense.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/setting.h"
@@ -232,9 +235,7 @@ int ts_dense_check_same(const struct ts_dense *d, struct ts_err *err)
 {
     const struct stat *was = &d->opened;
     struct stat st;
-    /* another file of that name is not the one that is read */
-    if (was->st_nlink == 0 || stat(d->array.file, &st) < 0 || st.st_dev != was->st_dev ||
-        st.st_ino != was->st_ino)
+    if (was->st_nlink == 0 || fstat(d->fd, &st) < 0)
         return 0;
     if (st.st_size == was->st_size && st.st_mtim.tv_sec == was->st_mtim.tv_sec &&
         st.st_mtim.tv_nsec == was->st_mtim.tv_nsec)
@@ -259,7 +260,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     t = calloc(1, sizeof *t);
     d = calloc(1, sizeof *d);
     for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
-        t->mode[m].rows_fd = t->mode[m].labels_fd = -1;
+        t->mode[m].rows_fd = t->mode[m].labels_fd = t->mode[m].shards_fd = -1;
     if (t == NULL || d == NULL || (t->path = strdup(array->path)) == NULL ||
         (d->array.file = strdup(array->file != NULL ? array->file : array->path)) == NULL) {
         free(t != NULL ? t->path : NULL);
@@ -268,6 +269,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", array->path);
     }
     t->dense = d;
+    d->fd = -1;
     d->tensor = t;
     file = d->array.file;
     d->array = *array;
@@ -306,20 +308,47 @@ void ts_dense_free(struct ts_dense *d)
         return;
     if (d->own != NULL)
         ts_bigmem_free(d->own, d->own_bytes);
+    if (d->fd >= 0)
+        close(d->fd);
     free((char *)(uintptr_t)d->array.file);
     free(d->sum);
     free(d);
 }
 
-int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err)
+int ts_dense_open_file(const char *file, struct ts_err *err)
+{
+    const int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", file) : fd;
+}
+
+int ts_dense_hold(struct ts_dense *d, int fd, struct ts_err *err)
+{
+    d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return d->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", d->array.path) : 0;
+}
+
+int ts_dense_replaced(const struct ts_dense *d)
+{
+    struct ts_file_id own, now;
+    if (d->fd < 0 || !ts_file_id_open(d->fd, &own))
+        return 0;
+    return ts_file_id_of(d->array.file, &now) ? !ts_file_id_same(&own, &now)
+                                              : errno == ENOENT || errno == ENOTDIR;
+}
+
+int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor **ret,
+                  struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
     struct stat st;
     uint64_t end;
     int rc = ts_dense_open(array, &t, err);
-    if (rc < 0)
+    if (rc < 0) {
+        close(fd);
         return rc;
-    if (stat(t->dense->array.file, &st) < 0) {
+    }
+    t->dense->fd = fd;
+    if (fstat(fd, &st) < 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s", t->path);
     } else {
         t->dense->opened = st;
@@ -348,21 +377,28 @@ int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, st
 int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_dense_array a;
-    const int rc = ts_npy_header(path, &a, err);
+    const int fd = ts_dense_open_file(path, err);
+    const int rc = fd < 0 ? fd : ts_npy_header(fd, path, &a, err);
     a.exact = 1; /* behind the cells may be a second array, which would go unseen */
-    return rc == 0 ? ts_dense_file(&a, ret, err) : rc;
+    if (rc == 0)
+        return ts_dense_file(&a, fd, ret, err);
+    if (fd >= 0)
+        close(fd);
+    return rc;
 }
 
 int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_dense_array a = { .path = path, .exact = 1, .raw = 1 };
     char *file = strndup(path, ts_array_name_cells(path));
-    int rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
+    int fd = -1, rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
     if (rc == 0)
         rc = ts_array_name_parse(path, &a, err);
     a.file = file;
     if (rc == 0)
-        rc = ts_dense_file(&a, ret, err);
+        rc = fd = ts_dense_open_file(file, err);
+    if (rc >= 0)
+        rc = ts_dense_file(&a, fd, ret, err);
     free(file);
     return rc;
 }

@@ -74,6 +74,7 @@ struct ts_dense {
     uint64_t *
         sum; /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
     int summing;                       /* they are being made */
+    int fd;                            /* of the file, as long as the tensor; -1: in memory */
     struct stat opened;                /* the file as it was then; st_nlink 0: not looked at */
     uint64_t n_unknown, first_unknown; /* cells that are NaN; the first of them */
 };
@@ -85,8 +86,19 @@ struct ts_dense_part {
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
 
-/* The same of a file, which must be long enough. */
-int ts_dense_file(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
+/* The same of a file, which is open as `fd` and must be long enough. It takes fd, also where it
+ * fails. */
+int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor **ret,
+                  struct ts_err *err);
+
+/* Opens the file that an array is in; a pipe does not block. Returns the descriptor. */
+int ts_dense_open_file(const char *file, struct ts_err *err);
+
+/* Reads from that open file, which stays the caller's. */
+int ts_dense_hold(struct ts_dense *d, int fd, struct ts_err *err);
+
+/* Whether the name of the file is another file's by now, or nobody's. */
+int ts_dense_replaced(const struct ts_dense *d);
 
 /* The kinds of arrays (tensor_kind.c): a file of NumPy, of formats 1.0 to 3.0; cells alone, which a name describes
  * (array_name.h); text of Tensor Toolbox, which becomes an array in memory; a dataset of HDF5. */
@@ -97,8 +109,8 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
 void ts_dense_free(struct ts_dense *d); /* NULL is fine */
 
-/* What the header says; on failure *ret may be changed. Its path is the one given. */
-int ts_npy_header(const char *path, struct ts_dense_array *ret, struct ts_err *err);
+/* What the header of an open file says; on failure *ret may be changed. Its path is the one given. */
+int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err);
 
 uint32_t ts_cell_bytes(enum ts_cell_type type);
 const char *ts_cell_name(enum ts_cell_type type); /* float32 ... */

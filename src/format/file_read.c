@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,18 +75,40 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
     return 0;
 }
 
-int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
-                       struct ts_err *err)
+/* Closes fd. */
+static int read_small(int fd, const char *path, size_t room, void *ret, uint64_t *n_bytes,
+                      struct ts_err *err)
 {
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    int rc;
-    if (fd < 0)
-        return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", path);
-    rc = ts_file_read_size(fd, path, n_bytes, err);
+    int rc = ts_file_read_size(fd, path, n_bytes, err);
     if (rc == 0 && *n_bytes <= room)
         rc = ts_file_read_at(fd, path, 0, (size_t)*n_bytes, ret, err);
     close(fd);
     return rc == 0 ? 1 : rc;
+}
+
+int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
+                       struct ts_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s", path);
+    return read_small(fd, path, room, ret, n_bytes, err);
+}
+
+int ts_file_read_small_in(const struct ts_open_dir *dir, const char *name, size_t room, void *ret,
+                          uint64_t *n_bytes, struct ts_err *err)
+{
+    char *path;
+    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    if (rc <= 0)
+        return rc;
+    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
+        close(fd);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
+    }
+    rc = read_small(fd, path, room, ret, n_bytes, err);
+    free(path);
+    return rc;
 }
 
 int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, struct ts_err *err)

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/open_dir.h"
 
 /* Opens a file, or a pipe that may have no writer yet, for ts_file_read_next. Does not wait for a
  * writer. Returns the descriptor. */
@@ -33,6 +34,10 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
  * nothing is read. */
 int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
                        struct ts_err *err);
+
+/* The same for the file NAME of a directory. */
+int ts_file_read_small_in(const struct ts_open_dir *dir, const char *name, size_t room, void *ret,
+                          uint64_t *n_bytes, struct ts_err *err);
 
 /* XXH3-64 of the first n bytes, read in pieces; fails when it is not `expected`. */
 int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, struct ts_err *err);

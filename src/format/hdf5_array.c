@@ -23,6 +23,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
 
 #include <dlfcn.h>
 #include <hdf5.h>
+#include <unistd.h>
 
 /* The library is opened when a file asks for it: whoever reads none need not have it, nor wait for it. */
 #define FUNCTIONS(F)                                                                            \
@@ -157,12 +158,19 @@ static int describe(const char *path, const char *file, const char *set, struct 
     return rc;
 }
 
+static int is_other(int fd, const char *file)
+{
+    struct ts_file_id own, now;
+    return ts_file_id_open(fd, &own) &&
+           (!ts_file_id_of(file, &now) || !ts_file_id_same(&own, &now));
+}
+
 int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     const size_t n = ts_array_name_dataset(path);
     struct ts_dense_array a = { .path = path };
     char *file;
-    int rc;
+    int fd, rc;
     if (n == 0)
         return ts_fail(err, TS_EARG, "%s: a file of HDF5: name the dataset, too, like %s:/data",
                        path, path);
@@ -170,9 +178,15 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
     if (file == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     a.file = file;
-    rc = describe(path, file, path + n + 1, &a, err);
-    if (rc == 0)
-        rc = ts_dense_file(&a, ret, err);
+    rc = fd = ts_dense_open_file(file, err);
+    if (rc >= 0)
+        rc = describe(path, file, path + n + 1, &a, err);
+    if (rc >= 0 && is_other(fd, file)) /* libhdf5 has opened it by its name */
+        rc = ts_open_dir_fail(file, err);
+    if (rc >= 0)
+        rc = ts_dense_file(&a, fd, ret, err);
+    else if (fd >= 0)
+        close(fd);
     free(file);
     return rc;
 }

@@ -67,7 +67,7 @@ int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err)
     t->base = 1;
     if (asprintf(&path, "%s/" TS_MODES_NAME, t->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    rc = ts_file_read_small(path, sizeof bytes, bytes, &n, err);
+    rc = ts_file_read_small_in(t->dir, TS_MODES_NAME, sizeof bytes, bytes, &n, err);
     if (rc <= 0) {
         free(path);
         return rc;

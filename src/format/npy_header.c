@@ -192,7 +192,7 @@ static int take_all(struct reader *r, struct ts_dense_array *ret)
     return seen == 7 ? 0 : refuse(r, "the header lacks descr, fortran_order or shape");
 }
 
-static int read_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err)
+int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err)
 {
     uint8_t head[12];
     uint64_t file_bytes, bytes, at;
@@ -237,16 +237,5 @@ static int read_header(int fd, const char *path, struct ts_dense_array *ret, str
     if (rc == 0)
         rc = take_all(&r, ret);
     free(text);
-    return rc;
-}
-
-int ts_npy_header(const char *path, struct ts_dense_array *ret, struct ts_err *err)
-{
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not block */
-    int rc;
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", path);
-    rc = read_header(fd, path, ret, err);
-    close(fd);
     return rc;
 }

@@ -51,7 +51,7 @@ int ts_part_read(struct ts_tensor *t, struct ts_err *err)
     int rc;
     if (asprintf(&path, "%s/" TS_PART_NAME, t->path) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-    rc = ts_file_read_small(path, TS_PART_BYTES, text, &n, err);
+    rc = ts_file_read_small_in(t->dir, TS_PART_NAME, TS_PART_BYTES, text, &n, err);
     if (rc <= 0) {
         free(path);
         return rc;

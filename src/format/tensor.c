@@ -83,6 +83,22 @@ static int explain(const char *path, const char *index, struct ts_err *err)
     return ts_fail_errno(err, TS_EIO, "%s", index);
 }
 
+/* Opens the directory, and `index` in it. */
+static int open_index(struct ts_tensor *t, const char *index, int *fd, struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = ts_open_dir_new(t->path, &t->dir, &why);
+    if (rc == 0)
+        rc = *fd = ts_open_dir_file(t->dir, TS_INDEX_NAME, &why);
+    if (rc == TS_EIO) {
+        errno = why.sys;
+        return explain(t->path, index, err);
+    }
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc < 0 ? rc : 0;
+}
+
 static int read_index(struct ts_tensor *t, struct ts_err *err)
 {
     char *index = malloc(strlen(t->path) + sizeof "/" TS_INDEX_NAME);
@@ -92,11 +108,9 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
     if (index == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     sprintf(index, "%s/" TS_INDEX_NAME, t->path);
-    fd = open(index, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe must not block */
-    if (fd < 0) {
-        rc = explain(t->path, index, err);
+    rc = open_index(t, index, &fd, err);
+    if (rc < 0)
         goto done;
-    }
     rc = ts_file_read_size(fd, index, &n_bytes, err);
     if (rc == 0 && n_bytes < sizeof header)
         rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " bytes are too short for an index", index,
@@ -134,29 +148,56 @@ static int check_size(const char *path, const struct stat *st, uint64_t bytes, s
     return 0;
 }
 
-/* Checks a shards file; the feed opens it later. */
-static int find_shards(const char *path, uint64_t bytes, struct ts_err *err)
-{
-    struct stat st;
-    int rc;
-    if (stat(path, &st) < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", path);
-    rc = check_size(path, &st, bytes, err);
-    if (rc == 0 && access(path, R_OK) < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", path);
-    return rc;
-}
-
 /* Opens a file that stays open as long as the tensor; 0 bytes: there is none. */
-static int open_file(const char *path, uint64_t bytes, int *fd, struct ts_err *err)
+static int open_file(const struct ts_tensor *t, const char *path, uint64_t bytes, int *fd,
+                     struct ts_err *err)
 {
     struct stat st;
     if (bytes == 0)
         return 0;
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block */
+    *fd = openat(ts_open_dir_fd(t->dir), strrchr(path, '/') + 1,
+                 O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block */
     if (*fd < 0 || fstat(*fd, &st) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     return check_size(path, &st, bytes, err);
+}
+
+/* The shards are read later. Their file is kept open where there is room for that. */
+static int find_shards(const struct ts_tensor *t, struct ts_mode *m, struct ts_err *err)
+{
+    const int rc = open_file(t, m->shards_path, m->disk.shards_bytes, &m->shards_fd, err);
+    if (rc < 0)
+        return rc;
+    if (!ts_file_id_open(m->shards_fd, &m->shards_id))
+        return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
+    if (ts_file_crowded(m->shards_fd)) {
+        close(m->shards_fd);
+        m->shards_fd = -1;
+    }
+    return 0;
+}
+
+int ts_tensor_shards_open(const struct ts_tensor *t, uint32_t mode, int flags, struct ts_err *err)
+{
+    const struct ts_mode *m = &t->mode[mode];
+    struct ts_file_id id;
+    int fd;
+    flags |= O_RDONLY | O_CLOEXEC;
+    if (t->dir != NULL && m->shards_fd >= 0)
+        fd = ts_file_again(m->shards_fd, m->shards_path, flags);
+    else
+        fd = t->dir != NULL
+                 ? openat(ts_open_dir_fd(t->dir), strrchr(m->shards_path, '/') + 1, flags)
+                 : open(m->shards_path, flags);
+    if (fd < 0 && (errno == ESTALE || (t->dir != NULL && ts_open_dir_replaced(t->dir))))
+        return ts_open_dir_fail(t->path, err);
+    if (fd < 0)
+        return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->shards_path);
+    if (t->dir != NULL && ts_file_id_open(fd, &id) && !ts_file_id_same(&id, &m->shards_id)) {
+        close(fd);
+        return ts_open_dir_fail(t->path, err);
+    }
+    return fd;
 }
 
 static int find_files(struct ts_tensor *t, struct ts_err *err)
@@ -169,23 +210,23 @@ static int find_files(struct ts_tensor *t, struct ts_err *err)
         mode->labels_path = mode_path(t->path, m, "labels");
         if (mode->shards_path == NULL || mode->rows_path == NULL || mode->labels_path == NULL)
             return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
-        rc = find_shards(mode->shards_path, mode->disk.shards_bytes, err);
+        rc = find_shards(t, mode, err);
         if (rc == 0)
-            rc = open_file(mode->rows_path, mode->disk.rows_bytes, &mode->rows_fd, err);
+            rc = open_file(t, mode->rows_path, mode->disk.rows_bytes, &mode->rows_fd, err);
         if (rc == 0)
-            rc = open_file(mode->labels_path, mode->disk.labels_bytes, &mode->labels_fd, err);
+            rc = open_file(t, mode->labels_path, mode->disk.labels_bytes, &mode->labels_fd, err);
         if (rc < 0)
             return rc;
     }
     return 0;
 }
 
-int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
+static int open_once(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_tensor *t = calloc(1, sizeof *t);
     int rc;
     for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
-        t->mode[m].rows_fd = t->mode[m].labels_fd = -1;
+        t->mode[m].rows_fd = t->mode[m].labels_fd = t->mode[m].shards_fd = -1;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
         goto fail;
@@ -202,7 +243,20 @@ int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
     *ret = t;
     return 0;
 fail:
+    if (t != NULL && t->dir != NULL)
+        rc = ts_open_dir_explain(t->dir, rc, err);
     ts_tensor_close(t);
+    return rc;
+}
+
+int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = open_once(path, ret, &why);
+    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
+        rc = open_once(path, ret, &why);
+    if (rc < 0 && err != NULL)
+        *err = why;
     return rc;
 }
 
@@ -220,7 +274,10 @@ void ts_tensor_close(struct ts_tensor *t)
             close(t->mode[m].rows_fd);
         if (t->mode[m].labels_fd >= 0)
             close(t->mode[m].labels_fd);
+        if (t->mode[m].shards_fd >= 0)
+            close(t->mode[m].shards_fd);
     }
+    ts_open_dir_close(t->dir);
     ts_dense_free(t->dense);
     free(t->path);
     free(t);

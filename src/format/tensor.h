@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/open_dir.h"
 #include "format/layout.h"
 
 struct ts_block; /* block_codec.h */
@@ -30,6 +31,9 @@ struct ts_mode {
     int rows_fd,
         labels_fd; /* -1: there is no such file. Opened at the start: a tensor that is moved or
                     * built again meanwhile is still the one that was opened */
+    int shards_fd; /* -1: opened when needed (ts_tensor_shards_open), because this process has too
+                    * many files open */
+    struct ts_file_id shards_id;
 };
 
 /* Which shards of a tensor are here (format/part.h): of each mode first .. end - 1. */
@@ -40,6 +44,7 @@ struct ts_part {
 
 struct ts_tensor {
     char *path; /* the directory, as the user named it */
+    struct ts_open_dir *dir; /* through which its files are opened; NULL: no directory */
     struct ts_disk_header header;
     uint32_t order;
     uint64_t nnz;
@@ -103,6 +108,10 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
                            const void *stored, void *raw, struct ts_err *err);
 int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                           struct ts_err *err);
+
+/* Opens a mode's file of shards once more, with O_RDONLY and `flags`: the one that was there when the
+ * tensor was opened. Returns the descriptor, or a negative ts_code. */
+int ts_tensor_shards_open(const struct ts_tensor *t, uint32_t mode, int flags, struct ts_err *err);
 
 /* Bytes of memory for any shard of the tensor, as ts_tensor_read_shard needs it. */
 size_t ts_tensor_raw_bytes(const struct ts_tensor *t);

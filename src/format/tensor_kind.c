@@ -3,12 +3,14 @@
 #include "format/tensor_kind.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/open_dir.h"
 #include "base/setting.h"
 #include "format/array_index.h"
 #include "format/array_name.h"
@@ -105,14 +107,18 @@ static const struct kind *kind_of(const char *path)
     return NULL;
 }
 
-int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err)
+/* The kind is found by one open and used by another: whether the name has changed its file since. */
+static int is_moved(const char *path, const struct ts_file_id *before)
 {
-    const struct kind *k = kind_of(path);
+    struct ts_file_id now;
+    return ts_file_id_of(path, &now) ? !ts_file_id_same(before, &now) : errno == ENOENT;
+}
+
+static int open_index_too(const struct kind *k, const char *path, struct ts_tensor **ret,
+                          struct ts_err *err)
+{
     struct ts_tensor *t = NULL;
-    int rc;
-    if (k == NULL)
-        return ts_tensor_open(path, ret, err);
-    rc = k->open(path, &t, err);
+    int rc = k->open(path, &t, err);
     if (rc == 0)
         rc = ts_array_index_read(t->dense, err);
     if (rc == 0)
@@ -122,15 +128,43 @@ int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *
     return rc;
 }
 
+/* index: an array's index is read, and what is no array is opened as a directory of shards. */
+static int open_once(const char *path, int index, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_file_id before;
+    const int there = ts_file_id_of(path, &before);
+    const struct kind *k = kind_of(path);
+    int rc;
+    if (k != NULL)
+        rc = index ? open_index_too(k, path, ret, err) : k->open(path, ret, err);
+    else if (index)
+        rc = ts_tensor_open(path, ret, err);
+    else if (!there && !ts_file_id_of(path, &before))
+        rc = ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
+    else
+        rc = ts_fail(err, TS_EARG, "%s: not an array of cells that is known here", path);
+    return rc < 0 && there && is_moved(path, &before) ? ts_open_dir_fail(path, err) : rc;
+}
+
+static int open_whole(const char *path, int index, struct ts_tensor **ret, struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = open_once(path, index, ret, &why);
+    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
+        rc = open_once(path, index, ret, &why);
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc;
+}
+
+int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err)
+{
+    return open_whole(path, 1, ret, err);
+}
+
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
-    const struct kind *k = kind_of(path);
-    struct stat st;
-    if (k != NULL)
-        return k->open(path, ret, err);
-    if (stat(path, &st) != 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot open", path);
-    return ts_fail(err, TS_EARG, "%s: not an array of cells that is known here", path);
+    return open_whole(path, 0, ret, err);
 }
 
 int ts_tensor_is_array(const char *path)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The functions of tensor.h that read the bytes of shards. */
-#include <fcntl.h>
 #include <inttypes.h>
 #include <lz4.h>
 #include <stdio.h>
@@ -84,12 +83,12 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
     const struct ts_mode *m = &t->mode[mode];
     const struct ts_disk_shard *s = &m->shard[shard];
     void *stored = raw;
-    int fd, rc = ts_part_check(t, mode, shard, err);
+    const int held = t->dir != NULL && m->shards_fd >= 0;
+    int fd = m->shards_fd, rc = ts_part_check(t, mode, shard, err);
+    if (rc == 0 && !held)
+        rc = fd = ts_tensor_shards_open(t, mode, 0, err);
     if (rc < 0)
         return rc;
-    fd = open(m->shards_path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", m->shards_path);
     if ((s->flags & TS_SHARD_LZ4) != 0)
         stored = malloc(padded(s->stored_bytes));
     if (stored == NULL)
@@ -105,7 +104,8 @@ int ts_tensor_read_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shar
         rc = ts_tensor_check_shard(t, mode, shard, raw, err);
     if (stored != raw)
         free(stored);
-    close(fd);
+    if (!held)
+        close(fd);
     return rc;
 }
 

@@ -290,41 +290,58 @@ int ts_models_kept(const char *partial)
     return kept;
 }
 
-int ts_models_best(const char *path, char **ret, struct ts_err *err)
+/* The links to best models: the first, all of them as a text, and how many. */
+static uint32_t find_best(int dir, char first[NAME_MAX + 1], char all[160])
 {
-    char first[NAME_MAX + 1] = "", all[160] = "";
-    size_t end = strlen(path);
     struct dirent **e;
     uint32_t n_best = 0;
-    int n;
-    *ret = NULL;
-    if (!ts_models_there(path))
-        return 0;
-    n = scandir(path, &e, NULL, versionsort);
+    const int n = scandirat(dir, ".", &e, NULL, versionsort);
+    first[0] = all[0] = '\0';
     for (int i = 0; i < n; i++) {
         const size_t at = strlen(all);
         if (strncmp(e[i]->d_name, "best.r", 6) == 0) {
             if (n_best++ == 0)
-                snprintf(first, sizeof first, "%s", e[i]->d_name);
-            snprintf(all + at, sizeof all - at, "%s%.20s", at > 0 ? ", " : "", e[i]->d_name);
+                snprintf(first, NAME_MAX + 1, "%s", e[i]->d_name);
+            snprintf(all + at, 160 - at, "%s%.20s", at > 0 ? ", " : "", e[i]->d_name);
         }
         free(e[i]);
     }
     if (n >= 0)
         free(e);
+    return n_best;
+}
+
+int ts_models_best(struct ts_open_dir **dir, struct ts_err *err)
+{
+    const char *path = ts_open_dir_path(*dir);
+    const int fd = ts_open_dir_fd(*dir);
+    struct ts_open_dir *best = NULL;
+    char first[NAME_MAX + 1], all[160], *name;
+    size_t end = strlen(path);
+    uint32_t n;
+    int rc;
+    if (kind_of_common(fd, TS_MODELS_JSON, 1) != TS_ATOMIC_OURS)
+        return 0;
+    n = find_best(fd, first, all);
+    if (ts_open_dir_replaced(*dir)) /* some of its links may be gone */
+        return ts_open_dir_fail(path, err);
     while (end > 1 && path[end - 1] == '/')
         end--;
-    if (n_best == 0)
+    if (n == 0)
         return ts_fail(err, TS_EFORMAT, "%s: holds several models and no link to the best of them",
                        path);
-    if (n_best > 1)
+    if (n > 1)
         return ts_fail(err, TS_EARG,
                        "%s: holds models of several ranks; name one of them, as %.*s/%s (there "
                        "are %s)",
                        path, (int)end, path, first, all);
-    if (asprintf(ret, "%.*s/%s", (int)end, path, first) < 0) {
-        *ret = NULL;
+    if (asprintf(&name, "%.*s/%s", (int)end, path, first) < 0)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    rc = ts_open_dir_inside(*dir, first, name, &best, err);
+    free(name);
+    if (rc == 0) {
+        ts_open_dir_close(*dir);
+        *dir = best;
     }
-    return 0;
+    return rc;
 }

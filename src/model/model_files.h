@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/atomic_out.h"
+#include "base/open_dir.h"
 
 #define TS_MODELS_JSON       "models.json"
 #define TS_MODELS_TSV        "models.tsv"
@@ -37,8 +38,8 @@ int ts_models_there(const char *path);
 /* Whether X.cp.partial holds models, or the state of one, that a run of several can go on with. */
 int ts_models_kept(const char *partial);
 
-/* The model that a name of several means: the best one where all have one rank; TS_EARG with their names where they have several.
- * *ret is NULL where the path is not of several models. */
-int ts_models_best(const char *path, char **ret, struct ts_err *err);
+/* Where the open directory holds several models: takes the best one's place for it, where all have one rank; TS_EARG with their
+ * names where they have several. */
+int ts_models_best(struct ts_open_dir **dir, struct ts_err *err);
 
 #endif

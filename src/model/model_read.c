@@ -5,12 +5,14 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/c_locale.h"
 #include "base/setting.h"
@@ -18,19 +20,37 @@
 
 #define TOKEN_CHARS 64
 
-static int open_file(struct ts_model *m, const char *name, struct ts_err *err)
+/* The name of an open file, for sentences; NULL: that of the model. */
+static int take_name(struct ts_model *m, const char *name, struct ts_err *err)
 {
     const size_t n = strlen(m->path) + (name == NULL ? 0 : strlen(name)) + 2;
-    if (m->file != NULL)
-        fclose(m->file);
-    m->file = NULL;
     free(m->name);
     m->name = malloc(n);
     if (m->name == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
     snprintf(m->name, n, "%s%s%s", m->path, name == NULL ? "" : "/", name == NULL ? "" : name);
-    m->file = fopen(m->name, "rb");
     m->line = 1;
+    return 0;
+}
+
+static int open_file(struct ts_model *m, const char *name, struct ts_err *err)
+{
+    int fd, rc = take_name(m, name, err);
+    if (rc < 0)
+        return rc;
+    if (m->file != NULL)
+        fclose(m->file);
+    m->file = NULL;
+    if (m->dir != NULL) {
+        fd = ts_open_dir_file(m->dir, name, err);
+        if (fd < 0)
+            return fd;
+        m->file = fdopen(fd, "rb");
+        if (m->file == NULL)
+            close(fd);
+    } else {
+        m->file = fopen(m->name, "rbe");
+    }
     return m->file == NULL ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->name) : 0;
 }
 
@@ -39,6 +59,25 @@ static int open_mode_file(struct ts_model *m, uint32_t mode, const char *suffix,
     char name[32];
     snprintf(name, sizeof name, "mode%u.%s", mode + 1, suffix);
     return open_file(m, name, err);
+}
+
+/* The file of a mode stays open. */
+static void keep_mode_file(struct ts_model *m, uint32_t mode)
+{
+    m->part[mode] = m->file;
+    m->file = NULL;
+}
+
+static int again_mode_file(struct ts_model *m, uint32_t mode, const char *suffix,
+                           struct ts_err *err)
+{
+    char name[32];
+    snprintf(name, sizeof name, "mode%u.%s", mode + 1, suffix);
+    m->file = NULL;
+    if (fseek(m->part[mode], 0, SEEK_SET) != 0)
+        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", m->path, name);
+    m->file = m->part[mode];
+    return take_name(m, name, err);
 }
 
 #define END_OF_MODES 1
@@ -326,6 +365,7 @@ static int npy_open(struct ts_model *m, struct ts_err *err)
             rc = ts_fail(err, TS_EFORMAT, "%s: byte 10: %" PRIu64 " columns, weights.npy has %u",
                          m->name, columns, m->rank);
         m->order = k + 1;
+        keep_mode_file(m, k);
     }
     return rc;
 }
@@ -391,26 +431,12 @@ static int splatt_open(struct ts_model *m, struct ts_err *err)
             rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " rows are too many", m->name,
                          m->n_rows[k]);
         m->order = k + 1;
+        keep_mode_file(m, k);
     }
     return rc;
 }
 
 /* ---- all of them ---- */
-
-/* 1 when the file exists, 0 when not; negative when that cannot be found out. */
-static int has(const struct ts_model *m, const char *name, struct ts_err *err)
-{
-    struct stat st;
-    char *full;
-    int found;
-    if (asprintf(&full, "%s/%s", m->path, name) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
-    found = stat(full, &st) == 0;
-    if (!found && errno != ENOENT)
-        found = ts_fail_errno(err, TS_EIO, "%s: cannot be opened", full);
-    free(full);
-    return found;
-}
 
 /* Which of the kinds a directory holds, `first` before the others; or a failure. */
 static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
@@ -420,7 +446,10 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
                                         [TS_MODEL_SPLATT] = "lambda.mat" };
     for (int i = TS_MODEL_KTENSOR; i <= TS_MODEL_SPLATT; i++) {
         const int k = i > (int)first ? i : i == TS_MODEL_KTENSOR ? (int)first : i - 1;
-        const int found = has(m, name[k], err);
+        int fd;
+        const int found = ts_open_dir_optional(m->dir, name[k], &fd, err);
+        if (found > 0)
+            close(fd);
         if (found != 0)
             return found < 0 ? found : k;
     }
@@ -430,42 +459,123 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
 
 static int open_model(struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
-    struct stat st;
     int rc, kind = TS_MODEL_KTENSOR;
-    if (stat(m->path, &st) != 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->path);
-    if (S_ISDIR(st.st_mode))
+    if (m->dir != NULL)
         kind = kind_of(m, first, err);
     if (kind < 0)
         return kind;
     m->kind = (enum ts_model_kind)kind;
-    if (m->kind != TS_MODEL_KTENSOR)
-        return m->kind == TS_MODEL_NPY ? npy_open(m, err) : splatt_open(m, err);
-    rc = open_file(m, S_ISDIR(st.st_mode) ? "model.ktensor" : NULL, err);
-    return rc == 0 ? ktensor_open(m, err) : rc;
+    if (m->kind != TS_MODEL_KTENSOR) {
+        rc = m->kind == TS_MODEL_NPY ? npy_open(m, err) : splatt_open(m, err);
+    } else {
+        rc = open_file(m, m->dir != NULL ? "model.ktensor" : NULL, err);
+        rc = rc == 0 ? ktensor_open(m, err) : rc;
+    }
+    for (uint32_t k = 0; k < m->order && rc == 0 && m->dir != NULL; k++) {
+        char name[32];
+        snprintf(name, sizeof name, "mode%u.index", k + 1);
+        rc = ts_open_dir_optional(m->dir, name, &m->index_fd[k], err);
+        rc = rc < 0 ? rc : 0;
+    }
+    return rc;
+}
+
+static struct ts_model *new_model(const char *path, struct ts_err *err)
+{
+    struct ts_model *m = calloc(1, sizeof *m);
+    if (m == NULL || (m->path = strdup(path)) == NULL) {
+        free(m);
+        ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return NULL;
+    }
+    m->mode = UINT32_MAX; /* none begun */
+    for (uint32_t k = 0; k < TS_MAX_ORDER; k++)
+        m->index_fd[k] = -1;
+    return m;
+}
+
+/* Takes the directory; NULL: the path is a file's. */
+static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind first,
+                   struct ts_model **ret, struct ts_err *err)
+{
+    struct ts_model *m = new_model(dir != NULL ? ts_open_dir_path(dir) : path, err);
+    int rc;
+    if (m == NULL) {
+        ts_open_dir_close(dir);
+        return TS_ENOMEM;
+    }
+    m->dir = dir;
+    rc = open_model(m, first, err);
+    if (dir != NULL)
+        rc = ts_open_dir_explain(dir, rc, err);
+    if (rc == 0)
+        *ret = m;
+    else
+        ts_model_close(m);
+    return rc;
+}
+
+static int open_once(const char *path, enum ts_model_kind first, struct ts_model **ret,
+                     struct ts_err *err)
+{
+    struct ts_open_dir *dir = NULL;
+    struct ts_err why;
+    int rc = ts_open_dir_new(path, &dir, &why);
+    if (rc == TS_EIO && why.sys == ENOTDIR)
+        rc = 0; /* a file */
+    else if (rc < 0)
+        *err = why;
+    if (rc == 0 && dir != NULL)
+        rc = ts_models_best(&dir, err);
+    if (rc == 0)
+        return open_in(dir, path, first, ret, err);
+    ts_open_dir_close(dir);
+    return rc;
 }
 
 int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err)
 {
-    struct ts_model *m = calloc(1, sizeof *m);
-    char *best;
-    int rc = ts_models_best(path, &best, err);
-    if (rc < 0) {
-        free(m);
-        return rc;
+    struct ts_err why;
+    int rc = open_once(path, first, ret, &why);
+    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
+        rc = open_once(path, first, ret, &why);
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc;
+}
+
+int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
+                        struct ts_err *err)
+{
+    struct ts_open_dir *dir = NULL;
+    struct ts_model *again;
+    struct stat st;
+    int fd, rc;
+    if (m->dir != NULL) {
+        rc = ts_open_dir_again(m->dir, &dir, err);
+        return rc < 0 ? rc : open_in(dir, m->path, first, ret, err);
     }
-    if (m == NULL || (m->path = best != NULL ? best : strdup(path)) == NULL) {
-        free(best);
-        free(m);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    }
-    rc = open_model(m, first, err);
-    m->mode = UINT32_MAX; /* none begun */
+    if (m->file == NULL || fstat(fileno(m->file), &st) != 0 || !S_ISREG(st.st_mode))
+        return ts_model_open_first(m->path, first, ret, err); /* a pipe */
+    fd = ts_file_again(fileno(m->file), m->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ESTALE ? ts_open_dir_fail(m->path, err)
+                               : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->path);
+    again = new_model(m->path, err);
+    rc = again == NULL ? TS_ENOMEM : take_name(again, NULL, err);
+    if (rc == 0 && (again->file = fdopen(fd, "rb")) != NULL)
+        fd = -1;
+    else if (rc == 0)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
+    if (fd >= 0)
+        close(fd);
     if (rc == 0)
-        *ret = m;
+        rc = ktensor_open(again, err);
+    if (rc == 0)
+        *ret = again;
     else
-        ts_model_close(m);
+        ts_model_close(again);
     return rc;
 }
 
@@ -477,19 +587,17 @@ int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err)
 int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,
                          struct ts_err *err)
 {
-    struct ts_model *m = calloc(1, sizeof *m);
-    if (m != NULL) {
-        m->path = strdup("the model in memory");
-        m->weight = malloc(in->rank * sizeof *m->weight);
-    }
-    if (m == NULL || m->path == NULL || m->weight == NULL) {
+    struct ts_model *m = new_model("the model in memory", err);
+    if (m == NULL)
+        return TS_ENOMEM;
+    m->weight = malloc(in->rank * sizeof *m->weight);
+    if (m->weight == NULL) {
         ts_model_close(m);
         return ts_fail(err, TS_ENOMEM, "out of memory for a model");
     }
     m->kind = TS_MODEL_MEMORY;
     m->order = in->order;
     m->rank = in->rank;
-    m->mode = UINT32_MAX;
     m->memory = *in;
     memcpy(m->n_rows, in->n_rows, in->order * sizeof *m->n_rows);
     memcpy(m->weight, in->weight, in->rank * sizeof *m->weight);
@@ -508,8 +616,17 @@ void ts_model_close(struct ts_model *m)
         return;
     if (m->memory.close != NULL)
         m->memory.close(m->memory.from);
+    for (uint32_t k = 0; k < TS_MAX_ORDER; k++) {
+        if (m->part[k] != NULL && m->part[k] == m->file)
+            m->file = NULL;
+        if (m->part[k] != NULL)
+            fclose(m->part[k]);
+        if (m->index_fd[k] >= 0)
+            close(m->index_fd[k]);
+    }
     if (m->file != NULL)
         fclose(m->file);
+    ts_open_dir_close(m->dir);
     free(m->name);
     free(m->path);
     free(m->weight);
@@ -536,9 +653,9 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     if (m->kind == TS_MODEL_MEMORY)
         return 0;
     if (m->kind == TS_MODEL_SPLATT)
-        return open_mode_file(m, mode, "mat", err);
+        return again_mode_file(m, mode, "mat", err);
     if (m->kind == TS_MODEL_NPY) {
-        rc = open_mode_file(m, mode, "npy", err);
+        rc = again_mode_file(m, mode, "npy", err);
         if (rc == 0)
             rc = npy_header(m, &rows, &columns, err);
         if (rc == 0 && (rows != m->n_rows[mode] || columns != m->rank))
@@ -623,71 +740,4 @@ void ts_model_unmap(struct ts_model_map *map)
     if (map->memory != NULL)
         munmap(map->memory, map->bytes);
     map->memory = NULL;
-}
-
-/* The next number of modeK.index, more than `before`; from 1. */
-static int read_index(FILE *f, const char *name, uint64_t line, uint64_t before, uint64_t *ret,
-                      struct ts_err *err)
-{
-    uint64_t x = 0;
-    int c = getc_unlocked(f), digits = 0;
-    for (; c >= '0' && c <= '9' && x <= TS_MAX_DIM; c = getc_unlocked(f), digits++)
-        x = 10 * x + (uint64_t)(c - '0');
-    if (ferror(f))
-        return ts_fail_errno(err, TS_EIO, "%s: line %" PRIu64 ": cannot be read", name, line);
-    if (digits == 0 || (c != '\n' && c != EOF) || x <= before || x > TS_MAX_DIM)
-        return ts_fail(err, TS_EFORMAT, "%s: line %" PRIu64 ": no index above %" PRIu64, name, line,
-                       before);
-    *ret = x;
-    return 0;
-}
-
-static int memory_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, struct ts_err *err)
-{
-    const uint64_t n = m->n_rows[mode], *index = m->memory.index(m->memory.from, mode);
-    if (index == NULL)
-        return 0;
-    *ret = malloc(n * sizeof **ret);
-    if (*ret == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for %" PRIu64 " indices", n);
-    memcpy(*ret, index, n * sizeof **ret);
-    return 0;
-}
-
-int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, struct ts_err *err)
-{
-    const uint64_t n = m->n_rows[mode];
-    uint64_t *index = NULL, last = 0;
-    char *name = NULL;
-    FILE *f;
-    int rc = 0;
-    *ret = NULL;
-    if (m->kind == TS_MODEL_MEMORY)
-        return memory_index(m, mode, ret, err);
-    if (asprintf(&name, "%s/mode%u.index", m->path, mode + 1) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
-    f = fopen(name, "rb");
-    if (f == NULL) {
-        const int none = errno == ENOENT || errno == ENOTDIR; /* the model may be a file */
-        rc = none ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", name);
-        free(name);
-        return rc;
-    }
-    index = malloc(n * sizeof *index);
-    if (index == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory for %" PRIu64 " indices", name, n);
-    for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = read_index(f, name, i + 1, last, &last, err);
-        index[i] = last - 1;
-    }
-    if (rc == 0 && getc_unlocked(f) != EOF)
-        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " rows of " TS_NTH_MODE,
-                     name, n, mode + 1);
-    if (rc == 0)
-        *ret = index;
-    else
-        free(index);
-    fclose(f);
-    free(name);
-    return rc;
 }

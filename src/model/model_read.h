@@ -4,7 +4,8 @@
  * Taken are a Tensor Toolbox `ktensor` text file, and a directory that holds model.ktensor, or
  * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order); and one of several such
  * directories (model/model_files.h), whose best one is taken where all have one rank. Rows are read
- * front to back, mode after mode, so memory is a few buffers for any size.
+ * front to back, mode after mode, so memory is a few buffers for any size. All files are opened at the start, through their
+ * directory: a model that is replaced meanwhile is still the one that was opened (base/open_dir.h).
  *
  *   owner    the model owns what it points to, until ts_model_close
  *   units    rows; row 0 of a mode is its index 0, or its first used one (model->n_rows tells)
@@ -18,6 +19,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
+#include "base/open_dir.h"
 #include "format/layout.h"
 
 #define TS_MAX_RANK 2048u /* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */
@@ -38,6 +40,7 @@ struct ts_model_memory {
 
 struct ts_model {
     char *path; /* file or directory */
+    struct ts_open_dir *dir; /* NULL: a file of its own, or memory */
     enum ts_model_kind kind;
     uint32_t order, rank;
     uint64_t n_rows[TS_MAX_ORDER];
@@ -50,6 +53,8 @@ struct ts_model {
     long mode_at;       /* and their first byte; negative in a pipe */
     char *name;         /* of the open file */
     FILE *file;
+    FILE *part[TS_MAX_ORDER];   /* of a directory with a file for each mode */
+    int index_fd[TS_MAX_ORDER]; /* modeK.index; -1: there is none */
     uint32_t item_bytes; /* of an .npy: 4 or 8 */
     uint32_t widest;     /* of those of the modes; 0: no .npy */
     struct ts_model_memory memory;
@@ -61,6 +66,13 @@ int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
 int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err);
 void ts_model_close(struct ts_model *m); /* NULL is fine */
+
+/* Opens the same model once more, to read it from the start. */
+int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
+                        struct ts_err *err);
+
+/* Tells files with other numbers: a hash of their sizes, beginnings and ends. 0: a pipe, or memory. */
+uint64_t ts_model_sign(const struct ts_model *m);
 
 /* The same over memory, which must stay until `close`, that ts_model_close calls. */
 int ts_model_open_memory(const struct ts_model_memory *in, struct ts_model **ret,

@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PIN_BYTES (UINT64_C(1) << 30) /* page-locking this takes some 35 ms */
 
@@ -88,9 +89,12 @@ static void make_locks(struct ts_feed *f)
 static int start_reader(struct ts_feed *f, struct ts_err *err)
 {
     const char *path[TS_MAX_ORDER];
+    int fd[TS_MAX_ORDER], rc = 0;
+    uint32_t n = 0;
     const struct ts_reader_conf conf = {
         .n_files = f->n_modes,
         .path = path,
+        .fd = fd,
         .buffers = f->memory.slots,
         .buffer_bytes = f->plan.slot_bytes,
         .n_buffers = f->plan.n_slots,
@@ -99,9 +103,17 @@ static int start_reader(struct ts_feed *f, struct ts_err *err)
         .done = ts_feed_read_done,
         .ctx = f,
     };
-    for (uint32_t m = 0; m < f->n_modes; m++)
-        path[m] = f->tensor->mode[f->first_mode + m].shards_path;
-    return ts_reader_new(&conf, &f->reader, err);
+    for (; n < f->n_modes && rc == 0; n++) {
+        path[n] = f->tensor->mode[f->first_mode + n].shards_path;
+        fd[n] = ts_tensor_shards_open(f->tensor, f->first_mode + n, 0, err);
+        rc = fd[n] < 0 ? fd[n] : 0;
+    }
+    if (rc == 0)
+        rc = ts_reader_new(&conf, &f->reader, err);
+    while (n-- > 0)
+        if (fd[n] >= 0)
+            close(fd[n]);
+    return rc;
 }
 
 static int make(struct ts_feed *f, struct ts_err *err)

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/open_dir.h"
 #include "stream/reader_impl.h"
 
 struct ts_reader {
@@ -62,20 +63,29 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
 }
 
+/* With `flags`: the file that its owner has open, or the one of that path. */
+static int open_one(const struct ts_reader_conf *c, uint32_t i, int flags)
+{
+    return c->fd != NULL && c->fd[i] >= 0 ? ts_file_again(c->fd[i], c->path[i], flags)
+                                          : open(c->path[i], flags);
+}
+
 static int open_files(struct ts_reader_files *f, struct ts_err *err)
 {
     const int want = O_RDONLY | O_CLOEXEC;
     int direct = (f->conf.avoid & TS_AVOID_DIRECT) == 0;
     for (uint32_t i = 0; i < f->conf.n_files; i++) {
         const char *path = f->conf.path[i];
-        f->fd[i] = direct ? open(path, want | O_DIRECT) : -1;
+        f->fd[i] = direct ? open_one(&f->conf, i, want | O_DIRECT) : -1;
         if (f->fd[i] < 0 && direct && errno == EINVAL) {
             atomic_store(&f->direct, 1);
             ts_reader_drop_direct(f);
             direct = 0;
         }
         if (f->fd[i] < 0)
-            f->fd[i] = open(path, want);
+            f->fd[i] = open_one(&f->conf, i, want);
+        if (f->fd[i] < 0 && errno == ESTALE)
+            return ts_open_dir_fail(path, err);
         if (f->fd[i] < 0)
             return ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
     }
@@ -101,6 +111,7 @@ int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, str
     rc = r->files.fd == NULL || r->path == NULL
              ? ts_fail(err, TS_ENOMEM, "out of memory for a reader")
              : open_files(&r->files, err);
+    r->files.conf.fd = NULL;
     if (rc == 0 && (conf->avoid & TS_AVOID_URING) == 0)
         rc = ts_reader_uring_new(&r->files, &r->uring, err);
     if (rc == TS_ELIMIT)

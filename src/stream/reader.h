@@ -40,6 +40,8 @@ struct ts_read_job {
 struct ts_reader_conf {
     uint32_t n_files;
     const char *const *path;
+    const int *fd; /* NULL, or the files, open: the reader opens them again as it needs them. -1: by
+                    * its path */
     /* Equal buffers that most jobs read into, registered where possible; n_buffers may be 0. */
     void *buffers;
     size_t buffer_bytes;
@@ -59,7 +61,8 @@ struct ts_reader_facts {
     const char *fallback; /* NULL, or a sentence about what was refused; the reader owns it */
 };
 
-/* conf is copied, except the text of the paths, which must stay while the reader exists. */
+/* conf is copied, except the text of the paths, which must stay while the reader exists; `fd` is not
+ * needed after this. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
 void ts_reader_free(struct ts_reader *r); /* waits for what is in flight; NULL is fine */
 void ts_reader_kick(struct ts_reader *r);

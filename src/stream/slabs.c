@@ -271,6 +271,7 @@ static int make(struct ts_slabs *b, struct ts_err *err)
     const char *path = d->array.file;
     struct ts_reader_conf conf = { .n_files = 1,
                                    .path = &path,
+                                   .fd = &d->fd,
                                    .buffer_bytes = b->plan.slot_bytes,
                                    .n_buffers = b->plan.n_slots,
                                    .avoid = b->conf.avoid,

@@ -1,0 +1,174 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
+# check_replaced.sh [COMMAND...] - another process replaces a tensor or a model at each moment at which
+# a command looks at it (tests/replacelib.c): at $TS_REPLACE_POINTS of them (default 5; 0: all), spread
+# evenly.
+#
+# The outcome is that of the old one, or that of the new one, or exit status 1 with the sentence that it
+# was replaced: never a mixture, and never a sentence that a file is damaged, missing or of another size.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+built=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
+lib=$built/tests/replacelib.so
+points=${TS_REPLACE_POINTS:-5}
+only=" $* "
+if [ ! -f "$lib" ]; then
+    echo "skipped: there is no $lib here"
+    exit 77
+fi
+. "$top/tests/outside.sh"
+
+# ---- old and new: of one shape, so that parts of one fit the other ----
+tensors()
+(
+    set -e
+    "$bin/tshard" gen --dims 60x50x40 --nnz 4000 --seed "$2" -o "$1.text.tns"
+    awk '{ print 2 * $1, $2, $3, $4 }' "$1.text.tns" > "$1.tns" # mode 1 has empty slices: a file of rows
+    for i in $(seq 40); do echo "$1 $i"; done > "$1.mode3.map"
+    "$bin/tshard" build "$1.tns" -o "$1.tsh" --shard 64K
+    for f in ktensor npy splatt; do
+        "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 3 -i 2 --tol 0 --format $f -o "$1.$f"
+    done
+    "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 2,3 --restarts 2 -i 2 --tol 0 -o "$1.two"
+    "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 3 --restarts 2 -i 2 --tol 0 -o "$1.best"
+)
+tensors old 1 > log 2>&1
+tensors new 2 > log 2>&1
+cp -r new.tsh of.tsh # what models are of, and other operands
+cp -r new.ktensor other.cp
+awk '{ print $1, $2, $3 }' new.tns | head -n 50 > cells
+if command -v python3 > /dev/null; then
+    for name in old new; do
+        python3 -c "
+import array, random
+random.seed('$name')
+head = str({'descr': '<f8', 'fortran_order': False, 'shape': (12, 11, 10)}).ljust(117) + '\\n'
+with open('$name.array', 'wb') as f:
+    f.write(b'\\x93NUMPY\\x01\\x00' + len(head).to_bytes(2, 'little') + head.encode())
+    f.write(array.array('d', [random.random() for _ in range(1320)]).tobytes())"
+    done
+fi
+
+# ---- commands: what they print and write to o does not change from run to run. x is replaced ----
+run='--cpu --threads 1'
+cp="tstream cp -q $run --tol 0 -o o"
+declare -A command kind
+add() # NAME KIND COMMAND
+{
+    kind[$1]=$2
+    command[$1]=$3
+}
+add info tsh "tshard info x"
+add verify tsh "tshard verify x -q --threads 1"
+add export tsh "tshard export x -o o --threads 1"
+add export-labels tsh "tshard export x -o o --threads 1 --format csv"
+add part tsh "tshard part x --part 1/2 -o o"
+add select tsh "tshard select x --keep 2=1..20 -o o --threads 1"
+add cp tsh "$cp x -r 2 -i 2"
+add cp-streamed tsh "$cp x -r 2 -i 2 --host-memory 100K"
+add fit-tensor tsh "tstream fit other.cp x $run"
+add score-tensor tsh "tstream score other.cp x --threads 1 -o o"
+add top-tensor tsh "tstream top other.cp x"
+for f in ktensor npy splatt; do
+    add predict-$f $f "tstream predict x cells of.tsh -o o --threads 1"
+    add top-$f $f "tstream top x of.tsh"
+    add model-export-$f $f "tstream export x of.tsh -o o"
+    add compare-$f $f "tstream compare x other.cp --threads 1"
+    add fit-$f $f "tstream fit x of.tsh $run"
+    add score-$f $f "tstream score x of.tsh --threads 1 -o o"
+    add init-$f $f "$cp of.tsh -r 3 -i 1 --init x"
+    add info-$f $f "tstream info x --json"
+    add report-$f $f "tstream report x of.tsh -o o"
+done
+add top-best best "tstream top x of.tsh"
+add predict-best best "tstream predict x cells of.tsh -o o --threads 1"
+add info-several two "tstream info x --json"
+add info-several-text two "tstream info x"
+if [ -f old.array ]; then
+    add dense-cp array "$cp x -r 2 -i 2"
+fi
+
+# ---- running ----
+# What a run has made: its output without what is measured, and its files without their record.
+outcome()
+{
+    [ -d o ] || sed -E 's/[0-9.,]+ (us|ms|s)$//' out
+    if [ -d o ]; then
+        (cd o && find . -type f ! -name run.json ! -name state | sort | xargs cksum)
+    elif [ -f o ]; then
+        cksum < o
+    fi
+}
+
+once() # K COMMAND: puts the exit status into got
+{
+    rm -rf o
+    got=0
+    # shellcheck disable=SC2086 # words of a command
+    set -- "$1" $2
+    program=$2
+    k=$1
+    shift 2
+    # shellcheck disable=SC2086
+    env TS_REPLACE=$k TS_REPLACE_PATH=$x TS_REPLACE_WITH=w TS_REPLACE_MARK="$tmp/mark" \
+        LD_PRELOAD="${ASAN_RUNTIME:+$ASAN_RUNTIME:}$lib" "$bin/$program" "$@" > out 2> err || got=$?
+}
+
+fresh() # SOURCE: x is that one
+{
+    rm -rf "$x" w
+    cp -r "$1" "$x"
+}
+
+total=0 olds=0 news=0 said=0
+for name in $(printf '%s\n' "${!command[@]}" | sort); do
+    if [ "$only" != "  " ] && [[ "$only" != *" $name "* ]]; then continue; fi
+    case ${kind[$name]} in
+    tsh) x=xx.tsh ;;
+    array) x=xx.npy ;;
+    *) x=xx.cp ;;
+    esac
+    words=" ${command[$name]} "
+    words=${words// x / $x }
+    old=old.${kind[$name]} new=new.${kind[$name]}
+    fresh "$new"
+    once 0 "$words"
+    [ $got -eq 0 ] || { bad "$name: exit $got: $(cat err)"; continue; }
+    outcome > is-new
+    fresh "$old"
+    once 0 "$words"
+    [ $got -eq 0 ] || { bad "$name: exit $got: $(cat err)"; continue; }
+    outcome > is-old
+    [ "$name" = verify ] || ! cmp -s is-old is-new || bad "$name: the outcomes are the same"
+    looks=$(cat mark)
+    [ "$looks" -ge 3 ] || bad "$name: looks at what it reads $looks times"
+    step=1
+    if [ "$points" -gt 0 ] && [ "$looks" -gt "$points" ]; then step=$(((looks + points - 1) / points)); fi
+    for ((k = 1 + looks % step; k <= looks; k += step)); do
+        fresh "$old"
+        cp -r "$new" w
+        once $k "$words"
+        total=$((total + 1))
+        if [ $got -eq 0 ]; then
+            outcome > is
+            if cmp -s is is-old; then
+                olds=$((olds + 1))
+            elif cmp -s is is-new; then
+                news=$((news + 1))
+            else
+                bad "$name: look $k of $looks: neither the old outcome nor the new one"
+            fi
+        elif [ $got -eq 1 ] && [ "$(wc -l < err)" -eq 1 ] &&
+            grep -q 'was replaced or removed while it was being read' err; then
+            said=$((said + 1))
+        elif [ $got -eq 99 ]; then
+            echo "skipped: $(cat err)"
+            exit 77
+        else
+            bad "$name: look $k of $looks: exit $got: $(cat err)"
+        fi
+    done
+done
+echo "$total replacements: $olds with the old outcome, $news with the new one, $said said so"
+exit $failed
