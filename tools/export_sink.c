@@ -49,17 +49,20 @@ int export_sink_open(const char *path, int force, const char *option, struct exp
 
 int export_sink_write(struct export_sink *s, const char *bytes, size_t n, struct ts_err *err)
 {
-    while (n > 0) {
+    char *shown = NULL;
+    int rc = tool_plain_terminal(s->fd, &bytes, &n, &shown, err);
+    while (n > 0 && rc == 0) {
         const ssize_t done = write(s->fd, bytes, n);
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            return ts_fail_errno(err, TS_EIO, "%s: writing", name(s));
-        bytes += done;
-        n -= (size_t)done;
-        s->written += (uint64_t)done;
+            rc = ts_fail_errno(err, TS_EIO, "%s: writing", name(s));
+        bytes += done > 0 ? done : 0;
+        n -= done > 0 ? (size_t)done : 0;
+        s->written += done > 0 ? (uint64_t)done : 0;
     }
-    return 0;
+    free(shown);
+    return rc;
 }
 
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err)

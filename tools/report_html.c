@@ -10,10 +10,10 @@
 
 /* ---- text ---- */
 
-/* Characters that XML does not allow, and controls, also those that UTF-8 writes in two bytes. */
+/* Characters that XML does not allow, controls, and what changes the direction of text. */
 static int is_forbidden(const unsigned char *s, size_t n)
 {
-    return (n == 1 && (s[0] < 0x20 || s[0] == 0x7f)) || (n == 2 && s[0] == 0xc2 && s[1] < 0xa0) ||
+    return ts_json_acts(ts_json_code_point(s, n)) ||
            (n == 3 && s[0] == 0xef && s[1] == 0xbf && s[2] >= 0xbe);
 }
 

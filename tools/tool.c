@@ -20,21 +20,16 @@
 
 /* ---- messages ---- */
 
-/* How many bytes at s a terminal would act upon: a control character, also as UTF-8 has those above
- * 127 (a terminal takes U+009B for the start of an escape sequence). */
-static size_t control_bytes(const char *s)
-{
-    const unsigned char a = (unsigned char)s[0], b = a == 0xc2 ? (unsigned char)s[1] : 0;
-    return a < ' ' || a == 0x7f ? 1 : b >= 0x80 && b < 0xa0 ? 2 : 0;
-}
-
 const char *tool_plain(const char *text, char *buf, size_t size)
 {
     size_t n = 0;
-    while (*text != '\0' && n + 1 < size) {
-        const size_t bytes = control_bytes(text);
-        buf[n++] = bytes > 0 ? '?' : *text;
-        text += bytes > 0 ? bytes : 1;
+    while (*text != '\0') {
+        char shown[5];
+        const size_t bytes = tool_plain_next(&text, SIZE_MAX, shown);
+        if (bytes >= size - n)
+            break;
+        memcpy(buf + n, shown, bytes);
+        n += bytes;
     }
     buf[n] = '\0';
     return buf;

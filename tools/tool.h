@@ -88,6 +88,18 @@ const char *tool_plain(const char *text, char *buf, size_t size);
 
 #define tool_utf8_length ts_json_utf8_length
 
+/* The character at *text, of at most n bytes, as it is shown: in `to`, with its length as the result. What a
+ * terminal acts upon, and bytes that are not UTF-8, are '?'. *text moves behind it. All text of files that
+ * reaches a terminal goes through this function. */
+size_t tool_plain_next(const char **text, size_t n, char to[5]);
+
+/* Table text for `fd`: as it is, or on a terminal each character as it is shown, but for tabs and line feeds.
+ * *text and *n become a malloc'ed copy (*copy) where something changes. */
+int tool_plain_terminal(int fd, const char **text, size_t *n, char **copy, struct ts_err *err);
+
+/* A JSON document of a file, on standard output: what a terminal acts upon is escaped. */
+void tool_json_raw(const char *text, size_t n);
+
 /* ---- threads ---- */
 
 /* --threads: 0 or TS_EARG. To be asked before anything is opened. */

@@ -2,9 +2,12 @@
 /* Quotes the cells of a CSV file. */
 #include "tools/tool_csv.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/tools.h"
+#include "tools/tool.h"
 
 static void next(struct tool_csv *c)
 {
@@ -13,11 +16,8 @@ static void next(struct tool_csv *c)
     c->comma = 1;
 }
 
-void tool_csv_text(struct tool_csv *c, const char *text)
+static void put_text(struct tool_csv *c, const char *text)
 {
-    next(c);
-    if (text == NULL)
-        return;
     if (strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, c->to);
         return;
@@ -29,6 +29,20 @@ void tool_csv_text(struct tool_csv *c, const char *text)
         putc(*text, c->to);
     }
     putc('"', c->to);
+}
+
+void tool_csv_text(struct tool_csv *c, const char *text)
+{
+    char *shown = NULL;
+    size_t n = text == NULL ? 0 : strlen(text);
+    next(c);
+    if (text == NULL)
+        return;
+    if (c->to == stdout &&
+        tool_plain_terminal(STDOUT_FILENO, &text, &n, &shown, NULL) == 0 && shown != NULL)
+        shown[n] = '\0';
+    put_text(c, text);
+    free(shown);
 }
 
 void tool_csv_u64(struct tool_csv *c, uint64_t x)

@@ -85,10 +85,11 @@ static void stay_here(void)
 int tool_mpi_main(const char *name, const char *const *together, int argc, char **argv,
                   int (*run)(int argc, char **argv))
 {
+    char plain[sizeof((struct ts_err *)0)->text];
     struct ts_err err;
     stay_here();
     if (ts_comm_mpi_open(name, &argc, &argv, &comm, &err) < 0) {
-        fprintf(stderr, "%s: %s\n", name, err.text);
+        fprintf(stderr, "%s: %s\n", name, tool_plain(err.text, plain, sizeof plain));
         return 1;
     }
     tool_ranks_set(comm, ts_comm_mpi_beside(comm));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "api/tools.h"
+#include "tools/tool.h"
 #include "tools/tool_line.h"
 
 #define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */
@@ -39,13 +40,15 @@ void tool_line_erase(void)
 
 void tool_line_show(const char *text)
 {
+    char plain[LINE_CHARS];
     struct winsize size;
     int columns = 80;
     if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
         columns = size.ws_col;
     pthread_mutex_lock(&line_lock);
     erase();
-    fprintf(stderr, "%.*s", columns - 1, text);
+    tool_plain(text, plain, sizeof plain);
+    fprintf(stderr, "%.*s", columns - 1, plain);
     fflush(stderr);
     shown = 1;
     pthread_mutex_unlock(&line_lock);
@@ -53,9 +56,10 @@ void tool_line_show(const char *text)
 
 void tool_line_print(const char *text)
 {
+    char plain[LINE_CHARS];
     pthread_mutex_lock(&line_lock);
     erase();
-    fprintf(stderr, "%s\n", text);
+    fprintf(stderr, "%s\n", tool_plain(text, plain, sizeof plain));
     fflush(stderr);
     pthread_mutex_unlock(&line_lock);
 }

@@ -45,6 +45,46 @@ const char *tool_paint_end(void)
     return has_colour() ? "\033[0m" : "";
 }
 
+/* ---- text of files ---- */
+
+size_t tool_plain_next(const char **text, size_t n, char to[5])
+{
+    const unsigned char *s = (const unsigned char *)*text;
+    size_t bytes = 1;
+    unsigned char at[5] = { 0 }; /* a character that the text cuts ends in a NUL */
+    memcpy(at, s, n < 4 ? n : strnlen((const char *)s, 4));
+    bytes = tool_utf8_length(at);
+    if (bytes == 0 || ts_json_acts(ts_json_code_point(at, bytes))) {
+        *text += bytes > 0 ? bytes : 1;
+        memcpy(to, "?", 2);
+        return 1;
+    }
+    memcpy(to, s, bytes);
+    to[bytes] = '\0';
+    *text += bytes;
+    return bytes;
+}
+
+int tool_plain_terminal(int fd, const char **text, size_t *n, char **copy, struct ts_err *err)
+{
+    const char *at = *text, *const end = at + *n;
+    size_t done = 0;
+    if (!isatty(fd))
+        return 0;
+    *copy = malloc(*n + 5);
+    if (*copy == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for text");
+    while (at < end) {
+        if (*at == '\n' || *at == '\t')
+            (*copy)[done++] = *at++;
+        else
+            done += tool_plain_next(&at, (size_t)(end - at), *copy + done);
+    }
+    *text = *copy;
+    *n = done;
+    return 0;
+}
+
 /* ---- a table ---- */
 
 int tool_width(const char *text)
@@ -102,15 +142,17 @@ void tool_table_row(const struct tool_column *c, uint32_t n, uint32_t shown,
 {
     int first = 1, owed = 0; /* blanks at the end of a line are not printed */
     for (uint32_t i = 0; i < n; i++) {
-        const int fill = column_width(&c[i]) - tool_width(cell[i]);
+        char plain[4096];
+        const char *text = tool_plain(cell[i], plain, sizeof plain);
+        const int fill = column_width(&c[i]) - tool_width(text);
         if ((shown >> i & 1) == 0)
             continue;
         owed += !first;
         first = 0;
         if (!c[i].left)
             owed += fill > 0 ? fill : 0;
-        if (*cell[i] != '\0') {
-            printf("%*s%s", owed, "", cell[i]);
+        if (*text != '\0') {
+            printf("%*s%s", owed, "", text);
             owed = 0;
         }
         if (c[i].left)

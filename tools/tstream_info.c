@@ -317,7 +317,7 @@ static void print_json(const struct info *f)
 {
     struct tool_json j;
     if (f->run != NULL) {
-        fwrite(f->doc.raw, 1, f->doc.bytes, stdout);
+        tool_json_raw(f->doc.raw, f->doc.bytes);
         return;
     }
     tool_json_open(&j, stdout);
@@ -398,7 +398,7 @@ static int print_models(const char *path, int json, struct ts_err *err)
     if (rc == 0 && !json)
         rc = ts_models_table_take(&doc, name, &m, err);
     if (rc == 0 && json) {
-        fwrite(doc.raw, 1, doc.bytes, stdout);
+        tool_json_raw(doc.raw, doc.bytes);
     } else if (rc == 0) {
         struct tool_words l = { .columns = tool_columns() };
         tool_words_put(&l, path);

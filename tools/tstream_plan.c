@@ -499,8 +499,8 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
 
 static void print_text(const struct plan *p, const struct ts_tensor *t)
 {
-    char a[TS_NUM_CHARS], note[80];
-    printf("%s, rank %u, %s, %u CPU threads", p->path, p->args->rank,
+    char a[TS_NUM_CHARS], note[80], plain[4096];
+    printf("%s, rank %u, %s, %u CPU threads", tool_plain(p->path, plain, sizeof plain), p->args->rank,
            p->args->precision == TS_FLOAT32 ? "float32" : "float64", p->threads);
     if (p->n_devices > 0)
         printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
@@ -523,7 +523,7 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
         print_device(p, &p->device[i]);
     print_sweep(p, t);
     if (!p->args->no_output) {
-        printf("disk, in %s\n", p->out);
+        printf("disk, in %s\n", tool_plain(p->out, plain, sizeof plain));
         snprintf(note, sizeof note, "at least");
         if (p->free_disk_bytes >= 0)
             snprintf(note, sizeof note, "at least; %s are free",

@@ -335,7 +335,7 @@ static void print_json(const struct look *l)
     if (!l->written)
         printf("{\"pid\":%ld", l->pid);
     else
-        fwrite(text, 1, n, stdout);
+        tool_json_raw(text, n);
     printf(",\"found\":\"%s\",\"alive\":%s,\"resumable\":%s}\n", state_of(l),
            alive(l) ? "true" : "false", l->resumable ? "true" : "false");
 }

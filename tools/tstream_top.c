@@ -100,16 +100,13 @@ static const char *name_of(const struct top *t, const struct ts_strong *s, char 
 }
 
 /* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A label
- * is any bytes of a file; control characters among them do not reach the terminal. */
+ * is any bytes of a file. */
 static void print_name(const char *name, int width)
 {
     int columns = 0;
-    for (; *name != '\0'; name++) {
-        const unsigned char c = (unsigned char)*name;
-        columns += (c & 0xc0) != 0x80; /* not the middle of one */
-        if (columns > width)
-            break;
-        putchar(c < ' ' || c == 0x7f ? '?' : c);
+    for (; *name != '\0' && columns < width; columns++) {
+        char shown[5];
+        fwrite(shown, 1, tool_plain_next(&name, SIZE_MAX, shown), stdout);
     }
     for (; columns < width; columns++)
         putchar(' ');

@@ -35,7 +35,7 @@
 
 /* one object a line: struct ts_json, ts_json_open, ts_json_str, ts_json_u64, ts_json_i64, ts_json_f64,
  * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
- * ts_json_utf8_length */
+ * ts_json_utf8_length, ts_json_code_point, ts_json_acts */
 #include "base/json.h"
 /* files of it that these programs wrote: ts_json_read, ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
 #include "base/json_read.h"

@@ -25,6 +25,30 @@ size_t ts_json_utf8_length(const unsigned char *s)
     return n;
 }
 
+uint32_t ts_json_code_point(const unsigned char *s, size_t n)
+{
+    uint32_t c = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3fu);
+    return c;
+}
+
+int ts_json_acts(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
+           (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069) ||
+           (c >= 0xe0000 && c <= 0xe007f);
+}
+
+/* \u and the code point; beyond the first plane as two surrogates. */
+static void escape(FILE *to, uint32_t c)
+{
+    if (c < 0x10000)
+        fprintf(to, "\\u%04x", c);
+    else
+        fprintf(to, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
+}
+
 /* File names and labels are bytes: what is not UTF-8 is read as Latin-1, so a line always parses. */
 static void quote(FILE *to, const char *text)
 {
@@ -38,8 +62,8 @@ static void quote(FILE *to, const char *text)
             fputs("\\n", to);
         else if (*s == '\t')
             fputs("\\t", to);
-        else if (*s < 0x20 || *s == 0x7f || n == 0)
-            fprintf(to, "\\u%04x", *s);
+        else if (n == 0 || ts_json_acts(ts_json_code_point(s, n)))
+            escape(to, n == 0 ? *s : ts_json_code_point(s, n));
         else
             fwrite(s, 1, n, to);
         s += n > 0 ? n : 1;

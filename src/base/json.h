@@ -51,4 +51,12 @@ void ts_json_options(struct ts_json *j, const struct ts_opt *opts, const void *a
 /* Bytes of the UTF-8 sequence at s, or 0 when it is none (overlong ones and surrogates are none). */
 size_t ts_json_utf8_length(const unsigned char *s);
 
+/* The code point of a character of n bytes, as ts_json_utf8_length has counted them. */
+uint32_t ts_json_code_point(const unsigned char *s, size_t n);
+
+/* Whether a terminal acts upon a character instead of showing it: C0 and C1 controls, DEL, what changes the
+ * direction of text or breaks lines (U+061C, U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069), and tags
+ * (U+E0000 to U+E007F). In strings of JSON they are escaped. */
+int ts_json_acts(uint32_t code_point);
+
 #endif
