@@ -74,12 +74,17 @@ static double parse_time(const char *text)
     return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
 }
 
+static int is_there(const struct look *l)
+{
+    struct stat st;
+    return stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode) && !ts_atomic_dir_replaced(l->out);
+}
+
 static int look_at(const char *operand, struct look *l, struct ts_err *err)
 {
     const size_t n = strlen(PARTIAL);
     char host[256] = "", *file;
     size_t end = strlen(operand);
-    struct stat st;
     int rc = 0;
     while (end > 1 && operand[end - 1] == '/')
         end--;
@@ -90,7 +95,7 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
     file = l->partial == NULL ? NULL : join(l->partial, "/" TS_RUN_STATUS_NAME);
     if (file == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
-    l->there = stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode) && !ts_atomic_dir_replaced(l->out);
+    l->there = is_there(l);
     if (l->there) {
         l->held = ts_atomic_dir_held(l->partial, &l->pid);
         l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||
@@ -99,6 +104,8 @@ static int look_at(const char *operand, struct look *l, struct ts_err *err)
         l->written = rc == 0;
         if (rc == TS_EIO && err->sys == ENOENT)
             rc = 0;
+        if (!l->written && rc == 0) /* a run that ends meanwhile has not died */
+            l->there = is_there(l);
     }
     free(file);
     if (l->written) {
