@@ -279,6 +279,7 @@ typedef struct {
     uint64_t duplicates; /* of these merged with others, */
     uint64_t zeros;      /* and left out */
     uint64_t runs;       /* sorted runs that went through a file */
+    uint64_t rounded;    /* values nearer to 0 than the type holds as a normal number, which became 0 */
 } ts_build_result;
 
 /* Builds a tensor from files in the formats of `tshard build`, all parts of one tensor; "-" is standard

@@ -142,6 +142,26 @@ START_TEST(pushed_nonzeros_make_the_bytes_of_a_text)
 }
 END_TEST
 
+/* What float32 holds as 0 or a subnormal number is 0, dropped or kept, and counted. */
+START_TEST(values_next_to_zero_are_rounded)
+{
+    static const uint64_t index[] = { 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1, 1, 1, 1 };
+    static const double value[] = { 1e-46, -3e-39, 0, 1.2e-38, 5 };
+    struct ts_build_options o = options(pushed, 0);
+    struct ts_err err;
+    struct push p;
+    o.zeros = _i;
+    o.force = 1;
+    push_start(&p, o);
+    ck_assert_int_eq(ts_push_source_add(p.source, 5, index, value, NULL, &err), 0);
+    ck_assert_msg(push_end(&p) == 0, "%s", p.err.text);
+    ck_assert_uint_eq(p.report.n_rounded, 2);
+    ck_assert_uint_eq(p.report.nnz, _i == 0 ? 2 : 5);
+    ck_assert_uint_eq(p.report.n_zeros, _i == 0 ? 3 : 0);
+    ck_assert_ptr_nonnull(strstr(p.report.rounded.text, "2 values nearer to 0 than float32 holds"));
+}
+END_TEST
+
 struct sums {
     uint64_t nnz[4], before[3];
     double value[4];
@@ -285,6 +305,7 @@ int main(void)
     TCase *c = tcase_create("push");
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, values_next_to_zero_are_rounded, 0, 2);
     tcase_add_loop_test(c, pushed_nonzeros_make_the_bytes_of_a_text, 0, 2);
     tcase_add_test(c, a_walk_gives_every_nonzero);
     tcase_add_test(c, a_walk_ends_at_a_failure);

@@ -90,6 +90,7 @@ static void report_json(const struct ts_cmd *cmd, const struct ts_build_options 
     tool_json_u64(&j, "read", r->input_nnz);
     tool_json_u64(&j, "duplicates", r->n_duplicates);
     tool_json_u64(&j, "zeros", r->n_zeros);
+    tool_json_u64(&j, "rounded_to_zero", r->n_rounded);
     tool_json_f64(&j, "entropy_bound", ts_tensor_entropy_bound(t));
     tool_json_array(&j, "bytes_per_nnz");
     for (uint32_t m = 0; m < r->order; m++)
@@ -146,6 +147,7 @@ int build_common_report(const struct ts_cmd *cmd, const struct ts_build_options 
     struct ts_tensor *t;
     struct ts_err why;
     const int rc = ts_tensor_open(o->out, &t, &why);
+    tool_warn(cmd, &r->rounded);
     tool_warn(cmd, &r->warn);
     tool_in_place(o->out);
     if (rc < 0)

@@ -154,7 +154,8 @@ class ts_build_conf(_Sized):
 
 class ts_build_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("read", c.c_uint64),
-                ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64)]
+                ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64),
+                ("rounded", c.c_uint64)]
 
 
 class ts_select_conf(_Sized):

@@ -127,7 +127,9 @@ static void tell(const struct request *r, const struct ts_api *a,
                                      .read = report->input_nnz,
                                      .duplicates = report->n_duplicates,
                                      .zeros = report->n_zeros,
-                                     .runs = report->n_runs };
+                                     .runs = report->n_runs,
+                                     .rounded = report->n_rounded };
+    ts_api_note(a, r->conf.note, r->conf.ctx, &report->rounded);
     ts_api_note(a, r->conf.note, r->conf.ctx, &report->warn);
     ts_api_result(ret, &result, sizeof result);
 }

@@ -401,6 +401,29 @@ static int check_nothing_lost(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* Says how many values were rounded to 0, and where the first of them is. */
+static void tell_rounded(const struct ts_build *b)
+{
+    const struct ts_collect *c = &b->collect;
+    const int narrow = b->o->value_bytes == 4;
+    struct ts_build_report *r = b->report;
+    char place[4200] = "";
+    r->n_rounded = c->n_rounded + b->merge.account[0].n_rounded;
+    if (r->n_rounded == 0)
+        return;
+    if (c->rounded_line > 0 && c->rounded_file < b->n_files) {
+        const char *path = b->paths[c->rounded_file];
+        snprintf(place, sizeof place, ", the first in %s:%" PRIu64,
+                 strcmp(path, "-") == 0 ? "standard input" : path, c->rounded_line);
+    }
+    (void)ts_fail(&r->rounded, TS_EFORMAT,
+                  "%" PRIu64 " value%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
+                  r->n_rounded, r->n_rounded == 1 ? "" : "s", narrow ? 32 : 64,
+                  narrow ? (double)FLT_MIN : DBL_MIN, place,
+                  narrow && !b->o->weights ? TS_SET_FLOAT64 " keeps such values"
+                                           : "scale the values up to keep them");
+}
+
 /* All steps after the source has ended. */
 static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
 {
@@ -438,6 +461,8 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     r->input_nnz = b->collect.n_read;
     r->n_duplicates = b->merge.n_duplicates;
     r->n_zeros = b->collect.n_zeros + b->merge.n_zeros;
+    if (rc == 0)
+        tell_rounded(b);
     memcpy(r->dim, b->dim, sizeof r->dim);
     memcpy(r->n_rows, b->n_rows, sizeof r->n_rows);
     r->read_words = b->collect.layout.words;
@@ -643,6 +668,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
                                  .piece_bytes = b->memory.piece_bytes };
     int rc;
     b->n_files = n_paths;
+    b->paths = paths;
     memcpy(plan.dim, o->dim, sizeof plan.dim);
     rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {

@@ -89,6 +89,8 @@ struct ts_build_options {
 
 struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
+    uint64_t n_rounded;    /* values that were rounded to 0, read or added up */
+    struct ts_err rounded; /* code 0, or a sentence about them */
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */

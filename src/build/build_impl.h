@@ -53,6 +53,7 @@ struct ts_build {
     _Atomic uint64_t own_work;
     uint64_t phase_work;           /* of the phase in all; 0: not counted */
     uint32_t n_files;              /* of text; 0: it is not read from files */
+    const char *const *paths;      /* these */
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
     uint64_t unpack_bytes;         /* part of these: for decompression */

@@ -69,16 +69,18 @@ void ts_build_ranks_drop(struct ts_build *b)
 int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
-    uint64_t count[2] = { c->n_read, c->n_zeros };
+    uint64_t count[3] = { c->n_read, c->n_zeros, c->n_rounded };
     uint32_t width[TS_RECORD_FIELDS] = { 0 };
     if (!ts_build_comm_many(&b->ranks))
         return rc;
     if (rc == 0 && c->n > 0)
         rc = ts_build_ranks_keep(b, 1, err);
-    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 2, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 3, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MAX, c->max, b->order, err);
     c->n_read = count[0];
     c->n_zeros = count[1];
+    c->n_rounded = count[2];
+    c->rounded_line = 0; /* of this rank's part of a file */
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(c->max[m]);
     width[b->order] = ts_build_value_bits(b);
@@ -171,18 +173,20 @@ static int fold_slices(struct ts_build *b, struct ts_err *err)
 int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_merge *g = &b->merge;
-    uint64_t count[4] = { g->nnz, g->n_duplicates, g->n_zeros, b->report->n_runs };
+    uint64_t count[5] = { g->nnz, g->n_duplicates, g->n_zeros, b->report->n_runs,
+                          g->account[0].n_rounded };
     struct ts_value_table *values = NULL;
     struct ts_fibres *fibres = NULL;
     if (!ts_build_comm_many(&b->ranks))
         return rc;
-    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 4, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 5, err);
     if (rc < 0)
         return rc;
     g->nnz = count[0];
     g->n_duplicates = count[1];
     g->n_zeros = count[2];
     b->report->n_runs = count[3];
+    g->account[0].n_rounded = count[4];
     fibres = malloc(sizeof *fibres);
     rc = fibres == NULL ? ts_build_comm_no_memory(err)
                         : ts_value_table_new(b->o->value_bytes, &values, err);

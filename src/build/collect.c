@@ -191,6 +191,11 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
     c->n_read += b->n_read;
     c->n_zeros += b->n_zeros;
     ts_cell_sum_join(&c->records, &records);
+    if (b->rounded_line > 0 && c->rounded_line == 0) {
+        c->rounded_line = (b->file == c->file ? c->n_lines : 0) + b->rounded_line;
+        c->rounded_file = b->file;
+    }
+    c->n_rounded += b->n_rounded;
     c->n_lines = (b->file == c->file ? c->n_lines : 0) + b->n_lines;
     c->file = b->file;
     c->packing++;

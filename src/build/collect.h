@@ -37,6 +37,8 @@ struct ts_collect {
     struct ts_record_layout layout;     /* of all so far */
     uint64_t max[TS_MAX_ORDER];         /* largest index of each mode, also of zeros */
     uint64_t n_read, n_zeros;
+    uint64_t n_rounded, rounded_line; /* values rounded to 0; of text, line and file of the first */
+    uint32_t rounded_file;
     struct ts_cell_sum records; /* of all nonzeros put so far, as they came */
     uint32_t file;              /* file of the last batch, and its lines so far */
     uint64_t n_lines;

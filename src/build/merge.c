@@ -141,11 +141,11 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
 
 /* Writes cell, sum and weight as a record. Returns 1, 0 when the sum is a zero to be dropped, or a failure. */
 static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, double weight,
-                       uint64_t *out, struct ts_err *err)
+                       uint64_t *out, uint64_t *n_rounded, struct ts_err *err)
 {
-    uint64_t bits = ts_value_to_bits(sum, g->value_bytes);
+    uint64_t bits = ts_value_keep(sum, g->value_bytes, n_rounded);
     const uint32_t words = g->layout.words;
-    const int zero = ts_value_of_bits(bits, g->value_bytes) == 0.0;
+    const int zero = bits == 0;
     uint64_t rec[TS_RECORD_WORDS] = { 0 };
     char name[CELL_CHARS];
     if (!isfinite(ts_value_of_bits(bits, g->value_bytes)))
@@ -160,8 +160,6 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
                        name_cell(g, cell, name, sizeof name), weight);
     for (uint32_t m = 0; m < g->order; m++)
         ts_record_put(&g->layout, rec, m, ts_record_get(&g->layout, cell, m));
-    if (zero) /* -0 is 0 */
-        bits = 0;
     if (g->weights)
         bits = ts_weighted_bits(bits, (float)weight);
     ts_record_put(&g->layout, rec, g->order, bits);
@@ -171,7 +169,8 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
 
 /* The same for a value that is transformed first. */
 static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
-                            const struct ts_merge_sum *sum, uint64_t *out, struct ts_err *err)
+                            const struct ts_merge_sum *sum, uint64_t *out, uint64_t *n_rounded,
+                            struct ts_err *err)
 {
     const struct ts_transform *t = &g->transform;
     const double value = value_of(g, sum);
@@ -184,14 +183,14 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     else if (t->kind == TS_TRANSFORM_SCALE)
         x = value * t->scale;
     if (t->kind == TS_TRANSFORM_NONE)
-        return make_record(g, cell, value, sum->weights, out, err);
+        return make_record(g, cell, value, sum->weights, out, n_rounded, err);
     if (!isfinite(x) ||
         !isfinite(ts_value_of_bits(ts_value_to_bits(x, g->value_bytes), g->value_bytes)))
         return ts_fail(err, TS_EFORMAT,
                        "the value at (%s), " TS_NTH_COUNTED ", is %g, of which " TS_SET_TRANSFORM
                        " makes what float%u does not hold",
                        name_cell(g, cell, name, sizeof name), value, 8 * g->value_bytes);
-    return make_record(g, cell, x, sum->weights, out, err);
+    return make_record(g, cell, x, sum->weights, out, n_rounded, err);
 }
 
 /* Writes the record that comes of a sum, and takes both into the account. Returns 1, 0 when it is a zero to be dropped, or a
@@ -199,7 +198,7 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
 static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
                      uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
 {
-    const int rc = make_transformed(g, cell, sum, out, err);
+    const int rc = make_transformed(g, cell, sum, out, &a->n_rounded, err);
     const uint64_t bits = rc > 0 ? ts_record_get(&g->layout, out, g->order) : 0;
     const double value = ts_value_of_bits(g->weights ? bits >> 32 : bits, g->value_bytes);
     const double made = g->weights ? value * (double)ts_weight_of_bits(bits) : value;
@@ -466,6 +465,7 @@ static void add_account(struct ts_merge_account *a, const struct ts_merge_accoun
     ts_cell_sum_join(&a->made, &more->made);
     ts_cell_sum_join(&a->kept, &more->kept);
     ts_cell_sum_join(&a->cells, &more->cells);
+    a->n_rounded += more->n_rounded;
     a->value_gone += more->value_gone;
     a->value_made += more->value_made;
     a->value_size += more->value_size;

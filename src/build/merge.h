@@ -47,6 +47,7 @@ struct ts_merge_account {
         made;                 /* records that were merged or transformed, and what came of them */
     struct ts_cell_sum kept;  /* all that is left, indices as in the records */
     struct ts_cell_sum cells; /* the same, less `shift` */
+    uint64_t n_rounded;       /* values made that were rounded to 0 (ts_value_keep) */
     double value_gone, value_made, value_size; /* sums of values (times weights), and of |values| */
 };
 

@@ -2,6 +2,8 @@
 /* Memory of a batch, and values from and to their bits. */
 #include "source/batch.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +30,7 @@ void ts_batch_free(struct ts_batch *b)
 
 void ts_batch_clear(struct ts_batch *b)
 {
-    b->n = b->n_lines = b->n_read = b->n_zeros = b->n_made = 0;
+    b->n = b->n_lines = b->n_read = b->n_zeros = b->n_made = b->n_rounded = b->rounded_line = 0;
     memset(b->max, 0, sizeof b->max);
 }
 
@@ -50,4 +52,14 @@ uint64_t ts_value_to_bits(double value, uint32_t value_bytes)
     memcpy(&low, &narrow, 4);
     memcpy(&bits, &value, 8);
     return value_bytes == 4 ? low : bits;
+}
+
+uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded)
+{
+    const double kept = value_bytes == 4 ? (double)(float)value : value;
+    if (fabs(kept) < (value_bytes == 4 ? FLT_MIN : DBL_MIN)) {
+        *n_rounded += value != 0;
+        return 0;
+    }
+    return ts_value_to_bits(value, value_bytes);
 }

@@ -28,6 +28,8 @@ struct ts_batch {
     uint64_t n_read;            /* nonzeros read, zeros included */
     uint64_t n_zeros;           /* of these, zeros that were dropped */
     uint64_t n_made;            /* of these, not in the text but derived from it */
+    uint64_t n_rounded;         /* of these, that ts_value_keep has rounded to 0 */
+    uint64_t rounded_line;      /* of text: line of the first of those, from 1; 0: none */
 };
 
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);
@@ -60,5 +62,9 @@ static inline uint32_t ts_batch_value_bytes(uint32_t value_bytes, int weights)
 /* A value and its bits; value_bytes: 4 or 8. */
 double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
 uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
+
+/* The bits of a value as a tensor keeps it. What is nearer to 0 than the least normal number of the type becomes 0, and
+ * *n_rounded counts it unless it was 0: processors compute with subnormal numbers as with 0. -0 is 0. */
+uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <errno.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -566,23 +567,26 @@ static int bring(const struct job *j, uint32_t m, const unsigned char **ret, uin
     return 0;
 }
 
-/* Whether all values are finite as they are kept. */
-static int all_finite(const struct job *j)
+/* Whether all values are finite as they are kept. *tiny: whether some are to be rounded to 0. */
+static int all_finite(const struct job *j, int *tiny)
 {
     const uint32_t from = j->file->form.value_bytes, to = j->w->source->plan.value_bytes;
+    const double least = to == 4 ? FLT_MIN : DBL_MIN;
     const uint64_t *value = j->w->batch.value;
-    int finite = 1;
+    int finite = 1, below = 0;
     for (uint64_t i = 0; i < j->n; i++) {
-        const double x = ts_value_of_bits(value[i], from);
-        finite &= isfinite(to == 4 ? (double)(float)x : x) != 0;
+        const double x = ts_value_of_bits(value[i], from), kept = to == 4 ? (double)(float)x : x;
+        finite &= isfinite(kept) != 0;
+        below |= (fabs(kept) < least) & (x != 0);
     }
+    *tiny = below;
     return finite;
 }
 
-static void round_values(struct ts_batch *b, uint32_t from, uint32_t to)
+static void round_values(struct ts_batch *b, uint32_t from, uint32_t to, int tiny)
 {
-    for (uint64_t i = 0; i < b->n && from != to; i++)
-        b->value[i] = ts_value_to_bits(ts_value_of_bits(b->value[i], from), to);
+    for (uint64_t i = 0; i < b->n && (from != to || tiny); i++)
+        b->value[i] = ts_value_keep(ts_value_of_bits(b->value[i], from), to, &b->n_rounded);
 }
 
 /* Drops zeros; or keeps them, and then -0 becomes 0. */
@@ -614,7 +618,7 @@ static int decode_piece(const struct job *j, struct ts_err *err)
     struct ts_batch *b = &j->w->batch;
     const unsigned char *raw;
     uint64_t stride;
-    int right = 1;
+    int right = 1, tiny = 0;
     for (uint32_t m = 0; m <= s->order; m++) {
         const int rc = bring(j, m, &raw, &stride, err);
         if (rc < 0)
@@ -630,9 +634,9 @@ static int decode_piece(const struct job *j, struct ts_err *err)
     if (j->file->fd >= 0)
         count_done(j->w->source, j->n * f->nonzero_bytes);
     b->n = b->n_read = j->n;
-    if (!right || !all_finite(j))
+    if (!right || !all_finite(j, &tiny))
         return find_fault(j, err);
-    round_values(b, f->value_bytes, s->plan.value_bytes);
+    round_values(b, f->value_bytes, s->plan.value_bytes, tiny);
     return 0;
 }
 

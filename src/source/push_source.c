@@ -113,10 +113,8 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     return 0;
 }
 
-/* -0 is 0 */
-static uint64_t bits_of(const struct ts_push_source *s, double value, double weight)
+static uint64_t bits_of(const struct ts_push_source *s, uint64_t bits, double weight)
 {
-    const uint64_t bits = value == 0 ? 0 : ts_value_to_bits(value, s->value_bytes);
     return s->weights ? ts_weighted_bits(bits, fabsf((float)weight)) : bits;
 }
 
@@ -136,6 +134,7 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
 {
     struct ts_batch *b = &s->batch;
     const double kept = s->value_bytes == 4 ? (double)(float)value : value;
+    uint64_t bits;
     int rc = check_index(s, nonzero, index, err);
     if (rc == 0 && s->weights)
         rc = check_weight(nonzero, weight, err);
@@ -146,13 +145,14 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
                        isfinite(value) ? "is beyond the range of float32" : "is not finite");
     for (uint32_t m = 0; m < b->order; m++)
         b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
+    bits = ts_value_keep(value, s->value_bytes, &b->n_rounded);
     b->n_read++;
-    if (kept == 0 && !s->zeros) {
+    if (bits == 0 && !s->zeros) {
         b->n_zeros++;
         return 0;
     }
     memcpy(b->index + b->n * b->order, index, b->order * sizeof *index);
-    b->value[b->n++] = bits_of(s, kept, weight);
+    b->value[b->n++] = bits_of(s, bits, weight);
     return 0;
 }
 

@@ -280,13 +280,13 @@ static void draw_piece(const struct ts_synth *s, uint64_t first, uint32_t n, str
         for (uint32_t i = 0; i < n; i++)
             b->max[m] = column[m][i] > b->max[m] ? column[m][i] : b->max[m];
     for (uint32_t i = 0; i < n; i++) {
-        const uint64_t bits = ts_value_to_bits(value[i], s->value_bytes);
+        const uint64_t bits = ts_value_keep(value[i], s->value_bytes, &b->n_rounded);
         uint64_t *index = b->index + b->n * s->order;
         for (uint32_t m = 0; m < s->order; m++)
             index[m] = column[m][i];
         b->value[b->n] = bits;
-        b->n += ts_value_of_bits(bits, s->value_bytes) != 0.0;
-        b->n_zeros += ts_value_of_bits(bits, s->value_bytes) == 0.0;
+        b->n += bits != 0;
+        b->n_zeros += bits == 0;
     }
     b->n_read += n;
 }

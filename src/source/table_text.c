@@ -224,6 +224,8 @@ int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *ru
             *line = n_lines;
             return rc;
         }
+        if (b->n_rounded > 0 && b->rounded_line == 0)
+            b->rounded_line = b->n_lines + n_lines;
         if (t->names != NULL && (b->n - found == TS_NAMES_FIND || q == end)) {
             find_names(&p, b, found, b->n);
             found = b->n;

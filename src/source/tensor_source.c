@@ -142,15 +142,18 @@ static int take_block(struct worker *w, struct ts_err *err)
                 to->max[k] = index[k];
             k++;
         }
-        to->value[to->n] =
-            ts_value_to_bits(ts_tensor_value(t, n_codes > 0 ? w->block.code[0][i] : 0,
-                                             n_codes > 1 ? w->block.code[1][i] : 0),
-                             t->header.value_bytes);
+        to->n_read++;
+        to->value[to->n] = ts_value_keep(ts_tensor_value(t, n_codes > 0 ? w->block.code[0][i] : 0,
+                                                         n_codes > 1 ? w->block.code[1][i] : 0),
+                                         t->header.value_bytes, &to->n_rounded);
+        if (to->value[to->n] == 0 && (t->header.flags & TS_TENSOR_ZEROS) == 0) {
+            to->n_zeros++; /* an older version kept it */
+            continue;
+        }
         if (ts_tensor_weighted(t))
             to->value[to->n] =
                 ts_weighted_bits(to->value[to->n], ts_weight_of_code(w->block.code[1][i]));
         to->n++;
-        to->n_read++;
     }
     return rc;
 }

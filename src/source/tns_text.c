@@ -126,31 +126,20 @@ static uint32_t split_line(const char *p, const char *begin[], const char *end[]
 int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value,
                struct ts_batch *b, struct ts_err *err)
 {
-    const float narrow = (float)value;
-    uint32_t bits4;
-    uint64_t bits8;
+    uint64_t bits;
     for (uint32_t m = 0; m < r->order; m++)
         b->max[m] = index[m] > b->max[m] ? index[m] : b->max[m];
-    if (r->value_bytes == 4) {
-        if (!isfinite(narrow))
-            return ts_fail(err, TS_EFORMAT,
-                           "value %g is beyond the range of float32 (use " TS_SET_FLOAT64 ")",
-                           value);
-        memcpy(&bits4, &narrow, 4);
-        bits8 = bits4;
-        value = narrow;
-    } else {
-        memcpy(&bits8, &value, 8);
-    }
+    if (r->value_bytes == 4 && !isfinite((float)value))
+        return ts_fail(err, TS_EFORMAT,
+                       "value %g is beyond the range of float32 (use " TS_SET_FLOAT64 ")", value);
+    bits = ts_value_keep(value, r->value_bytes, &b->n_rounded);
     b->n_read++;
-    if (value == 0.0) {
-        bits8 = 0; /* -0 is 0 */
-        b->n_zeros += !r->zeros;
-    }
-    if (value == 0.0 && !r->zeros)
+    if (bits == 0 && !r->zeros) {
+        b->n_zeros++;
         return 0;
+    }
     memcpy(b->index + b->n * r->order, index, r->order * sizeof *index);
-    b->value[b->n++] = bits8;
+    b->value[b->n++] = bits;
     return 0;
 }
 
@@ -229,7 +218,7 @@ static inline const char *plain_line(const struct ts_tns_rules *r, uint32_t orde
         return NULL;
     for (uint32_t m = 0; m < order; m++)
         b->max[m] = row[m] > b->max[m] ? row[m] : b->max[m];
-    narrow = (float)value; /* below 1e15: finite */
+    narrow = (float)value; /* below 1e15, and 0 or above 1e-15: finite, and no subnormal */
     memcpy(&bits4, &narrow, 4);
     memcpy(&bits8, &value, 8);
     value = r->value_bytes == 4 ? (double)narrow : value;
@@ -258,6 +247,8 @@ static inline __attribute__((always_inline)) int parse_lines(const struct ts_tns
                 *line = n_lines;
                 return rc;
             }
+            if (b->n_rounded > 0 && b->rounded_line == 0)
+                b->rounded_line = b->n_lines + n_lines;
         }
         p = next;
     }
