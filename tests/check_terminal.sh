@@ -138,5 +138,12 @@ for file, line in [(odd + ".cp/run.json", "info ODD.cp"), (odd + ".cp/run.json",
         f.write(was)
 sys.exit(failed)
 EOF
+# ---- a name with a NUL would be cut where it is printed: it is refused ----
+printf 'u,i,v\nfine,x,1\na\000b,x,1\na\000c,x,2\n' > nul.csv
+refused 1 'nul.csv:3: column 1 (u): a name with a NUL byte' "$bin/tshard" build nul.csv --modes u,i --value v -o nul.tsh
+printf '1 1 1\n2 2 1\n' > nul.tns
+printf 'a\np\000q\n' > nul.map
+refused 1 'nul.map:2: a name with a NUL byte' "$bin/tshard" build nul.tns --map 1=nul.map -o nul.tsh
+
 python3 look.py "$bin" || failed=1
 exit $failed

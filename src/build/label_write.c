@@ -129,8 +129,8 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
 }
 
 /* Adds the lines of a piece to the sort. */
-static int add_lines(struct ts_string_sort *sort, const char *text, size_t bytes, uint64_t *n_lines,
-                     struct ts_err *err)
+static int add_lines(struct ts_string_sort *sort, const char *from, const char *text, size_t bytes,
+                     uint64_t *n_lines, struct ts_err *err)
 {
     const char *end = text + bytes, *stop;
     int rc = 0;
@@ -139,7 +139,9 @@ static int add_lines(struct ts_string_sort *sort, const char *text, size_t bytes
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (n > 0) /* of longer names the beginnings are compared, and the length */
+        if (memchr(p, '\0', n) != NULL) /* names are strings of C in the library, and end there */
+            rc = ts_fail(err, TS_EFORMAT, "%s:%" PRIu64 ": a name with a NUL byte", from, *n_lines);
+        else if (n > 0) /* of longer names the beginnings are compared, and the length */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }
@@ -200,7 +202,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial,
         if (rc < 0 || piece.bytes == 0)
             break;
         n = piece.first ? drop_mark(buf, piece.bytes) : piece.bytes;
-        rc = add_lines(sort, buf, n, &n_lines, err);
+        rc = add_lines(sort, from, buf, n, &n_lines, err);
     }
     if (rc == 0 && !partial)
         rc = ts_label_check_count(from, mode, dim, n_lines, err);

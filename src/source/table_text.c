@@ -55,6 +55,8 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
         return mode_fails(p, m, "the field is empty, and so names nothing", err);
     if (n > TS_STRING_MAX)
         return mode_fails(p, m, "a name of more than 4095 bytes", err);
+    if (memchr(f->begin, '\0', n) != NULL) /* names are strings of C in the library, and end there */
+        return mode_fails(p, m, "a name with a NUL byte", err);
     *ret = ts_name_at((uint64_t)(f->begin - (aside ? p->side : p->text)), n) |
            (aside ? TS_NAME_SIDE : 0);
     return 0;
