@@ -292,6 +292,37 @@ typedef struct {
 TS_API int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
                           ts_build_result *ret, ts_error *err);
 
+/* Whether the first line of a table names its columns. */
+enum { TS_HEADER_AUTO = 0, TS_HEADER_YES = 1, TS_HEADER_NONE = 2 };
+
+/* What the columns of a table are, by the options of `tshard build`. A column or mode is given by its name, or by its
+ * number from 1. */
+typedef struct {
+    size_t size;
+    const char *separator; /* one character: " " is blanks and tabs; NULL: a comma */
+    int header;            /* TS_HEADER_AUTO and so on */
+    /* columns that are modes; NULL: those that name of the conf says, or all but the last */
+    const char *const *column;
+    uint32_t n_columns;
+    const char *value, *weights; /* columns; value may be "none", and each line counts 1 */
+    const char *const *text;     /* modes whose fields are names, whatever they look like */
+    uint32_t n_text;
+    const char *const *bin; /* "week=7d": modes of times, with the widths of their bins */
+    uint32_t n_bins;
+    /* what numbers of times are, as of ts_bins_new: "week=s", or "s" for all modes of times */
+    const char *const *time_unit;
+    uint32_t n_units;
+    int sorted_names; /* names get indices in the order of their bytes */
+} ts_table_conf;
+
+/* Builds a tensor from files that are parts of one table: CSV, TSV, columns between blanks. ret may be NULL.
+ *
+ *   returns  0 once the tensor is in place, or the code of a failure: then nothing is left of it
+ *   errors   those of ts_build_files
+ */
+TS_API int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                          const char *const *path, ts_build_result *ret, ts_error *err);
+
 /* A build from arrays that come piece by piece, in any order: memory is that of conf for any number of
  * nonzeros. */
 typedef struct ts_builder ts_builder;

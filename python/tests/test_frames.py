@@ -555,3 +555,34 @@ def test_what_bins_refuse():
     assert labels(t) == ["2024-02-05"]
     with pytest.raises(ts.ArgumentError, match="column 'w', row 1: there is no value"):
         ts.from_frame({"w": np.array(["2024-01-01", "NaT"], dtype="M8[s]"), "i": [0, 1]}, ["w", "i"], bin={"w": "7d"})
+
+
+# ---- tables in files ----
+
+def test_files_of_tables(tmp_path):
+    lines = ["user,week,item,stars", "ann,20240131,7,3", "ben,20240207,8,4", "ann,20240301,7,5"]
+    (tmp_path / "x.csv").write_text("\n".join(lines) + "\n")
+    (tmp_path / "x.txt").write_text("\n".join(x.replace(",", ";") for x in lines[1:]) + "\n")
+    frame = {"user": ["ann", "ben", "ann"], "week": [20240131, 20240207, 20240301], "item": [7, 8, 7], "stars": [3, 4, 5]}
+    modes = ["user", "week", "item"]
+    wanted = ts.from_frame(frame, modes, "stars", bin={"week": "7d"}, text="item", **OPTIONS)
+    options = dict(bin={"week": "7d"}, text=["item"], **OPTIONS)
+    tables = [ts.build(tmp_path / "x.csv", tmp_path / "a.tsh", names=modes, value="stars", **options),
+              ts.build(tmp_path / "x.csv", tmp_path / "b.tsh", columns=[0, 1, 2], value=3, bin={1: "7d"}, text=2, time_unit="date",
+                       **OPTIONS),
+              ts.build(tmp_path / "x.txt", tmp_path / "c.tsh", separator=";", header=False, names=modes, value=3, **options)]
+    for t in tables:
+        assert cells(t) == cells(wanted) and labels(t, 1) == labels(wanted, 1) and t.nnz == 3
+    weighted = ts.build(tmp_path / "x.csv", tmp_path / "d.tsh", names=["user", "week"], value="none", weights="stars", text="week")
+    assert weighted.shape == (2, 3) and weighted.dtype == np.float32
+    (tmp_path / "y.csv").write_text("\n".join([*lines, "ben,86400,7,1"]) + "\n")
+    with pytest.raises(ts.FormatError, match="y.csv:5: column 1 .*1970-01-02.*; time_unit week=s or week=date decides"):
+        ts.build(tmp_path / "y.csv", tmp_path / "e.tsh", names=modes, value="stars", **options)
+    with pytest.raises(ts.LimitError, match="separator=',' reads such a file"):
+        ts.build(tmp_path / "x.csv", tmp_path / "e.tsh")
+    with pytest.raises(ts.ArgumentError, match="for files; from_frame"):
+        ts.build(iter([]), tmp_path / "e.tsh", bin={"week": "7d"})
+    for wrong, said in ((dict(bin={"week": "7"}), "width of a bin"), (dict(bin={"day": "7d"}), "day"), (dict(separator=",,"), "one char"),
+                        (dict(time_unit={"week": "x"}, bin={"week": "1d"}), "unit of time")):
+        with pytest.raises(ts.ArgumentError, match=said):
+            ts.build(tmp_path / "x.csv", tmp_path / "e.tsh", names=modes, value="stars", **wrong)

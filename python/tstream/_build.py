@@ -7,13 +7,13 @@ import os
 import shutil
 import tempfile
 import warnings
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
 from . import _column
-from ._lib import (ArgumentError, Array, Call, Path, Size, TstreamWarning, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
-                   ts_build_result, ts_error, ts_select_conf, whole)
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, TstreamWarning, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
+                   ts_build_result, ts_error, ts_select_conf, ts_table_conf, whole)
 from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
@@ -74,7 +74,10 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           names: "Optional[Sequence[str]]" = None, labels: "Optional[Mapping[int, Path]]" = None,
           base: Optional[int] = None, replace: bool = False, memory: Size = None, tmp: Optional[Path] = None,
           threads: int = 0, shard: Size = None, duplicates: str = "sum", dtype: Any = "float32",
-          zeros: str = "drop", progress: Progress = None) -> Tensor:
+          zeros: str = "drop", progress: Progress = None, columns: "Optional[Sequence[Mode]]" = None,
+          value: Optional[Mode] = None, weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
+          bin: "Optional[Mapping[Mode, str]]" = None, time_unit: "Union[None, str, Mapping[Mode, str]]" = None,
+          separator: Optional[str] = None, header: Optional[bool] = None) -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
     Parameters
@@ -112,6 +115,12 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         ``observed=True`` wants them.
     progress : callable, optional
         Gets a dict with what, phase, phases, done, total and unit, a few times a second.
+    columns, value, weights, text, bin, time_unit, separator, header : optional
+        With one of these the files are tables: CSV, TSV, columns between blanks. columns are those that are modes, by name
+        or number from 0; value and weights are one each (value='none' counts lines), text are modes whose
+        fields are names whatever they look like, bin={'week': '7d'} are times in bins of a width, and time_unit says what
+        numbers of times are (see :func:`from_frame`). separator is one character, by default that of the
+        file's name; header says whether the first line names the columns.
 
     Returns
     -------
@@ -119,7 +128,12 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     """
     options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
                    shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress)
+    said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or bool(text) or bool(bin) or \
+        text == 0 and not isinstance(text, (list, tuple))
     if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
+        if said:
+            raise ArgumentError("columns, value, weights, text, bin, time_unit, separator and header are for files; "
+                                "from_frame takes tables in memory, and their columns")
         each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
         return from_batches(source, out, labels=each, base=base or 0, **options)
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
@@ -137,9 +151,38 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     while files and files[-1] is None:
         files.pop()
     b = _Build(out, label_files=files, base=1 if base is None else base, **options)
-    b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths),
-          c.byref(ts_build_result()))
+    if said:
+        table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header)
+        b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths), c.byref(ts_build_result()))
+    else:
+        b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(ts_build_result()))
     return Tensor(out)
+
+
+def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode], weights: Optional[Mode],
+           text: "Union[Mode, Sequence[Mode]]", bin: "Optional[Mapping[Mode, str]]",
+           time_unit: "Union[None, str, Mapping[Mode, str]]", separator: Optional[str], header: Optional[bool]) -> ts_table_conf:
+    """What is said of the columns of a table."""
+    def name(column: Mode) -> str:  # the library counts columns and modes from 1
+        return column if isinstance(column, str) else str(whole("a column", column) + 1)
+
+    def listed(names: "Sequence[str]") -> Any:
+        return strings(names) if names else None
+
+    chosen = [name(x) for x in columns or ()]
+    texts = [name(x) for x in ([text] if isinstance(text, (str, int)) else text)]
+    bins = [f"{name(x)}={width}" for x, width in (bin or {}).items()]
+    units = ([f"{name(x)}={unit}" for x, unit in time_unit.items()] if isinstance(time_unit, Mapping) else
+             [] if time_unit is None else [time_unit])
+    if separator is None:
+        stem = os.fsdecode(path)
+        for end in _packed[1:]:
+            stem = stem[:-len(end)] if stem.endswith(end) else stem
+        separator = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(os.path.splitext(stem)[1].lower(), " ")
+    return ts_table_conf(separator=encoded(separator), header=0 if header is None else 1 if header else 2,
+                         column=listed(chosen), n_columns=len(chosen), value=None if value is None else encoded(name(value)),
+                         weights=None if weights is None else encoded(name(weights)), text=listed(texts), n_text=len(texts),
+                         bin=listed(bins), n_bins=len(bins), time_unit=listed(units), n_units=len(units))
 
 
 def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mapping[int, int]", sums: "Sequence[int]",

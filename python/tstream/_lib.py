@@ -152,6 +152,13 @@ class ts_build_conf(_Sized):
                 ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int)]
 
 
+class ts_table_conf(_Sized):
+    _fields_ = [("size", c.c_size_t), ("separator", c.c_char_p), ("header", c.c_int), ("column", c.POINTER(c.c_char_p)),
+                ("n_columns", c.c_uint32), ("value", c.c_char_p), ("weights", c.c_char_p), ("text", c.POINTER(c.c_char_p)),
+                ("n_text", c.c_uint32), ("bin", c.POINTER(c.c_char_p)), ("n_bins", c.c_uint32),
+                ("time_unit", c.POINTER(c.c_char_p)), ("n_units", c.c_uint32), ("sorted_names", c.c_int)]
+
+
 class ts_build_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("read", c.c_uint64),
                 ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64),
@@ -301,6 +308,8 @@ _functions = {
     "ts_cursor_close": (None, [_handle]),
     "ts_cursor_next": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _u64s, _err]),
     "ts_build_files": (_int, [c.POINTER(ts_build_conf), _u32, c.POINTER(c.c_char_p),
+                              c.POINTER(ts_build_result), _err]),
+    "ts_build_table": (_int, [c.POINTER(ts_build_conf), c.POINTER(ts_table_conf), _u32, c.POINTER(c.c_char_p),
                               c.POINTER(ts_build_result), _err]),
     "ts_builder_new": (_handle, [c.POINTER(ts_build_conf), _err]),
     "ts_builder_add": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),

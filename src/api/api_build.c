@@ -155,6 +155,108 @@ int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *cons
     return ts_api_end(&r.api, rc, err);
 }
 
+/* ---- tables ---- */
+
+struct table {
+    struct request r;
+    ts_table_conf conf;
+    struct ts_table_plan plan;
+    char *name[2 * TS_MAX_ORDER]; /* of modes, which bins and units are for */
+};
+
+/* Divides "week=7d" at its last '='. The name is NULL where there is no '='. */
+static int divide(const char *item, char **name, const char **rest, struct ts_err *err)
+{
+    const char *equals = item == NULL ? NULL : strrchr(item, '=');
+    *rest = equals == NULL ? item : equals + 1;
+    *name = equals == NULL ? NULL : strndup(item, (size_t)(equals - item));
+    if (item == NULL || equals == item)
+        return ts_fail(err, TS_EARG, "'%s' does not begin with the name of a mode",
+                       item == NULL ? "" : item);
+    return equals != NULL && *name == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : 0;
+}
+
+static int take_times(struct table *t, struct ts_err *err)
+{
+    const ts_table_conf *c = &t->conf;
+    struct ts_table_plan *plan = &t->plan;
+    const char *rest;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < c->n_bins; i++) {
+        rc = divide(c->bin[i], &t->name[i], &rest, err);
+        if (rc == 0 && t->name[i] == NULL)
+            rc = ts_fail(err, TS_EARG, "'%s' is not the width of a bin of a mode, as week=7d is",
+                         rest);
+        if (rc == 0)
+            rc = ts_time_bin_parse(rest, &plan->bin[i], err);
+        plan->binned[plan->n_bins++] = t->name[i];
+    }
+    for (uint32_t i = 0; rc == 0 && i < c->n_units; i++) {
+        char **const name = &t->name[TS_MAX_ORDER + i];
+        rc = divide(c->time_unit[i], name, &rest, err);
+        if (rc == 0)
+            rc = ts_time_unit_parse(rest, &plan->unit[i], err);
+        plan->timed[plan->n_units++] = *name;
+    }
+    return rc;
+}
+
+static int take_table(const ts_table_conf *given, struct table *t, struct ts_err *err)
+{
+    ts_table_conf *c = &t->conf;
+    struct ts_table_plan *plan = &t->plan;
+    struct ts_build_options *o = &t->r.o;
+    int rc = ts_api_conf(c, sizeof *c, given, given->size, err);
+    if (rc < 0)
+        return rc;
+    if (c->n_columns > TS_MAX_ORDER || c->n_text > TS_MAX_ORDER || c->n_bins > TS_MAX_ORDER ||
+        c->n_units > TS_MAX_ORDER)
+        return ts_fail(err, TS_EARG, "a tensor has at most %u modes", TS_MAX_ORDER);
+    if (c->header < 0 || c->header > TS_HEADER_NONE)
+        return ts_fail(err, TS_EARG, "a header is found out, or there is one, or none");
+    if (c->separator != NULL && strlen(c->separator) != 1)
+        return ts_fail(err, TS_EARG, TS_SET_SEPARATOR ": one character is wanted, not '%s'",
+                       c->separator);
+    if (c->weights != NULL && o->value_bytes == 8)
+        return ts_fail(err, TS_EARG, "values of cells with weights are float32, not float64");
+    plan->separator = c->separator == NULL ? ',' : c->separator[0];
+    plan->header = c->header;
+    plan->value = c->value;
+    plan->weight = c->weights;
+    plan->n_modes = o->n_names;
+    memcpy(plan->mode, o->mode_name, sizeof plan->mode);
+    for (uint32_t i = 0; i < c->n_columns; i++)
+        plan->column[plan->n_columns++] = c->column[i];
+    for (uint32_t i = 0; i < c->n_text; i++)
+        plan->text[plan->n_text++] = c->text[i];
+    o->weights = c->weights != NULL;
+    o->sorted_names = c->sorted_names != 0;
+    o->table = plan;
+    return take_times(t, err);
+}
+
+int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                   const char *const *path, ts_build_result *ret, ts_error *err)
+{
+    struct ts_build_report report;
+    struct table t;
+    int rc;
+    memset(&t, 0, sizeof t);
+    ts_api_begin(&t.r.api);
+    rc = take_conf(conf, &t.r, &t.r.api.err);
+    if (rc == 0)
+        rc = take_table(table, &t, &t.r.api.err);
+    if (rc == 0 && n_paths == 0)
+        rc = ts_fail(&t.r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
+    if (rc == 0)
+        rc = ts_build_paths(&t.r.o, path, n_paths, &report, &t.r.api.err);
+    if (rc == 0)
+        tell(&t.r, &t.r.api, &report, ret);
+    for (uint32_t i = 0; i < 2 * TS_MAX_ORDER; i++)
+        free(t.name[i]);
+    return ts_api_end(&t.r.api, rc, err);
+}
+
 /* ---- arrays ---- */
 
 struct ts_builder {

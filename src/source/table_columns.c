@@ -190,7 +190,7 @@ static int has_header(const struct ts_table *t, const struct look *l)
 static int take_role(struct ts_table *t, uint32_t column, uint8_t role, struct ts_err *err)
 {
     if (t->role[column] != TS_TABLE_SKIP)
-        return ts_fail(err, TS_EARG, "column %u is named twice", column + 1);
+        return ts_fail(err, TS_EARG, TS_NTH_COLUMN " is named twice", column + 1);
     t->role[column] = role;
     return 0;
 }

@@ -42,7 +42,7 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
 static int mode_fails(const struct parser *p, uint32_t m, const char *what, struct ts_err *err)
 {
     const char *name = p->t->mode[m].name;
-    return ts_fail(err, TS_EFORMAT, "column %u%s%s%s: %s", p->t->mode[m].column + 1,
+    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", p->t->mode[m].column + 1,
                    name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
                    what);
 }
@@ -96,8 +96,7 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
         if (!ts_csv_is_index(f) && f->end > f->begin) {
             snprintf(what, sizeof what,
                      "'%s' is not a whole number, but those before it are; " TS_SET_TEXT
-                     " %u takes this "
-                     "mode's fields as names",
+                     " " TS_NTH("%u") " takes this mode's fields as names",
                      ts_csv_quote(f, buf), m + 1);
             return mode_fails(p, m, what, err);
         }
