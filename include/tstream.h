@@ -270,6 +270,7 @@ typedef struct {
      * are float32 then; nonzeros at one place become their mean by
      * weights, with the sum of these. */
     int weights;
+    int skip_missing; /* lines of files with a missing field are left out and counted, not refused */
 } ts_build_conf;
 
 typedef struct {
@@ -280,6 +281,7 @@ typedef struct {
     uint64_t zeros;      /* and left out */
     uint64_t runs;       /* sorted runs that went through a file */
     uint64_t rounded;    /* values nearer to 0 than the type holds as a normal number, which became 0 */
+    uint64_t missing;    /* lines of files that were left out: skip_missing */
 } ts_build_result;
 
 /* Builds a tensor from files in the formats of `tshard build`, all parts of one tensor; "-" is standard

@@ -157,13 +157,13 @@ refused 2 'which an sptensor has no place for' "$bin/tshard" export x.tsh --form
 
 # ---- columns that are none ----
 printf 'a,b,v,w\n1,1,2,1\n1,2,3,-0.5\n' > bad.csv
-refused 1 'bad.csv:3: weight -0.5 is negative' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
+refused 1 'bad.csv:3: column 4 (w): weight -0.5 is negative' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 printf 'a,b,v,w\n1,1,2,1\n\n1,2,3,nan\n' > bad.csv
-refused 1 "bad.csv:4: weight 'nan' is not a number that float32 holds" "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
+refused 1 "bad.csv:4: column 4 (w): weight 'nan' is not a finite number" "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 printf 'a,b,v,w\n1,1,2,1\n1,2,3,1e300\n' > bad.csv
-refused 1 "bad.csv:3: weight '1e300' is not a number that float32 holds" "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
+refused 1 "bad.csv:3: column 4 (w): weight '1e300' is not a number that float32 holds" "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 printf 'a,b,v,w\n1,1,2,1\n1,2,3,\n' > bad.csv
-refused 1 'bad.csv:3: the weight is empty' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
+refused 1 'bad.csv:3: column 4 (w): the weight is empty' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 printf 'a,b,v,w\n1,1,2,1\n1,2,3\n' > bad.csv
 refused 1 'bad.csv:3: found 3 fields, expected 4' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 refused 1 "--weights names column 'conf'; there are 4: a, b, v, w" "$bin/tshard" build bad.csv --modes a,b --value v --weights conf -o no.tsh

@@ -91,6 +91,7 @@ static void report_json(const struct ts_cmd *cmd, const struct ts_build_options 
     tool_json_u64(&j, "duplicates", r->n_duplicates);
     tool_json_u64(&j, "zeros", r->n_zeros);
     tool_json_u64(&j, "rounded_to_zero", r->n_rounded);
+    tool_json_u64(&j, "missing", r->n_missing);
     tool_json_f64(&j, "entropy_bound", ts_tensor_entropy_bound(t));
     tool_json_array(&j, "bytes_per_nnz");
     for (uint32_t m = 0; m < r->order; m++)
@@ -123,9 +124,13 @@ static void report_text(const struct ts_build_options *o, const struct ts_build_
     tool_words_putf(&w, "%s nonzero%s", ts_num_count(a, r->nnz), tool_plural(r->nnz));
     tool_words_start(&w, "");
     tool_words_putf(
-        &w, "read %s, %s %s duplicate%s, dropped %s zero%s", ts_num_count(a, r->input_nnz),
+        &w, "read %s, %s %s duplicate%s, dropped %s zero%s%s", ts_num_count(a, r->input_nnz),
         o->duplicates == TS_DUPLICATES_KEEP ? "kept" : "merged", ts_num_count(b, r->n_duplicates),
-        tool_plural(r->n_duplicates), ts_num_count(c, r->n_zeros), tool_plural(r->n_zeros));
+        tool_plural(r->n_duplicates), ts_num_count(c, r->n_zeros), tool_plural(r->n_zeros),
+        r->n_missing > 0 ? "," : "");
+    if (r->n_missing > 0)
+        tool_words_putf(&w, "left out %s line%s with missing fields",
+                        ts_num_count(a, r->n_missing), tool_plural(r->n_missing));
     tool_words_start(&w, "");
     tool_words_put(&w, "bytes per nonzero");
     for (uint32_t m = 0; m < r->order; m++)

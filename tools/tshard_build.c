@@ -26,7 +26,7 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
-    int base, duplicates, zeros, format, header, names, partial_map;
+    int base, duplicates, zeros, format, header, names, partial_map, missing;
     struct ts_opt_list map, bin, time_unit;
     struct build_common common;
 };
@@ -75,6 +75,10 @@ const struct ts_opt tshard_build_opts[] = {
     { "zeros", 0, TS_OPT_CHOICE, AT(zeros), "drop", "drop|keep",
       "what to do with cells that are listed with a value of 0: keep makes them cells like any other, as "
       "tstream cp --observed wants them" },
+    { "missing", 0, TS_OPT_CHOICE, AT(missing), "error", "error|skip",
+      "what to do with lines of text in which an index, a name, a time, a value or a weight is missing (an empty "
+      "field; NaN, NA, null and the like where numbers or times are expected): skip leaves them out, and counts "
+      "them" },
     { "transform", 0, TS_OPT_STRING, AT(transform), NULL, "log1p|binary|scale=X",
       "what becomes of each value, once those at one place are added up: log(1 + value), 1, or X times "
       "the value" },
@@ -321,8 +325,8 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         if (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
             a->bin.n > 0 || a->time_unit.n > 0)
             return ts_fail(err, TS_EARG,
-                           "--columns, --value, --weights, --text, --bin and --time-unit are for "
-                           "tables, and --format list is none");
+                           "--columns, --value, --weights, --text and --bin are of tables, as "
+                           "--time-unit is, and --format list is none");
         return 0;
     }
     if (a->weights != NULL && o->value_bytes == 8)
@@ -381,6 +385,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     o.duplicates = args.duplicates;
     o.zeros = args.zeros;
     o.partial_map = args.partial_map;
+    o.skip_missing = args.missing;
     if (check_operands(cmd, operands, n, &err) < 0) {
         free(operands);
         return tool_usage(cmd, "%s", err.text);
@@ -426,21 +431,50 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
 }
 
 /* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of each
- * mode, and most likely a mistake. */
-static int zero_is_unused(const char *path)
+ * mode, and most likely a mistake. Returns the modes of numbers without index 0, as bits. */
+static uint32_t modes_without_0(const char *path, uint32_t *order)
 {
     struct ts_tensor *t = NULL;
-    int unused = ts_tensor_open(path, &t, NULL) == 0;
-    for (uint32_t m = 0; unused && m < t->order; m++) {
+    uint32_t unused = 0;
+    *order = 0;
+    if (ts_tensor_open(path, &t, NULL) < 0)
+        return 0;
+    *order = t->order;
+    for (uint32_t m = 0; m < t->order; m++) {
         struct ts_rows_reader *r = NULL;
         uint64_t row[TS_ROWS_CHUNK];
         uint32_t n = 0;
-        unused = ts_rows_reader_open(t, m, &r, NULL) == 0 && r != NULL &&
-                 ts_rows_reader_next(r, row, &n, NULL) == 0 && n > 0 && row[0] > 0;
+        if (ts_rows_reader_open(t, m, &r, NULL) == 0 && r != NULL &&
+            ts_rows_reader_next(r, row, &n, NULL) == 0 && n > 0 && row[0] > 0)
+            unused |= 1u << m;
         ts_rows_reader_close(r);
     }
     ts_tensor_close(t);
     return unused;
+}
+
+static void note_base(const struct ts_cmd *cmd, const struct tshard_build_job *job, int binary)
+{
+    uint32_t order;
+    const uint32_t unused = modes_without_0(job->o->out, &order);
+    char list[8 * TS_MAX_ORDER] = "";
+    size_t n = 0;
+    if (unused == 0)
+        return;
+    if (unused == (1u << order) - 1) {
+        tool_note(cmd,
+                  "index 0 does not occur in any mode: if the indices of the input start at 1, %s",
+                  binary ? "give --base 1" : "leave --base 0 out");
+        return;
+    }
+    for (uint32_t m = 0; m < order; m++)
+        if ((unused >> m & 1) != 0)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%u", n > 0 ? ", " : "", m + 1);
+    if (job->o->base_said && job->o->base == 0)
+        tool_note(cmd,
+                  "index 0 does not occur in mode %s: if its indices start at 1, take 1 off them, "
+                  "for --base 0 is for all modes",
+                  list);
 }
 
 static void put_list(FILE *f, const struct ts_opt_list *list)
@@ -460,7 +494,7 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
     put_list(f, &a->map);
     put_list(f, &a->bin);
     put_list(f, &a->time_unit);
-    fprintf(f, "%d %d %d %d %d %d %d %d %d %" PRIu64, a->base, a->duplicates, a->zeros, a->format,
+    fprintf(f, "%d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates, a->zeros, a->format,
             a->header, a->names, a->partial_map, a->common.values, a->common.force,
             o->shard_bytes);
 }
@@ -521,12 +555,8 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
         rc = build_common_report(cmd, job->o, &report, job->json, err);
     if (rc == 0 && report.note[0] != '\0')
         tool_note(cmd, "%s", report.note);
-    if (rc == 0 && report.base == 0 &&
-        (report.binary || (job->o->base == 0 && job->o->table == NULL)) &&
-        zero_is_unused(job->o->out))
-        tool_note(cmd,
-                  "index 0 does not occur in any mode: if the indices of the input start at 1, %s",
-                  report.binary ? "give --base 1" : "leave --base 0 out");
+    if (rc == 0 && report.base == 0 && (report.binary || job->o->base == 0))
+        note_base(cmd, job, report.binary);
     return rc;
 }
 

@@ -291,6 +291,7 @@ static void set_rules(struct predict *p)
                                       .value_bytes = 8,
                                       .fixed = 1,
                                       .fixed_by = "the model",
+                                      .skip_missing = -1,
                                       .zeros = 1 };
     memcpy(p->rules.dim, p->model->dim, p->model->order * sizeof *p->rules.dim);
     p->lines = (struct cell_lines){ .order = p->model->order,

@@ -105,6 +105,7 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
     o->tmp = c->tmp;
     o->duplicates = c->duplicates;
     o->zeros = c->keep_zeros != 0;
+    o->skip_missing = c->skip_missing != 0;
     o->weights = c->weights != 0;
     o->value_bytes = c->float64 ? 8 : 4;
     if (c->weights && c->float64)
@@ -128,7 +129,8 @@ static void tell(const struct request *r, const struct ts_api *a,
                                      .duplicates = report->n_duplicates,
                                      .zeros = report->n_zeros,
                                      .runs = report->n_runs,
-                                     .rounded = report->n_rounded };
+                                     .rounded = report->n_rounded,
+                                     .missing = report->n_missing };
     ts_api_note(a, r->conf.note, r->conf.ctx, &report->rounded);
     ts_api_note(a, r->conf.note, r->conf.ctx, &report->warn);
     ts_api_result(ret, &result, sizeof result);

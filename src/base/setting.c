@@ -60,6 +60,7 @@ static const struct setting {
     { TS_SET_TEXT, { "tshard build --text", "text", "--text" } },
     { TS_SET_BIN, { "tshard build --bin", "bin", "--bin" } },
     { TS_SET_TIME_UNIT, { "tshard build --time-unit", "time_unit", "--time-unit" } },
+    { TS_SET_SKIP_MISSING, { "skip_missing", "missing='skip'", "--missing skip" } },
 };
 
 static atomic_int spoken = TS_WORDS_FIELDS;

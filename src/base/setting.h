@@ -81,6 +81,7 @@
 #define TS_SET_TEXT             TS_SET_("text")
 #define TS_SET_BIN              TS_SET_("bin")
 #define TS_SET_TIME_UNIT        TS_SET_("time unit")
+#define TS_SET_SKIP_MISSING     TS_SET_("skip missing")
 
 enum ts_words {
     TS_WORDS_FIELDS = 0,   /* of tstream.h: what holds until ts_setting_words says otherwise */

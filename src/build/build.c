@@ -463,6 +463,7 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     r->n_zeros = b->collect.n_zeros + b->merge.n_zeros;
     if (rc == 0)
         tell_rounded(b);
+    r->n_missing = b->collect.n_missing;
     memcpy(r->dim, b->dim, sizeof r->dim);
     memcpy(r->n_rows, b->n_rows, sizeof r->n_rows);
     r->read_words = b->collect.layout.words;
@@ -659,6 +660,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
                                  .stop = o->stop,
                                  .share = o->trial,
                                  .zeros = o->zeros,
+                                 .skip_missing = o->skip_missing,
                                  .part = o->comm == NULL ? 0 : o->comm->rank,
                                  .n_parts = o->comm == NULL ? 1 : o->comm->n,
                                  .table = b->table,

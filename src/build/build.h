@@ -48,6 +48,7 @@ struct ts_build_options {
     /* format */
     uint64_t shard_bytes;
     int duplicates;       /* enum ts_duplicates */
+    int skip_missing;     /* lines of text with a missing field are left out, not refused */
     int zeros;            /* zeros are kept, as cells whose value is known, not dropped */
     int weights;          /* the source gives weights with the values (batch.h); value_bytes is 4 */
     uint32_t value_bytes; /* 4 or 8 */
@@ -91,6 +92,7 @@ struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* values that were rounded to 0, read or added up */
     struct ts_err rounded; /* code 0, or a sentence about them */
+    uint64_t n_missing; /* lines left out because a field of them is missing */
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */

@@ -69,18 +69,19 @@ void ts_build_ranks_drop(struct ts_build *b)
 int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
-    uint64_t count[3] = { c->n_read, c->n_zeros, c->n_rounded };
+    uint64_t count[4] = { c->n_read, c->n_zeros, c->n_rounded, c->n_missing };
     uint32_t width[TS_RECORD_FIELDS] = { 0 };
     if (!ts_build_comm_many(&b->ranks))
         return rc;
     if (rc == 0 && c->n > 0)
         rc = ts_build_ranks_keep(b, 1, err);
-    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 3, err);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, count, 4, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MAX, c->max, b->order, err);
     c->n_read = count[0];
     c->n_zeros = count[1];
     c->n_rounded = count[2];
     c->rounded_line = 0; /* of this rank's part of a file */
+    c->n_missing = count[3];
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(c->max[m]);
     width[b->order] = ts_build_value_bits(b);

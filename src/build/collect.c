@@ -196,6 +196,7 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
         c->rounded_file = b->file;
     }
     c->n_rounded += b->n_rounded;
+    c->n_missing += b->n_missing;
     c->n_lines = (b->file == c->file ? c->n_lines : 0) + b->n_lines;
     c->file = b->file;
     c->packing++;

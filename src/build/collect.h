@@ -39,6 +39,7 @@ struct ts_collect {
     uint64_t n_read, n_zeros;
     uint64_t n_rounded, rounded_line; /* values rounded to 0; of text, line and file of the first */
     uint32_t rounded_file;
+    uint64_t n_missing;         /* lines left out because a field of them is missing */
     struct ts_cell_sum records; /* of all nonzeros put so far, as they came */
     uint32_t file;              /* file of the last batch, and its lines so far */
     uint64_t n_lines;

@@ -30,7 +30,8 @@ void ts_batch_free(struct ts_batch *b)
 
 void ts_batch_clear(struct ts_batch *b)
 {
-    b->n = b->n_lines = b->n_read = b->n_zeros = b->n_made = b->n_rounded = b->rounded_line = 0;
+    b->n = b->n_lines = b->n_read = b->n_zeros = b->n_made = 0;
+    b->n_rounded = b->rounded_line = b->n_missing = 0;
     memset(b->max, 0, sizeof b->max);
 }
 

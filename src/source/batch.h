@@ -30,6 +30,7 @@ struct ts_batch {
     uint64_t n_made;            /* of these, not in the text but derived from it */
     uint64_t n_rounded;         /* of these, that ts_value_keep has rounded to 0 */
     uint64_t rounded_line;      /* of text: line of the first of those, from 1; 0: none */
+    uint64_t n_missing;         /* lines left out because a field of them is missing */
 };
 
 int ts_batch_new(uint32_t order, uint64_t room, struct ts_batch *ret, struct ts_err *err);

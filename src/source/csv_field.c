@@ -42,6 +42,14 @@ const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE])
     return buf;
 }
 
+int ts_csv_is_digits(const struct ts_csv_field *f)
+{
+    const char *p = f->begin;
+    while (p < f->end && *p >= '0' && *p <= '9')
+        p++;
+    return p == f->end;
+}
+
 int ts_csv_is_index(const struct ts_csv_field *f)
 {
     uint64_t v = 0;

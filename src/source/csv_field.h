@@ -82,6 +82,9 @@ static inline int ts_csv_go_on(const char **p, char separator)
 #define TS_CSV_QUOTE 64
 const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE]);
 
+/* Whether a field is nothing but digits. */
+int ts_csv_is_digits(const struct ts_csv_field *f);
+
 /* Whether a field is digits that make an index. */
 int ts_csv_is_index(const struct ts_csv_field *f);
 

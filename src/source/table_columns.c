@@ -10,6 +10,7 @@
 
 #include "format/mode_names.h"
 #include "source/csv_field.h"
+#include "source/number_text.h"
 #include "source/tns_number.h"
 
 #define SAMPLE_BYTES \
@@ -69,6 +70,20 @@ static int is_number(const struct ts_csv_field *f)
     return f->end > f->begin && ts_tns_value(f->begin, f->end, &x, NULL) == 0;
 }
 
+static int is_missing(const struct ts_csv_field *f)
+{
+    return ts_number_missing(f->begin, (size_t)(f->end - f->begin));
+}
+
+/* Whether a field is a whole number of 0 or more, up to `most`. */
+static int is_whole(const struct ts_csv_field *f, uint64_t most)
+{
+    struct ts_number x;
+    uint64_t v;
+    return ts_csv_is_index(f) || (ts_number_read(f->begin, (size_t)(f->end - f->begin), &x) &&
+                                  ts_number_whole(&x, &v) && v <= most);
+}
+
 /* ------------------------------------------------------------------ what the columns are */
 
 /* Of the sample: whether each column that is not empty everywhere has nothing but indices, or numbers. */
@@ -77,6 +92,7 @@ struct look {
     uint64_t n_lines;
     struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
     uint8_t any[TS_TABLE_MAX_COLUMNS], index[TS_TABLE_MAX_COLUMNS], number[TS_TABLE_MAX_COLUMNS];
+    uint8_t whole[TS_TABLE_MAX_COLUMNS]; /* an index, or a larger number */
     struct ts_time_look time[TS_TABLE_MAX_COLUMNS];
     const char *behind_first; /* the line after the first one */
     uint64_t line_of_first;   /* from 1 */
@@ -92,8 +108,10 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     l->behind_first = text;
     for (l->line_of_first = 0; n == 0 && p < end; l->line_of_first++) {
         rc = split(p, sep, l->first, TS_TABLE_MAX_COLUMNS, &n, &p, err);
-        if (rc < 0)
+        if (rc < 0) {
+            l->line_of_first++;
             return rc;
+        }
     }
     l->n_columns = n;
     l->behind_first = p;
@@ -103,6 +121,7 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     memset(l->any, 0, sizeof l->any);
     memset(l->index, 1, sizeof l->index);
     memset(l->number, 1, sizeof l->number);
+    memset(l->whole, 1, sizeof l->whole);
     memset(l->time, 0, sizeof l->time);
     end = bytes < SAMPLE_BYTES ? end : text + SAMPLE_BYTES;
     for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
@@ -110,10 +129,11 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
             break; /* it will be refused when it is parsed */
         for (uint32_t c = 0; c < n && c < l->n_columns; c++) {
             const struct ts_csv_field *f = &l->second[c];
-            if (f->begin == f->end)
+            if (is_missing(f))
                 continue;
             l->any[c] = 1;
-            l->index[c] = l->index[c] && ts_csv_is_index(f);
+            l->index[c] = l->index[c] && is_whole(f, TS_MAX_DIM);
+            l->whole[c] = l->whole[c] && is_whole(f, UINT64_MAX);
             l->number[c] = l->number[c] && is_number(f);
             ts_time_look_at(&l->time[c], f->begin, (size_t)(f->end - f->begin));
         }
@@ -181,8 +201,7 @@ static int has_header(const struct ts_table *t, const struct look *l)
     if (names_in_header(&t->plan, l))
         return 1;
     for (uint32_t c = 0; c < l->n_columns; c++) /* words above numbers */
-        if (l->any[c] && l->number[c] && !is_number(&l->first[c]) &&
-            l->first[c].begin < l->first[c].end)
+        if (l->any[c] && l->number[c] && !is_number(&l->first[c]) && !is_missing(&l->first[c]))
             return 1;
     return 0;
 }
@@ -353,9 +372,11 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
     const struct ts_table_plan *p = &t->plan;
     for (uint32_t m = 0; m < t->order; m++) {
         const uint32_t c = t->mode[m].column;
-        const int numbers = t->header == NULL ? l->index[c] && ts_csv_is_index(&l->first[c])
-                                              : l->index[c] && l->any[c];
+        const int first = t->header == NULL && !is_missing(&l->first[c]), any = first || l->any[c];
+        const int numbers = any && l->index[c] && (!first || is_whole(&l->first[c], TS_MAX_DIM));
         t->mode[m].field = numbers ? TS_TABLE_NUMBER : TS_TABLE_NAME;
+        t->mode[m].whole =
+            any && l->whole[c] && (!first || is_whole(&l->first[c], UINT64_MAX));
         t->mode[m].least = UINT64_MAX;
         t->mode[m].name = p->n_modes > 0 && p->n_columns > 0 ? strdup(p->mode[m])
                           : t->header != NULL                ? copy_field(&l->first[c])
@@ -373,6 +394,7 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
             return ts_fail(err, TS_EARG, "%s: there is no mode '%s'",
                            i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name);
         t->mode[m].field = i < p->n_text ? TS_TABLE_NAME : TS_TABLE_TIME;
+        t->mode[m].whole = 0;
         if (i >= p->n_text)
             take_bin(t, l, (uint32_t)m, &p->bin[i - p->n_text]);
     }
@@ -439,6 +461,19 @@ static int same_field(const struct ts_csv_field *a, const struct ts_csv_field *b
         q += 1 + (b->doubled && *q == '"');
     }
     return p >= a->end && q >= b->end;
+}
+
+const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char ret[TS_CSV_QUOTE])
+{
+    const char *p = t->header;
+    struct ts_csv_field f = { 0 };
+    if (p == NULL)
+        return NULL;
+    for (uint32_t c = 0; c <= column; c++)
+        if (ts_csv_next(&p, t->plan.separator, &f, NULL) <= 0 ||
+            (!ts_csv_go_on(&p, t->plan.separator) && c < column))
+            return NULL;
+    return ts_csv_quote(&f, ret);
 }
 
 /* Whether the first line says what the header of the first file says, however it is written. */

@@ -8,6 +8,7 @@
 #ifndef TS_SOURCE_TABLE_IMPL_H
 #define TS_SOURCE_TABLE_IMPL_H
 
+#include "source/csv_field.h"
 #include "source/table_text.h"
 
 /* Of a column: a mode, or one of these. */
@@ -17,6 +18,7 @@ struct ts_table_mode {
     enum ts_table_field field;
     uint32_t column;
     char *name;
+    int whole; /* a mode of names, all of which are whole numbers as far as was seen */
     struct ts_time_bin bin;
     uint64_t least; /* atomic */
 };
@@ -31,5 +33,9 @@ struct ts_table {
     char *header;                       /* the line, with its newline; NULL: there is none */
     int known;
 };
+
+/* What the header calls a column, NULL without a header; cut to fit. */
+const char *ts_table_column_name(const struct ts_table *t, uint32_t column,
+                                 char ret[TS_CSV_QUOTE]);
 
 #endif

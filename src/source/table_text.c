@@ -4,9 +4,11 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/setting.h"
 #include "source/csv_field.h"
+#include "source/number_text.h"
 #include "source/table_impl.h"
 #include "source/tns_number.h"
 
@@ -39,24 +41,85 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
     p->n_side = (size_t)(at + 1 - p->side);
 }
 
+/* Puts the column in front of a sentence. */
+static int column_fails(const struct parser *p, uint32_t column, const char *what,
+                        struct ts_err *err)
+{
+    char buf[TS_CSV_QUOTE];
+    const char *name = ts_table_column_name(p->t, column, buf);
+    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1, name != NULL ? " (" : "",
+                   name != NULL ? name : "", name != NULL ? ")" : "", what);
+}
+
 static int mode_fails(const struct parser *p, uint32_t m, const char *what, struct ts_err *err)
 {
-    const char *name = p->t->mode[m].name;
-    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", p->t->mode[m].column + 1,
-                   name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
-                   what);
+    const struct ts_table_mode *mode = &p->t->mode[m];
+    return p->t->header != NULL || mode->name == NULL
+               ? column_fails(p, mode->column, what, err)
+               : ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN " (%s): %s", mode->column + 1, mode->name,
+                         what);
+}
+
+/* Whether nothing stands in a field. In a mode of names that is an empty field alone: 'NA' may be
+ * Namibia, and programs write names that are missing as nothing. */
+static int is_missing(const struct parser *p, uint8_t role, const struct ts_csv_field *f)
+{
+    if (role < TS_MAX_ORDER && p->t->mode[role].field == TS_TABLE_NAME)
+        return f->begin == f->end;
+    return ts_number_missing(f->begin, (size_t)(f->end - f->begin));
+}
+
+static int take_missing(const struct parser *p, uint32_t column, uint8_t role,
+                        const struct ts_csv_field *f, struct ts_err *err)
+{
+    const int is_mode = role < TS_MAX_ORDER;
+    char buf[TS_CSV_QUOTE];
+    const char *name = is_mode && p->t->header == NULL ? p->t->mode[role].name
+                                                       : ts_table_column_name(p->t, column, buf);
+    return ts_tns_missing(p->rules, column, name,
+                          is_mode                  ? (int)role
+                          : role == TS_TABLE_VALUE ? TS_TNS_VALUE
+                                                   : TS_TNS_WEIGHT,
+                          f->begin, f->end, err);
+}
+
+/* A number too large for an index is a name: its digits, however it is written. */
+static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
+                      struct ts_err *err)
+{
+    const size_t room = (size_t)(f->end - f->begin);
+    char *at = p->side + p->n_side, buf[TS_CSV_QUOTE], what[200];
+    struct ts_number x;
+    uint64_t v;
+    size_t n;
+    if (!ts_number_read(f->begin, room, &x) || !ts_number_whole(&x, &v))
+        return 0;
+    n = ts_number_digits(&x, at, room);
+    if (n == 0) {
+        snprintf(what, sizeof what,
+                 "'%s' is a number beyond 2^40, the largest index, without all its digits; "
+                 TS_SET_TEXT " " TS_NTH("%u") " takes it as a name",
+                 ts_csv_quote(f, buf), m + 1);
+        return mode_fails(p, m, what, err);
+    }
+    *ret = ts_name_at((uint64_t)p->n_side, n) | TS_NAME_SIDE;
+    p->n_side += n;
+    return 1;
 }
 
 static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f, int aside,
                      uint64_t *ret, struct ts_err *err)
 {
     const size_t n = (size_t)(f->end - f->begin);
-    if (n == 0)
-        return mode_fails(p, m, "the field is empty, and so names nothing", err);
     if (n > TS_STRING_MAX)
         return mode_fails(p, m, "a name of more than 4095 bytes", err);
     if (memchr(f->begin, '\0', n) != NULL) /* names are strings of C in the library, and end there */
         return mode_fails(p, m, "a name with a NUL byte", err);
+    if (p->t->mode[m].whole && !aside && !ts_csv_is_digits(f)) {
+        const int rc = take_whole(p, m, f, ret, err);
+        if (rc != 0)
+            return rc < 0 ? rc : 0;
+    }
     *ret = ts_name_at((uint64_t)(f->begin - (aside ? p->side : p->text)), n) |
            (aside ? TS_NAME_SIDE : 0);
     return 0;
@@ -75,7 +138,6 @@ static int take_time(struct parser *p, uint32_t m, const struct ts_csv_field *f,
                                       f->begin, n, what),
                           err);
     }
-    p->least[m] = *ret < p->least[m] ? *ret : p->least[m];
     return 0;
 }
 
@@ -93,7 +155,9 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
     rc = ts_tns_index(p->rules, m, f->begin, f->end, ret, &why);
     if (rc < 0) {
         char buf[TS_CSV_QUOTE], what[200];
-        if (!ts_csv_is_index(f) && f->end > f->begin) {
+        struct ts_number x;
+        uint64_t w;
+        if (!ts_number_read(f->begin, (size_t)(f->end - f->begin), &x) || !ts_number_whole(&x, &w)) {
             snprintf(what, sizeof what,
                      "'%s' is not a whole number, but those before it are; " TS_SET_TEXT
                      " " TS_NTH("%u") " takes this mode's fields as names",
@@ -107,9 +171,7 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
 
 static int take_value(const struct ts_csv_field *f, double *ret, struct ts_err *err)
 {
-    const char *stop = f->begin < f->end ? ts_tns_decimal(f->begin, ret) : NULL;
-    if (f->begin == f->end)
-        return ts_fail(err, TS_EFORMAT, "the value is empty");
+    const char *stop = ts_tns_decimal(f->begin, ret);
     return stop == f->end ? 0 : ts_tns_value(f->begin, f->end, ret, err);
 }
 
@@ -117,8 +179,6 @@ static int take_weight(const struct ts_csv_field *f, float *ret, struct ts_err *
 {
     char buf[TS_CSV_QUOTE];
     double weight;
-    if (f->begin == f->end)
-        return ts_fail(err, TS_EFORMAT, "the weight is empty");
     if (ts_tns_value(f->begin, f->end, &weight, NULL) < 0 || !isfinite((float)weight))
         return ts_fail(err, TS_EFORMAT, "weight '%s' is not a number that float32 holds",
                        ts_csv_quote(f, buf));
@@ -138,7 +198,8 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     double value = 1;
     float weight = 1;
     uint64_t first;
-    int added;
+    struct ts_err why;
+    int added, missing = 0;
     if (ts_csv_is_end(ts_csv_skip_blanks(q, sep))) {
         while (*q != '\n')
             q++;
@@ -158,10 +219,13 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
             const int aside = f.doubled;
             if (aside)
                 copy_aside(p, &f);
-            if (role == TS_TABLE_VALUE)
-                rc = take_value(&f, &value, err);
+            if (is_missing(p, role, &f)) {
+                rc = take_missing(p, n - 1, role, &f, err);
+                missing |= rc > 0;
+            } else if (role == TS_TABLE_VALUE)
+                rc = take_value(&f, &value, &why);
             else if (role == TS_TABLE_WEIGHT)
-                rc = take_weight(&f, &weight, err);
+                rc = take_weight(&f, &weight, &why);
             else if (t->mode[role].field == TS_TABLE_NAME)
                 rc = take_name(p, role, &f, aside, &index[role], err);
             else if (t->mode[role].field == TS_TABLE_TIME)
@@ -169,7 +233,9 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
             else
                 rc = take_number(p, role, &f, &index[role], err);
             if (rc < 0)
-                return rc;
+                return role < TS_TABLE_VALUE || is_missing(p, role, &f)
+                           ? rc
+                           : column_fails(p, n - 1, why.text, err);
         }
         if (!ts_csv_go_on(&q, sep))
             break;
@@ -180,6 +246,13 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     if (n != t->n_columns)
         return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u", n, n == 1 ? "" : "s",
                        t->n_columns);
+    if (missing) {
+        b->n_missing++;
+        return 0;
+    }
+    for (uint32_t m = 0; m < t->order; m++)
+        if (t->mode[m].field == TS_TABLE_TIME && index[m] < p->least[m])
+            p->least[m] = index[m];
     first = b->n;
     added = ts_tns_add(p->rules, index, value, b, err);
     if (t->plan.weight != NULL && b->n > first)

@@ -262,6 +262,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
     s->rules.base = plan->base;
     s->rules.value_bytes = plan->value_bytes;
     s->rules.zeros = plan->zeros;
+    s->rules.skip_missing = plan->skip_missing;
     s->count = calloc(plan->n_paths, sizeof *s->count);
     s->worker = calloc(plan->threads, sizeof *s->worker);
     for (uint32_t t = 0; s->worker != NULL && t < plan->threads; t++)
@@ -495,7 +496,7 @@ static int read_piece(struct worker *w)
         if (rc < 0)
             ts_names_fail(s->names, j.number);
     }
-    n_read = w->batch.n_read - w->batch.n_made;
+    n_read = w->batch.n_read - w->batch.n_made + w->batch.n_missing;
     if (rc == 0 && s->names != NULL)
         rc = give_names(&j, generation, &why);
     if (rc < 0) {

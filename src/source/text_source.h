@@ -49,6 +49,7 @@ struct ts_text_plan {
     uint64_t unpack_bytes;  /* memory that unpacking may take (text_input.h) */
     struct ts_table *table; /* the files are tables; NULL: their first bytes tell what they are */
     double share;           /* of the text to read (text_input.h); 0: all */
+    int skip_missing;       /* lines with a missing field are left out, not refused */
     int zeros;              /* zeros are nonzeros like any other, and not dropped */
     uint32_t part, n_parts; /* which part of each file to read (text_input.h); n_parts 0: all */
 };

@@ -5,11 +5,13 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/c_locale.h"
 #include "base/setting.h"
+#include "source/number_text.h"
 #include "source/tns_number.h"
 
 /* Longest quote of the text in a sentence. */
@@ -30,6 +32,38 @@ static inline int is_blank(char c)
 
 /* ------------------------------------------------------------------ one line, any form */
 
+int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *name, int mode,
+                   const char *word, const char *end, struct ts_err *err)
+{
+    const char *noun = mode == TS_TNS_VALUE    ? "the value"
+                       : mode == TS_TNS_WEIGHT ? "the weight"
+                                               : "the field";
+    char buf[QUOTE_CHARS + 4], what[QUOTE_CHARS + 64], out[128] = "", take[64] = "";
+    if (r->skip_missing > 0)
+        return 1;
+    quote(word, end, buf);
+    if (end == word)
+        snprintf(what, sizeof what, "%s is empty", noun);
+    else if (mode < 0)
+        snprintf(what, sizeof what, "%s '%s' is not a finite number", noun + strlen("the "), buf);
+    else
+        snprintf(what, sizeof what, "'%s' stands for what is missing", buf);
+    if (end > word && mode >= 0)
+        snprintf(take, sizeof take, ", and " TS_SET_TEXT " " TS_NTH("%d") " takes it as a name", mode + 1);
+    if (r->skip_missing == 0)
+        snprintf(out, sizeof out, " (" TS_SET_SKIP_MISSING " leaves such lines out%s)", take);
+    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s%s", column + 1,
+                   name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
+                   what, out);
+}
+
+/* Whether a word is a whole number, such as 7.0 or 7e0. */
+static int is_whole(const char *word, const char *end, uint64_t *ret)
+{
+    struct ts_number x;
+    return ts_number_read(word, (size_t)(end - word), &x) && ts_number_whole(&x, ret);
+}
+
 int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, const char *end,
                  uint64_t *ret, struct ts_err *err)
 {
@@ -39,29 +73,26 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
     if (*word == '-' && end > word + 1)
         return ts_fail(err, TS_EFORMAT, "index %s in " TS_NTH_MODE " is negative",
                        quote(word, end, buf), mode + 1);
-    if (p == end)
-        return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number",
+    while (p < end && *p >= '0' && *p <= '9' && v <= TS_MAX_DIM)
+        v = 10 * v + (uint64_t)(*p++ - '0');
+    if ((p < end || p == word + (*word == '+')) && v <= TS_MAX_DIM && !is_whole(word, end, &v))
+        return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
+                       quote(word, end, buf), mode + 1,
+                       memchr(word, ',', (size_t)(end - word)) != NULL
+                           ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV
+                             " reads commas)"
+                           : " (" TS_SET_TEXT " takes the fields of a mode as names)");
+    if (v > TS_MAX_DIM)
+        return ts_fail(err, TS_ELIMIT,
+                       "index %s in " TS_NTH_MODE
+                       " is beyond 2^40, the largest (" TS_SET_TEXT
+                       " takes the fields of a mode as names)",
                        quote(word, end, buf), mode + 1);
-    for (; p < end; p++) {
-        if (*p < '0' || *p > '9')
-            return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
-                           quote(word, end, buf), mode + 1,
-                           memchr(word, ',', (size_t)(end - word)) != NULL
-                               ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV
-                                 " reads "
-                                 "commas)"
-                               : "");
-        v = 10 * v + (uint64_t)(*p - '0');
-        if (v > TS_MAX_DIM)
-            return ts_fail(err, TS_ELIMIT,
-                           "index %s in " TS_NTH_MODE " is beyond 2^40, the largest",
-                           quote(word, end, buf), mode + 1);
-    }
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
-                       "index 0 in " TS_NTH_MODE ", but indices start at 1 (use " TS_SET_BASE
-                       " 0 for a file whose "
-                       "indices start at 0)",
+                       "index 0 in " TS_NTH_MODE ", but indices start at 1 (" TS_SET_BASE
+                       " 0 is for a file in which the indices of all modes start at 0; if those of "
+                       "this mode alone do, add 1 to them)",
                        mode + 1);
     v -= r->base;
     if (r->fixed && v >= r->dim[mode])
@@ -175,6 +206,12 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
     if (n != r->order + 1 - (r->no_value != 0))
         return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u%s", n, n == 1 ? "" : "s",
                        r->order + 1 - (r->no_value != 0), comma_hint(p, *stop));
+    for (uint32_t i = 0; i < n; i++)
+        if (ts_number_missing(begin[i], (size_t)(end[i] - begin[i]))) {
+            rc = ts_tns_missing(r, i, NULL, i < r->order ? (int)i : TS_TNS_VALUE, begin[i], end[i], err);
+            b->n_missing += rc > 0;
+            return rc < 0 ? rc : 0;
+        }
     for (uint32_t m = 0; m < r->order && rc == 0; m++)
         rc = ts_tns_index(r, m, begin[m], end[m], &index[m], err);
     if (rc == 0 && r->no_value)
