@@ -968,6 +968,9 @@ typedef struct {
     double consistency; /* in per cent, 100 at most */
     double normalised;  /* the same over the core's own size; 0 for a core of zeros */
     uint32_t n_singular; /* modes whose columns depend on each other, to rounding: there it says little */
+    /* The two above share the size of a component among the modes alike, as corcond of the N-way toolbox does.
+     * Likewise with the factors as they are and the weights in the first mode, as TLViz does. */
+    double given, given_normalised;
 } ts_core_result;
 
 /* Computes the core consistency of a decomposition (Bro and Kiers, 2003), as `tstream fit --diagnose` does: near 100 where its

@@ -81,6 +81,15 @@ for constraint in '--l2 0.01' '--nonneg --l1 0.001' '--simplex 1' '--simplex 1,2
     done
 done
 
+# Wherever the limit on sweeps falls, the model is at least as good as that of the sweep before.
+last=-1
+for i in 9 10 11 12 13 14 15 16 17 18 19 20; do
+    cp_t --accelerate -i $i --tol 0 -p float64 -n --json > fast.out 2>&1 || bad "-i $i: $(cat fast.out)"
+    fit=$(sed -n '$s/.*"fit":\([^,}]*\).*/\1/p' fast.out)
+    awk -v a="$fit" -v b="$last" 'BEGIN { exit !(a >= b - 1e-12) }' || bad "-i $i ends with fit $fit, fewer sweeps with $last"
+    last=$fit
+done
+
 refused 2 'mode 1 (orthogonal): --accelerate goes with least squares of all cells, and not' cp_t --accelerate --orthogonal 1 -n
 refused 2 'mode 1 (observed cells, l2 0.1): --accelerate goes with' cp_t --accelerate --observed -n
 

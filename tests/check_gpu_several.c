@@ -305,7 +305,7 @@ static void add_errors(const struct ts_cell_errors *e, double *ret)
 
 static void add_losses(const struct ts_cell_losses *l, double *ret)
 {
-    memcpy(ret, (const double[]){ l->n, l->loss, l->zero, l->x }, 4 * sizeof(double));
+    memcpy(ret, (const double[]){ l->n, l->loss, l->reference, l->x }, 4 * sizeof(double));
 }
 
 /* Takes what the pass gave of a model, and its rows. */

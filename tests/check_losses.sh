@@ -22,6 +22,24 @@ for loss in bernoulli bernoulli-logit poisson-log huber:0.5; do
     awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.01 && a < 1) }' || bad "$loss: $(tail -n 1 json)"
     grep -q '"loss":"'$loss'"' json || bad "$loss is not in the record: $(head -n 1 json)"
 done
+# An exact model explains all of the deviance: values a_i b_j c_k, and values that differ by the first index alone.
+awk 'BEGIN { for (i = 0; i < 6; i++) for (j = 0; j < 5; j++) for (k = 0; k < 4; k++) print i + 1, j + 1, k + 1, (1 + i) * (2 + j) * (1 + k) }' > e.tns
+awk '{ print $1, $2, $3, 3 * $1 }' e.tns > f.tns
+{ printf 'ktensor\n3\n6 5 4\n1\n1\nmatrix\n2\n6 1\n'; seq 1 6; printf 'matrix\n2\n5 1\n'; seq 2 6; printf 'matrix\n2\n4 1\n'; seq 1 4; } > e.ktensor
+{ printf '// written by hand\nktensor // GenTen has such comments\n3\n6 5 4\n1\n1\nfacmatrix\n2\n6 1\n'
+    awk 'BEGIN { for (i = 1; i <= 6; i++) printf "%.17g\n", log(3 * i) }'; printf 'facmatrix\n2\n5 1\n1\n1\n1\n1\n1\n\n//\nfacmatrix\n2\n4 1\n1\n1\n1\n1\n'; } > f.ktensor
+for t in e f; do "$bin/tshard" build $t.tns --shard 64K -q > build.out; done
+for how in 'e gamma --observed' 'f poisson-log' 'f poisson-log --observed'; do
+    # shellcheck disable=SC2086
+    set -- $how
+    t=$1 loss=$2
+    shift 2
+    for optimizer in adam lbfgsb; do
+        "$bin/tstream" cp $t.tsh --cpu --loss "$loss" --optimizer $optimizer -r 1 --init $t.ktensor -i 2 --tol 0 -p float64 -n --json "$@" > json 2> log ||
+            bad "$how: $(cat log)"
+        awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.95 && a <= 1.000001) }' || bad "$how, $optimizer: an exact model: $(tail -n 1 json)"
+    done
+done
 # A mean below 1 has a logarithm below 0, which another mode takes where the first may not.
 cp_t --loss poisson-log --nonneg 1 -i 40 -n --json > json 2> log
 awk -v a="$(number fit json)" 'BEGIN { exit !(a > 0.01 && a < 1) }' || bad "--nonneg 1: $(tail -n 1 json)"

@@ -248,6 +248,28 @@ START_TEST(test_same_model)
 }
 END_TEST
 
+/* A model scores 1 against itself, also with components of zeros, by weight or by columns. */
+START_TEST(test_empty_components)
+{
+    static const uint64_t sizes[MODES] = { 11, 7, 5 };
+    struct ts_match_pair pair[4];
+    for (int empty = 0; empty < 3; empty++) {
+        struct model a = model_random(9, 4, sizes);
+        struct ts_match m;
+        if (empty < 2)
+            a.weight[1] = 0;
+        for (uint64_t i = 0; i < sizes[1] && empty > 0; i++)
+            a.a[1][i * 4 + 1] = 0;
+        m = matched(&a, &a, 1);
+        for (int how = 0; how < 2; how++)
+            for (int weights = 0; weights < 2; weights++)
+                ck_assert_double_eq_tol(score(&m, (enum ts_match_how)how, weights, pair), 1, 1e-12);
+        ts_match_free(&m);
+        model_free(&a);
+    }
+}
+END_TEST
+
 /* Columns that are zero go with nothing, unless weights and columns are; extreme norms are no matter. */
 START_TEST(test_extremes)
 {
@@ -384,6 +406,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, test_twin, 0, 5);
     tcase_add_test(tc, test_same_model);
+    tcase_add_test(tc, test_empty_components);
     tcase_add_test(tc, test_extremes);
     tcase_add_loop_test(tc, test_small_beginnings, 0, 3);
     tcase_add_test(tc, test_rows);

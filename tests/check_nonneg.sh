@@ -122,4 +122,11 @@ grep -q '1 of 2 components died: .* or another start than that of --init may' pl
 
 "$bin/tstream" cp --help | tr -s " \n" " " | grep -q "of its weights the magnitudes count" || bad "no word on weights of a start"
 
+# A start without positive entries would be a model of zeros.
+awk 'BEGIN { for (i = 1; i <= 4; i++) for (j = 1; j <= 5; j++) for (k = 1; k <= 3; k++) print i, j, k, 2 }' > two.tns
+"$bin/tshard" build two.tns -q > log 2>&1
+{ printf 'ktensor\n3\n4 5 3\n2\n1 1\n'; for n in 4 5 3; do printf 'matrix\n2\n%s 2\n' $n; seq $n | sed 's/.*/-0.& -0.7/'; done; } > minus.ktensor
+refused 1 "must be nonnegative and has no positive entries" "$bin/tstream" cp two.tsh --cpu -r 2 --nonneg --init minus.ktensor -n
+refused 1 "mode 3 must be nonnegative" "$bin/tstream" cp two.tsh --cpu -r 2 --nonneg 3 --init minus.ktensor -n
+
 exit $failed

@@ -113,12 +113,12 @@ const struct ts_opt tstream_cp_opts[] = {
       "in which neighbours are alike, such as time. Empty slices count as lying on the curve between. It goes with --nonneg, --bounds, --l1 and "
       "--l2 of the same mode" },
     { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
-      "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them, and compute "
-      "the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
+      "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them but for the norm, "
+      "sign and order of columns, which the result makes its own, and compute the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
       "these out" },
     { "accelerate", 0, TS_OPT_FLAG, AT(accelerate), NULL, NULL,
       "fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is minimised rise, "
-      "is given up. No further pass; memory for second factors; with least squares of all cells, without --orthogonal" },
+      "is given up; where that is the last one, one more follows. No further pass; memory for second factors; with least squares of all cells, without --orthogonal" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
       "threads; 0 takes all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
@@ -734,8 +734,8 @@ const struct ts_cmd tstream_cp = {
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "
         "device, computing products, solving for rows; with several GPUs the mean over them; as many of these as "
         "the terminal has columns for, 80 where it is none. "
-        "With another --loss than these two the fit is the share of the deviance that is explained: 1 less the loss over that of the "
-        "best model that has one value everywhere, and the objective is the loss. "
+        "With another --loss than these two the fit is the share of the deviance that is explained: (C - F) / (C - S), with the loss F of the model, "
+        "C of the best model that has one value everywhere, and S of a model that has the value of each cell; and the objective is the loss. "
         "With --loss poisson a sweep prints the log-likelihood (without the part that does not depend on the model) and the "
         "violation of the conditions of an optimum, 0 at one. "
         "--details, --json and --trace tell more: an event \"mode\" of --json has an array \"devices\" "

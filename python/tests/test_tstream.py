@@ -664,6 +664,10 @@ def test_starts_and_scores(tensor):
     rng = np.random.default_rng(5)
     other = ts.Model.from_factors(None, [rng.standard_normal((n, 3)) for n in m.shape], dtype="float32")
     assert m.score(other) < 0.5
+    minus = ts.Model.from_factors(m.weights, [-m.factors[0], *m.factors[1:]])
+    assert m.score(minus) == pytest.approx(1)  # signs do not matter
+    empty = ts.Model.from_factors([0, *m.weights[1:]], m.factors)
+    assert empty.score(empty) == pytest.approx(1)
     same = ts.cp(tensor, 3, sweeps=1, init=ts.Model.from_factors(None, m.factors), precision="float64", **CPU)
     assert (same.factors[0] == more.factors[0]).all()
 
@@ -1093,6 +1097,9 @@ def test_pyttb_scores_alike(ranks, tmp_path):
         theirs, _, _, partner = models[0].score(models[1], weight_penalty=weights)
         assert found["scores"][name] == pytest.approx(theirs, abs=1e-12)
         if weights:
+            pytest.importorskip("scipy")
+            mine = [ts.load(tmp_path / f"{which}.cp") for which in range(2)]
+            assert mine[0].score(mine[1]) == pytest.approx(found["scores"]["best"], abs=1e-12)
             mine = {pair["b"] - 1: pair["a"] - 1 for pair in found["pairs"]}
             assert [mine[b] for b in range(ranks[1])] == list(partner[:ranks[1]])
 
@@ -1157,6 +1164,12 @@ def test_core_consistency_is_that_of_the_definition():
     off = np.sum((core - want) ** 2)
     assert m.core_consistency(t, threads=2) == pytest.approx(100 * (1 - off / 3), rel=1e-9)
     assert m.core_consistency(t, normalised=True) == pytest.approx(100 * (1 - off / np.sum(core ** 2)), rel=1e-9)
+    inverse = [np.linalg.pinv(f * (m.weights if k == 0 else 1)) for k, f in enumerate(factors)]
+    core = np.einsum("ijk,ai,bj,ck->abc", x, *inverse)
+    off = np.sum((core - want) ** 2)
+    assert m.core_consistency(t, scaling="given") == pytest.approx(100 * (1 - off / 3), rel=1e-9)
+    assert m.core_consistency(t, scaling="given", normalised=True) == pytest.approx(
+        100 * (1 - off / np.sum(core ** 2)), rel=1e-9)
     with pytest.raises(ts.ArgumentError, match="dense"):
         m.core_consistency(x)
     with pytest.raises(ts.ArgumentError, match="needs a tensor"):

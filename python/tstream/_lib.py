@@ -262,7 +262,8 @@ class ts_fit_result(_Sized):
 
 
 class ts_core_result(_Sized):
-    _fields_ = [("size", c.c_size_t), ("consistency", c.c_double), ("normalised", c.c_double), ("n_singular", c.c_uint32)]
+    _fields_ = [("size", c.c_size_t), ("consistency", c.c_double), ("normalised", c.c_double), ("n_singular", c.c_uint32),
+                ("given", c.c_double), ("given_normalised", c.c_double)]
 
 
 class ts_cpd_score_conf(_Sized):

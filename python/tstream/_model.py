@@ -311,7 +311,7 @@ class Model:
         return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
     def core_consistency(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, normalised: bool = False,
-                         threads: int = 0) -> float:
+                         scaling: str = "equal", threads: int = 0) -> float:
         """Core consistency in per cent: near 100 where the components are as many and as separate as the data support.
 
         Cells that are not listed are zeros. The tensor is sparse, without weights (Bro and Kiers, J. Chemometrics 17, 2003).
@@ -322,16 +322,24 @@ class Model:
             By default that of the run.
         normalised : bool
             The deviation over the size of the core, and not over the rank.
+        scaling : {'equal', 'given'}
+            ``"equal"`` shares the size of each component among the modes alike, so that it does not matter where weights
+            lie, as ``corcond`` of the N-way toolbox does. ``"given"`` takes the factors as they are, with the weights in
+            mode 0, as TLViz does.
         threads : int
             As in :func:`cp`.
         """
         tensor = self._tensor if tensor is None else as_tensor(tensor)
         if tensor is None:
             raise ArgumentError("a core consistency needs a tensor")
+        if scaling not in ("equal", "given"):
+            raise ArgumentError(f"scaling={scaling!r}: equal or given")
         call = Call()
         conf = _session_conf(call, threads=threads, cpu=True)
         ret = ts_core_result()
         call.run(lib.ts_cpd_core, self._handle, tensor._open(), c.byref(conf), c.byref(ret))
+        if scaling == "given":
+            return float(ret.given_normalised if normalised else ret.given)
         return float(ret.normalised if normalised else ret.consistency)
 
     def evaluate(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, top: int = 0, by_slice: Optional[Mode] = None,
@@ -423,9 +431,11 @@ class Model:
     def score(self, other: "Model") -> float:
         """Factor match score: 1 for the same model, near 0 for models without a component in common.
 
-        Components are paired so that the products of the cosines of their columns, times how alike their
-        sizes are, add up to most (greedily where SciPy is not installed); the score is the mean over the components
-        of the model that has fewer.
+        The score of two components is the product of the magnitudes of their columns' cosines, times
+        1 - |a - b| / max(a, b) for their sizes a and b (1 where both are 0), as in ``tstream compare`` and the
+        ``score`` of Tensor Toolbox. Two components of zeros are alike. Pairs are those whose scores add up to most
+        (taken greedily where SciPy is not installed). The score is the mean over the components of the model that
+        has fewer.
 
         Parameters
         ----------
@@ -436,16 +446,17 @@ class Model:
             raise ArgumentError(f"shapes differ: {self.shape} and {other.shape}")
         match = np.ones((self.rank, other.rank))
         sizes = [np.abs(self.weights), np.abs(other.weights)]
+        empty = [np.zeros(self.rank, bool), np.zeros(other.rank, bool)]  # a column of zeros in some mode
         for m in range(self.order):
             a, b = (np.asarray(x.factors[m], dtype=np.float64) for x in (self, other))
             for k, x in enumerate((a, b)):
                 sizes[k] = sizes[k] * np.linalg.norm(x, axis=0)
+                empty[k] |= np.linalg.norm(x, axis=0) == 0
             lengths = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
-            match *= np.divide(a.T @ b, lengths, out=np.zeros_like(lengths), where=lengths > 0)
-        sign = np.outer(np.sign(self.weights), np.sign(other.weights))
+            match *= np.abs(np.divide(a.T @ b, lengths, out=np.zeros_like(lengths), where=lengths > 0))
         most = np.maximum.outer(*sizes)
-        match *= sign * (1 - np.divide(np.abs(np.subtract.outer(*sizes)), most,
-                                       out=np.zeros_like(most), where=most > 0))
+        match *= 1 - np.divide(np.abs(np.subtract.outer(*sizes)), most, out=np.zeros_like(most), where=most > 0)
+        match[np.outer(*empty)] = 1
         try:
             from scipy.optimize import linear_sum_assignment
             at = linear_sum_assignment(-match)
@@ -746,11 +757,12 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. It goes with `nonneg`, `bounds`,
         `l1` and `l2` of the same mode.
     fix : int or sequence of int or of bool, optional
-        Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. Rows of empty
-        slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
+        Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. The result has
+        columns of norm 1, sorted by weight, so that a fixed factor comes back with other norms, signs and order of
+        columns. Rows of empty slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
     accelerate : bool
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is
-        minimised rise, is given up. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
+        minimised rise, is given up; where that is the last one, one more follows. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
     observed : bool
         Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
         it is not given), `nonneg`, `bounds` and `fix`; on CPU cores or GPUs, there of dense arrays up to

@@ -180,7 +180,9 @@ int ts_cpd_core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *give
     if (rc == 0) {
         const ts_core_result r = { .consistency = found.consistency,
                                    .normalised = found.normalised,
-                                   .n_singular = found.n_singular };
+                                   .n_singular = found.n_singular,
+                                   .given = found.given,
+                                   .given_normalised = found.given_normalised };
         ts_api_result(ret, &r, sizeof r);
     }
     return ts_api_end(&a, rc, err);

@@ -148,6 +148,11 @@ void ts_accelerate_fit(struct ts_accelerate *a, uint32_t sweep, double fit)
     p->step = sweep < FIRST_STEP ? 0 : (double)(p->streak - 1) / (double)(p->streak + LATE);
 }
 
+int ts_accelerate_fell(const struct ts_accelerate *a)
+{
+    return a != NULL && a->pace.step < 0;
+}
+
 int ts_accelerate_settled(const struct ts_accelerate *a, double tol)
 {
     const struct ts_disk_accelerate *p = &a->pace;

@@ -9,7 +9,7 @@
  * settled which components it finds, and steps would choose for it. When the fit of a sweep is less than that of the
  * sweep before, it is given up: the next one starts from B, is plain, and k counts from there (Nesterov's
  * extrapolation with restarts; Mitchell, Ye, De Sterck 2020). The fit is that which a sweep yields anyway, so
- * there is no further pass. With penalties what counts is 1 - sqrt(2 F) / |X| instead, F being what is minimised: without
+ * there is no further pass. A run whose last sweep was given up has one more, so that it ends with the better factors. With penalties what counts is 1 - sqrt(2 F) / |X| instead, F being what is minimised: without
  * a penalty that is the fit. The factor that is solved first is replaced before it is an operand, so nothing is kept of
  * it, except where its rows come from the old ones.
  *
@@ -51,6 +51,9 @@ void ts_accelerate_fit(struct ts_accelerate *a, uint32_t sweep, double fit);
 /* Before the next: factors of the backend, their Gram matrices (order x rank x rank) and the weights become those that
  * it starts from. Once it is done, calls do nothing until the sweep is over. */
 int ts_accelerate_step(struct ts_accelerate *a, double *gram, double *lambda, struct ts_err *err);
+
+/* The last sweep made the fit fall, so that the factors before it are the better ones. a may be NULL. */
+int ts_accelerate_fell(const struct ts_accelerate *a);
 
 int ts_accelerate_settled(const struct ts_accelerate *a, double tol);
 

@@ -365,9 +365,10 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
+/* A run does not end with a sweep that made the fit fall: the plain one that follows it is one more than asked for. */
 static int is_over(const struct ts_als *a)
 {
-    return a->result.sweeps >= a->conf->iters || a->result.converged || a->result.exact ||
+    return (a->result.sweeps >= a->conf->iters && !ts_accelerate_fell(a->accelerate)) || a->result.converged || a->result.exact ||
            a->result.overfits;
 }
 

@@ -2,6 +2,7 @@
 /* The factors and weights that the first sweep starts from. */
 #include <math.h>
 
+#include "base/setting.h"
 #include "cpd/method.h"
 #include "cpd/nvecs.h"
 
@@ -53,6 +54,30 @@ static int start_weights(struct ts_als *a, struct ts_err *err)
     return c->backend->scale(c->be, to, a->scale, err);
 }
 
+/* Negative entries of a given start become 0 in nonnegative modes. Where no component keeps an entry
+ * in each of these modes, the model is 0 and stays 0. */
+static int check_given(const struct ts_als *a, uint32_t first, struct ts_err *err)
+{
+    uint32_t n_zero = 0, mode = a->order;
+    if (a->conf->init.model == NULL || a->constraint == NULL)
+        return 0;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        uint32_t m = first;
+        while (m < a->order &&
+               (a->constraint[m].fixed || !ts_constraint_positive(&a->constraint[m]) ||
+                a->gram[m * a->square + (size_t)r * a->rank + r] > 0))
+            m++;
+        n_zero += m < a->order;
+        mode = m < a->order ? m : mode;
+    }
+    if (n_zero < a->rank)
+        return 0;
+    return ts_fail(err, TS_EARG,
+                   "%s: every component is zero to begin with, as " TS_NTH_MODE
+                   " must be nonnegative and has no positive entries: change the signs of its columns",
+                   a->conf->init.model->path, mode + 1);
+}
+
 int ts_als_start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -71,6 +96,7 @@ int ts_als_start(struct ts_als *a, struct ts_err *err)
     int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
         rc = ts_init_mode(c, m, m == 0 && unseen ? NULL : a->gram + m * a->square, err);
+    rc = rc == 0 ? check_given(a, unseen, err) : rc;
     if (rc == 0 && a->conf->started != NULL && c->nvecs)
         rc = a->conf->started(a->conf->ctx, err);
     if (rc == 0)

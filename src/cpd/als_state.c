@@ -138,7 +138,9 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
     /* only a run that ended has all factors of its last sweep: others lack that of the mode they are at */
-    const uint32_t least = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
+    const uint32_t last = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
+    /* an accelerated run may have one sweep more than asked for */
+    const uint32_t least = conf->accelerate && last > 1 ? last - 1 : last;
     if (s->rank != conf->init.rank)
         return ts_fail(err, TS_EARG, "%s: the run has rank %u, but " TS_SET_RANK " is %u", path,
                        s->rank, conf->init.rank);

@@ -261,17 +261,41 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
+/* What column r of a mode is multiplied with, where columns are as the model has them and weights are
+ * in the first mode, beside columns of shared sizes. */
+static double as_given(const struct core *c, uint32_t mode, uint32_t r)
+{
+    const double weight = mode == 0 ? fabs(c->conf->model->weight[r]) : 1;
+    return c->norm[(size_t)mode * c->rank + r] * weight * c->by[r];
+}
+
+/* An entry of the core of shared sizes, as that of the factors as given. */
+static double given_entry(const struct core *c, size_t i)
+{
+    double g = c->sum[0][i];
+    for (uint32_t l = 0; l < c->order; l++) {
+        const double scale = as_given(c, c->level[l], (uint32_t)(i / c->size[l + 1] % c->rank));
+        g = scale > 0 ? g / scale : 0;
+    }
+    return g;
+}
+
 static void conclude(const struct core *c, struct ts_core *ret)
 {
-    double left = 0, all = 0;
+    double left = 0, all = 0, given_left = 0, given_all = 0;
     size_t diagonal = 0; /* from one entry of equal indices to the next */
     for (uint32_t l = 1; l <= c->order; l++)
         diagonal += c->size[l];
     for (size_t i = 0; i < c->size[0]; i++) {
-        const double g = c->sum[0][i], d = g - (i % diagonal == 0 ? 1 : 0);
-        left += d * d;
+        const double want = i % diagonal == 0 ? 1 : 0;
+        const double g = c->sum[0][i], given = given_entry(c, i);
+        left += (g - want) * (g - want);
         all += g * g;
+        given_left += (given - want) * (given - want);
+        given_all += given * given;
     }
+    ret->given = 100 * (1 - given_left / c->rank);
+    ret->given_normalised = given_all == 0 ? 0 : 100 * (1 - given_left / given_all);
     ret->consistency = 100 * (1 - left / c->rank);
     ret->normalised = all == 0 ? 0 : 100 * (1 - left / all);
     ret->n_singular = c->n_singular;

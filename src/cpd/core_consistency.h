@@ -7,7 +7,8 @@
  *     100 (1 - |G - T|^2 / rank),
  * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J. Chemometrics
  * 17, 2003). The weight of a component, with the norms of its columns, is shared among the modes alike,
- * so that it does not matter where a program puts them. A component of weight 0 has zeros in G.
+ * so that it does not matter where a program puts them. (Other programs take the factors as given, with the weights
+ * in the first mode: `given` is what they print. An exact model has 100 either way.) A component of weight 0 has zeros in G.
  *
  * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has them sorted
  * by one mode, then by another, and so on; rows of pseudo-inverses are multiplied in at the end of
@@ -45,6 +46,7 @@ struct ts_core_conf {
 struct ts_core {
     double consistency;  /* 100 at most */
     double normalised;   /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
+    double given, given_normalised; /* likewise, of factors as given and weights in the first mode */
     uint32_t n_singular; /* modes whose columns depend on each other, to rounding */
 };
 

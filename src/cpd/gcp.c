@@ -10,8 +10,10 @@
  * entries. Its moments are kept, two more factors for each mode, in host memory, and are part of a state.
  *
  * A pass after the last mode sums F; of unlisted cells it takes columns that are the same in all sweeps. The fit is
- *     1 - F / F of the best model that has one value everywhere (of huber: of zeros),
- * the share of the deviance that is explained. Where F was higher than in the sweep before, the rate is halved.
+ *     (C - F) / (C - S),
+ * the share of the deviance that is explained: C is F of the best model that has one value everywhere
+ * (for huber of a model of zeros), S that of the saturated model, which has the value of each cell
+ * (ts_loss_reference; 0 for all losses but gamma and poisson-log). Where F was higher than in the sweep before, the rate is halved.
  *
  * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in between, so that a small change says
  * nothing. The run is over when F fell in none of IDLE sweeps by the tolerance times all that it has fallen since the first sweep:
@@ -350,8 +352,7 @@ static void add(const struct ts_loss_sums *j, struct ts_cell_losses *s, double x
     s->loss += j->loss->judge(1, &x, &m, j->at);
     if (!j->observed && !held)
         s->loss -= j->loss->judge(1, &zero, &m, j->at);
-    if (j->loss->constant == NULL)
-        s->zero += j->loss->judge(1, &x, &zero, j->at);
+    s->reference += ts_loss_reference(j->loss->kind, x, j->at);
 }
 
 /* A partition is one thread's: nobody else writes to its part. */
@@ -378,7 +379,7 @@ static void add_sums(struct ts_cell_losses *to, const struct ts_cell_losses *fro
 {
     to->n += from->n;
     to->loss += from->loss;
-    to->zero += from->zero;
+    to->reference += from->reference;
     to->x += from->x;
 }
 
@@ -459,7 +460,7 @@ static double sum_of_constant(const struct ts_als *a)
     const struct ts_tensor *t = a->conf->init.tensor;
     double n = g->kept.n, m, f0;
     if (loss_of(a)->constant == NULL)
-        return g->kept.zero;
+        return g->kept.reference;
     if (!a->constraint[0].observed) {
         n = 1;
         for (uint32_t k = 0; k < t->order; k++)
@@ -485,7 +486,9 @@ double ts_gcp_fit(const struct ts_als *a)
 {
     const struct ts_gcp *g = a->own;
     const double of_constant = sum_of_constant(a), sum = g->kept.loss + g->zeros;
-    return g->kept.n == 0 ? 1 : of_constant == 0 ? -sum : (of_constant - sum) / fabs(of_constant);
+    const double least = loss_of(a)->constant != NULL ? g->kept.reference : 0;
+    const double most = of_constant - least; /* the deviance of the constant model, not negative */
+    return g->kept.n == 0 ? 1 : most > 0 ? (of_constant - sum) / most : least - sum;
 }
 
 /* ---- a sweep ---- */

@@ -37,7 +37,6 @@ static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct t
     struct ts_gpu_loss ret = {
         .kind = loss->kind,
         .zeros = !observed,
-        .of_zero = loss->constant == NULL,
         .at = at,
         .own = r->my->factor[p->ask->mode],
         .hold_out = *hold_out,
@@ -392,7 +391,7 @@ static void add(struct ts_cell_losses *to, const double *from)
 {
     to->n += from[0];
     to->loss += from[1];
-    to->zero += from[2];
+    to->reference += from[2];
     to->x += from[3];
 }
 

@@ -16,27 +16,27 @@ enum { LOSS_CTAS = 4 };
 
 /* What a lane sums of cells. */
 struct loss_sums {
-    double n, loss, zero, x;
+    double n, loss, reference, x;
 
-    __device__ inline void add(bool counts, double of_cell, double of_zero, double value)
+    __device__ inline void add(bool counts, double of_cell, double least, double value)
     {
         n += counts ? 1 : 0;
         loss += counts ? of_cell : 0;
-        zero += counts ? of_zero : 0;
+        reference += counts ? least : 0;
         x += counts ? value : 0;
     }
     __device__ inline void add_lanes()
     {
         n = group_sum<32>(n);
         loss = group_sum<32>(loss);
-        zero = group_sum<32>(zero);
+        reference = group_sum<32>(reference);
         x = group_sum<32>(x);
     }
     __device__ inline void add(const loss_sums &more)
     {
         n += more.n;
         loss += more.loss;
-        zero += more.zero;
+        reference += more.reference;
         x += more.x;
     }
 };
@@ -86,9 +86,9 @@ static __device__ inline void judge(const ts_gpu_loss &loss, double x, double mo
 {
     const double cell = ts_loss_value(loss.kind, x, model, loss.at);
     const double less = loss.zeros ? ts_loss_value(loss.kind, 0, model, loss.at) : 0;
-    const double zero = loss.kind == TS_GCP_HUBER ? ts_loss_value(loss.kind, x, 0, loss.at) : 0;
-    sum.kept.add(counts, cell - less, zero, x);
-    sum.held.add(is_held, cell, zero, x);
+    const double reference = ts_loss_reference(loss.kind, x, loss.at);
+    sum.kept.add(counts, cell - less, reference, x);
+    sum.held.add(is_held, cell, reference, x);
 }
 
 static __device__ inline double slope_of(const ts_gpu_loss &loss, double x, double model)

@@ -25,7 +25,6 @@ extern "C" {
 struct ts_gpu_loss {
     enum ts_loss_kind kind;
     int zeros; /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
-    int of_zero;                 /* sums of the loss of model 0 are wanted */
     double at;                   /* of the loss */
     const void *own;             /* n_rows x ld: the rows of the mode itself */
     struct ts_hold_out hold_out; /* these have no part in gradients */

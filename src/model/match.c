@@ -28,6 +28,7 @@ struct side {
     double *paired; /* rows in step with the other side's, zeros where it has none; scaled */
     double *square; /* rank: sums of squares of the columns, scaled */
     double *scale;  /* rank: powers of two that bring the columns near 1; 0: all zeros so far */
+    double *empty; /* rank: 1 where the column of some mode is all zeros */
     double *weight;
 };
 
@@ -167,6 +168,22 @@ static int take_norms(struct side *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
+static void note_empty(const struct side *s)
+{
+    for (uint32_t r = 0; r < s->rank; r++)
+        if (s->square[r] == 0)
+            s->empty[r] = 1;
+}
+
+/* Components of zeros are the same one. */
+static void pair_empty(const struct match *m)
+{
+    for (uint32_t p = 0; p < m->a.rank; p++)
+        for (uint32_t q = 0; q < m->b.rank; q++)
+            if (m->a.empty[p] > 0 && m->b.empty[q] > 0)
+                m->ret->congruence[(size_t)p * m->b.rank + q] = 1;
+}
+
 static void take_cosines(const struct match *m, uint32_t mode)
 {
     const uint32_t ra = m->a.rank, rb = m->b.rank;
@@ -248,8 +265,11 @@ static int match_mode(struct match *m, uint32_t mode, struct ts_err *err)
         rc = take_norms(a, mode, err);
     if (rc == 0)
         rc = take_norms(b, mode, err);
-    if (rc == 0)
+    if (rc == 0) {
         take_cosines(m, mode);
+        note_empty(&m->a);
+        note_empty(&m->b);
+    }
     return rc;
 }
 
@@ -263,12 +283,13 @@ static int side_new(struct side *s, struct ts_model *model, uint64_t step, doubl
     s->weight = weight;
     for (uint32_t r = 0; r < s->rank; r++)
         weight[r] = fabs(model->weight[r]);
-    s->rows = calloc((2 * step + 2) * s->rank, sizeof *s->rows);
+    s->rows = calloc((2 * step + 3) * s->rank, sizeof *s->rows);
     if (s->rows == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for rows", model->path);
     s->paired = s->rows + step * s->rank;
     s->square = s->paired + step * s->rank;
     s->scale = s->square + s->rank;
+    s->empty = s->scale + s->rank;
     return 0;
 }
 
@@ -307,6 +328,8 @@ int ts_match_run(const struct ts_match_conf *conf, struct ts_match *ret, struct 
         rc = side_new(&m.b, conf->b, m.step, result.weight_b, err);
     for (uint32_t mode = 0; mode < result.order && rc == 0; mode++)
         rc = match_mode(&m, mode, err);
+    if (rc == 0)
+        pair_empty(&m);
     free(m.a.rows);
     free(m.b.rows);
     if (rc == 0)

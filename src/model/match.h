@@ -4,7 +4,8 @@
  * Of components a and b, with columns of norm 1 and weights >= 0,
  *     congruence(a, b) = product over modes of |cosine of their columns|,
  *     score(a, b) = congruence(a, b) * (1 - |w_a - w_b| / max(w_a, w_b)),
- * the second factor being 1 where weights are not to count, or both are 0. Each component of the smaller
+ * the second factor being 1 where weights are not to count, or both are 0. Two components with a column of
+ * zeros each are alike: their congruence is 1. Each component of the smaller
  * model gets a partner of its own in the larger one. The factor match score is the mean of the pairs'
  * scores: 1 for the same models, whatever the order of components, signs, and where the weights lie.
  *

@@ -97,14 +97,34 @@ static int open_next_mode(struct ts_model *m, uint32_t mode, const char *suffix,
 
 /* ---- text ---- */
 
+/* The next character that is neither space nor of a comment, which goes from // to the end of its line,
+ * or EOF. */
+static int skip_space(struct ts_model *m)
+{
+    for (;;) {
+        int c = getc_unlocked(m->file), next;
+        while (c != EOF && isspace(c)) {
+            m->line += c == '\n';
+            c = getc_unlocked(m->file);
+        }
+        if (c != '/')
+            return c;
+        next = getc_unlocked(m->file);
+        if (next != '/') {
+            if (next != EOF)
+                ungetc(next, m->file);
+            return c;
+        }
+        while (c != EOF && c != '\n')
+            c = getc_unlocked(m->file);
+        m->line += c == '\n';
+    }
+}
+
 /* The next word; its length, 0 at the end of the file, or a failure. */
 static int get_word(struct ts_model *m, char *word, struct ts_err *err)
 {
-    int c = getc_unlocked(m->file), n = 0;
-    while (c != EOF && isspace(c)) {
-        m->line += c == '\n';
-        c = getc_unlocked(m->file);
-    }
+    int c = skip_space(m), n = 0;
     for (; c != EOF && !isspace(c); c = getc_unlocked(m->file)) {
         if (c == '\0')
             return ts_fail(err, TS_EFORMAT, "%s: line %" PRIu64 ": a byte of 0, which no text has",
@@ -157,13 +177,14 @@ static int get_count(struct ts_model *m, const char *what, uint64_t most, uint64
     return 0;
 }
 
-static int expect_word(struct ts_model *m, const char *want, struct ts_err *err)
+/* other: another name of the same, or NULL. */
+static int expect_word(struct ts_model *m, const char *want, const char *other, struct ts_err *err)
 {
     char word[TOKEN_CHARS];
     const int n = get_word(m, word, err);
     if (n < 0)
         return n;
-    return strcmp(word, want) == 0
+    return strcmp(word, want) == 0 || (other != NULL && strcmp(word, other) == 0)
                ? 0
                : ts_fail(err, TS_EFORMAT, "%s: line %" PRIu64 ": found \"%s\", expected \"%s\"",
                          m->name, m->line, n > 0 ? word : "end of file", want);
@@ -209,7 +230,7 @@ static int ktensor_open(struct ts_model *m, struct ts_err *err)
     uint64_t x = 0;
     int rc = refuse_npy(m, err);
     if (rc == 0)
-        rc = expect_word(m, "ktensor", err);
+        rc = expect_word(m, "ktensor", NULL, err);
     if (rc == 0)
         rc = get_count(m, "number of modes", TS_MAX_ORDER, &x, err);
     m->order = (uint32_t)x;
@@ -228,11 +249,11 @@ static int ktensor_open(struct ts_model *m, struct ts_err *err)
     return rc;
 }
 
-/* The text before a mode's rows: matrix, 2, rows and rank. */
+/* The text before a mode's rows: matrix (in files of GenTen facmatrix), 2, rows and rank. */
 static int ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     uint64_t two = 0, rows = 0, columns = 0;
-    int rc = expect_word(m, "matrix", err);
+    int rc = expect_word(m, "matrix", "facmatrix", err);
     if (rc == 0)
         rc = get_count(m, "number of dimensions", 2, &two, err);
     if (rc == 0)

@@ -147,4 +147,21 @@ TS_ANYWHERE static inline double ts_loss_value(enum ts_loss_kind kind, double x,
     }
 }
 
+/* The loss at a cell of value x that a fit is measured against: for huber that of a model of 0, for
+ * others the least that any model has there (the saturated model of the deviance; McCullagh and
+ * Nelder, Generalized Linear Models, 2.3). Zeros have 0. */
+TS_ANYWHERE static inline double ts_loss_reference(enum ts_loss_kind kind, double x, double at)
+{
+    switch (kind) {
+    case TS_GCP_HUBER:
+        return ts_huber_value(x, 0, at);
+    case TS_GCP_GAMMA:
+        return 1 + log(x);
+    case TS_GCP_POISSON_LOG:
+        return x > 0 ? x - x * log(x) : 0;
+    default:
+        return 0;
+    }
+}
+
 #endif

@@ -53,13 +53,13 @@ struct ts_cell_errors {
 
 /* Sums over cells of value x and model m: how many, of the loss at m, of the loss at model 0, and of x. */
 struct ts_cell_losses {
-    double n, loss, zero, x;
+    double n, loss, reference, x; /* reference: sum of ts_loss_reference */
 };
 
 struct ts_loss;
 
 /* Of the pass that gives them (struct ts_backend, `losses`): without `observed` the loss of a cell that is not held out is that beyond a
- * value of 0 there; `zero` is only summed of a loss whose model of one value everywhere is 0 (stream/loss.h, `constant`). */
+ * value of 0 there. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
     double at;
