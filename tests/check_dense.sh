@@ -90,6 +90,9 @@ if grep -q '^#define HAVE_HDF5 1' "$TOP_BUILDDIR/config.h" && "$bin/tshard" info
     same_run big "$h5:/group/big"
     same_fits small.json x.json 1e-9
     same_fits small.json big.json 1e-9
+    # tests/golden/userblock.h5: behind a block of 512 bytes, as MATLAB writes it, /x, and /none, which was never written
+    same_run block "${h5%/*}/userblock.h5:/x"
+    same_fits small.json block.json 1e-9
 fi
 
 # ---- scores, products, plans ----
@@ -309,6 +312,8 @@ if grep -q '^#define HAVE_HDF5 1' "$TOP_BUILDDIR/config.h" && "$bin/tshard" info
     refused 'is not contiguous' "$bin/tshard" info "$h5:/chunk"
     refused 'are no numbers of float32' "$bin/tshard" info "$h5:/text"
     refused 'has no dataset /none' "$bin/tshard" info "$h5:/none"
+    refused 'nothing was written to the dataset' "$bin/tshard" info "${h5%/*}/userblock.h5:/none"
+    refused 'nothing was written to the dataset' "$bin/tstream" cp "${h5%/*}/userblock.h5:/none" --cpu -o no.cp
     refused 'name the dataset, too' "$bin/tshard" info "$h5"
     cp "$h5" some.h5
     refused 'from the root: like some.h5:/group/big' "$bin/tstream" cp some.h5:group/big --cpu -o no.cp

@@ -29,7 +29,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
 #define FUNCTIONS(F)                                                                            \
     F(H5Fopen)                                                                                  \
     F(H5Fclose) F(H5Dopen2) F(H5Dclose) F(H5Dget_space) F(H5Dget_type) F(H5Dget_create_plist)   \
-        F(H5Dget_offset) F(H5Sclose) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) \
+        F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose) F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) \
             F(H5Tclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_order) F(H5Tget_sign)           \
                 F(H5Tget_precision) F(H5Pclose) F(H5Pget_layout) F(H5Pget_external_count)       \
                     F(H5Eset_auto2)
@@ -124,6 +124,7 @@ static int take_place(const char *path, const struct opened *o, struct ts_dense_
     hsize_t dim[H5S_MAX_RANK];
     const int n = o->h.H5Sget_simple_extent_ndims(o->space);
     haddr_t offset;
+    hsize_t bytes = o->h.H5Tget_size(o->type);
     if (o->h.H5Pget_layout(o->plist) != H5D_CONTIGUOUS || o->h.H5Pget_external_count(o->plist) != 0)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the dataset is not contiguous, and only such a one is read in place "
@@ -134,9 +135,16 @@ static int take_place(const char *path, const struct opened *o, struct ts_dense_
     ret->order = (uint32_t)n;
     for (uint32_t m = 0; m < ret->order && m < TS_DENSE_MAX_ORDER; m++)
         ret->dim[m] = dim[m];
+    for (int m = 0; m < n; m++)
+        bytes *= dim[m];
+    /* Of a dataset without storage the offset is undefined, or that plus the size of a user block. */
     offset = o->h.H5Dget_offset(o->set);
-    if (offset == HADDR_UNDEF)
-        return ts_fail(err, TS_EFORMAT, "%s: nothing was written to the dataset", path);
+    if (offset == HADDR_UNDEF || o->h.H5Dget_storage_size(o->set) == 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: nothing was written to the dataset, so the file has no cells of it",
+                       path);
+    if (o->h.H5Dget_storage_size(o->set) < bytes)
+        return ts_fail(err, TS_EFORMAT, "%s: the file has fewer cells than the dataset", path);
     ret->offset = offset;
     return 0;
 }
