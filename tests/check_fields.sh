@@ -104,4 +104,24 @@ refused 1 "z.tns:1: index 0 in mode 2, but indices start at 1 (--base 0 is for a
     "$bin/tshard" build z.tns -o no.tsh
 "$bin/tshard" build z.tns --base 0 > log 2>&1 || bad "$(cat log)"
 grep -q "index 0 does not occur in mode 1" log || bad "no note on the mode that starts at 1: $(cat log)"
+# neighbours of a mode that is to be smooth: labels in order, or a note
+smooth() # WANT LABEL...: whether cp --smooth 2 has a note on these labels
+{
+    want=$1
+    shift
+    { echo u,d,v; for d; do for u in 1 2 3 4; do echo "$u,$d,$((u * 7 % 5 + 1))"; done; done; } > o.csv
+    "$bin/tshard" build o.csv --force -o o.tsh > log 2>&1 || bad "$(cat log)"
+    "$bin/tstream" cp o.tsh --cpu -r 1 -i 2 --smooth 2 --no-output > log 2>&1 || bad "$(cat log)"
+    got=$(tr -s ' \n' ' ' < log | grep -c 'in no order of numbers, dates or letters' || :)
+    [ "$got" = "$want" ] || bad "smooth over $*: $(cat log)"
+}
+smooth 0 3.0 1.0 2.0 4.0
+smooth 1 3.5 1.0 2.0 4.0
+smooth 0 0.5 1.5 9.5 10.5
+smooth 1 1.5 10.5 2.5 9.5
+smooth 0 10.5 9.5 2.5
+smooth 0 2024-01-31 2024-02-01 2024-03-01
+smooth 1 2024-02-01 2024-01-31 2024-03-01
+smooth 0 ann bob carl
+smooth 1 carl ann bob
 exit $failed

@@ -246,6 +246,63 @@ static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char
     return 1;
 }
 
+#define LABELS_SEEN 4096u /* at the start of a mode: what is out of order shows among them */
+
+/* A whole label as a number; 0 when it is none. */
+static int label_number(const char *label, double *ret)
+{
+    char *end;
+    *ret = ts_strtod(label, &end);
+    return end != label && *end == '\0';
+}
+
+/* Whether labels rise or fall throughout, as numbers where all are numbers, else by their bytes, as dates of
+ * ISO 8601 and sorted names do. */
+static int labels_in_order(char *const *label, uint64_t n)
+{
+    int numbers = 1, rise = 1, fall = 1;
+    double last, x;
+    for (uint64_t i = 0; i < n; i++)
+        numbers = numbers && label_number(label[i], &x);
+    for (uint64_t i = 1; i < n; i++) {
+        const int way = !numbers                                ? strcmp(label[i], label[i - 1])
+                        : label_number(label[i - 1], &last) == 0 ||
+                                label_number(label[i], &x) == 0 ? 0
+                                                                : (x > last) - (x < last);
+        rise &= way >= 0;
+        fall &= way <= 0;
+    }
+    return rise || fall;
+}
+
+int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor *t, uint32_t mode,
+                              char *ret, size_t room)
+{
+    const uint64_t all = t->mode[mode].disk.n_labels, n = all < LABELS_SEEN ? all : LABELS_SEEN;
+    uint64_t index[LABELS_SEEN];
+    char **label;
+    int bad;
+    if (args->constraint[mode].smooth == 0 || n < 3)
+        return 0;
+    label = calloc(n, sizeof *label);
+    for (uint64_t i = 0; i < n; i++)
+        index[i] = i;
+    bad = label != NULL && ts_tensor_labels(t, mode, n, index, label, NULL) == 0;
+    for (uint64_t i = 0; i < n; i++)
+        bad = bad && label[i] != NULL;
+    bad = bad && !labels_in_order(label, n);
+    if (bad)
+        snprintf(ret, room,
+                 "--smooth makes neighbours of mode %u alike, but its labels are in no order of "
+                 "numbers, dates or letters ('%.40s', '%.40s', '%.40s', ...): build it with indices "
+                 "or times (--bin), or with --names sorted",
+                 mode + 1, label[0], label[1], label[2]);
+    for (uint64_t i = 0; label != NULL && i < n; i++)
+        free(label[i]);
+    free(label);
+    return bad;
+}
+
 void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
                         size_t room)
 {

@@ -15,4 +15,8 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
                         size_t room);
 
+/* Whether neighbours of a mode are to be alike whose labels are in no order, and a sentence about it. */
+int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor *t, uint32_t mode,
+                              char *ret, size_t room);
+
 #endif

@@ -538,6 +538,9 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
     cp_constraint_note(args, e->tensor, note, sizeof note);
     if (note[0] != '\0')
         tool_note(cmd, "%s", note);
+    for (uint32_t m = 0; m < e->tensor->order; m++)
+        if (cp_constraint_smooth_note(args, e->tensor, m, note, sizeof note))
+            tool_note(cmd, "%s", note);
 }
 
 /* Frees what the run held. */

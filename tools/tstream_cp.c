@@ -110,7 +110,7 @@ const struct ts_opt tstream_cp_opts[] = {
       "mode must be left free to have the size of the values" },
     { "smooth", 0, TS_OPT_STRING, AT(smooth), NULL, "MODE[=X],...",
       "minimise X / 2 (X is 1 where it is not given) times the sum of squares of second differences of neighbouring rows too, for modes "
-      "in which neighbours are alike, such as time. Empty slices count as lying on the curve between. It goes with --nonneg, --bounds, --l1 and "
+      "in which neighbours are alike, such as time. Empty slices count as lying on the curve between. A note says where labels of the mode are in no order. It goes with --nonneg, --bounds, --l1 and "
       "--l2 of the same mode" },
     { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
       "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them but for the norm, "
