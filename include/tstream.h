@@ -145,6 +145,15 @@ TS_API uint32_t ts_first_index(const ts_tensor *t);
 TS_API int ts_is_dense(const ts_tensor *t);
 TS_API int ts_has_duplicates(const ts_tensor *t);
 
+/* Whether `observed` is taken for given of sessions and runs by this loss (TS_LOSS_...), because nothing else is possible: cells of the
+ * tensor have weights, or are unknown (NaN); or the loss is for numbers above 0 and all cells are listed. Reads a dense
+ * tensor that was not looked at before.
+ *
+ *   returns  1 or 0
+ *   errors   none: a tensor that cannot be read does not; a session says why
+ */
+TS_API int ts_takes_observed(const ts_tensor *t, int loss);
+
 /* What a mode is called, or, for mode == order, what the values are.
  *
  *   returns  the name, NULL where it has none
@@ -910,6 +919,9 @@ typedef struct {
 
 /* Computes the exact fit of any decomposition, in float64, with a session of its own. Of conf, rank and
  * precision do not matter; it may be NULL. ret may be NULL.
+ *
+ * Where cells have weights or are unknown (NaN), the fit is that of the known cells alone, each as often as its weight says: of
+ * observed runs; and residual and norm are.
  *
  *   returns  0, or the code of a failure
  *   errors   TS_ERR_ARGUMENT (shapes differ), and those of ts_session_open

@@ -280,8 +280,13 @@ for wrong in "--hold-out 10% --l1 1" --mean; do
 done
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson --hold-out 10% -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson -n
-refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/tstream" cp u.npy --cpu -n
-refused 'is NaN, the first of .*; tstream score compares' "$bin/tstream" fit u1.cp u.npy --cpu
+refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/tstream" cp u.npy --cpu -n --orthogonal 1
+"$bin/tstream" cp u.npy --cpu -r 3 -i 3 --tol 0 --threads 1 -o given.cp --json > done.json 2> err || bad "cp of unknown cells: $(cat err)"
+grep -q 'u.npy: [0-9]* cells are unknown (NaN), so --observed is taken for given$' err || bad "no note: $(cat err)"
+cmp -s u1.cp/model.ktensor given.cp/model.ktensor || bad "--observed for given is another than --observed"
+"$bin/tstream" fit given.cp u.npy --cpu --json > json 2> err || bad "fit of unknown cells: $(cat err)"
+within "$(sed -n 's/.*"fit":\([^,]*\).*/\1/p' json)" "$(sed -n 's/.*"event":"done","fit":\([^,]*\).*/\1/p' done.json)" 1e-6 ||
+    bad "the fit of known cells: $(cat json)"
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu
 refused 'a core consistency is not possible' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
 for command in cp plan; do
@@ -356,6 +361,8 @@ refused 'x.npy: an array of NumPy, and no decomposition' "$bin/tstream" info x.n
 { head -c $(($(wc -c < x.npy) - 77616)) x.npy; head -c 77616 /dev/zero; } > zero.npy
 refused 'all values are 0, so there is nothing to decompose' "$bin/tstream" cp zero.npy --cpu -n
 { head -c 6000 x.npy; printf '\377\377\377\377\377\377\377\177'; tail -c +6009 x.npy; } > nan.npy
-refused 'cell \[[0-9, ]*\] (counted from 0) is NaN' "$bin/tstream" cp nan.npy --cpu -n
+refused 'cell \[[0-9, ]*\] (counted from 0) is NaN' "$bin/tstream" mttkrp nan.npy --cpu
+"$bin/tstream" cp nan.npy --cpu -n > log 2> err || bad "a cell that is NaN: $(cat err)"
+grep -q 'nan.npy: 1 cell is unknown (NaN), so --observed is taken for given$' err || bad "a cell that is NaN: $(cat err)"
 
 exit $failed

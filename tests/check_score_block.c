@@ -94,8 +94,18 @@ START_TEST(what_is_no_count_is_seen_anywhere) /* loop test: _i is its place */
     }
     for (uint32_t k = 0; k < 3; k++) {
         draw(21, 5, x, m);
+        x[_i] = 3;
         m[_i] = no_model[k];
         ck_assert(!ts_score_logs(21, x, m, &got));
+    }
+    for (int negative = 0; negative < 2; negative++) { /* 0 log 0 is 0; of a model below 0 there is none */
+        double want;
+        draw(21, 5, x, m);
+        x[_i] = 0;
+        ck_assert(ts_score_logs(21, x, m, &want));
+        m[_i] = negative ? -0.5 : 0;
+        ck_assert_int_eq(ts_score_logs(21, x, m, &got), !negative);
+        ck_assert(negative || got == want);
     }
 }
 END_TEST

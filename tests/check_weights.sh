@@ -145,14 +145,25 @@ od -An -tu4 -j 8 -N 4 plain.tsh/index | grep -q '^ *2$' || bad "without weights 
 od -An -tu4 -j 8 -N 4 one.tsh/index | grep -q '^ *3$' || bad "with weights the version is not 3"
 
 # ---- what does not use weights says so ----
-for how in '' '--nonneg' '--loss poisson' '--loss huber:1' '--hold-out 10%'; do
+for how in '--orthogonal 1' '--accelerate' '--loss poisson' '--loss huber:1'; do
     # shellcheck disable=SC2086
     refused 1 'x.tsh: its cells have weights, which a run without --observed does not use' "$bin/tstream" cp x.tsh --cpu -r 2 $how
 done
 refused 1 'x.tsh: its cells have weights, which another loss than least squares does not use' "$bin/tstream" cp x.tsh --cpu -r 2 --loss huber:1 --observed
-refused 1 'x.tsh: its cells have weights, which a run without --observed does not use' "$bin/tstream" plan x.tsh --cpu
+# and where --observed is all that is possible, it is taken for given
+for how in '' --nonneg '--hold-out 10%' '--restarts 2'; do
+    for given in '' --observed; do
+        # shellcheck disable=SC2086
+        "$bin/tstream" cp x.tsh --cpu -r 2 -i 3 --tol 0 --force -o "given$given.cp" $how $given > log 2> err || bad "cp $how $given: $(cat err)"
+        [ -n "$given" ] || grep -q 'x.tsh: its cells have weights, so --observed is taken for given$' err || bad "cp $how: no note: $(cat err)"
+    done
+    for f in $(cd given.cp && find . -name model.ktensor); do cmp -s "given.cp/$f" "given--observed.cp/$f" || bad "cp $how: --observed changes it"; done
+    rm -r given.cp given--observed.cp
+done
+"$bin/tstream" plan x.tsh --cpu > log 2> err || bad "plan: $(cat err)"
+grep -q 'its cells have weights, so --observed is taken for given' err || bad "plan: $(cat err)"
 "$bin/tstream" plan x.tsh --cpu --observed > log 2>&1 || bad "plan: $(cat log)"
-refused 1 'x.tsh: its cells have weights, which a fit does not use' "$bin/tstream" fit a.cp x.tsh
+refused 1 'x.tsh: its cells have weights, which a core consistency does not use' "$bin/tstream" fit --diagnose a.cp x.tsh
 refused 2 'which an sptensor has no place for' "$bin/tshard" export x.tsh --format sptensor
 
 # ---- columns that are none ----

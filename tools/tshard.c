@@ -79,6 +79,12 @@ int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
     return rc < 0 ? rc : tshard_reads(ret, err);
 }
 
+int tshard_open_any(const char *operand, struct ts_tensor **ret, struct ts_err *err)
+{
+    return ts_tensor_is_array(operand) ? ts_tensor_open_any(operand, ret, err)
+                                       : tshard_open(operand, ret, err);
+}
+
 int tshard_run(int argc, char **argv)
 {
     static const struct ts_cmd *const cmds[] = { &tshard_build_cmd,

@@ -23,6 +23,7 @@ int tshard_run(int argc, char **argv);
 /* The tensor that an operand names, also without its .tsh. */
 struct ts_tensor;
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);
+int tshard_open_any(const char *operand, struct ts_tensor **ret, struct ts_err *err); /* or a dense one */
 
 /* What tshard build and tshard plan share: the options, and a command line made of them. */
 struct tshard_build_job {

@@ -14,6 +14,7 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/export_dense.h"
 #include "tools/export_pieces.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
@@ -84,14 +85,14 @@ static int write_text(struct export *e, const char *text, size_t n, struct ts_er
     return rc;
 }
 
-static int write_sptensor(struct export *e, struct ts_err *err)
+static int write_sptensor(struct export *e, uint64_t nnz, struct ts_err *err)
 {
     char text[64 + 24 * (TS_MAX_ORDER + 2)], *at = text;
     at += sprintf(at, "sptensor%s\n%" PRIu32 "\n",
                   e->pieces.rows.base == 0 ? " indices-start-at-zero" : "", e->t->order);
     for (uint32_t m = 0; m < e->t->order; m++)
         at += sprintf(at, "%" PRIu64 "%s", ts_dim(e->t, m), m + 1 < e->t->order ? " " : "\n");
-    at += sprintf(at, "%" PRIu64 "\n", e->t->nnz);
+    at += sprintf(at, "%" PRIu64 "\n", nnz);
     return write_text(e, text, (size_t)(at - text), err);
 }
 
@@ -205,15 +206,44 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
     return rc;
 }
 
+/* What stands before nnz lines. */
+static int write_head(struct export *e, uint64_t nnz, struct ts_err *err)
+{
+    if (e->args->format == FORMAT_SPTENSOR)
+        return write_sptensor(e, nnz, err);
+    return e->pieces.rows.quoted && e->args->header == 0 ? write_columns(e, err) : 0;
+}
+
+static int export_cells(struct export *e, struct ts_err *err)
+{
+    const struct export_dense cells = { .tensor = e->t,
+                                        .sink = &e->sink,
+                                        .separator = e->pieces.rows.separator,
+                                        .base = e->pieces.rows.base,
+                                        .threads = e->pieces.threads };
+    struct ts_err warn = { 0 };
+    uint64_t known;
+    int rc = export_dense_count(&cells, &known, err);
+    if (rc == 0)
+        rc = export_sink_open(e->args->output, e->args->force, &e->sink, err);
+    if (rc == 0)
+        rc = write_head(e, known, err);
+    if (rc == 0)
+        rc = export_dense_write(&cells, err);
+    if (rc == 0)
+        rc = export_sink_commit(&e->sink, &warn, err);
+    export_sink_close(&e->sink);
+    tool_warn(e->cmd, &warn);
+    return rc;
+}
+
 static int export_all(struct export *e, struct ts_err *err)
 {
     struct ts_err warn = { 0 };
     char *tmp = choose_tmp(e->args);
     int rc = tmp == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : open_all(e, tmp, err);
-    if (rc == 0 && e->args->format == FORMAT_SPTENSOR)
-        rc = write_sptensor(e, err);
-    if (rc == 0 && e->pieces.rows.quoted && e->args->header == 0)
-        rc = write_columns(e, err);
+    if (rc == 0)
+        rc = write_head(e, e->t->nnz, err);
     e->pieces.tmp = tmp;
     if (rc == 0)
         rc = export_pieces_write(&e->pieces, err);
@@ -298,6 +328,12 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
             t->path);
     if (args->sort != NULL && with_mode)
         return ts_fail(err, TS_EARG, "--mode and --sort cannot be given together");
+    if (t->dense != NULL && (args->sort != NULL || with_mode))
+        return ts_fail(
+            err, TS_EARG,
+            "%s: the cells of a dense tensor come in the order of the array, so --mode and "
+            "--sort do not go with it",
+            t->path);
     if (args->sort != NULL) {
         const int rc = parse_sort(t, args->sort, e->pieces.by, err);
         if (rc < 0)
@@ -334,7 +370,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return status;
     if (tool_threads_check(args.threads, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
-    if (tshard_open(operand[0], &t, &err) < 0)
+    if (tshard_open_any(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     e.t = t;
     if (choose(&e, &args, mode_given(given), &err) < 0) {
@@ -349,7 +385,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     tool_catch_signals();
     rc = ts_threads_get(args.threads, 0, &e.pieces.threads, &err);
     if (rc == 0)
-        rc = export_all(&e, &err);
+        rc = t->dense != NULL ? export_cells(&e, &err) : export_all(&e, &err);
     ts_tensor_close(t);
     if (rc == TS_EIO && err.sys == EPIPE)
         return 1; /* whoever reads has seen enough: `tshard export x.tsh | head` */
@@ -373,7 +409,9 @@ const struct ts_cmd tshard_export_cmd = {
         "csv and tsv are tables: a line with the names of modes and values, and then names instead of indices where "
         "a mode has them (of names, of time bins, or of a map); an index without a name stays a number, which may be another index's name where --map came with --partial-map "
         "(--numbers has none of this). A field with a separator, a "
-        "quote, or a blank at an end stands in quotes. tshard build reads them again.",
+        "quote, or a blank at an end stands in quotes. tshard build reads them again.\n\n"
+        "TENSOR may be a dense one, a file of NumPy, HDF5 or Tensor Toolbox as tstream cp takes it: each known cell has a line, zeros too, in the "
+        "order of the array; cells that are NaN have none.",
     .examples = "tshard export amazon.tsh | head\n  the first nonzeros\n"
                 "tshard export amazon.tsh -o amazon.tns.gz\n  a compressed text file\n"
                 "tshard export ratings.tsh --format csv --sort 3 -o ratings.csv\n"

@@ -295,9 +295,9 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         .rank = args->rank, .force = args->force, .precision = args->precision, .stop = &tool_stop
     };
     struct ts_model *model = NULL;
-    char *named = args->out != NULL        ? strdup(args->out)
+    char *named = args->out != NULL    ? strdup(args->out)
                   : args->from != NULL ? strdup(args->from->dir)
-                                           : tstream_operand_swap(path, ".cp");
+                                       : tstream_operand_swap(path, ".cp");
     int here, rc = named == NULL || status == NULL
                        ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_model_formats(args->format, &mc.formats, err);
@@ -568,11 +568,69 @@ static int check_models(struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. */
-static void take_dense(struct cp_args *args, const char *name)
+/* Whether --observed could be added to the options. */
+static int may_observe(const struct cp_args *args)
 {
+    return !args->observed && args->l1 == NULL && args->smooth == NULL && args->simplex == NULL &&
+           args->orthogonal == NULL && !args->accelerate;
+}
+
+/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. And
+ * what a tensor says of its cells may leave no choice; one that cannot be opened is refused later. */
+static void take_observed(struct cp_args *args, const char *name)
+{
+    enum ts_loss_kind loss = TS_GCP_NONE;
+    const int poisson = strcmp(args->loss, "poisson") == 0;
+    struct ts_tensor *t;
+    struct ts_err err;
+    char *path;
+    double at;
     args->observed |= (args->hold_out != NULL || args->folds > 0) &&
                       strcmp(args->loss, "least-squares") == 0 && ts_tensor_is_array(name);
+    if (!may_observe(args) || ts_tensor_is_array(name) ||
+        tstream_operand(name[0] != '\0' ? name : NULL, ".tsh", "tensor", &path, &err) < 0)
+        return;
+    if (!poisson && strcmp(args->loss, "least-squares") != 0 &&
+        ts_loss_parse(args->loss, &loss, &at, &err) < 0)
+        loss = TS_GCP_NONE;
+    if (ts_tensor_open(path, &t, &err) == 0) {
+        args->observed = ts_constraint_takes_observed(t, loss, poisson);
+        if (args->observed && loss == TS_GCP_NONE)
+            args->takes_observed = "its cells have weights";
+        ts_tensor_close(t);
+    }
+    free(path);
+}
+
+/* Cells that are NaN are found once all were looked at, which a run does first: a run that was refused for them begins again. */
+static int work_observed(const struct ts_cmd *cmd, const void *parsed, const char *path,
+                         struct ts_err *err)
+{
+    const struct cp_args *args = parsed;
+    struct cp_args own = *args;
+    struct ts_tensor *t = NULL;
+    struct ts_err other;
+    uint64_t unknown;
+    uint32_t threads;
+    int rc, found;
+    if (args->takes_observed != NULL)
+        tool_note(cmd, "%s: %s, so --observed is taken for given", path, args->takes_observed);
+    rc = args->work(cmd, args, path, err);
+    if (rc != TS_EARG || !may_observe(args) || strcmp(args->loss, "least-squares") != 0 ||
+        !ts_tensor_is_array(path))
+        return rc;
+    found = ts_tensor_open_array(path, &t, &other) == 0 &&
+            ts_threads_get(args->threads, 0, &threads, &other) == 0 &&
+            ts_dense_scan_alone(t, threads, &tool_stop, &other) == 0 &&
+            ts_constraint_takes_observed(t, TS_GCP_NONE, 0);
+    unknown = found ? t->dense->n_unknown : 0;
+    ts_tensor_close(t);
+    own.observed = 1;
+    if (!found || cp_constraint_parse(&own, &other) < 0)
+        return rc;
+    tool_note(cmd, "%s: %" PRIu64 " cell%s unknown (NaN), so --observed is taken for given", path,
+              unknown, unknown == 1 ? " is" : "s are");
+    return args->work(cmd, &own, path, err);
 }
 
 static int check_observed(struct cp_args *args, struct ts_err *err)
@@ -613,7 +671,7 @@ static int check_options(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
 {
     uint32_t formats;
     int rc;
-    take_dense(args, name);
+    take_observed(args, name);
     rc = cp_constraint_parse(args, err);
     if (rc < 0)
         return rc;
@@ -661,9 +719,9 @@ static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
         return ts_fail(err, TS_EFORMAT, "%s: its options cannot be of a run: %s", file, why.text);
     if (args->models_from != NULL && args->models_from->unsealed)
         tool_note(cmd, TS_MODELS_RUN_UNSEALED, file);
-    return tstream_resume_options(file, args->models_from != NULL ? args->models_from->dir
-                                                                   : args->from->dir,
-                                  s, args->models_from != NULL, cmd, given, args, err);
+    return tstream_resume_options(
+        file, args->models_from != NULL ? args->models_from->dir : args->from->dir, s,
+        args->models_from != NULL, cmd, given, args, err);
 }
 
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
@@ -702,8 +760,9 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    args.work = work;
     if (status < 0)
-        status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work);
+        status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work_observed);
     free(name);
     close_resume(&resumed);
     free(operand);
@@ -728,7 +787,7 @@ const struct ts_cmd tstream_cp = {
         "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
         "TENSOR may be a dense one, too, of 2 to 8 modes: a file of NumPy (data.npy), a contiguous dataset of HDF5 (file.h5:/path) or a file of "
         "cells alone (--dims, --dtype), which are read in place, or text of Tensor Toolbox (\"tensor\"), which is held in memory. "
-        "The nonzeros that are told of are its cells. Those that are NaN are unknown, which takes --observed.\n\n"
+        "The nonzeros that are told of are its cells. Those that are NaN are unknown, and --observed is taken for given, as it is where cells have weights.\n\n"
         "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
         "fit (1 - |X - model| / |X|; 1 is exact), its change, wall seconds, nonzeros per second (each mode "
         "counts), bytes read, and where the time went: waiting for shards, copying them to a "

@@ -19,6 +19,8 @@ struct cp_args {
         observed, mean, l2_scale;
     const char *loss;
     int optimizer;
+    const char *takes_observed; /* why --observed is taken for given; NULL: it is not. By tstream_cp_command */
+    int (*work)(const struct ts_cmd *cmd, const void *args, const char *path, struct ts_err *err);
     int start_asked; /* --save-init was given, and is not that of the run that goes on; by tstream_cp_command */
     int poisson; /* of loss; by tstream_cp_command */
     uint32_t patience, folds;

@@ -180,7 +180,7 @@ static int report(const struct ts_cmd *cmd, const struct fit_args *args, const c
 }
 
 /* The mode whose product is taken, and the memory, before the processor is set up for them. */
-static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int diagnose,
+static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int diagnose, int *known,
                 struct ts_err *err)
 {
     struct ts_tensor *t;
@@ -189,9 +189,10 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
         return rc;
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
+    *known = ts_known_fit_wanted(t);
     rc = diagnose ? ts_tensor_is_sparse(t, "a core consistency is", err) : 0;
-    if (rc == 0)
-        rc = ts_tensor_is_unweighted(t, "a fit", err);
+    if (rc == 0 && diagnose)
+        rc = ts_tensor_is_unweighted(t, "a core consistency", err);
     ts_tensor_close(t);
     return rc;
 }
@@ -212,6 +213,70 @@ static int same_ranks(const struct fit_args *args, const struct ts_model *model,
     return tstream_ranks_same(t, text, rc, err);
 }
 
+/* Where known cells alone count: TS_EARG where that is not so. On CPU cores. */
+static int compute_known(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
+                         const struct ts_model *told, struct progress *progress,
+                         struct outcome *ret, struct ts_err *err)
+{
+    struct ts_score_conf conf = { .comm = tool_ranks(), .stop = tool_ranks_stop() };
+    struct ts_engine_conf ec = { .path = path,
+                                 .stop = &tool_stop,
+                                 .precision = TS_FLOAT64,
+                                 .host_bytes = args->host_bytes,
+                                 .processor = { .cpu = 1 },
+                                 .comm = tool_ranks(),
+                                 .unknown = 1,
+                                 .done = count_done,
+                                 .done_ctx = progress };
+    const uint64_t start = ts_clock_ns();
+    struct ts_engine e = { 0 };
+    struct ts_kruskal *kruskal = NULL;
+    struct ts_model *model = NULL;
+    struct ts_tensor *t = NULL;
+    struct ts_feed_stats stats;
+    int rc = ts_tensor_open_any(path, &t, err);
+    if (rc == 0)
+        rc = ts_model_open(args->model, &model, err);
+    if (rc == 0)
+        rc = ts_kruskal_read(model, &tool_stop, &kruskal, err);
+    if (rc == 0)
+        rc = ts_known_fit_shape(kruskal, t, err);
+    if (rc == 0)
+        rc = ts_threads_get(args->threads, 0, &ec.threads, err);
+    if (rc == 0) {
+        ec.tensor = t;
+        ec.rank = kruskal->rank;
+        ec.only_mode = (int)ts_exact_fit_mode(t);
+        ec.own_bytes = ts_score_bytes(t, (uint32_t)ec.only_mode, kruskal->rank, ec.threads,
+                                      tool_ranks_count(), 0, 0);
+        rc = ts_engine_open(&ec, &e, err);
+    }
+    if (rc == 0 && !ts_known_fit_wanted(t))
+        rc = ts_fail(err, TS_EARG, "%s: all its cells count", path);
+    rc = same_ranks(args, told, t, rc, err);
+    if (rc == 0) {
+        conf.tensor = t;
+        conf.backend = e.backend;
+        conf.be = e.be;
+        conf.feed = e.feed;
+        conf.model = kruskal;
+        conf.mode = (uint32_t)ec.only_mode;
+        conf.threads = e.threads;
+        tool_progress_start(&progress->line, "scores", "nonzeros", t->nnz / tool_ranks_count());
+        rc = ts_known_fit_run(&conf, &ret->fit, err);
+        tool_progress_end(&progress->line);
+        ts_feed_stats(e.feed, &stats);
+        engine_note_feed(cmd, &stats);
+        ret->bytes_read = stats.bytes_read;
+        ret->ns = ts_clock_ns() - start;
+    }
+    ts_engine_close(&e);
+    ts_kruskal_free(kruskal);
+    ts_model_close(model);
+    ts_tensor_close(t);
+    return rc;
+}
+
 static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const char *path,
                             struct ts_err *err)
 {
@@ -230,7 +295,7 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     struct ts_model *model = NULL;
     struct outcome o = { 0 };
     uint32_t rank;
-    int rc = tstream_ranks_choose(&ec.processor, err);
+    int known = 0, rc = tstream_ranks_choose(&ec.processor, err);
     if (rc == 0 && args->diagnose && tool_ranks() != NULL)
         rc = ts_fail(err, TS_EARG, "--diagnose is computed by one process");
     if (rc == 0)
@@ -241,11 +306,20 @@ static int open_and_compute(const struct ts_cmd *cmd, const void *parsed, const 
     if (args->diagnose)
         rc = ts_core_check(model->order, model->rank, err);
     if (rc == 0)
-        rc = plan(&ec, model, args->diagnose, err);
-    if (rc == 0)
+        rc = plan(&ec, model, args->diagnose, &known, err);
+    if (rc == 0 && !known)
         rc = ts_engine_open(&ec, &e, err);
-    rc = same_ranks(args, model, e.tensor, rc, err);
-    if (rc == 0) {
+    if (rc == TS_EARG && e.tensor == NULL && !args->diagnose &&
+        ts_tensor_is_array(path)) { /* for cells that are NaN? */
+        struct ts_err other;
+        known = compute_known(cmd, args, path, model, &progress, &o, &other) == 0;
+        rc = known ? 0 : rc;
+    } else if (rc == 0 && known) {
+        rc = compute_known(cmd, args, path, model, &progress, &o, err);
+    }
+    if (!known)
+        rc = same_ranks(args, model, e.tensor, rc, err);
+    if (rc == 0 && !known) {
         engine_note_processor(cmd, &e);
         tstream_ranks_note(cmd, &e);
         rc = compute(cmd, &e, model, &progress, &o, err);
@@ -291,7 +365,8 @@ const struct ts_cmd tstream_fit = {
     .text =
         "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
         "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one "
-        "(tstream cp --help).\n\n"
+        "(tstream cp --help). Where cells of that are unknown (NaN), or cells have weights, the fit is that of tstream cp --observed: of the known "
+        "cells alone, each as often as its weight says, computed on CPU cores.\n\n"
         "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
         "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
         "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "

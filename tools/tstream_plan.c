@@ -710,7 +710,7 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                                          : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_tensor_open_any(path, &t, err);
-    if (rc == 0 && t->part.n > 0)
+    if (rc == 0 && t->part.n > 1)
         rc = ts_fail(err, TS_EARG,
                      "%s: is part %u of %u of a tensor, and a plan is of the whole one", path,
                      t->part.part, t->part.n);

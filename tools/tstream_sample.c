@@ -2,6 +2,7 @@
 /* Measures sweeps over a sample of a tensor's shards. */
 #include "tools/tstream_sample.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,12 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
     if (rc < 0) {
         tstream_sample_free(&s);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for a sample of its shards", t->path);
+    }
+    if ((t->header.flags & TS_TENSOR_DUPLICATES) != 0 && !t->cells_summed) {
+        /* some shards do not say what the sums of cells are: at most this, so that no residual is below 0 */
+        s.tensor.cells_summed = 1;
+        s.tensor.listed_norm = t->header.norm;
+        s.tensor.header.norm = t->header.norm * sqrt((double)t->nnz);
     }
     *ret = s;
     return 0;

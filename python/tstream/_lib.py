@@ -300,6 +300,7 @@ _functions = {
     "ts_value_bytes": (_u32, [_handle]),
     "ts_is_dense": (c.c_int, [_handle]),
     "ts_has_duplicates": (c.c_int, [_handle]),
+    "ts_takes_observed": (c.c_int, [_handle, c.c_int]),
     "ts_first_index": (_u32, [_handle]),
     "ts_name": (_path, [_handle, _u32]),
     "ts_labels": (_int, [_handle, _u32, _u64, c.c_void_p, c.POINTER(c.c_char_p), _err]),

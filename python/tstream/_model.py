@@ -764,6 +764,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is
         minimised rise, is given up; where that is the last one, one more follows. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
     observed : bool
+        Taken for given where cells have weights or are unknown (NaN), and with 'gamma' where all cells are listed.
         Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
         it is not given), `nonneg`, `bounds` and `fix`; on CPU cores or GPUs, there of dense arrays up to
         rank 128 (in float64 64).
@@ -864,6 +865,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     if tensor.dense and hold_out > 0 and loss == "least-squares":
         observed = True
+    if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
+        number = _LOSSES.index(loss)
+        observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), number)))
     call = Call()
     histories: "Dict[tuple[int, int], list[Sweep]]" = {key: [] for key in keys}
     session: Any = None

@@ -771,7 +771,8 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         rc = ts_api_conf(c, sizeof *c, given, given->size, err);
     if (rc < 0)
         return rc;
-    if (t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES)
+    if ((t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES) ||
+        ts_takes_observed(t, c->loss))
         c->observed = 1; /* what is held out is unknown, as NaN is */
     if (!(c->tol >= 0))
         return ts_fail(err, TS_EARG, "the tolerance must not be negative");

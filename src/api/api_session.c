@@ -6,7 +6,9 @@
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/threads.h"
-#include "cpd/exact_fit.h"
+#include "cpd/known_fit.h"
+#include "cpu/dense_scan.h"
+#include "format/dense.h"
 #include "model/kruskal.h"
 
 _Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a stop flag is an int");
@@ -106,6 +108,20 @@ static void close_trace(ts_session *s)
     ts_api_end(&a, 0, NULL);
 }
 
+int ts_takes_observed(const ts_tensor *t, int loss)
+{
+    const int by_squares = loss == TS_LOSS_LEAST_SQUARES;
+    struct ts_err err;
+    uint32_t threads;
+    if (loss < TS_LOSS_LEAST_SQUARES || loss > TS_LOSS_HUBER)
+        return 0;
+    if (by_squares && t->dense != NULL && !t->dense->scanned &&
+        (ts_threads_get(0, 0, &threads, &err) < 0 ||
+         ts_dense_scan_alone(t, threads, NULL, &err) < 0))
+        return 0; /* whoever opens a session is told why */
+    return ts_constraint_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
+}
+
 /* The engine reserves what such constraints take. */
 static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_constraint *ret,
                          struct ts_err *err)
@@ -139,6 +155,10 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         rc = take_own_rows(t, &s->conf, constraint, err);
     if (rc == 0) {
         struct ts_engine_conf ec;
+        if (ts_takes_observed(t, s->conf.loss)) { /* a run can be nothing else */
+            s->conf.observed = 1;
+            rc = take_own_rows(t, &s->conf, constraint, err);
+        }
         if (s->conf.stop == NULL)
             s->conf.stop = &s->own_stop;
         s->stop = s->conf.stop;
@@ -150,7 +170,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         ec.copy = s->conf.checkpoints != 0;
         ec.constraint = constraint;
         ec.accelerate = s->conf.accelerate != 0;
-        rc = open_trace(s, t->path, err);
+        rc = rc == 0 ? open_trace(s, t->path, err) : rc;
         ec.trace = s->trace;
         if (rc == 0)
             rc = ts_engine_open(&ec, &s->engine, err);
@@ -206,6 +226,48 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
 
 /* ---- an exact fit ---- */
 
+/* Of known cells alone, on CPU cores. */
+static int known_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
+                     const struct ts_api *a, struct ts_exact_fit *ret, struct ts_err *err)
+{
+    struct ts_engine_conf ec = ts_api_engine_conf(t, conf);
+    struct ts_kruskal *model = NULL;
+    struct ts_model *from = NULL;
+    struct ts_engine e = { 0 };
+    int rc = ts_kruskal_model(c, 0, &from, err);
+    if (rc == 0)
+        rc = ts_kruskal_read(from, ec.stop, &model, err);
+    if (rc == 0)
+        rc = ts_known_fit_shape(model, t, err);
+    if (rc == 0)
+        rc = ts_threads_get(conf->threads, 0, &ec.threads, err);
+    if (rc == 0) {
+        ec.rank = c->rank;
+        ec.precision = TS_FLOAT64;
+        ec.processor = (struct ts_processor){ .cpu = 1 };
+        ec.only_mode = (int)ts_exact_fit_mode(t);
+        ec.unknown = 1;
+        ec.own_bytes = ts_score_bytes(t, (uint32_t)ec.only_mode, c->rank, ec.threads, 1, 0, 0);
+        rc = ts_engine_open(&ec, &e, err);
+    }
+    if (rc == 0) {
+        const struct ts_score_conf sc = { .tensor = t,
+                                          .backend = e.backend,
+                                          .be = e.be,
+                                          .feed = e.feed,
+                                          .model = model,
+                                          .mode = (uint32_t)ec.only_mode,
+                                          .threads = e.threads,
+                                          .stop = ec.stop };
+        ts_api_engine_note(a, conf, &e);
+        rc = ts_known_fit_run(&sc, ret, err);
+        ts_engine_close(&e);
+    }
+    ts_kruskal_free(model);
+    ts_model_close(from);
+    return rc;
+}
+
 static int fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                const struct ts_api *a, struct ts_exact_fit *ret, struct ts_err *err)
 {
@@ -216,6 +278,8 @@ static int fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
     if (c->order != t->order)
         return ts_fail(err, TS_EARG, "the model has %u modes, %s has %u", c->order, t->path,
                        t->order);
+    if (ts_takes_observed(t, TS_LOSS_LEAST_SQUARES))
+        return known_fit(t, c, conf, a, ret, err);
     rc = ts_kruskal_model(c, 0, &model, err);
     if (rc < 0)
         return rc;

@@ -188,7 +188,7 @@
 #include "engine/processor.h"
 /* what a backend tells of a pass: ts_backend_told */
 #include "stream/backend.h"
-/* what was read: ts_feed_rewind, ts_feed_stats */
+/* what is read, and was: ts_feed_new, ts_feed_free, ts_feed_rewind, ts_feed_stats */
 #include "stream/feed.h"
 /* what stays in memory, in a plan: ts_residency_bytes, ts_residency_stored */
 #include "stream/residency.h"
@@ -220,7 +220,7 @@
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_text */
+/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_takes_observed, ts_constraint_text */
 #include "cpd/constraint.h"
 /* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
 #include "cpd/gcp.h"
@@ -240,6 +240,8 @@
 #include "cpd/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
 #include "cpd/exact_fit.h"
+/* at known cells alone: ts_known_fit_run, ts_known_fit_shape, ts_known_fit_wanted */
+#include "cpd/known_fit.h"
 /* at the nonzeros: ts_score_run, ts_score_free, ts_score_bytes */
 #include "cpd/score.h"
 /* of several ranks: ts_core_run, ts_core_check */

@@ -245,6 +245,8 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
  * again. With a norm of 0, or of few bits, there is no meaningful fit. */
 static int check_norm(const struct ts_build *b, struct ts_err *err)
 {
+    if (b->code->min == 0 && b->code->max == 0 && b->o->zeros)
+        return 0; /* cells that are known to be 0 */
     if (b->code->min == 0 && b->code->max == 0)
         return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " values are zero",
                        b->o->out, b->merge.nnz);

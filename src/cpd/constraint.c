@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/setting.h"
+#include "format/dense.h"
+#include "format/tensor.h"
 #include "stream/row_update.h"
 
 #define TOO_LARGE 1e-4 /* of a start: the size of the next factor beside it */
@@ -148,6 +150,19 @@ static int beyond_loss(const struct ts_constraint *c)
 {
     const double least = ts_loss_of(c->loss)->lower;
     return (isfinite(c->lower) && c->lower < least) || c->upper < least;
+}
+
+int ts_constraint_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson)
+{
+    double cells = 1;
+    if (poisson)
+        return 0;
+    if (loss == TS_GCP_NONE)
+        return ts_tensor_weighted(t) || (t->dense != NULL && t->dense->n_unknown > 0);
+    for (uint32_t m = 0; m < t->order; m++)
+        cells *= (double)t->mode[m].disk.dim;
+    return !ts_loss_of(loss)->zeros && t->dense == NULL && (double)t->nnz == cells &&
+           (t->header.flags & TS_TENSOR_DUPLICATES) == 0;
 }
 
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err)

@@ -35,6 +35,8 @@
 #include "stream/row_update.h"
 
 /* Of one mode; all zero: none. */
+struct ts_tensor;
+
 struct ts_constraint {
     int nonneg;  /* no entry is below 0 */
     int poisson; /* the model is of counts, rows are multiplied (apr.c): of all modes, or of none */
@@ -118,6 +120,11 @@ uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint6
                               uint32_t rank);
 
 /* TS_EARG where they cannot be met together. */
+/* Whether a run by this loss (TS_GCP_NONE with poisson 0: least squares) can only be of observed cells, which is taken for given
+ * then: cells of the tensor have weights, or are unknown (NaN, once they were looked at); or the loss is for numbers above 0, and
+ * all cells are listed, once each. */
+int ts_constraint_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson);
+
 int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err *err);
 
 /* "nonnegative, l1 0.1" or "none", for sentences. */

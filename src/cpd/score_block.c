@@ -145,13 +145,23 @@ void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_scor
     sum_block(n, x, m, ret);
 }
 
-int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret)
+static int sum_logs_any(uint32_t n, const double *x, const double *m, double *ret)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2"))
         return sum_logs_avx2(n, x, m, ret);
 #endif
     return sum_logs(n, x, m, ret);
+}
+
+int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret)
+{
+    double above[TS_BLOCK_NNZ];
+    if (sum_logs_any(n, x, m, ret))
+        return 1;
+    for (uint32_t i = 0; i < n; i++) /* 0 log 0 is 0, as 0 log 1 */
+        above[i] = x[i] == 0 && m[i] >= 0 && m[i] < 0x1p-1022 ? 1 : m[i];
+    return sum_logs_any(n, x, above, ret);
 }
 
 int ts_score_reaches(uint32_t n, const double *x, const double *m, double least)

@@ -20,7 +20,7 @@ void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_scor
 /* Whether an |x - m| is `least` or more. */
 int ts_score_reaches(uint32_t n, const double *x, const double *m, double least);
 
-/* *ret := the sum of x log m. Returns 0 where an x is no count or an m not above 0. */
+/* *ret := the sum of x log m, of which 0 log 0 is 0. Returns 0 where an x is no count, or an m below 0, or 0 where x is not. */
 int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret);
 
 #endif

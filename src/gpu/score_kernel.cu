@@ -263,9 +263,9 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
         each_cell<T, LPR>(mem.val, own, n, lane, [&](uint32_t, double x, double m, double w) {
             add_cell(sum.sums, x, m, w);
             if (s.logs) {
-                const bool counts = x >= 0 && x == floor(x) && m > 0;
+                const bool counts = x >= 0 && x == floor(x) && (m > 0 || (x == 0 && m == 0));
                 sum.others += !counts;
-                sum.logs += counts ? x * log(m) : 0;
+                sum.logs += counts && x > 0 ? x * log(m) : 0;
             }
         });
         if (s.slice != NULL)

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* One pass of scores; where cells have weights one more, of a model of zeros, whose residuals are the values. */
+#include "cpd/known_fit.h"
+
+#include <float.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "format/dense.h"
+
+int ts_known_fit_wanted(const struct ts_tensor *t)
+{
+    return ts_tensor_weighted(t) || (t->dense != NULL && t->dense->n_unknown > 0);
+}
+
+int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct ts_err *err)
+{
+    int rc = 0;
+    if (k->order != t->order)
+        return ts_fail(err, TS_EARG, "the model has %u modes, %s has %u", k->order, t->path,
+                       t->order);
+    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
+        const struct ts_disk_mode *d = &t->mode[m].disk;
+        if (k->dim[m] == d->dim)
+            continue;
+        if (k->index[m] != NULL || k->n_rows[m] != d->n_rows)
+            return ts_fail(err, TS_EARG,
+                           "mode %u of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
+                           m + 1, k->dim[m], d->dim);
+        rc = ts_tensor_rows(t, m, &k->index[m], err);
+        k->dim[m] = d->dim;
+    }
+    return rc;
+}
+
+static double entry(const struct ts_kruskal *k, uint32_t mode, uint64_t row, uint32_t r)
+{
+    const uint64_t at = row * k->rank + r;
+    return k->precision == TS_FLOAT32 ? (double)((const float *)k->factor[mode])[at]
+                                      : ((const double *)k->factor[mode])[at];
+}
+
+/* |M| over all cells. */
+static double model_norm(const struct ts_kruskal *k)
+{
+    double sum = 0;
+    for (uint32_t p = 0; p < k->rank; p++)
+        for (uint32_t q = 0; q < k->rank; q++) {
+            double term = k->weight[p] * k->weight[q];
+            for (uint32_t m = 0; m < k->order; m++) {
+                double dot = 0;
+                for (uint64_t i = 0; i < k->n_rows[m]; i++)
+                    dot += entry(k, m, i, p) * entry(k, m, i, q);
+                term *= dot;
+            }
+            sum += term;
+        }
+    return sqrt(fmax(sum, 0));
+}
+
+/* The root of the weighted sum of squares of what a model leaves of the known cells. */
+static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
+{
+    struct ts_score score = { 0 };
+    const int rc = ts_score_run(conf, &score, err);
+    if (rc == 0)
+        *ret = sqrt(score.all.squares);
+    ts_score_free(&score);
+    return rc;
+}
+
+/* Of known values: of a dense tensor it is the header's. */
+static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
+{
+    struct ts_kruskal zero = *conf->model;
+    struct ts_score_conf own = *conf;
+    int rc;
+    if (!ts_tensor_weighted(conf->tensor)) {
+        *ret = conf->tensor->header.norm;
+        return 0;
+    }
+    zero.weight = calloc(zero.rank, sizeof *zero.weight);
+    if (zero.weight == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for weights");
+    own.model = &zero;
+    rc = left_of(&own, ret, err);
+    free(zero.weight);
+    return rc;
+}
+
+int ts_known_fit_run(const struct ts_score_conf *conf, struct ts_exact_fit *ret, struct ts_err *err)
+{
+    const struct ts_kruskal *k = conf->model;
+    struct ts_exact_fit f = { 0 };
+    int rc = known_norm(conf, &f.norm, err);
+    if (rc == 0)
+        rc = left_of(conf, &f.residual, err);
+    if (rc < 0)
+        return rc;
+    f.model_norm = model_norm(k);
+    if (f.norm > 0) {
+        f.fit = 1 - f.residual / f.norm;
+        f.error =
+            DBL_EPSILON * (k->rank + k->order) * (f.residual + f.model_norm) / f.norm + DBL_EPSILON;
+    } else {
+        f.fit = f.residual == 0 ? 1 : -INFINITY;
+    }
+    *ret = f;
+    return 0;
+}
