@@ -37,7 +37,8 @@ static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
       "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
       "is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", "tns|sptensor|csv|tsv",
       "tns has nonzeros only; sptensor (Tensor Toolbox) starts with shape and count; csv and tsv are tables with names" },
     { "header", 0, TS_OPT_CHOICE, AT(header), "yes", "yes|no",
@@ -225,7 +226,7 @@ static int export_cells(struct export *e, struct ts_err *err)
     uint64_t known;
     int rc = export_dense_count(&cells, &known, err);
     if (rc == 0)
-        rc = export_sink_open(e->args->output, e->args->force, &e->sink, err);
+        rc = export_sink_open(e->args->output, e->args->force, "--output", &e->sink, err);
     if (rc == 0)
         rc = write_head(e, known, err);
     if (rc == 0)
