@@ -579,12 +579,6 @@ static int gather_slices(struct score *s, struct ts_err *err)
     return rc;
 }
 
-/* Whether no cell of a dense tensor is unknown; those that a sparse one does not list are zeros. */
-static int all_known(const struct ts_tensor *t)
-{
-    return t->dense == NULL || t->dense->n_unknown == 0;
-}
-
 /* What follows from the sums. */
 static int judge(struct score *s, double logs, struct ts_err *err)
 {
@@ -597,9 +591,7 @@ static int judge(struct score *s, double logs, struct ts_err *err)
             "its weights");
     mean = ret->all.weight > 0 ? ret->all.squares / ret->all.weight : 0;
     ret->gaussian = mean > 0 ? -0.5 * ret->all.weight * (1 + log(2 * M_PI * mean)) : NAN;
-    ret->poisson = s->counts ? logs - (all_known(s->conf->tensor) ? model_total(s->conf->model)
-                                                                  : ret->all.model)
-                             : NAN;
+    ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
     return 0;
 }
 

@@ -6,7 +6,7 @@
  * residual x - m. Of cells that are not listed nothing is asked, but for the log-likelihood of counts
  *     sum over nonzeros of x log m, less the sum of m over all cells,
  * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the products of
- * the sums of columns; 0 log 0 is 0, and cells of a dense tensor that are unknown count in neither sum. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
+ * the sums of columns; 0 log 0 is 0. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
  *
  * A backend may have the sums in a pass of its own (`scores`), as GPUs do, which lends no nonzeros.
  *
