@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/setting.h"
 #include "format/dense.h"
 
 int ts_known_fit_wanted(const struct ts_tensor *t)
@@ -26,7 +27,7 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
             continue;
         if (k->index[m] != NULL || k->n_rows[m] != d->n_rows)
             return ts_fail(err, TS_EARG,
-                           "mode %u of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
+                           TS_NTH_MODE " of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
                            m + 1, k->dim[m], d->dim);
         rc = ts_tensor_rows(t, m, &k->index[m], err);
         k->dim[m] = d->dim;
