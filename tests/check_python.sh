@@ -19,17 +19,7 @@ if grep -q '^AM_CFLAGS =.*-fsanitize' "$build/Makefile"; then
 fi
 python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2> /dev/null ||
     left_out "no Python 3.10 with venv (Debian: python3-venv)"
-venv=$build/tests/python-venv
-python=$venv/bin/python
-pip="$python -m pip --quiet --disable-pip-version-check --timeout 10 --retries 1"
-if ! "$python" -c 'import numpy, pytest, setuptools.command.bdist_wheel' 2> /dev/null; then
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    $pip install numpy pytest 'setuptools >= 70.1' > pip.log 2>&1 || left_out "no package index: $(tail -n 1 pip.log)"
-fi
-if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then
-    $pip install pyttb tensorly pandas matplotlib tqdm pyarrow polars nbclient ipykernel > pip.log 2>&1 || echo "without peers: $(tail -n 1 pip.log)"
-fi
+. "$top/tests/python_venv.sh"
 
 mkdir tree tree/docs
 cp -R "$top/pyproject.toml" "$top/setup.py" "$top/configure.ac" "$top/python" tree

@@ -586,3 +586,37 @@ def test_files_of_tables(tmp_path):
                         (dict(time_unit={"week": "x"}, bin={"week": "1d"}), "unit of time")):
         with pytest.raises(ts.ArgumentError, match=said):
             ts.build(tmp_path / "x.csv", tmp_path / "e.tsh", names=modes, value="stars", **wrong)
+
+
+def test_names_keep_marks_that_files_of_labels_lose(tmp_path):
+    names = ["\ufeffa", "a\r", "a", "\ra"]
+    table = {"x": names, "y": [0, 1, 0, 1]}
+    for number, frame in enumerate((table, iter([table]))):
+        t = ts.from_frame(frame, ["x", "y"], out=tmp_path / f"{number}.tsh")
+        assert sorted(t.labels(0, np.arange(4))) == sorted(names)
+    t = ts.from_coo((np.arange(4), np.arange(4)), np.ones(4), labels=[names, None])
+    assert t.labels(0, np.arange(4)) == names
+
+
+def test_coordinates_of_signed_and_unsigned_types():
+    coords = tuple(np.array([0, 1, 2], dtype=t) for t in ("u8", "i8", "u1"))
+    coords, values = next(ts.from_coo(coords, [1.0, 2.0, 3.0]).blocks())
+    assert coords.tolist() == [[0, 0, 0], [1, 1, 1], [2, 2, 2]] and values.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ts.Error):
+        ts.from_coo((np.array([1 << 63], dtype="u8"), np.array([1])), [1.0])
+
+
+def test_files_with_missing_fields(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,v\nx,1,2\ny,NA,3\nz,2,4\n")
+    with pytest.raises(ts.Error, match=r"x.csv:3: .*missing='skip'"):
+        ts.build(path, tmp_path / "no.tsh", value="v")
+    with pytest.warns(ts.TstreamWarning, match="1 line left out"):
+        t = ts.build(path, tmp_path / "x.tsh", value="v", missing="skip")
+    assert t.skipped == 1 and t.labels(0, [0, 1]) == ["x", "z"]
+
+
+def test_columns_with_quotes_in_their_names(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('"say ""a""",b,v\n3,1,2\n')
+    assert ts.build(path, tmp_path / "x.tsh", columns=['say "a"', "b"], value="v").mode_names == ('say "a"', "b")

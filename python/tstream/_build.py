@@ -19,6 +19,7 @@ from ._tensor import Tensor
 Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _zeros = ("drop", "keep")
+_LARGEST_INT64 = np.uint64(np.iinfo(np.int64).max)
 _packed = ("", ".gz", ".zst", ".xz", ".bz2")
 _ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn")
 
@@ -30,7 +31,7 @@ class _Build(Call):
                  names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
                  replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
-                 zeros: str = "drop", progress: Progress = None, weights: bool = False) -> None:
+                 zeros: str = "drop", progress: Progress = None, weights: bool = False, skip_missing: bool = False) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -51,7 +52,7 @@ class _Build(Call):
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
             order=given[0] if given else 0, name=None if names is None else strings(names),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
-            note=self.note, keep_zeros=zeros == "keep", weights=weights)
+            note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing)
         if progress is not None:
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
@@ -77,7 +78,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           zeros: str = "drop", progress: Progress = None, columns: "Optional[Sequence[Mode]]" = None,
           value: Optional[Mode] = None, weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
           bin: "Optional[Mapping[Mode, str]]" = None, time_unit: "Union[None, str, Mapping[Mode, str]]" = None,
-          separator: Optional[str] = None, header: Optional[bool] = None) -> Tensor:
+          separator: Optional[str] = None, header: Optional[bool] = None, missing: str = "error") -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
     Parameters
@@ -121,6 +122,9 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         fields are names whatever they look like, bin={'week': '7d'} are times in bins of a width, and time_unit says what
         numbers of times are (see :func:`from_frame`). separator is one character, by default that of the
         file's name; header says whether the first line names the columns.
+    missing : {'error', 'skip'}
+        What becomes of lines, or rows of batches, where something is missing: the first is refused, or all are left out. A
+        warning tells how many, and so does ``Tensor.skipped``.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
             raise ArgumentError("columns, value, weights, text, bin, time_unit, separator and header are for files; "
                                 "from_frame takes tables in memory, and their columns")
         each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
-        return from_batches(source, out, labels=each, base=base or 0, **options)
+        return from_batches(source, out, labels=each, base=base or 0, missing=missing, **options)
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise ArgumentError("there is no file to build from")
@@ -150,13 +154,18 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         files[m] = os.fspath(path)
     while files and files[-1] is None:
         files.pop()
-    b = _Build(out, label_files=files, base=1 if base is None else base, **options)
+    b = _Build(out, label_files=files, base=1 if base is None else base, skip_missing=is_skipping(missing), **options)
+    result = ts_build_result()
     if said:
         table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header)
-        b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths), c.byref(ts_build_result()))
+        b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths), c.byref(result))
     else:
-        b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(ts_build_result()))
-    return Tensor(out)
+        b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
+    t = Tensor(out)
+    t.skipped = result.missing
+    if t.skipped > 0:
+        warnings.warn(f"{t.skipped} line{'s' if t.skipped > 1 else ''} left out, where something is missing", TstreamWarning, stacklevel=2)
+    return t
 
 
 def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode], weights: Optional[Mode],
@@ -277,6 +286,9 @@ def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
             if read.missing is not None:
                 gone.append((f"coordinates are masked in mode {m},", read.missing))
         columns.append(column)
+    if len({x.dtype.kind for x in columns} & set("iu")) == 2 and {x.dtype.kind for x in columns} <= set("iu"):
+        # NumPy makes floating-point numbers of uint64 and int64; what int64 does not hold is no index
+        columns = [np.minimum(x.astype(np.uint64), _LARGEST_INT64).astype(np.int64) if x.dtype.kind == "u" else x for x in columns]
     if len({len(x) for x in columns}) > 1:
         raise ArgumentError(f"coordinates of {', '.join(str(len(x)) for x in columns)} rows: as many in each mode are wanted")
     return np.stack(columns, axis=1), gone
@@ -295,6 +307,17 @@ def _numbers(what: str, given: Any) -> Array:
         raise ArgumentError(f"{what} are {str(e).replace('it is of ', '')}") from None
 
 
+def write_labels(path: str, texts: "Iterable[Any]", mode: int) -> None:
+    """A file of labels. Its byte order mark and carriage returns are those that a reader leaves out, so that labels keep theirs."""
+    with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as f:
+        f.write("\ufeff")
+        for text in texts:
+            text = str(text)
+            if "\n" in text:
+                raise ArgumentError(f"label {text!r} of mode {mode} has a line end")
+            f.write(text + "\r\n")
+
+
 def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any]":
     """Files of label lists; what is None or a path stays."""
     files: "list[Any]" = []
@@ -304,12 +327,7 @@ def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any
             files.append(texts)
             continue
         files.append(os.path.join(folder, f"labels{m}"))
-        with open(files[-1], "w", encoding="utf-8", newline="\n") as f:
-            for text in texts:
-                text = str(text)
-                if "\n" in text:
-                    raise ArgumentError(f"label {text!r} of mode {m} has a line end")
-                f.write(text + "\n")
+        write_labels(files[-1], texts, m)
     return files
 
 

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column
-from ._build import count_skipped, from_batches, from_coo, is_skipping
+from ._build import count_skipped, from_batches, from_coo, is_skipping, write_labels
 from ._column import LARGEST, Column
 from ._lib import ArgumentError, Array, Error, Path, TstreamWarning, check, lib, ts_error
 from ._tensor import Tensor
@@ -320,8 +320,7 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
             got = next(rest, None)
         for path, mode in zip(paths, reader.modes):  # the labels are read when all nonzeros are there
             if path is not None:
-                with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as f:
-                    f.writelines(name + "\n" for name in mode.labels() or ())
+                write_labels(path, mode.labels() or (), mode=0)
 
     options = {"names": list(reader.columns), "labels": paths, **options}
     return from_batches(batches(), out, **options)

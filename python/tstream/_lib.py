@@ -149,7 +149,8 @@ class ts_build_conf(_Sized):
                 ("first_index", c.c_uint32), ("dim", _u64s), ("order", c.c_uint32),
                 ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
-                ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int)]
+                ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int),
+                ("skip_missing", c.c_int)]
 
 
 class ts_table_conf(_Sized):
@@ -162,7 +163,7 @@ class ts_table_conf(_Sized):
 class ts_build_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("read", c.c_uint64),
                 ("duplicates", c.c_uint64), ("zeros", c.c_uint64), ("runs", c.c_uint64),
-                ("rounded", c.c_uint64)]
+                ("rounded", c.c_uint64), ("missing", c.c_uint64)]
 
 
 class ts_select_conf(_Sized):

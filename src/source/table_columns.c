@@ -60,8 +60,12 @@ static char *copy_field(const struct ts_csv_field *f)
 
 static int is_word(const struct ts_csv_field *f, const char *word)
 {
-    return !f->doubled && strlen(word) == (size_t)(f->end - f->begin) &&
-           memcmp(word, f->begin, strlen(word)) == 0;
+    const char *p = f->begin;
+    while (p < f->end && *word != '\0' && *p == *word) {
+        p += 1 + (f->doubled && *p == '"');
+        word++;
+    }
+    return p >= f->end && *word == '\0';
 }
 
 static int is_number(const struct ts_csv_field *f)

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds of random tables through every door: text, tables, processes of MPI, arrays and frames of the Python package, against cells
+# that plain Python computes (differ_builds.py). The doors of pandas, pyarrow and polars are tried where the packages are there
+# (TSTREAM_TEST_PEERS=1). TS_DIFFER_SECONDS (20; with peers 60) says how long, 7200 before a release; TS_DIFFER_SEED is drawn from the
+# date, and a case that fails names its seed and number.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
+. "$top/tests/outside.sh"
+
+left_out()
+{
+    echo "left out: $*"
+    exit 77
+}
+if grep -q '^AM_CFLAGS =.*-fsanitize' "$build/Makefile"; then
+    left_out "a library with sanitizers cannot be loaded into Python"
+fi
+. "$top/tests/python_venv.sh"
+
+seconds=20
+if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then seconds=60; fi
+set -- --programs "$bin" --seconds "${TS_DIFFER_SECONDS:-$seconds}" --seed "${TS_DIFFER_SEED:-$(date +%Y%m%d)}" "$@"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun of Open MPI asks for both
+if [ -x "$bin/tshard-mpi" ] && mpirun --oversubscribe -n 2 true > mpi.log 2>&1 < /dev/null; then
+    set -- "$@" --mpirun mpirun
+else
+    echo "without processes of MPI"
+fi
+PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1 TSTREAM_LIBRARY=$build/lib/libtstream.so.0 \
+    "$python" "$top/tests/differ_builds.py" "$@" || failed=1
+
+exit $failed
