@@ -64,7 +64,14 @@ for program in tshard tstream; do
 done
 
 # ---- on a terminal ----
-if ! command -v script > /dev/null; then exit $failed; fi
+left_out()
+{
+    echo "left out, on a terminal: $*"
+    [ "$failed" -eq 0 ] && exit 77
+    exit 1
+}
+command -v script > /dev/null || left_out "there is no script (Debian: bsdutils)"
+script -qec true /dev/null < /dev/null > log 2>&1 || left_out "no pseudo terminal can be had (is /dev/pts mounted?)"
 # seen COLUMNS COMMAND: what a terminal of that width gets; TERM and NO_COLOR are those of the environment
 seen()
 {
