@@ -13,6 +13,7 @@ import argparse
 import collections
 import datetime
 import gzip
+import json
 import math
 import os
 import random
@@ -849,24 +850,44 @@ def csv_fields(line):
         at += 1
 
 
+def bin_number(t, width):
+    """The number of the bin that a time is in, from the year 1."""
+    w = WIDTHS[width]
+    return ((t.year - 1) * 12 + t.month - 1) // -w if w < 0 else int((t - BEGIN).total_seconds()) // w
+
+
 def check_indices(doors, case, expected, out):
-    """Names got indices in the order in which they were seen, or sorted; bins from the first one."""
-    if case.door not in ("table", "mpi", "package") or expected.refused:
-        return
-    seen = [[] for _ in case.modes]
+    """Names of files got indices in the order in which they were seen, or sorted; bins count from the first one; the size of a mode is
+    what its rows have, also those of value 0."""
+    rows = expected.used
+    place = [None] * len(case.modes)
+    size = [None] * len(case.modes)
     for m, mode in enumerate(case.modes):
-        if mode.kind == "name":
-            names = list(dict.fromkeys(label(mode, r.fields[m]) for r in expected.used
+        fields = [r.fields[m] for r in rows]
+        if mode.kind == "time":
+            first = min(bin_number(t, mode.width) for t in fields)
+            place[m] = {label(mode, t): case.base + bin_number(t, mode.width) - first for t in fields}
+            size[m] = max(bin_number(t, mode.width) for t in fields) - first + 1
+        elif mode.kind == "index":
+            place[m] = {label(mode, x): x for x in fields}
+            size[m] = max(fields) + 1 - case.base
+        elif case.door in ("table", "mpi", "package"):
+            names = list(dict.fromkeys(label(mode, r.fields[m]) for r in rows
                                        if case.zeros == "keep" or keep(r.value, case.dtype) != 0))
-            seen[m] = sorted(names) if case.names == "sorted" and case.door != "package" else names
-    place = [{name: case.base + i for i, name in enumerate(names)} for names in seen]
+            names = sorted(names) if case.names == "sorted" and case.door != "package" else names
+            place[m] = {name: case.base + i for i, name in enumerate(names)}
+            size[m] = len(names)
+    shape = json.loads(b"\n".join(doors.lines([doors.tshard, "info", "--json", out])))["shape"]
+    for m, (has, wants) in enumerate(zip(shape, size)):
+        if wants is not None and has != wants:
+            raise Wrong("mode %d has %d indices, and should have %d" % (m + 1, has, wants))
     by_name, by_number = doors.cells(case, out), doors.cells(case, out, numbers=True)
     if len(by_name) != len(by_number):
         raise Wrong("%d cells by name and %d by number" % (len(by_name), len(by_number)))
     for a, b in zip(by_name, by_number):
-        for m, mode in enumerate(case.modes):
-            if mode.kind == "name" and int(b[m]) != place[m][a[m]]:
-                raise Wrong("name %r of mode %d has index %s, and should have %d" % (a[m], m + 1, b[m].decode(), place[m][a[m]]))
+        for m in range(len(case.modes)):
+            if place[m] is not None and int(b[m]) != place[m][a[m]]:
+                raise Wrong("%r of mode %d has index %s, and should have %d" % (a[m], m + 1, b[m].decode(), place[m][a[m]]))
 
 
 def check_case(doors, seed, number, folder, count):
