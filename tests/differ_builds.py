@@ -246,6 +246,9 @@ class Expected:
         self.refused = None
         self.cells = {}
         rows = case.rows
+        if any(m.kind == "index" and all(r.fields[i] is None for r in rows) for i, m in enumerate(case.modes)):
+            self.refused = "maybe"  # nothing says that it is a column of numbers, so NA may be a name
+            return
         if case.has_missing:
             if case.missing == "error":
                 self.refused = "missing"
