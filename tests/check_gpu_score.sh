@@ -40,7 +40,8 @@ as_cpu()
             near "$(member $name got)" "$(member $name want)" $most ||
                 bad "$4, mode $3, $precision: $name $(member $name got) on the GPU, $(member $name want) on the CPU"
         done
-        "$bin/tstream" score "$1" "$2" -k "$3" -p $precision --by-slice -o want --force > log
+        rm -f want got
+        "$bin/tstream" score "$1" "$2" -k "$3" -p $precision --by-slice -o want > log
         "$bin/tstream" score "$1" "$2" -k "$3" -p $precision --by-slice -o got --force --gpus 1 > log 2> err ||
             bad "$4, slices of mode $3: $(cat err)"
         alike got want $most > why || bad "$4, slices of mode $3, $precision: $(cat why)"

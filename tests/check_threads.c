@@ -74,7 +74,7 @@ END_TEST
 
 START_TEST(little_work_takes_few_threads)
 {
-    const uint64_t each = UINT64_C(1) << 18;
+    const uint64_t each = UINT64_C(1) << 20;
     unsetenv("OMP_NUM_THREADS");
     ck_assert_uint_eq(ts_threads_worth(16, 0), 1);
     ck_assert_uint_eq(ts_threads_worth(16, each - 1), 1);

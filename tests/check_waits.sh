@@ -14,13 +14,13 @@ environment_of()
 {
     mkfifo pipe
     exec 3<> pipe
-    "$@" build pipe -o pipe.tsh -q > log 2>&1 3>&- &
+    "$@" build - -o pipe.tsh -q < pipe > log 2>&1 3>&- &
     for _ in $(seq 100); do
         tr '\0' '\n' < "/proc/$!/environ" | grep -E '^(GOMP_SPINCOUNT|KMP_BLOCKTIME|OMP_WAIT_POLICY)=' | sort > environment || true
         [ ! -s environment ] || break
         sleep 0.1
     done
-    echo "1 1 1 1" > pipe
+    echo "1 1 1 1" >&3
     exec 3>&-
     wait "$!" || bad "$*: $(cat log)"
     rm -rf pipe pipe.tsh

@@ -5,13 +5,14 @@ import ctypes as c
 import numbers
 import operator
 import os
+import warnings
 import weakref
 from collections.abc import Iterable
 from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn,
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, TstreamWarning, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn,
                    ts_core_result, ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
                    ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
 from ._tensor import Tensor, as_tensor
@@ -868,6 +869,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
         number = _LOSSES.index(loss)
         observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), number)))
+        if observed:
+            warnings.warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
+                          "pass it to say so", TstreamWarning, stacklevel=2)
     call = Call()
     histories: "Dict[tuple[int, int], list[Sweep]]" = {key: [] for key in keys}
     session: Any = None

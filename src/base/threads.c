@@ -116,9 +116,10 @@ uint32_t ts_threads_default(void)
     return n < 1 ? 1 : n < TS_MAX_THREADS ? n : TS_MAX_THREADS;
 }
 
-/* A region of fewer multiply-adds takes less time on one thread than two threads take to begin and
- * end it: measured with tensors of 10^3 to 10^5 nonzeros, with idle and with busy cores. */
-#define WORTH_A_THREAD (UINT64_C(1) << 18)
+/* On idle cores a second thread pays from a fifth of this on. On busy ones each thread of a region
+ * may have to wait for its turn, for milliseconds: 16 threads took 2.3 times as long as one with a
+ * region of 3 million multiply-adds. */
+#define WORTH_A_THREAD (UINT64_C(1) << 20)
 
 uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds)
 {
