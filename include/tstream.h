@@ -980,8 +980,9 @@ typedef struct {
     double consistency; /* in per cent, 100 at most */
     double normalised;  /* the same over the core's own size; 0 for a core of zeros */
     uint32_t n_singular; /* modes whose columns depend on each other, to rounding: there it says little */
-    /* The two above share the size of a component among the modes alike, as corcond of the N-way toolbox does.
-     * Likewise with the factors as they are and the weights in the first mode, as TLViz does. */
+    /* Above, the size of a component is shared among the modes alike,
+     * as corcond of the N-way toolbox does. Here the factors are as they
+     * are, with the weights in the first mode, as in TLViz. */
     double given, given_normalised;
 } ts_core_result;
 

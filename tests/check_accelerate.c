@@ -202,7 +202,11 @@ START_TEST(sweeps_are_those_of_the_twin)
     for (uint32_t m = 0; m < x.order; m++) /* what is held at the end is the last sweep's */
         for (size_t i = 0; i < items(&t, m); i++)
             ck_assert_double_eq_tol(a.factor[m][i], t.a[m][i], 1e-4);
-    ck_assert_uint_eq(a.n_products, SWEEPS * x.order); /* no pass more */
+    /* no pass more, but for a sweep behind a last one that was given up */
+    ck_assert_uint_eq(a.n_products % x.order, 0);
+    ck_assert_uint_le(a.n_products, (SWEEPS + 1) * x.order);
+    ck_assert(a.n_products == SWEEPS * x.order ||
+              (a.n_products == (SWEEPS + 1) * x.order && a.fit[SWEEPS - 1] < a.fit[SWEEPS - 2]));
     test_als_free(&a);
     twin_free(&t);
     test_coo_free(&x);

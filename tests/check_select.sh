@@ -122,7 +122,9 @@ awk '$4 != 0' zero.all > want1
 same y.tsh want1
 "$bin/tshard" info y.tsh --json | grep -q '"format_version":1,.*"keeps_zeros":false' || bad "zeros are kept by themselves"
 refused 1 'd2.tns:2: a second nonzero at 1 2 1' sh -c 'cp zero.all d1.tns; printf "9 9 9 1\n1 2 1 0\n" > d2.tns; "$0" build d1.tns d2.tns --zeros keep --duplicates error -o no.tsh' "$bin/tshard"
-refused 1 'all 2 values are zero' sh -c 'printf "1 1 0\n2 2 0\n" | "$0" build - --zeros keep -o no.tsh' "$bin/tshard"
+refused 1 '2 read, 2 of them zero' sh -c 'printf "1 1 0\n2 2 0\n" | "$0" build - -o no.tsh' "$bin/tshard"
+printf '1 1 0\n2 2 0\n' | "$bin/tshard" build - --zeros keep -q -o only.tsh > log 2>&1 || bad "kept zeros alone: $(cat log)"
+refused 1 'all values are 0, so there is nothing to decompose' "$bin/tstream" cp only.tsh --cpu -n
 "$bin/tshard" select z.tsh --sum 3 -o y.tsh -f > log
 printf '%s\n' '1 1 5' '1 2 0' '2 1 0' '2 2 0' '3 1 2' '4 4 0' > want1
 same y.tsh want1
