@@ -65,6 +65,7 @@ void report_text(FILE *to, const char *text, uint32_t most)
 #define RIGHT  352
 #define TOP    10
 #define BOTTOM 160
+#define MOST   1e300 /* of a value: the range of all is finite then */
 
 struct scale {
     double first, last; /* of y, or of its logarithm */
@@ -83,7 +84,7 @@ static double y_at(const struct scale *s, double y)
 
 static int is_point(const struct report_chart *c, double y)
 {
-    return isfinite(y) && (!c->log || y > 0);
+    return fabs(y) < MOST && (!c->log || y > 0);
 }
 
 static struct scale find_scale(const struct report_chart *c)

@@ -236,7 +236,7 @@ static void put_kinds(FILE *to, const struct ts_json_value *run, double total)
         read_sweeps(run, key[i], &s);
         any |= s.any;
         share[i] = total > 0 ? s.sum / total : 0;
-        ts_num_duration(text[i], (uint64_t)(fmax(s.sum, 0) * 1e9));
+        ts_num_seconds(text[i], s.sum);
     }
     if (!any)
         return;
@@ -266,8 +266,7 @@ static void put_sweeps(FILE *to, const struct report_page *p)
     total = s.sum;
     c.n = s.n;
     snprintf(title, sizeof title, "seconds by sweep: %s in all, %s a sweep",
-             ts_num_duration(a, (uint64_t)(fmax(total, 0) * 1e9)),
-             ts_num_duration(b, (uint64_t)(fmax(total, 0) * 1e9 / s.n)));
+             ts_num_seconds(a, total), ts_num_seconds(b, total / s.n));
     c.title = title;
     c.bars = c.from_zero = 1;
     c.unit = " s";

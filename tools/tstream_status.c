@@ -2,7 +2,6 @@
 /* tstream_status.c - tstream status: how far a run of tstream cp is, asked from elsewhere. */
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,7 +18,6 @@
 
 #define PARTIAL       ".partial"
 #define STALE_SECONDS 60 /* a file that is written every second */
-#define MOST_SECONDS  1e9 /* some thirty years */
 
 struct status_args {
     int json, quiet;
@@ -139,16 +137,11 @@ static const char *state_of(const struct look *l)
 
 /* ---- for people ---- */
 
-static const char *duration(char *buf, double seconds)
-{
-    return ts_num_duration(buf, seconds > 0 ? (uint64_t)(fmin(seconds, MOST_SECONDS) * 1e9) : 0);
-}
-
 static const char *ago(char *buf, double seconds)
 {
     if (seconds < 2)
         return "just now";
-    duration(buf, seconds);
+    ts_num_seconds(buf, seconds);
     return strcat(buf, " ago");
 }
 
@@ -179,8 +172,8 @@ static void print_sweep(const struct ts_json_value *v, int running)
     if (ts_json_get(v, "run_left_seconds") != NULL &&
         ts_json_get(v, "run_left_seconds")->kind == TS_JSON_NUMBER)
         printf("  left    %s of the sweep, at most %s of the run\n",
-               duration(a, ts_json_number(v, "sweep_left_seconds")),
-               duration(b, ts_json_number(v, "run_left_seconds")));
+               ts_num_seconds(a, ts_json_number(v, "sweep_left_seconds")),
+               ts_num_seconds(b, ts_json_number(v, "run_left_seconds")));
 }
 
 static const struct ts_json_value *last_of(const struct ts_json_value *array)

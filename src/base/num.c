@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MOST_SECONDS 1e9 /* some thirty years */
+
 /* Three significant digits of 0 <= x < 1024, without an exponent. */
 static int three(char *buf, double x)
 {
@@ -79,4 +81,9 @@ char *ts_num_duration(char *buf, uint64_t ns)
     else
         snprintf(buf, TS_NUM_CHARS, "%" PRIu64 " h %02" PRIu64 " min", s / 3600, s % 3600 / 60);
     return buf;
+}
+
+char *ts_num_seconds(char *buf, double seconds)
+{
+    return ts_num_duration(buf, seconds > 0 ? (uint64_t)(fmin(seconds, MOST_SECONDS) * 1e9) : 0);
 }

@@ -16,5 +16,6 @@ char *ts_num_count(char *buf, uint64_t n);     /* "1,378,268" */
 char *ts_num_short(char *buf, double x);       /* "12.3 M", three digits, powers of 1000 */
 char *ts_num_duration(char *buf,
                       uint64_t ns); /* "250 us", "12.3 ms", "4.56 s", "3 min 05 s", "2 h 07 min" */
+char *ts_num_seconds(char *buf, double seconds); /* the same, of any number: at most 1e9, at least 0 */
 
 #endif
