@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -56,12 +57,13 @@ static int is_one_of(const char *command, const char *const *names)
     return *names != NULL;
 }
 
-/* Where that fails, the program goes on as it is. */
+/* Where that fails, the program goes on as it is. A loader that was given the program as its operand is
+ * /proc/self/exe itself, and has no base: it would take the command for a program. */
 static void execute_again(char **argv)
 {
     char path[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (n <= 0)
+    if (n <= 0 || getauxval(AT_BASE) == 0)
         return;
     path[n] = '\0';
     execv(path, argv);
