@@ -280,6 +280,8 @@ typedef struct {
      * weights, with the sum of these. */
     int weights;
     int skip_missing; /* lines of files with a missing field are left out and counted, not refused */
+    int no_space_check; /* a build starts even where the disk has no room for what it takes at least */
+    uint64_t expect;    /* of a builder: nonzeros that will be added, zeros left out; 0: not known */
 } ts_build_conf;
 
 typedef struct {

@@ -29,6 +29,12 @@ static void show(void *arg, const struct ts_build_step *step)
     tool_progress_update(p, step->done);
 }
 
+static void warn(void *arg, const struct ts_err *text)
+{
+    (void)arg;
+    tool_progress_warn(text->text);
+}
+
 int build_common_apply(const struct build_common *c, struct ts_build_options *o,
                        struct tool_progress *progress, struct ts_err *err)
 {
@@ -47,6 +53,8 @@ int build_common_apply(const struct build_common *c, struct ts_build_options *o,
     o->progress = show;
     o->progress_arg = progress;
     o->work = &build_work;
+    o->no_space_check = c->no_space_check;
+    o->note = warn;
     tool_catch_signals();
     o->stop = &tool_stop;
     return 0;

@@ -17,7 +17,7 @@ struct build_common {
     uint64_t memory, shard;
     uint32_t threads;
     const char *tmp;
-    int force, values, json, quiet;
+    int force, values, json, quiet, no_space_check;
 };
 
 /* Their rows of an option table; `base` is the offset of the struct. */
@@ -38,6 +38,8 @@ struct build_common {
       "most bytes of a shard, the unit of reading" },                                              \
     { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
       "print the report as one JSON object" },                                                     \
+    { "no-space-check", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, no_space_check),    \
+      NULL, NULL, "start even where the disk has no room for what the build takes" },              \
     TOOL_QUIET_OPT((base) + offsetof(struct build_common, quiet))
 #define BUILD_COMMON_OPTS(base)                                                                    \
     BUILD_FORCE_OPT(base),                                                                         \

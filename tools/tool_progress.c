@@ -271,6 +271,17 @@ void tool_progress_tell(void)
     pthread_mutex_unlock(&state.lock);
 }
 
+void tool_progress_warn(const char *text)
+{
+    char line[2048];
+    pthread_mutex_lock(&state.lock);
+    snprintf(line, sizeof line, "%s%s%s: warning: %s", state.cmd == NULL ? "" : state.cmd->program,
+             state.cmd == NULL || state.cmd->name == NULL ? "" : " ",
+             state.cmd == NULL || state.cmd->name == NULL ? "" : state.cmd->name, text);
+    pthread_mutex_unlock(&state.lock);
+    tool_line_print(line);
+}
+
 /* With the lock held. */
 static void show(struct tool_progress *p)
 {

@@ -67,6 +67,9 @@ void tool_progress_name(struct tool_progress *p, const char *what);
 void tool_progress_update(struct tool_progress *p, uint64_t done); /* shows 10 a second */
 void tool_progress_end(struct tool_progress *p); /* erases the line; the second time nothing */
 
+/* A line "warning: ..." of the command, beside the line of the terminal. */
+void tool_progress_warn(const char *text);
+
 /* What the line says, as numbers. */
 struct tool_progress_figures {
     uint64_t done, total; /* of the phase; total 0: not known */

@@ -98,6 +98,7 @@ static int try_build(const struct tshard_build_job *job, double share, uint64_t 
     struct ts_err why;
     int rc;
     o.progress = NULL;
+    o.note = NULL;
     o.trial = share;
     o.area_words = area_words;
     if (!maps)
@@ -204,16 +205,32 @@ static void extrapolate_size(struct plan *p)
     p->disk_bytes = packed + p->rows_bytes + p->labels_bytes + p->index_bytes;
 }
 
-/* What lies in temporary files at a time: the runs and what is merged of them, in a mode that is numbered
- * by a sort one copy more; later copies are smaller. */
+/* What such a build takes, by the estimate that the build itself is held against. */
+static struct ts_build_space space_of(const struct plan *p)
+{
+    const struct ts_build_report *t = &p->trial;
+    struct ts_build_space_in in = { .o = p->o, .order = p->order, .value_bits = 0 };
+    const uint64_t read = (uint64_t)(p->n_read - (double)t->n_zeros), nnz = (uint64_t)p->nnz;
+    struct ts_build_space ret;
+    in.value_bits = p->o->weights ? 64 : 8 * p->o->value_bytes;
+    in.read = (struct ts_space){ read, read };
+    in.nnz = (struct ts_space){ nnz, nnz };
+    for (uint32_t m = 0; m < p->order; m++) {
+        const uint64_t dim = (uint64_t)p->dim[m], copy = (uint64_t)p->shards_bytes[m];
+        in.dim[m] = (struct ts_space){ dim, dim };
+        in.copy[m] = (struct ts_space){ copy, copy };
+    }
+    ts_build_space_estimate(&in, &ret);
+    return ret;
+}
+
 static void extrapolate_runs(struct plan *p)
 {
     const struct ts_build_report *t = &p->trial;
     const double words = (p->n_read - (double)t->n_zeros) * t->read_words;
     const double area = (double)area_words(p, p->order);
     p->n_runs = p->share >= 1 ? (double)t->n_runs : words <= area ? 0 : ceil(words / area);
-    p->tmp_bytes =
-        p->n_runs == 0 ? 0 : 8 * words + 8 * p->nnz * t->read_words * (t->n_numbered > 0 ? 2 : 1);
+    p->tmp_bytes = p->n_runs == 0 ? 0 : (double)space_of(p).tmp.high;
 }
 
 /* Of the records of a trial in areas of `words`. */

@@ -31,7 +31,8 @@ class _Build(Call):
                  names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
                  replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
-                 zeros: str = "drop", progress: Progress = None, weights: bool = False, skip_missing: bool = False) -> None:
+                 zeros: str = "drop", progress: Progress = None, weights: bool = False, skip_missing: bool = False,
+                 space_check: bool = True) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -52,7 +53,8 @@ class _Build(Call):
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
             order=given[0] if given else 0, name=None if names is None else strings(names),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
-            note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing)
+            note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing,
+            no_space_check=not space_check)
         if progress is not None:
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
@@ -78,7 +80,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           zeros: str = "drop", progress: Progress = None, columns: "Optional[Sequence[Mode]]" = None,
           value: Optional[Mode] = None, weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
           bin: "Optional[Mapping[Mode, str]]" = None, time_unit: "Union[None, str, Mapping[Mode, str]]" = None,
-          separator: Optional[str] = None, header: Optional[bool] = None, missing: str = "error") -> Tensor:
+          separator: Optional[str] = None, header: Optional[bool] = None, missing: str = "error",
+          space_check: bool = True) -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
     Parameters
@@ -114,6 +117,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     zeros : {'drop', 'keep'}
         What becomes of cells whose value is 0: kept, they are cells like any other, as ``cp`` with
         ``observed=True`` wants them.
+    space_check : bool
+        Refuse a build that the disk has no room for, before it reads; False starts all the same.
     progress : callable, optional
         Gets a dict with what, phase, phases, done, total and unit, a few times a second.
     columns, value, weights, text, bin, time_unit, separator, header : optional
@@ -131,7 +136,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     Tensor
     """
     options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
-                   shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress)
+                   shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress, space_check=space_check)
     said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or bool(text) or bool(bin) or \
         text == 0 and not isinstance(text, (list, tuple))
     if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):

@@ -150,7 +150,7 @@ class ts_build_conf(_Sized):
                 ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
                 ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int),
-                ("skip_missing", c.c_int)]
+                ("skip_missing", c.c_int), ("no_space_check", c.c_int), ("expect", c.c_uint64)]
 
 
 class ts_table_conf(_Sized):

@@ -86,6 +86,12 @@ static int take_modes(struct request *r, struct ts_err *err)
     return 0;
 }
 
+static void tell_note(void *arg, const struct ts_err *warn)
+{
+    struct request *r = arg;
+    ts_api_note(&r->api, r->conf.note, r->conf.ctx, warn);
+}
+
 static int take_conf(const ts_build_conf *given, struct request *r, struct ts_err *err)
 {
     ts_build_conf *c = &r->conf;
@@ -114,6 +120,10 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
     o->stop = c->stop;
     o->progress = show;
     o->progress_arg = r;
+    o->no_space_check = c->no_space_check;
+    o->expect = c->expect;
+    o->note = tell_note;
+    o->note_arg = r;
     r->phase = 0;
     rc = take_modes(r, err);
     return rc == 0 ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : SHARD_BYTES,
@@ -410,6 +420,7 @@ static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_co
                        conf->order);
     conf->size = sizeof *conf;
     conf->keep_zeros |= (t->header.flags & TS_TENSOR_ZEROS) != 0;
+    conf->expect = conf->expect > 0 ? conf->expect : t->nnz;
     conf->order = t->order;
     for (uint32_t m = 0; m < t->order; m++) {
         dim[m] = t->mode[m].disk.dim;

@@ -135,6 +135,8 @@
 #include "build/build_budget.h"
 /* memory, in a plan: ts_build_memory_share */
 #include "build/build_memory.h"
+/* disk, in a plan: ts_build_space_estimate */
+#include "build/build_space.h"
 /* limits of the table of values */
 #include "build/value_table.h"
 /* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,

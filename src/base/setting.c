@@ -36,6 +36,8 @@ static const struct setting {
     { TS_SET_ROWS_USED, { "held_rows", "rows='used'", "--rows used" } },
     { TS_SET_SAVE_INIT, { "save_init", "save_init", "--save-init" } },
     { TS_SET_MEMORY, { "memory", "memory", "--memory" } },
+    { TS_SET_TMP, { "tmp", "tmp", "--tmp" } },
+    { TS_SET_NO_SPACE_CHECK, { "no_space_check", "space_check=False", "--no-space-check" } },
     { TS_SET_SHARD, { "shard_bytes", "shard", "--shard" } },
     { TS_SET_SIZES, { "dim", "shape", "--dims" } },
     { TS_SET_BASE, { "first_index", "base", "--base" } },

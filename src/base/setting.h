@@ -61,6 +61,8 @@
 
 /* of builds */
 #define TS_SET_MEMORY           TS_SET_("memory")
+#define TS_SET_TMP              TS_SET_("tmp")
+#define TS_SET_NO_SPACE_CHECK   TS_SET_("no space check")
 #define TS_SET_SHARD            TS_SET_("shard")
 #define TS_SET_SIZES            TS_SET_("sizes")
 #define TS_SET_BASE             TS_SET_("base")

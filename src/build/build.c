@@ -433,9 +433,13 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     uint64_t t0 = ts_clock_ns(), t1;
     int rc;
     r->read_ns = t0 - start_ns;
-    rc = ts_build_gather_merge(b, err);
+    rc = ts_build_room_known(b, err);
+    if (rc == 0)
+        rc = ts_build_gather_merge(b, err);
     if (rc == 0)
         rc = ts_build_number(b, err);
+    if (rc == 0)
+        rc = ts_build_room_known(b, err);
     t1 = ts_clock_ns();
     r->merge_ns = t1 - t0;
     if (rc == 0)
@@ -540,6 +544,10 @@ static int init(struct ts_build *b, const struct ts_build_options *o, const char
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
              : slash == NULL ? strdup(".")
                              : strndup(o->out, (size_t)(slash - o->out) + 1);
+    b->space.read.high = b->space.nnz.high = UINT64_MAX;
+    b->space.nnz.low = 1;
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        b->space.dim[m] = (struct ts_space){ 1, UINT64_C(1) << 32 };
     ts_build_memory_share(o, TS_MIN_ORDER, &b->memory);
     if (b->tmp == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
@@ -557,6 +565,9 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)
         rc = fail_stopped(b, err);
+    if (rc < 0)
+        ts_build_room_explain(b, err);
+    free(b->room.dir);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     ts_build_ranks_drop(b);
     ts_build_ranks_unshare(b);
@@ -587,7 +598,9 @@ static int gather(struct ts_build *b, const struct ts_source *s, struct ts_err *
 /* Takes all nonzeros of a source into the areas and sorted runs. */
 static int read_source(struct ts_build *b, const struct ts_source *s, struct ts_err *err)
 {
-    int rc = new_areas(b, err);
+    int rc = ts_build_comm_agree(&b->ranks, ts_build_room_begin(b, err), err);
+    if (rc == 0)
+        rc = new_areas(b, err);
     if (rc == 0)
         rc = ts_collect_init(&b->collect, b->order, ts_build_value_bits(b), b->area[0],
                              b->area_words, s->threads, err);
@@ -683,6 +696,11 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
         rc = ts_build_table_begin(b, s, err);
     if (rc == 0) {
         const struct ts_source source = ts_text_source_as_source(s);
+        b->space.o = o;
+        if (o->trial == 0)
+            ts_build_space_of_text(paths, n_paths, &b->space);
+        for (uint32_t m = 0; m < o->n_dims; m++)
+            b->space.dim[m].high = o->dim[m];
         rc = read_source(b, &source, err);
         rc = check_counts(b, s, rc, n_paths, &source, err);
     }
@@ -744,6 +762,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
     if (rc == 0) {
         const struct ts_source source = ts_binary_source_as_source(s);
         uint64_t total;
+        for (uint32_t m = 0; m < b->order; m++)
+            b->space.dim[m].high = b->dim[m];
         rc = read_source(b, &source, err);
         ts_binary_source_progress(s, &b->report->text_bytes, &total);
     }
@@ -833,6 +853,9 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
         rc = ts_synth_source_new(synth, threads, o->memory / 16, &s, err);
     if (rc == 0) {
         const struct ts_source source = ts_synth_source_as_source(s);
+        b.space.o = o;
+        b.space.value_bits = ts_build_value_bits(&b);
+        ts_build_space_of_synth(synth, &b.space);
         rc = read_source(&b, &source, err);
     }
     ts_synth_source_free(s);
@@ -866,6 +889,13 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
     b.base = o->base;
     if (rc == 0)
         rc = check_names(o, b.order, err);
+    for (uint32_t m = 0; m < o->n_dims; m++)
+        b.space.dim[m].high = o->dim[m];
+    if (o->expect > 0)
+        b.space.read = (struct ts_space){ o->expect, o->expect };
+    if (o->expect > 0)
+        b.space.nnz =
+            (struct ts_space){ o->duplicates == TS_DUPLICATES_SUM ? 1 : o->expect, o->expect };
     if (rc == 0)
         rc = read_source(&b, &source, err);
     if (rc < 0)
@@ -923,6 +953,19 @@ static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
     return ts_tensor_source_new(&conf, ret, err);
 }
 
+/* What of the tensor is picked, at least and at most. */
+static void expect_picked(struct ts_build *b, const struct ts_pick *pick)
+{
+    const struct ts_tensor *t = b->from;
+    int all = pick->side == TS_PICK_ALL;
+    for (uint32_t m = 0; m < t->order; m++)
+        all &= pick->rows[m] == NULL;
+    b->space.read = (struct ts_space){ all ? t->nnz : 0, t->nnz };
+    b->space.nnz = (struct ts_space){ all && pick->left_out == 0 ? t->nnz : 1, t->nnz };
+    for (uint32_t m = 0; m < b->order; m++)
+        b->space.dim[m].high = b->dim[m];
+}
+
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
                     const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err)
 {
@@ -936,6 +979,7 @@ int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
         rc = open_tensor(&b, pick, &s, err);
     if (rc == 0) {
         const struct ts_source source = ts_tensor_source_as_source(s);
+        expect_picked(&b, pick);
         rc = read_source(&b, &source, err);
     }
     ts_tensor_source_free(s);

@@ -77,6 +77,11 @@ struct ts_build_options {
     _Atomic uint64_t *work;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
+    int no_space_check; /* a build starts however little is free */
+    uint64_t expect;    /* nonzeros that a program will push, zeros left out; 0: not known */
+    void (*note)(void *arg, const struct ts_err *warn); /* a warning under way; may be NULL */
+    void *note_arg;
+
     /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same options, but for memory,
      * tmp and threads, and see the same files and `out`. */
     struct ts_comm *comm;

@@ -46,6 +46,8 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
             return rc;
         source->progress(source->self, &done, &total);
         stop = ts_build_tell(b, "reading", source->unit, done, total, &why);
+        if (stop == 0)
+            stop = ts_build_room_watch(b, rc == TS_COLLECT_FULL, done, total, &why);
         if (stop == 0 && rc == TS_COLLECT_FULL)
             stop = spill_collected(b, &why);
         if (stop < 0)

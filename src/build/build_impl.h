@@ -18,7 +18,9 @@
 #include "build/build.h"
 #include "build/build_comm.h"
 #include "build/build_dir.h"
+#include "base/disk_free.h"
 #include "build/build_memory.h"
+#include "build/build_space.h"
 #include "build/collect.h"
 #include "build/extsort.h"
 #include "build/merge.h"
@@ -56,6 +58,14 @@ struct ts_build {
     const char *const *paths;      /* these */
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
+    struct ts_build_space_in space; /* what is known before reading */
+    struct {
+        char *dir; /* of the result; NULL: nobody has looked */
+        struct ts_disk_free out, tmp;
+        struct ts_build_space need;
+        uint64_t watched_ns;
+        int warned;
+    } room;
     uint64_t unpack_bytes;         /* part of these: for decompression */
     struct ts_build_dir *dir;
 
@@ -131,6 +141,15 @@ static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
 {
     atomic_fetch_add_explicit(b->work, n, memory_order_relaxed);
 }
+
+/* build_room.c. Before reading: refuses what the disk has no room for, and warns where it may have
+ * none. While reading: the same by what has come, `done` of `total`. After reading, and before
+ * packing: by what is known then. And a disk that is full all the same: what was needed. */
+int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
+int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
+                        struct ts_err *err);
+int ts_build_room_known(struct ts_build *b, struct ts_err *err);
+void ts_build_room_explain(const struct ts_build *b, struct ts_err *err);
 
 /* Only the check: after a wish to stop, the results of sorts and merges must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);

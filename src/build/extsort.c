@@ -75,6 +75,11 @@ int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_
     return 0;
 }
 
+uint64_t ts_extsort_bytes(const struct ts_extsort *x)
+{
+    return x->file_bytes;
+}
+
 void ts_extsort_count_work(struct ts_extsort *x, _Atomic uint64_t *work)
 {
     x->work = work;

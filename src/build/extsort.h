@@ -31,6 +31,8 @@ struct ts_extsort;
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
                    struct ts_extsort **ret, struct ts_err *err);
 
+uint64_t ts_extsort_bytes(const struct ts_extsort *x); /* of the runs so far */
+
 /* *work grows by up to 2 for each record while a range is sorted (record_sort.h). NULL: nobody
  * looks. */
 void ts_extsort_count_work(struct ts_extsort *x, _Atomic uint64_t *work);

@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What a disk has no room for is said before anything is read, or as soon as it can be known; and the
+# bounds hold: builds of many kinds take no less and no more of disk than is said.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+. "$top/tests/outside.sh"
+mkdir small
+unshare -rm mount -t tmpfs none small > log 2>&1 || exit 77
+
+on() # SIZE COMMAND...: with a disk of this size in small
+{
+    size=$1
+    shift
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare -rm sh -c 'mount -t tmpfs -o size="$0" none small && "$@"; rc=$?; ls -A small > left; exit $rc' \
+        "$size" "$@" > out 2> err
+}
+
+says() # WHAT TEXT
+{
+    grep -q -e "$2" err || bad "$1: no '$2' in: $(cat out err)"
+    if [ "$(wc -l < err)" -gt "${3:-1}" ]; then bad "$1: $(cat err)"; fi
+    if [ -s left ]; then bad "$1: left $(cat left)"; fi
+}
+
+# ---- a generator: refused at once, in files and in memory ----
+for memory in 32M 4G; do
+    if on 16m "$bin/tshard" gen --dims 3000x4000x5000 -n 20M -m $memory -o small/x.tsh; then bad "gen $memory"; fi
+    says "gen $memory" 'nothing was read: .* at least .* has 16.0 MiB free: .*--no-space-check'
+done
+if on 16m "$bin/tshard" gen --dims 3000x4000x5000 -n 6M -m 32M -o small/x.tsh --no-space-check; then bad gen; fi
+says gen 'No space left on device, while .*; the build takes at least .* had 16.0 MiB free'
+
+# ---- text: by its lines; one that certainly does not fit, though the text lies elsewhere ----
+"$bin/tshard" gen -q --dims 3000x4000x5000 -n 3M -o big.tns > log
+if on 16m "$bin/tshard" build -q -m 32M -o small/x.tsh big.tns; then bad build; fi
+says build 'nothing was read: .* at least '
+
+# ---- a pipe: as soon as more has come than there is room for ----
+# shellcheck disable=SC2016 # expanded by the inner shell
+if on 16m sh -c 'cat big.tns | "$0" build -q -m 32M -o small/x.tsh -' "$bin/tshard"; then bad pipe; fi
+says pipe 'stopped while reading, as more has come than there is room for: .* at least '
+
+# ---- between the bounds: a warning, and the build ----
+on 24m "$bin/tshard" gen --dims 3000x4000x5000 -n 1M -m 1G -o small/x.tsh || bad "warned: $(cat err)"
+grep -q 'warning: .*the disk may get full: the build takes .* to .* 24.0 MiB free' err || bad "warning: $(cat err)"
+
+# ---- where it is small, nothing is said ----
+on 256m "$bin/tshard" gen --dims 300x400x500 -n 10K -o small/x.tsh || bad "small: $(cat err)"
+if [ -s err ]; then bad "small: $(cat err)"; fi
+
+# ---- a limit of files ----
+# shellcheck disable=SC2016 # expanded by the inner shell
+if sh -c 'ulimit -f 4096; "$0" gen --dims 3000x4000x5000 -n 3M -m 1G -o f.tsh' "$bin/tshard" > out 2> err; then
+    bad "ulimit -f"
+fi
+grep -q 'nothing was read: a file takes at least .*ulimit -f' err || bad "ulimit -f: $(cat err)"
+exit $failed
