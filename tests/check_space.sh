@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What a disk has no room for is said before anything is read, or as soon as it can be known; and the
-# bounds hold: builds of many kinds take no less and no more of disk than is said.
+# What a disk has no room for is refused before anything is read, or as soon as it can be known. Between
+# the bounds there is a warning, and a build that fits has none.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
