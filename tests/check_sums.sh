@@ -121,4 +121,8 @@ flips()
 
 flips 8 "$bin/tshard" build large.tns -m 32M -t 2
 flips 5 "$bin/tshard" build large.tns -m 32M -t 2 --values float64
+# A weighted mean that rounds to 0 counts as often as its weight in the sums of values.
+printf 'a,b,v,w\n1,1,2e-38,1e10\n1,1,-1.95e-38,1e10\n2,2,1e-37,1\n' > tw.csv
+"$bin/tshard" build tw.csv --modes a,b --value v --weights w -o tw.tsh > log 2>&1 || bad "a mean that rounds to 0: $(cat log)"
+
 exit $failed

@@ -277,7 +277,7 @@ class _Batches:
 def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
     """Coordinates as one array, and the rows of each mode that have none."""
     if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(coords[0]):
-        if not np.ma.is_masked(coords):
+        if not np.ma.is_masked(coords) or np.ndim(coords) != 2:
             return np.asarray(coords), []
         mask = np.ma.getmaskarray(coords)
         return np.ma.getdata(coords), [(f"coordinates are masked in mode {m},", mask[:, m]) for m in range(mask.shape[-1])]

@@ -247,7 +247,7 @@ def name_of(x: Any) -> str:
     if isinstance(x, (float, np.floating)):
         return str(int(x)) if float(x).is_integer() else str(x)
     if isinstance(x, decimal.Decimal):
-        return str(int(x)) if x == x.to_integral_value() else str(x.normalize())
+        return str(int(x)) if x == x.to_integral_value() else str(x.normalize(decimal.Context(prec=len(x.as_tuple().digits))))
     if isinstance(x, np.datetime64):
         return _time_name(x)
     if isinstance(x, datetime.datetime):

@@ -208,6 +208,7 @@ static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struc
     a->value_gone += g->weights ? sum->products : sum->values;
     a->value_made += made;
     a->value_size += sum->sizes;
+    a->roundable += g->weights ? sum->weights : 1;
     if (rc > 0)
         add_record(g, out, &a->made);
     return rc;
@@ -469,6 +470,7 @@ static void add_account(struct ts_merge_account *a, const struct ts_merge_accoun
     a->value_gone += more->value_gone;
     a->value_made += more->value_made;
     a->value_size += more->value_size;
+    a->roundable += more->roundable;
 }
 
 static int is_shifted(const struct ts_merge *g)
@@ -482,10 +484,11 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* each value made is rounded to its type, that and its weight once; and so is each step of a sum */
+    /* Each value made is rounded to its type, that and its weight once; and so is each step of a sum.
+     * A value that became 0 was below FLT_MIN, and counts as often as the weight of its cell says. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
-        (double)a->gone.n * FLT_MIN;
+        a->roundable * FLT_MIN;
     struct ts_cell_sum want = *records;
     ts_cell_sum_part(&want, &a->gone);
     ts_cell_sum_join(&want, &a->made);

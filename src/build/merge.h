@@ -49,6 +49,7 @@ struct ts_merge_account {
     struct ts_cell_sum cells; /* the same, less `shift` */
     uint64_t n_rounded;       /* values made that were rounded to 0 (ts_value_keep) */
     double value_gone, value_made, value_size; /* sums of values (times weights), and of |values| */
+    double roundable; /* the weights of cells whose value may have become 0, or how many they are */
 };
 
 /* Records that remain of a range: [first, first + n). */
