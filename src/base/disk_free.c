@@ -26,7 +26,9 @@ static uint64_t quota_left(int fd, int kind, unsigned id)
 #ifdef SYS_quotactl_fd
     struct dqblk q;
     uint64_t limit;
-    if (syscall(SYS_quotactl_fd, fd, (unsigned)QCMD(Q_GETQUOTA, kind), id, &q) != 0)
+    /* QCMD of the header shifts a signed number beyond its range */
+    const unsigned command = (unsigned)Q_GETQUOTA << SUBCMDSHIFT | ((unsigned)kind & SUBCMDMASK);
+    if (syscall(SYS_quotactl_fd, fd, command, id, &q) != 0)
         return UINT64_MAX;
     limit = q.dqb_bhardlimit * UINT64_C(1024);
     if (limit == 0)
