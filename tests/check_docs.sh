@@ -195,6 +195,10 @@ done < "$tmp/named"
 [ "$(wc -l < "$top/README.md")" -le 150 ] || complain "README.md has more than 150 lines"
 version=$(sed -n 's/^AC_INIT(\[tstream\], \[\(.*\)\])/\1/p' "$top/configure.ac")
 grep -qxF "version: $version" "$top/CITATION.cff" || complain "CITATION.cff names another version"
+# an entry of the next version is one line: "- area: what changed"
+awk '/^## / { n++ } n == 1 && $0 != "" && !/^## |:$/ && (!/^- [^:]+: ./ || length($0) > 100) {
+    print "NEWS.md:" NR ": is no line \"- area: what changed\" of at most 100 columns" }' "$top/NEWS.md" > "$tmp/wide"
+if grep -q '^## Unreleased' "$top/NEWS.md" && [ -s "$tmp/wide" ]; then complain "$(cat "$tmp/wide")"; fi
 [ "$(sed -n 's/^## //p' "$top/NEWS.md" | grep -v "^Unreleased$" | head -n 1)" = "$version" ] || complain "NEWS.md begins with another version"
 [ ! -e "$top/debian/changelog" ] ||
     head -n 1 "$top/debian/changelog" | grep -qF "tstream ($version) " || complain "debian/changelog begins with another version"
