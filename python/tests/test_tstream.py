@@ -1294,6 +1294,16 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.from_array(x)
 
 
+def test_gamma_of_all_cells_has_no_warning():
+    """Its note speaks of weights and unknown cells, which such a tensor does not have."""
+    cells = np.stack(np.unravel_index(np.arange(24), (4, 3, 2)), axis=1)
+    t = ts.from_coo(cells, np.arange(24) + 1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ts.TstreamWarning)
+        m = ts.cp(t, 2, sweeps=3, loss="gamma", **CPU)
+    assert (m.factors[0] == ts.cp(t, 2, sweeps=3, loss="gamma", observed=True, **CPU).factors[0]).all()
+
+
 def test_what_c_would_cut_is_refused(coo, tensor, tmp_path):
     """Numbers that ctypes wraps around, paths that end at a NUL, and what NumPy drops on the way to float64."""
     coords, values = np.array([[0, 1, 2], [3, 1, 0]]), np.array([1.0, 2.0])

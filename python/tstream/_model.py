@@ -765,8 +765,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is
         minimised rise, is given up; where that is the last one, one more follows. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
     observed : bool
-        Taken for given where cells have weights or are unknown (NaN), and with 'gamma' where all cells are listed.
-        Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. With `l2` (0.1 where
+        Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. The default, with a warning,
+        for least squares of cells with weights and of arrays with NaN; silently for 'gamma' where all cells are listed. With `l2` (0.1 where
         it is not given), `nonneg`, `bounds` and `fix`; on CPU cores or GPUs, there of dense arrays up to
         rank 128 (in float64 64).
     l2_scale : {'none', 'count'}
@@ -869,7 +869,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
         number = _LOSSES.index(loss)
         observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), number)))
-        if observed:
+        if observed and number == 0: # another loss takes it where all cells are listed, which changes nothing
             warnings.warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
                           "pass it to say so", TstreamWarning, stacklevel=2)
     call = Call()
