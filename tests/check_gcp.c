@@ -87,8 +87,8 @@ START_TEST(names_are_read)
         ck_assert(at == (k == TS_GCP_HUBER ? 0.25 : 0));
     }
     static const char *const wrong[] = {
-        "",         "normal",  "huber",     "huber:",  "huber:0",
-        "huber:-1", "huber:x", "huber:inf", "gamma:1", "bernoulli:"
+        "",         "no-such-loss", "huber",     "huber:",  "huber:0",
+        "huber:-1", "huber:x",      "huber:inf", "gamma:1", "bernoulli:"
     };
     for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++)
         ck_assert_int_eq(ts_loss_parse(wrong[k], &kind, &at, &err), TS_EARG);

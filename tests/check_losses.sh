@@ -156,7 +156,7 @@ refused 1 "the value at ($(awk 'NR == 5 { print $1 ", " $2 ", " $3 }' g.tns)) is
     "$bin/tstream" cp wrong.tsh --cpu --observed --loss gamma -n
 refused 2 'with observed they are unknown' cp_t --loss gamma -n
 refused 1 'all listed values are 1' cp_t --loss bernoulli --observed -n
-refused 2 'there is no loss' cp_t --loss normal -n
+refused 2 'there is no loss' cp_t --loss no-such-loss -n
 refused 2 'huber takes a width above 0' cp_t --loss huber -n
 refused 2 'no l1 is computed' cp_t --loss bernoulli --l1 1 -n
 refused 2 'goes with least squares of all cells' cp_t --loss bernoulli --accelerate -n

@@ -9,11 +9,8 @@
  * sums and from drawn columns (stream/row_update.h); then a step of Adam, whose rate counts in sizes (root mean squares) of the factor's
  * entries. Its moments are kept, two more factors for each mode, in host memory, and are part of a state.
  *
- * A pass after the last mode sums F; of unlisted cells it takes columns that are the same in all sweeps. The fit is
- *     (C - F) / (C - S),
- * the share of the deviance that is explained: C is F of the best model that has one value everywhere
- * (for huber of a model of zeros), S that of the saturated model, which has the value of each cell
- * (ts_loss_reference; 0 for all losses but gamma and poisson-log). Where F was higher than in the sweep before, the rate is halved.
+ * A pass after the last mode sums F; of unlisted cells it takes columns that are the same in all sweeps. The fit is the share of
+ * the deviance that is explained (deviance.h). Where F was higher than in the sweep before, the rate is halved.
  *
  * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in between, so that a small change says
  * nothing. The run is over when F fell in none of IDLE sweeps by the tolerance times all that it has fallen since the first sweep:
@@ -36,6 +33,7 @@
 #include "base/rng.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "cpd/deviance.h"
 #include "cpd/loss_values.h"
 #include "format/shard.h"
 #include "format/tensor_kind.h"
@@ -451,28 +449,6 @@ int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
                : c->backend->descend(c->be, a->product, NULL, &g->how, &g->zeros, &a->times, err);
 }
 
-/* F of the best model that has one value everywhere. f is linear in x but for huber, whose model is 0. */
-static double sum_of_constant(const struct ts_als *a)
-{
-    const struct ts_gcp *g = a->own;
-    static const double zero, one = 1;
-    const double at = a->constraint[0].loss_at;
-    const struct ts_tensor *t = a->conf->init.tensor;
-    double n = g->kept.n, m, f0;
-    if (loss_of(a)->constant == NULL)
-        return g->kept.reference;
-    if (!a->constraint[0].observed) {
-        n = 1;
-        for (uint32_t k = 0; k < t->order; k++)
-            n *= (double)t->mode[k].disk.n_rows;
-    }
-    m = loss_of(a)->constant(g->kept.x / n);
-    if (!isfinite(m))
-        return 0;
-    f0 = loss_of(a)->judge(1, &zero, &m, at);
-    return n * f0 + g->kept.x * (loss_of(a)->judge(1, &one, &m, at) - f0);
-}
-
 double ts_gcp_objective(const struct ts_als *a)
 {
     const struct ts_gcp *g = a->own;
@@ -482,13 +458,22 @@ double ts_gcp_objective(const struct ts_als *a)
     return sum;
 }
 
+/* Cells that count. */
+static double cells_of(const struct ts_als *a)
+{
+    const struct ts_gcp *g = a->own;
+    const struct ts_tensor *t = a->conf->init.tensor;
+    double n = 1;
+    for (uint32_t k = 0; k < t->order; k++)
+        n *= (double)t->mode[k].disk.n_rows;
+    return a->constraint[0].observed ? g->kept.n : n;
+}
+
 double ts_gcp_fit(const struct ts_als *a)
 {
     const struct ts_gcp *g = a->own;
-    const double of_constant = sum_of_constant(a), sum = g->kept.loss + g->zeros;
-    const double least = loss_of(a)->constant != NULL ? g->kept.reference : 0;
-    const double most = of_constant - least; /* the deviance of the constant model, not negative */
-    return g->kept.n == 0 ? 1 : most > 0 ? (of_constant - sum) / most : least - sum;
+    const double sum = g->kept.loss + g->zeros;
+    return ts_deviance_fit(loss_of(a), a->constraint[0].loss_at, cells_of(a), &g->kept, sum);
 }
 
 /* ---- a sweep ---- */

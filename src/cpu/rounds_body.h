@@ -309,12 +309,12 @@ static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *r
                          const double *restrict m, double at, double *restrict g)
 {
     switch (loss->kind) {
-#define SLOPES(KIND, name)                            \
+#define SLOPES(KIND, name, in_x)                      \
     case KIND:                                        \
         for (uint32_t i = 0; i < n; i++)              \
             g[i] = ts_##name##_slope(x[i], m[i], at); \
         break;
-        SLOPES(TS_GCP_NONE, poisson)
+        SLOPES(TS_GCP_NONE, poisson, LINEAR)
         TS_GCP_LOSSES(SLOPES)
 #undef SLOPES
     default:

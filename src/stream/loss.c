@@ -49,7 +49,7 @@ static double log_odds_of(double mean)
 
 /* ---- of a block ---- */
 
-#define LOSS(KIND, name)                                                                       \
+#define LOSS(KIND, name, in_x)                                                                 \
     static void name##_weigh(uint32_t n, const double *restrict x, const double *restrict m,   \
                              double at, double *restrict g)                                    \
     {                                                                                          \
@@ -64,7 +64,7 @@ static double log_odds_of(double mean)
             sum += ts_##name##_value(x[i], m[i], at);                                          \
         return sum;                                                                            \
     }
-LOSS(TS_GCP_NONE, poisson)
+LOSS(TS_GCP_NONE, poisson, LINEAR)
 TS_GCP_LOSSES(LOSS)
 #undef LOSS
 
@@ -119,6 +119,7 @@ static const struct ts_loss loss[TS_N_GCP] = {
                        .allows = is_finite,
                        .lower = -INFINITY,
                        .zeros = 1,
+                       .in_x = TS_IN_X_ANY,
                        .weigh = huber_weigh,
                        .judge = huber_judge },
 };

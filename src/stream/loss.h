@@ -39,8 +39,10 @@ struct ts_loss {
     int zeros;               /* 0 is such a value: cells that are not listed may count as it */
     int sums; /* f(x, m) - f(0, m) is linear in x, for any x: nonzeros of one cell count as their sum */
     double linear; /* f(0, m) is about so many m near m = 0, which is where most cells lie; or 0 */
+    enum ts_loss_in_x in_x; /* as the row of TS_GCP_LOSSES says */
     double (*constant)(
-        double mean); /* the m of values of this mean where it is the same for all; NULL: 0 */
+        double
+            mean); /* the best m for values of this mean where it is the same for all; ANY: NULL */
     void (*weigh)(uint32_t n, const double *restrict x, const double *restrict m, double at,
                   double *restrict g);
     double (*judge)(uint32_t n, const double *restrict x, const double *restrict m, double at);

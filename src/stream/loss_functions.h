@@ -2,7 +2,8 @@
 /* loss_functions.h - what a cell costs where the model's value is m, and the derivative of that by m: the formulas of loss.h, for CPU
  * cores and GPUs.
  *
- * A loss NAME of generalized CP is a pair of functions, ts_NAME_value and ts_NAME_slope, and a row of TS_GCP_LOSSES.
+ * A loss NAME of generalized CP is a pair of functions, ts_NAME_value and ts_NAME_slope, and a row of TS_GCP_LOSSES. The row
+ * says how the loss depends on x. One that is LINEAR has ts_NAME_least too: what a cell costs at the model that is best there.
  *
  *   threads  pure
  *   units    all float64; at: D of huber, else of no use
@@ -28,12 +29,19 @@ enum ts_loss_kind {
     TS_N_GCP
 };
 
-#define TS_GCP_LOSSES(LOSS)               \
-    LOSS(TS_GCP_BERNOULLI, bernoulli)     \
-    LOSS(TS_GCP_BERNOULLI_LOGIT, logit)   \
-    LOSS(TS_GCP_GAMMA, gamma)             \
-    LOSS(TS_GCP_POISSON_LOG, poisson_log) \
-    LOSS(TS_GCP_HUBER, huber)
+/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/deviance.h). */
+enum ts_loss_in_x {
+    TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
+    TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
+    TS_IN_X_ANY     /* neither, and 0 where x and m are 0 */
+};
+
+#define TS_GCP_LOSSES(LOSS)                       \
+    LOSS(TS_GCP_BERNOULLI, bernoulli, LINEAR)     \
+    LOSS(TS_GCP_BERNOULLI_LOGIT, logit, LINEAR)   \
+    LOSS(TS_GCP_GAMMA, gamma, LINEAR)             \
+    LOSS(TS_GCP_POISSON_LOG, poisson_log, LINEAR) \
+    LOSS(TS_GCP_HUBER, huber, ANY)
 
 /* A value that is not a number is not the lesser one. */
 TS_ANYWHERE static inline double ts_at_least(double m)
@@ -66,6 +74,12 @@ TS_ANYWHERE static inline double ts_bernoulli_value(double x, double m, double a
     return log1p(m) - (x == 0 ? 0 : x * log(m + TS_LOSS_LEAST));
 }
 
+TS_ANYWHERE static inline double ts_bernoulli_least(double x)
+{
+    (void)x;
+    return 0;
+}
+
 /* Neither overflows, whatever the sign. */
 TS_ANYWHERE static inline double ts_logit_slope(double x, double m, double at)
 {
@@ -78,6 +92,12 @@ TS_ANYWHERE static inline double ts_logit_value(double x, double m, double at)
 {
     (void)at;
     return (m > 0 ? m : 0) + log1p(exp(-fabs(m))) - x * m;
+}
+
+TS_ANYWHERE static inline double ts_logit_least(double x)
+{
+    (void)x;
+    return 0;
 }
 
 TS_ANYWHERE static inline double ts_gamma_slope(double x, double m, double at)
@@ -94,6 +114,11 @@ TS_ANYWHERE static inline double ts_gamma_value(double x, double m, double at)
     return x / above + log(above);
 }
 
+TS_ANYWHERE static inline double ts_gamma_least(double x)
+{
+    return 1 + log(x);
+}
+
 TS_ANYWHERE static inline double ts_poisson_log_slope(double x, double m, double at)
 {
     (void)at;
@@ -104,6 +129,11 @@ TS_ANYWHERE static inline double ts_poisson_log_value(double x, double m, double
 {
     (void)at;
     return exp(m) - x * m;
+}
+
+TS_ANYWHERE static inline double ts_poisson_log_least(double x)
+{
+    return x > 0 ? x - x * log(x) : 0;
 }
 
 TS_ANYWHERE static inline double ts_huber_slope(double x, double m, double at)
@@ -123,8 +153,8 @@ TS_ANYWHERE static inline double ts_loss_slope(enum ts_loss_kind kind, double x,
                                                double at)
 {
     switch (kind) {
-#define SLOPE(KIND, name) \
-    case KIND:            \
+#define SLOPE(KIND, name, in_x) \
+    case KIND:                  \
         return ts_##name##_slope(x, m, at);
         TS_GCP_LOSSES(SLOPE)
 #undef SLOPE
@@ -137,8 +167,8 @@ TS_ANYWHERE static inline double ts_loss_value(enum ts_loss_kind kind, double x,
                                                double at)
 {
     switch (kind) {
-#define VALUE(KIND, name) \
-    case KIND:            \
+#define VALUE(KIND, name, in_x) \
+    case KIND:                  \
         return ts_##name##_value(x, m, at);
         TS_GCP_LOSSES(VALUE)
 #undef VALUE
@@ -147,18 +177,25 @@ TS_ANYWHERE static inline double ts_loss_value(enum ts_loss_kind kind, double x,
     }
 }
 
-/* The loss at a cell of value x that a fit is measured against: for huber that of a model of 0, for
- * others the least that any model has there (the saturated model of the deviance; McCullagh and
- * Nelder, Generalized Linear Models, 2.3). Zeros have 0. */
+/* What the deviance (cpd/deviance.h) takes of a cell of value x beside its loss: of a LINEAR loss the least that any model has
+ * there (the saturated model; McCullagh and Nelder, Generalized Linear Models, 2.3); of the others, whose least is 0, the loss
+ * of the model that has 1 (APART) or 0 everywhere. */
+#define TS_LOSS_APART_AT 1.0
+
 TS_ANYWHERE static inline double ts_loss_reference(enum ts_loss_kind kind, double x, double at)
 {
     switch (kind) {
-    case TS_GCP_HUBER:
-        return ts_huber_value(x, 0, at);
-    case TS_GCP_GAMMA:
-        return 1 + log(x);
-    case TS_GCP_POISSON_LOG:
-        return x > 0 ? x - x * log(x) : 0;
+#define TS_REFERENCE_LINEAR(name) ts_##name##_least(x)
+#define TS_REFERENCE_APART(name)  ts_##name##_value(x, TS_LOSS_APART_AT, at)
+#define TS_REFERENCE_ANY(name)    ts_##name##_value(x, 0, at)
+#define REFERENCE(KIND, name, in_x) \
+    case KIND:                      \
+        return TS_REFERENCE_##in_x(name);
+        TS_GCP_LOSSES(REFERENCE)
+#undef REFERENCE
+#undef TS_REFERENCE_ANY
+#undef TS_REFERENCE_APART
+#undef TS_REFERENCE_LINEAR
     default:
         return 0;
     }

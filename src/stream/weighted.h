@@ -51,9 +51,9 @@ struct ts_cell_errors {
     double n, sum, squares, inner, left;
 };
 
-/* Sums over cells of value x and model m: how many, of the loss at m, of the loss at model 0, and of x. */
+/* Sums over cells of value x and model m: how many, of the loss at m, of ts_loss_reference, and of x. */
 struct ts_cell_losses {
-    double n, loss, reference, x; /* reference: sum of ts_loss_reference */
+    double n, loss, reference, x;
 };
 
 struct ts_loss;

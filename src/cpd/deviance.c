@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The deviance, from sums over the listed cells: no pass of its own. */
+#include "cpd/deviance.h"
+
+#include <math.h>
+
+static double value(const struct ts_loss *loss, double x, double m, double at)
+{
+    return loss->judge(1, &x, &m, at);
+}
+
+/* Of `n` unlisted cells. A loss that is not for zeros has none of them, and no value at 0. */
+static double of_zeros(const struct ts_loss *loss, double n, double m, double at)
+{
+    return n > 0 ? n * value(loss, 0, m, at) : 0;
+}
+
+/* kept->reference is F of the model that has TS_LOSS_APART_AT everywhere; f at m less f there is a + b x, for any x. Cells of
+ * value 0 are not asked, at which c(x) may be infinite. */
+static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
+                    double m)
+{
+    const double d1 = value(loss, 1, m, at) - value(loss, 1, TS_LOSS_APART_AT, at);
+    const double d2 = value(loss, 2, m, at) - value(loss, 2, TS_LOSS_APART_AT, at);
+    const double b = d2 - d1, a = d1 - b;
+    return kept->reference + kept->n * a + kept->x * b;
+}
+
+double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
+                            const struct ts_cell_losses *kept)
+{
+    const double unlisted = cells - kept->n;
+    double m, f0;
+    if (loss->in_x == TS_IN_X_ANY)
+        return kept->reference + of_zeros(loss, unlisted, 0, at);
+    m = loss->constant(kept->x / cells);
+    if (!isfinite(m)) /* all values are the same one, which an infinite m predicts */
+        return 0;
+    if (loss->in_x == TS_IN_X_APART)
+        return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
+    f0 = value(loss, 0, m, at);
+    return cells * f0 + kept->x * (value(loss, 1, m, at) - f0);
+}
+
+double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
+                       const struct ts_cell_losses *kept, double sum)
+{
+    const double of_constant = ts_deviance_constant(loss, at, cells, kept);
+    const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
+    const double most = of_constant - least; /* the deviance of the constant model, not negative */
+    return kept->n == 0 ? 1 : most > 0 ? (of_constant - sum) / most : least - sum;
+}

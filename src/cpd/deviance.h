@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* deviance.h - the fit of a model by a loss: the share of the deviance that the model explains,
+ *
+ *     (C - F) / (C - S).
+ *
+ * F is the sum of the loss over the cells that count, listed or not; C is F of the best model that has one value everywhere, or of
+ * a model of zeros where the loss is neither linear in the value nor a term of the value alone apart from that (TS_IN_X_ANY); S is F
+ * of the saturated model, which is the best one at each cell.
+ *
+ *   threads  pure
+ *   units    all float64
+ *   errors   none
+ */
+#ifndef TS_CPD_DEVIANCE_H
+#define TS_CPD_DEVIANCE_H
+
+#include "stream/loss.h"
+#include "stream/weighted.h"
+
+/* C, of `cells` cells: those that `kept` is the sum of, and cells of value 0. at: the number of the loss. */
+double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
+                            const struct ts_cell_losses *kept);
+
+/* The fit of a model with this F. Where C is S: 1 without cells, else S - F, which is not positive. */
+double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
+                       const struct ts_cell_losses *kept, double sum);
+
+#endif
