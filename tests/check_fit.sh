@@ -44,6 +44,33 @@ if grep -q '"usable":true' there && ! grep -q __asan_init "$bin/tstream"; then
     within "$(number fit json)" "$(number fit fit.file)" 1e-12 || bad "fit --gpus 1: $(cat json)"
 fi
 
+# ---- cells with weights: what is of them, and what of all cells; a model whose entries have no squares in float64 ----
+awk 'NR > 2 { print $1, $2, $3, $4, NR % 3 }' x.tns > w.tns
+"$bin/tshard" build w.tns --weights 5 -o w.tsh --dims 70x60x50 > log 2>&1 || bad "build --weights: $(cat log)"
+"$bin/tstream" fit model.ktensor w.tsh > log 2> err || bad "fit of weights: $(cat err)"
+tr -s '\n ' ' ' < log |
+    grep -q '^fit [-0-9.]* (within [0-9e.-]*) at listed cells by their weights, residual norm [0-9.]* there, model norm [0-9.]* over all cells, ' ||
+    bad "fit of weights: $(cat log)"
+"$bin/tstream" fit model.ktensor w.tsh --json > json
+grep -q '"cells":"known"' json || bad "fit of weights: $(cat json)"
+grep -q '"cells":"all"' fit.ktensor || bad "fit: $(cat fit.ktensor)"
+within "$(number model_norm json)" "$(number model_norm fit.ktensor)" 1e-9 || bad "model norm: $(cat json fit.ktensor)"
+awk '/^matrix/ { m++; head = 3 } head > 0 { head--; print; next } m == 0 { print; next }
+    { for (i = 1; i <= NF; i++) printf "%.17g%s", $i * (m == 1 ? 2^600 : m == 2 ? 2^-600 : 1), i < NF ? " " : "\n" }' model.ktensor > far.ktensor
+for x in w.tsh x.tsh; do
+    "$bin/tstream" fit far.ktensor $x --json > far 2> err || bad "fit of far factors, $x: $(cat err)"
+    "$bin/tstream" fit model.ktensor $x --json > json
+    for what in fit model_norm residual_norm; do
+        within "$(number $what far)" "$(number $what json)" 1e-9 || bad "$what of far factors, $x: $(cat far json)"
+    done
+done
+"$bin/tshard" build w.tns --weights 5 -o gaps.tsh --dims 90x60x55 > log 2>&1 # empty slices at the end
+"$bin/tstream" cp gaps.tsh --cpu -r 2 -i 3 -p float64 --rows used -f npy --json -o gaps.cp > json 2> err || bad "cp of weights: $(cat err)"
+"$bin/tstream" fit gaps.cp gaps.tsh --json > log 2> err || bad "fit of used rows and weights: $(cat err)"
+within "$(number fit log)" "$(number fit json)" 1e-9 || bad "fit of used rows and weights: $(cat log json)"
+awk 'NR == 5 { $1 = "1e200" } { print }' model.ktensor > huge.ktensor
+refused 1 'scale its weights' "$bin/tstream" fit huge.ktensor w.tsh
+
 # ---- core consistency ----
 "$bin/tshard" gen --planted 3 --dims 30x25x20 --nnz 3000 -o planted.tsh --truth truth.ktensor > log 2>&1
 "$bin/tstream" fit truth.ktensor planted.tsh --cpu --diagnose --json > json || bad "fit --diagnose: $(cat json)"

@@ -62,6 +62,7 @@ static int is_rough(const struct ts_exact_fit *f)
 }
 
 struct outcome {
+    const char *cells; /* of known cells alone: which */
     struct ts_exact_fit fit;
     uint64_t bytes_read, ns;
     struct ts_core core; /* with --diagnose */
@@ -81,8 +82,16 @@ static void print_outcome(const struct fit_args *args, const char *tensor, uint3
     if (!args->json) {
         struct tool_words w = { .indent = 4, .columns = tool_columns() };
         tool_words_start(&w, "fit");
-        tool_words_putf(&w, "%.9f (within %.1g), residual norm %.9g, model norm %.9g, %s", f->fit,
-                        f->error, f->residual, f->model_norm, ts_num_duration(time, o->ns));
+        if (o->cells == NULL)
+            tool_words_putf(&w, "%.9f (within %.1g), residual norm %.9g, model norm %.9g, %s",
+                            f->fit, f->error, f->residual, f->model_norm,
+                            ts_num_duration(time, o->ns));
+        else
+            tool_words_putf(&w,
+                            "%.9f (within %.1g) at %s, residual norm %.9g there, model norm %.9g "
+                            "over all cells, %s",
+                            f->fit, f->error, o->cells, f->residual, f->model_norm,
+                            ts_num_duration(time, o->ns));
         tool_words_end(&w);
         if (args->diagnose)
             print_core(&o->core);
@@ -93,6 +102,7 @@ static void print_outcome(const struct fit_args *args, const char *tensor, uint3
     tool_json_str(&j, "model", args->model);
     tool_json_str(&j, "tensor", tensor);
     tool_json_u64(&j, "rank", rank);
+    tool_json_str(&j, "cells", o->cells == NULL ? "all" : "known");
     tool_json_f64(&j, "fit", f->fit);
     tool_json_f64(&j, "error", f->error);
     tool_json_f64(&j, "residual_norm", f->residual);
@@ -269,6 +279,7 @@ static int compute_known(const struct ts_cmd *cmd, const struct fit_args *args, 
         engine_note_feed(cmd, &stats);
         ret->bytes_read = stats.bytes_read;
         ret->ns = ts_clock_ns() - start;
+        ret->cells = ts_tensor_weighted(t) ? "listed cells by their weights" : "known cells";
     }
     ts_engine_close(&e);
     ts_kruskal_free(kruskal);
@@ -366,7 +377,8 @@ const struct ts_cmd tstream_fit = {
         "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
         "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one "
         "(tstream cp --help). Where cells of that are unknown (NaN), or cells have weights, the fit is that of tstream cp --observed: of the known "
-        "cells alone, each as often as its weight says, computed on CPU cores.\n\n"
+        "cells alone, each as often as its weight says, computed on CPU cores; the residual norm is of these cells, too, and the norm of the model "
+        "of all cells.\n\n"
         "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
         "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
         "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "

@@ -42,8 +42,9 @@ static uint64_t quota_left(int fd, int kind, unsigned id)
 #endif
 }
 
-void ts_disk_free_of(int fd, struct ts_disk_free *ret)
+void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
 {
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct ts_machine machine;
     struct statvfs v;
     struct statfs kind;
@@ -65,12 +66,5 @@ void ts_disk_free_of(int fd, struct ts_disk_free *ret)
         ret->in_memory = 1;
         ret->bytes = least(ret->bytes, machine.free_bytes);
     }
-}
-
-void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
-{
-    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    ts_disk_free_of(fd, ret);
-    if (fd >= 0)
-        close(fd);
+    close(fd);
 }

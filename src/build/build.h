@@ -22,7 +22,6 @@
 #include "base/err.h"
 #include "format/layout.h"
 #include "build/merge.h"
-#include "build/room.h"
 #include "source/synth.h"
 #include "source/table_text.h"
 
@@ -114,8 +113,6 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
-    struct ts_need need; /* what it takes, by what was known before reading */
-    struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack then */
     char note[256];     /* "", or what a user may not have meant: all times fell into one bin */
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };

@@ -15,10 +15,10 @@
 #include "base/stop.h"
 #include "cpd/symm.h"
 #include "format/walk.h"
+#include "model/kruskal_sums.h"
 
-#define CHUNK_ROWS 1024u
-#define LONE_ADDS  65536 /* so few are not worth a team of threads */
-#define NO_ROW     UINT64_MAX
+#define LONE_ADDS 65536 /* so few are not worth a team of threads */
+#define NO_ROW    UINT64_MAX
 
 struct core {
     const struct ts_core_conf *conf;
@@ -62,23 +62,14 @@ static int has_used_rows(const struct core *c, uint32_t mode)
     return k->n_rows[mode] == disk->n_rows ? 1 : -1;
 }
 
-/* gram := of all rows, and the norms of the columns */
-static int take_gram(struct core *c, uint32_t mode, double *row, double *gram, struct ts_err *err)
+/* gram := of columns near 1 in size, which are 2^-exponent of the model's, and the norms of the model's */
+static int take_gram(struct core *c, uint32_t mode, double *gram, int *exponent, struct ts_err *err)
 {
-    const struct ts_kruskal *k = c->conf->model;
-    const uint32_t rank = c->rank;
-    int rc = 0;
-    memset(gram, 0, (size_t)rank * rank * sizeof *gram);
-    for (uint64_t i = 0; i < k->n_rows[mode] && rc == 0; i++) {
-        rc = ts_kruskal_held((void *)(uintptr_t)k, mode, i, 1, row, err);
-        for (uint32_t p = 0; p < rank; p++)
-            for (uint32_t q = 0; q < rank; q++)
-                gram[(size_t)p * rank + q] += row[p] * row[q];
-        if (rc == 0 && i % CHUNK_ROWS == 0)
-            rc = ts_stop_check(c->conf->stop, err);
-    }
-    for (uint32_t p = 0; p < rank; p++)
-        c->norm[(size_t)mode * rank + p] = sqrt(gram[(size_t)p * rank + p]);
+    const int rc = ts_kruskal_gram(c->conf->model, mode, (uint32_t)c->threads, c->conf->stop, gram,
+                                   exponent, err);
+    for (uint32_t p = 0; p < c->rank && rc == 0; p++)
+        c->norm[(size_t)mode * c->rank + p] =
+            ldexp(sqrt(gram[(size_t)p * c->rank + p]), exponent[p]);
     return rc;
 }
 
@@ -92,10 +83,13 @@ static int invert(struct core *c, uint32_t mode, double *gram, double *ret, stru
 {
     const double *norm = c->norm + (size_t)mode * c->rank;
     const uint32_t rank = c->rank;
+    double own[TS_MAX_RANK];
     int singular, rc;
     for (uint32_t p = 0; p < rank; p++)
+        own[p] = reciprocal(sqrt(gram[(size_t)p * rank + p]));
+    for (uint32_t p = 0; p < rank; p++)
         for (uint32_t q = 0; q < rank; q++)
-            gram[(size_t)p * rank + q] *= reciprocal(norm[p]) * reciprocal(norm[q]);
+            gram[(size_t)p * rank + q] *= own[p] * own[q];
     rc = ts_symm_pinv(rank, gram, TS_SYMM_CUT, c->conf->stop, ret, &singular, err);
     c->n_singular += rc == 0 && singular;
     for (uint32_t p = 0; p < rank; p++)
@@ -171,10 +165,11 @@ static void scale_inverse(struct core *c, uint32_t mode)
 static int make_inverses(struct core *c, struct ts_err *err)
 {
     const size_t square = (size_t)c->rank * c->rank;
-    double *gram = malloc((2 * square + c->rank) * sizeof *gram), *w = gram + square;
+    double *gram = malloc(2 * square * sizeof *gram), *w = gram + square;
+    int exponent[TS_MAX_RANK];
     int rc = gram == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for Gram matrices") : 0;
     for (uint32_t m = 0; m < c->order && rc == 0; m++) {
-        rc = take_gram(c, m, w + square, gram, err);
+        rc = take_gram(c, m, gram, exponent, err);
         if (rc == 0)
             rc = invert(c, m, gram, w, err);
         if (rc == 0)
@@ -359,7 +354,7 @@ int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_
         rc = sum_core(&c, err);
     if (rc == 0) {
         conclude(&c, ret);
-        if (!isfinite(ret->consistency))
+        if (!isfinite(ret->consistency + ret->normalised + ret->given + ret->given_normalised))
             rc = ts_fail(err, TS_ELIMIT,
                          "core consistency: the model's components leave the range of float64");
     }

@@ -9,6 +9,7 @@
 
 #include "base/setting.h"
 #include "format/dense.h"
+#include "model/kruskal_sums.h"
 
 int ts_known_fit_wanted(const struct ts_tensor *t)
 {
@@ -25,39 +26,15 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
         const struct ts_disk_mode *d = &t->mode[m].disk;
         if (k->dim[m] == d->dim)
             continue;
-        if (k->index[m] != NULL || k->n_rows[m] != d->n_rows)
+        if (k->index[m] != NULL ? k->dim[m] > d->dim : k->n_rows[m] != d->n_rows)
             return ts_fail(err, TS_EARG,
                            TS_NTH_MODE " of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
                            m + 1, k->dim[m], d->dim);
-        rc = ts_tensor_rows(t, m, &k->index[m], err);
+        if (k->index[m] == NULL) /* else it ends with the last index that has a row */
+            rc = ts_tensor_rows(t, m, &k->index[m], err);
         k->dim[m] = d->dim;
     }
     return rc;
-}
-
-static double entry(const struct ts_kruskal *k, uint32_t mode, uint64_t row, uint32_t r)
-{
-    const uint64_t at = row * k->rank + r;
-    return k->precision == TS_FLOAT32 ? (double)((const float *)k->factor[mode])[at]
-                                      : ((const double *)k->factor[mode])[at];
-}
-
-/* |M| over all cells. */
-static double model_norm(const struct ts_kruskal *k)
-{
-    double sum = 0;
-    for (uint32_t p = 0; p < k->rank; p++)
-        for (uint32_t q = 0; q < k->rank; q++) {
-            double term = k->weight[p] * k->weight[q];
-            for (uint32_t m = 0; m < k->order; m++) {
-                double dot = 0;
-                for (uint64_t i = 0; i < k->n_rows[m]; i++)
-                    dot += entry(k, m, i, p) * entry(k, m, i, q);
-                term *= dot;
-            }
-            sum += term;
-        }
-    return sqrt(fmax(sum, 0));
 }
 
 /* The root of the weighted sum of squares of what a model leaves of the known cells. */
@@ -99,7 +76,9 @@ int ts_known_fit_run(const struct ts_score_conf *conf, struct ts_exact_fit *ret,
         rc = left_of(conf, &f.residual, err);
     if (rc < 0)
         return rc;
-    f.model_norm = model_norm(k);
+    rc = ts_kruskal_norm(k, conf->threads, conf->stop, &f.model_norm, err);
+    if (rc < 0)
+        return rc;
     if (f.norm > 0) {
         f.fit = 1 - f.residual / f.norm;
         f.error =

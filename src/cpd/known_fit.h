@@ -19,7 +19,8 @@
 /* Whether a fit of the tensor is of known cells alone; of a dense tensor that is known once its cells were looked at. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
-/* A model that has a row for each used index of a mode gets the tensor's indices. TS_EARG where shapes differ. */
+/* A model that has a row for each used index of a mode gets the tensor's indices, and one with indices of its own the tensor's
+ * sizes. TS_EARG where shapes differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
 /* conf without top, slices and take; the model's norm in *ret is that over all cells. */

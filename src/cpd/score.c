@@ -14,6 +14,7 @@
 #include "format/dense.h"
 #include "format/shard.h"
 #include "format/tensor_kind.h"
+#include "model/kruskal_sums.h"
 #include "stream/comm.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows on their way to the backend */
@@ -123,25 +124,6 @@ static int load_rows(const struct ts_score_conf *c, struct ts_err *err)
         rc = load_mode(c, m, rows, err);
     free(rows);
     return rc;
-}
-
-/* The sum of the model over all cells. */
-static double model_total(const struct ts_kruskal *k)
-{
-    double total = 0;
-    for (uint32_t r = 0; r < k->rank; r++) {
-        double term = k->weight[r];
-        for (uint32_t m = 0; m < k->order; m++) {
-            double sum = 0;
-            for (uint64_t i = 0; i < k->n_rows[m]; i++)
-                sum += k->precision == TS_FLOAT32
-                           ? (double)((const float *)k->factor[m])[i * k->rank + r]
-                           : ((const double *)k->factor[m])[i * k->rank + r];
-            term *= sum;
-        }
-        total += term;
-    }
-    return total;
 }
 
 /* ---- the largest residuals ---- */
@@ -583,16 +565,22 @@ static int gather_slices(struct score *s, struct ts_err *err)
 static int judge(struct score *s, double logs, struct ts_err *err)
 {
     struct ts_score *ret = s->ret;
-    double mean;
+    double mean, total;
+    int rc;
     if (!isfinite(ret->all.squares))
         return ts_fail(
             err, TS_ELIMIT,
-            "values of the model leave the range of numbers: compute in float64, or scale "
-            "its weights");
+            "values of the model leave the range of numbers: scale its weights, or compute in "
+            "float64 instead of float32");
     mean = ret->all.weight > 0 ? ret->all.squares / ret->all.weight : 0;
     ret->gaussian = mean > 0 ? -0.5 * ret->all.weight * (1 + log(2 * M_PI * mean)) : NAN;
-    ret->poisson = s->counts ? logs - model_total(s->conf->model) : NAN;
-    return 0;
+    ret->poisson = NAN;
+    if (!s->counts)
+        return 0;
+    rc = ts_kruskal_total(s->conf->model, s->conf->threads, s->conf->stop, &total, err);
+    if (rc == 0 && isfinite(total))
+        ret->poisson = logs - total;
+    return rc;
 }
 
 static int conclude(struct score *s, struct ts_err *err)
@@ -614,6 +602,8 @@ static int conclude(struct score *s, struct ts_err *err)
             add(&ret->slice[p->last_row], &p->last);
     }
     rc = judge(s, logs, err);
+    if (ts_comm_many(s->conf->comm))
+        rc = s->conf->comm->ops->agree(s->conf->comm, rc, err);
     return rc == 0 && s->conf->top > 0 ? collect_large(s, err) : rc;
 }
 
