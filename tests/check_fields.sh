@@ -11,6 +11,11 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 check()
 {
     case $reading in
+    refused-first*)
+        # shellcheck disable=SC2086
+        refused 1 "t.csv:2: ${reading#refused-first }" "$bin/tshard" build t.csv --modes u,d --value v $options -o no.tsh
+        return
+        ;;
     refused*)
         # shellcheck disable=SC2086
         refused 1 "t.csv:$last: ${reading#refused }" "$bin/tshard" build t.csv --modes u,d --value v $options -o no.tsh
@@ -19,6 +24,11 @@ check()
     esac
     # shellcheck disable=SC2086
     "$bin/tshard" build t.csv --modes u,d --value v $options --duplicates keep --force -o t.tsh > log 2>&1 || { bad "$1: $(cat log)"; return; }
+    if [ -n "$note" ]; then
+        grep -qF -e "$note" log || bad "$1: no note of $note: $(cat log)"
+    else
+        ! grep -q 'several spellings\|read as a number;' log || bad "$1: a note: $(cat log)"
+    fi
     case $reading in
     left)
         tr -s ' \n' ' ' < log | grep -q 'left out 1 line with missing fields' || bad "$1: $(cat log)"
@@ -41,13 +51,20 @@ n=0
 tr '\t' '\037' < "$top/tests/fields.tsv" | grep -v '^#' > cases
 while IFS="$(printf '\037')" read -r lines u d v options reading; do
     n=$((n + 1))
+    note=
+    case $reading in
+    *' | '*)
+        note=${reading#* | }
+        reading=${reading%% | *}
+        ;;
+    esac
     { echo u,d,v; echo "$lines" | tr '|' '\n'; echo "$u,$d,$v"; } > t.csv
     last=3
     check "$u in the sample"
     case $reading in
-    names*) case $options$lines in *text* | ann* | 1234567890* | 000*) ;; *) continue ;; esac ;; # late: refused
+    names*) case $options$lines in *text* | ann* | 1234567890* | 000* | NA* | *NaT*) ;; *) continue ;; esac ;; # late: refused
     esac
-    { echo u,d,v; awk -v line="$lines" 'BEGIN { while (n < 80000) { print line; n += length(line) } }'; echo "$u,$d,$v"; } > t.csv
+    { echo u,d,v; awk -v line="$lines" 'BEGIN { gsub(/\|/, "\n", line); while (n < 80000) { print line; n += length(line) } }'; echo "$u,$d,$v"; } > t.csv
     last=$(wc -l < t.csv)
     check "$u behind the sample"
 done < cases
@@ -57,6 +74,40 @@ done < cases
 { echo u,d,v; awk 'BEGIN { for (i = 1; i < 20000; i++) print i ",1,1" }'; echo '7.5,1,1'; } > t.csv
 refused 1 "t.csv:20001: column 1 (u): '7.5' is not a whole number, but those before it are; --text 1 takes this mode's fields as names" \
     "$bin/tshard" build t.csv -o no.tsh
+
+# a column that the first 64 KiB have nothing of: the same by several processes, packed and of several files; an
+# input that cannot be read twice is refused where it would hold indices
+awk 'BEGIN { print "u,d,v"; for (i = 0; i < 20000; i++) print "NA,1,1" }' > n1.csv
+printf 'u,d,v\nNA,1,1\n7.0,1,1\n9,2,1\n' > n2.csv
+"$bin/tshard" build n1.csv n2.csv --missing skip -o n.tsh > log 2>&1 || bad "late: $(cat log)"
+gzip -k n1.csv n2.csv
+"$bin/tshard" build n1.csv.gz n2.csv.gz --missing skip -o n2.tsh > log 2>&1 || bad "late: $(cat log)"
+diff -r n.tsh n2.tsh > log || bad "late, packed: $(cat log)"
+"$bin/tshard" export n.tsh -q > got
+printf '7 1 1\n9 2 1\n' | cmp -s - got || bad "late: $(cat got)"
+cat n1.csv n2.csv | grep -v '^u' > n3.csv
+refused 1 "mode 1: its fields are missing in the first 64 KiB, and whole numbers behind" sh -c \
+    '"$0" build - --format csv --header no --missing skip -o no.tsh < n3.csv' "$bin/tshard"
+{ cat n3.csv; echo bob,1,1; } > n4.csv
+"$bin/tshard" build - --format csv --header no --missing skip -o n4.tsh < n4.csv > log 2>&1 || bad "late names: $(cat log)"
+
+# large numbers with exponents need more room than their text: a column of nothing else
+awk 'BEGIN { print "u,d,v\n1234567890123456,1,1"; for (i = 0; i < 60000; i++) print "1e19," i % 7 + 1 ",1" }' > x.csv
+"$bin/tshard" build x.csv -o x.tsh --memory 32M > log 2>&1 || bad "exponents: $(cat log)"
+[ "$("$bin/tshard" export x.tsh -q --format csv --header no | grep -c '^10000000000000000000,')" = 7 ] || bad "exponents"
+
+# a name that comes late in a column of large numbers: those of several spellings are noted
+{ cat x.csv; echo abc,1,1; } > x2.csv
+"$bin/tshard" build x2.csv --force -o x.tsh > log 2>&1 || bad "late name: $(cat log)"
+grep -q "numbers of mode 1 (u) such as 1e19 are named by their digits, because its first 64 KiB are whole numbers, but others such as 'abc' are not; --text 1" log ||
+    bad "late name: $(cat log)"
+
+# what is left when all lines are left out
+printf 'u,d,v\n,1,1\n2,,1\n' > e.csv
+refused 1 "no nonzeros to build no.tsh from: 2 lines with a missing field left out" "$bin/tshard" build e.csv --missing skip -o no.tsh
+printf 'u,d,v\n,1,1\n2,1,0\n' > e.csv
+refused 1 "no nonzeros to build no.tsh from: 1 read, 1 of them zero, 1 line with a missing field left out" \
+    "$bin/tshard" build e.csv --missing skip -o no.tsh
 
 # lists: the same numbers, and what is missing
 printf '1 1 1\n7 2 1\n7.0 3.0 1\n7e0 1 2\n007 2.000000000000000000e+00 3\n' > l.tns

@@ -85,6 +85,12 @@ binned '100000 200000' 1min '1970-01-01T00:01 1970-01-01T00:02 1970-01-01T00:03'
 binned '1850 1851' 1y '1850 1851' --time-unit year
 binned '18500101 18500102' 1d '1850-01-01 1850-01-02' --time-unit day=date
 binned '1850 1852' 1y '1850 1851 1852' --time-unit 2=year
+for units in '--time-unit day=year --time-unit s' '--time-unit s --time-unit day=year'; do # that of a mode counts
+    printf 'user,day,n\na,1850,1\nb,1851,1\n' > t.csv
+    # shellcheck disable=SC2086
+    "$bin/tshard" build t.csv --bin day=1y $units --force -o times.tsh > log 2>&1 || bad "$units: $(cat log)"
+    [ "$(labels times 2 | tr '\n' ' ')" = '1850 1851 ' ] || bad "$units: $(labels times 2)"
+done
 printf 'user,day,n\na,20240131,1\nb,20240201,1\nc,86400,1\n' > t.csv
 refused 1 "t.csv:4: column 2 (day): '86400' is no time as a date of eight digits, like other times of the column, and 1970-01-02T00:00:00 in seconds since 1970; --time-unit day=s or day=date decides" \
     "$bin/tshard" build t.csv --bin day=1d -o no.tsh

@@ -350,7 +350,7 @@ def spell_time(rng, mode, t):
 
 def quoted(rng, text, sep, always=False):
     """A field of a table; names that a separator or blanks would cut stand in quotes."""
-    must = always or text == "" and sep == " " or text != text.strip(" \t") or sep in text or text[:1] in ('"', "#") or \
+    must = always or text == "" and sep == " " or text != text.strip(" \t") or sep in text or text[:1] in ('"', "#", "\ufeff") or \
         sep == " " and any(c in text for c in " \t#")
     return '"' + text.replace('"', '""') + '"' if must or rng.random() < 0.1 else text
 

@@ -553,8 +553,8 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
         return rc;
     if (rc == 0)
         rc = build_common_report(cmd, job->o, &report, job->json, err);
-    if (rc == 0 && report.note[0] != '\0')
-        tool_note(cmd, "%s", report.note);
+    for (uint32_t i = 0; i < report.n_notes && rc == 0; i++)
+        tool_note(cmd, "%s", report.note[i]);
     if (rc == 0 && report.base == 0 && (report.binary || job->o->base == 0))
         note_base(cmd, job, report.binary);
     return rc;

@@ -141,6 +141,11 @@ static void tell(const struct request *r, const struct ts_api *a,
                                      .runs = report->n_runs,
                                      .rounded = report->n_rounded,
                                      .missing = report->n_missing };
+    for (uint32_t i = 0; i < report->n_notes; i++) {
+        struct ts_err note;
+        (void)ts_fail(&note, TS_EARG, "%s", report->note[i]);
+        ts_api_note(a, r->conf.note, r->conf.ctx, &note);
+    }
     ts_api_note(a, r->conf.note, r->conf.ctx, &report->rounded);
     ts_api_note(a, r->conf.note, r->conf.ctx, &report->warn);
     ts_api_result(ret, &result, sizeof result);

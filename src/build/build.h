@@ -93,6 +93,7 @@ struct ts_build_options {
     uint64_t area_words; /* tests, trials: words of a sort area, 0: from `memory` */
 };
 
+#define TS_BUILD_NOTES 8u
 struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* values that were rounded to 0, read or added up */
@@ -113,7 +114,8 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
-    char note[256];     /* "", or what a user may not have meant: all times fell into one bin */
+    uint32_t n_notes;   /* what a user may not have meant: all times fell into one bin */
+    char note[TS_BUILD_NOTES][320];
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
 

@@ -3,6 +3,7 @@
  * the order of the modes: one area at a time, in sorted runs when one area does not hold all.
  * Nonzeros of one cell are merged. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/setting.h"
@@ -179,6 +180,22 @@ static int merge_ranks(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+/* Says why there is no nonzero. */
+static int nothing_left(const struct ts_build *b, struct ts_err *err)
+{
+    const uint64_t n_missing = b->collect.n_missing;
+    char left_out[80] = "";
+    if (n_missing > 0)
+        snprintf(left_out, sizeof left_out, "%" PRIu64 " line%s with a missing field left out",
+                 n_missing, n_missing == 1 ? "" : "s");
+    if (b->collect.n_read == 0 && n_missing > 0)
+        return ts_fail(err, TS_EFORMAT, "no nonzeros to build %s from: %s", b->o->out, left_out);
+    return ts_fail(err, TS_EFORMAT,
+                   "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero%s%s",
+                   b->o->out, b->collect.n_read, b->collect.n_zeros + b->merge.n_zeros,
+                   n_missing > 0 ? ", " : "", left_out);
+}
+
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
 {
     struct ts_collect *c = &b->collect;
@@ -226,9 +243,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     if (rc < 0)
         return rc;
     if (b->merge.nnz == 0)
-        return ts_fail(err, TS_EFORMAT,
-                       "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero",
-                       b->o->out, c->n_read, c->n_zeros + b->merge.n_zeros);
+        return nothing_left(b, err);
     if (b->merge.nnz > TS_MAX_NNZ)
         return ts_fail(err, TS_ELIMIT, "%" PRIu64 " nonzeros; at most 2^40 are possible",
                        b->merge.nnz);

@@ -11,6 +11,7 @@
 #include "source/text_source.h"
 
 #define NAMES_SHARE 4u                  /* share of the memory during reading */
+#define MODE_CHARS  128u                /* of "mode 3 (its name)" */
 #define MOST_BINS   (UINT64_C(1) << 24) /* with more bins the file of labels would be too large */
 
 static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
@@ -73,18 +74,104 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return 0;
 }
 
+/* Room for a note about a mode, and what the mode is called; NULL: there are enough notes. */
+static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
+{
+    struct ts_build_report *r = b->report;
+    const char *name = ts_table_mode_name(b->table, m);
+    ts_setting_print(mode, MODE_CHARS, TS_NTH_MODE "%s%.100s%s", m + 1, name == NULL ? "" : " (",
+                     name == NULL ? "" : name, name == NULL ? "" : ")");
+    return r->n_notes < TS_BUILD_NOTES ? r->note[r->n_notes++] : NULL;
+}
+
 /* All lines in one bin is most likely a wrong unit, or too wide a bin. */
 static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
 {
-    char label[TS_TIME_LABEL];
-    const char *name = ts_table_mode_name(b->table, m);
+    char label[TS_TIME_LABEL], mode[MODE_CHARS], *note = new_note(b, m, mode);
     const int chars = (int)ts_time_bin_label(ts_table_mode_bin(b->table, m), bin, label);
-    ts_setting_print(b->report->note, sizeof b->report->note,
-                     "all %" PRIu64 " nonzeros read fall into one bin of " TS_NTH_MODE "%s%.100s%s, %.*s: "
-                     "narrower bins (" TS_SET_BIN ") or another " TS_SET_TIME_UNIT
-                     " may be what is meant",
-                     b->collect.n_read, m + 1, name == NULL ? "" : " (", name == NULL ? "" : name,
-                     name == NULL ? "" : ")", chars, label);
+    if (note != NULL)
+        ts_setting_print(note, sizeof b->report->note[0],
+                         "all %" PRIu64 " nonzeros read fall into one bin of %s, %.*s: "
+                         "narrower bins (" TS_SET_BIN ") or another " TS_SET_TIME_UNIT
+                         " may be what is meant",
+                         b->collect.n_read, mode, chars, label);
+}
+
+/* Codes such as 1e5 are numbers to a program. */
+static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table_facts *f)
+{
+    char mode[MODE_CHARS], *note = new_note(b, m, mode);
+    const char *example = f->example[TS_TABLE_EXPONENT];
+    if (note != NULL)
+        ts_setting_print(note, sizeof b->report->note[0],
+                         "%" PRIu64 " field%s of %s, such as %s, %s read as %s; "
+                         TS_SET_TEXT " " TS_NTH("%u") " takes the fields as they are written",
+                         f->n[TS_TABLE_EXPONENT], f->n[TS_TABLE_EXPONENT] == 1 ? "" : "s", mode,
+                         *example != '\0' ? example : "1e5",
+                         f->n[TS_TABLE_EXPONENT] == 1 ? "is" : "are",
+                         f->n[TS_TABLE_EXPONENT] == 1 ? "a number" : "numbers", m + 1);
+}
+
+/* 7 and 7.0 are two names where a column has names, and one where it has whole numbers. */
+static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table_facts *f)
+{
+    char mode[MODE_CHARS], *note = new_note(b, m, mode);
+    const int whole = ts_table_mode_whole(b->table, m);
+    const uint32_t of = f->n[TS_TABLE_SPELLED] > 0 ? TS_TABLE_SPELLED : TS_TABLE_EXPONENT;
+    const char *example = f->example[of];
+    if (note == NULL)
+        return;
+    if (whole)
+        ts_setting_print(note, sizeof b->report->note[0],
+                         "numbers of %s such as %s are named by their digits, because its first 64 KiB are "
+                         "whole numbers, but others such as '%s' are not; " TS_SET_TEXT " " TS_NTH("%u")
+                         " takes the fields as they are written",
+                         mode, *example != '\0' ? example : "7.0", f->example[TS_TABLE_WORD], m + 1);
+    else
+        ts_setting_print(note, sizeof b->report->note[0],
+                         "%s has names, and some are numbers in several spellings, such as %s beside digits "
+                         "alone: 7 and 7.0 are two names there; " TS_SET_TEXT " " TS_NTH("%u")
+                         " says that this is meant",
+                         mode, *example != '\0' ? example : "7.0", m + 1);
+}
+
+/* A column that was taken for names because the start of the input had nothing of it, and that has
+ * nothing but whole numbers, is one of indices: of a file that would have been found out. */
+static int check_open(const struct ts_build *b, uint32_t m, const struct ts_table_facts *f,
+                      struct ts_err *err)
+{
+    const char *name = ts_table_mode_name(b->table, m);
+    if (!ts_table_mode_open(b->table, m) || f->n[TS_TABLE_WORD] > 0 ||
+        f->n[TS_TABLE_DIGITS] + f->n[TS_TABLE_SPELLED] == 0)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   TS_NTH_MODE "%s%.100s%s: its fields are missing in the first 64 KiB, and whole numbers behind; "
+                   "of an input that is read once this is known too late: give a file, or " TS_SET_TEXT
+                   " " TS_NTH("%u") ", which takes its fields as names",
+                   m + 1, name == NULL ? "" : " (", name == NULL ? "" : name,
+                   name == NULL ? "" : ")", m + 1);
+}
+
+/* What was noticed of the fields of the modes, by all ranks. */
+static int tell_facts(struct ts_build *b, int rc, struct ts_err *err)
+{
+    uint64_t n[TS_MAX_ORDER * TS_TABLE_FACTS];
+    for (uint32_t m = 0; m < b->order; m++)
+        memcpy(n + m * TS_TABLE_FACTS, ts_table_mode_facts(b->table, m)->n,
+               TS_TABLE_FACTS * sizeof *n);
+    rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_SUM, n, b->order * TS_TABLE_FACTS, err);
+    for (uint32_t m = 0; m < b->order && rc == 0; m++) {
+        struct ts_table_facts f = *ts_table_mode_facts(b->table, m);
+        const uint64_t *all = memcpy(f.n, n + m * TS_TABLE_FACTS, sizeof f.n);
+        const uint64_t other = all[TS_TABLE_SPELLED] +
+                               (ts_table_mode_whole(b->table, m) ? all[TS_TABLE_EXPONENT] : 0);
+        rc = check_open(b, m, &f, err);
+        if (all[TS_TABLE_EXPONENT] > 0)
+            note_exponents(b, m, &f);
+        if (other > 0 && all[ts_table_mode_whole(b->table, m) ? TS_TABLE_WORD : TS_TABLE_DIGITS] > 0)
+            note_spellings(b, m, &f);
+    }
+    return rc;
 }
 
 int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
@@ -96,6 +183,7 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     if (rc == 0 && b->names != NULL)
         rc = ts_names_check(b->names, err);
     rc = ts_build_comm_join(&b->ranks, rc, TS_JOIN_MIN, least, b->order, err);
+    rc = tell_facts(b, rc, err);
     if (rc < 0)
         return rc;
     for (uint32_t m = 0; m < b->order; m++) {

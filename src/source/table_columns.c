@@ -13,8 +13,6 @@
 #include "source/number_text.h"
 #include "source/tns_number.h"
 
-#define SAMPLE_BYTES \
-    ((size_t)64 << 10) /* that tell what columns are: no more, whatever a piece is */
 #define NO_COLUMN UINT32_MAX
 
 /* ------------------------------------------------------------------ lines of the sample */
@@ -79,8 +77,7 @@ static int is_missing(const struct ts_csv_field *f)
     return ts_number_missing(f->begin, (size_t)(f->end - f->begin));
 }
 
-/* Whether a field is a whole number of 0 or more, up to `most`. */
-static int is_whole(const struct ts_csv_field *f, uint64_t most)
+int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most)
 {
     struct ts_number x;
     uint64_t v;
@@ -127,7 +124,7 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     memset(l->number, 1, sizeof l->number);
     memset(l->whole, 1, sizeof l->whole);
     memset(l->time, 0, sizeof l->time);
-    end = bytes < SAMPLE_BYTES ? end : text + SAMPLE_BYTES;
+    end = bytes < TS_TABLE_SAMPLE ? end : text + TS_TABLE_SAMPLE;
     for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
         if (split(p, sep, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, NULL) < 0)
             break; /* it will be refused when it is parsed */
@@ -136,8 +133,8 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
             if (is_missing(f))
                 continue;
             l->any[c] = 1;
-            l->index[c] = l->index[c] && is_whole(f, TS_MAX_DIM);
-            l->whole[c] = l->whole[c] && is_whole(f, UINT64_MAX);
+            l->index[c] = l->index[c] && ts_table_is_whole(f, TS_MAX_DIM);
+            l->whole[c] = l->whole[c] && ts_table_is_whole(f, UINT64_MAX);
             l->number[c] = l->number[c] && is_number(f);
             ts_time_look_at(&l->time[c], f->begin, (size_t)(f->end - f->begin));
         }
@@ -340,6 +337,19 @@ static int mode_called(const struct ts_table *t, const char *name)
     return -1;
 }
 
+void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole)
+{
+    mode->field = numbers ? TS_TABLE_NUMBER : TS_TABLE_NAME;
+    mode->whole = !numbers && whole;
+}
+
+static void take_text(struct ts_table_mode *mode)
+{
+    mode->field = TS_TABLE_NAME;
+    mode->text = 1;
+    mode->whole = mode->look.open = 0;
+}
+
 /* The bins of a mode of times. What its numbers are is decided by the start of the first file. */
 static void take_bin(struct ts_table *t, const struct look *l, uint32_t m,
                      const struct ts_time_bin *bin)
@@ -349,6 +359,8 @@ static void take_bin(struct ts_table *t, const struct look *l, uint32_t m,
     const struct ts_csv_field *first = &l->first[mode->column];
     if (t->header == NULL)
         ts_time_look_at(&look, first->begin, (size_t)(first->end - first->begin));
+    mode->field = TS_TABLE_TIME;
+    mode->whole = 0;
     mode->bin = *bin;
     mode->bin.rule = ts_time_look_rule(&look, ts_time_bin_by_days(bin));
 }
@@ -362,6 +374,7 @@ static int take_unit(struct ts_table *t, const char *name, enum ts_time_unit uni
     for (uint32_t i = 0; i < t->order; i++)
         if (t->mode[i].field == TS_TABLE_TIME && (name == NULL || (int)i == m)) {
             t->mode[i].bin.rule = (struct ts_time_rule){ unit, 1 };
+            t->mode[i].look.open = 0;
             n++;
         }
     if (n > 0)
@@ -377,10 +390,11 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
     for (uint32_t m = 0; m < t->order; m++) {
         const uint32_t c = t->mode[m].column;
         const int first = t->header == NULL && !is_missing(&l->first[c]), any = first || l->any[c];
-        const int numbers = any && l->index[c] && (!first || is_whole(&l->first[c], TS_MAX_DIM));
-        t->mode[m].field = numbers ? TS_TABLE_NUMBER : TS_TABLE_NAME;
-        t->mode[m].whole =
-            any && l->whole[c] && (!first || is_whole(&l->first[c], UINT64_MAX));
+        ts_table_decide(
+            &t->mode[m],
+            any && l->index[c] && (!first || ts_table_is_whole(&l->first[c], TS_MAX_DIM)),
+            any && l->whole[c] && (!first || ts_table_is_whole(&l->first[c], UINT64_MAX)));
+        t->mode[m].look.open = !any;
         t->mode[m].least = UINT64_MAX;
         t->mode[m].name = p->n_modes > 0 && p->n_columns > 0 ? strdup(p->mode[m])
                           : t->header != NULL                ? copy_field(&l->first[c])
@@ -397,13 +411,16 @@ static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *
         if (m < 0)
             return ts_fail(err, TS_EARG, "%s: there is no mode '%s'",
                            i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name);
-        t->mode[m].field = i < p->n_text ? TS_TABLE_NAME : TS_TABLE_TIME;
-        t->mode[m].whole = 0;
-        if (i >= p->n_text)
+        if (i < p->n_text)
+            take_text(&t->mode[m]);
+        else
             take_bin(t, l, (uint32_t)m, &p->bin[i - p->n_text]);
     }
-    for (uint32_t i = 0; i < p->n_units; i++) {
-        const int rc = take_unit(t, p->timed[i], p->unit[i], err);
+    for (uint32_t i = 0; i < 2 * p->n_units; i++) { /* those of all modes, then those of one */
+        const uint32_t u = i % p->n_units;
+        const int rc = (p->timed[u] != NULL) == (i >= p->n_units)
+                           ? take_unit(t, p->timed[u], p->unit[u], err)
+                           : 0;
         if (rc < 0)
             return rc;
     }
@@ -537,6 +554,7 @@ int ts_table_new(const struct ts_table_plan *plan, struct ts_table **ret, struct
     if (t == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
     t->plan = *plan;
+    pthread_mutex_init(&t->lock, NULL);
     *ret = t;
     return 0;
 }
@@ -549,6 +567,7 @@ void ts_table_free(struct ts_table *t)
         free(t->mode[m].name);
     free(t->value_name);
     free(t->header);
+    pthread_mutex_destroy(&t->lock);
     free(t);
 }
 

@@ -25,7 +25,48 @@ struct parser {
     char *side;
     size_t n_side;
     uint64_t least[TS_MAX_ORDER];
+    struct ts_table_facts facts[TS_MAX_ORDER];
 };
+
+/* Large numbers with an exponent are names by their digits: "1e19" takes four times the room. */
+#define MOST_DIGITS 20u
+
+uint32_t ts_table_side(const struct ts_table *t)
+{
+    for (uint32_t m = 0; m < t->order; m++)
+        if (t->mode[m].whole)
+            return 4;
+    return 1;
+}
+
+static void add_fact(struct parser *p, uint32_t m, enum ts_table_fact fact,
+                     const struct ts_csv_field *f)
+{
+    struct ts_table_facts *of = &p->facts[m];
+    char buf[TS_CSV_QUOTE] = { 0 };
+    ts_csv_quote(f, buf);
+    if (strlen(buf) >= TS_TABLE_EXAMPLE)
+        memcpy(buf + TS_TABLE_EXAMPLE - 4, "...", 4);
+    if (of->n[fact] == 0 || strcmp(buf, of->example[fact]) < 0)
+        memcpy(of->example[fact], buf, TS_TABLE_EXAMPLE);
+    of->n[fact]++;
+}
+
+/* Digits, e, digits: a number such as 1e5, or a code. Programs write numbers with points or signs. */
+static int may_be_code(const struct ts_csv_field *f)
+{
+    struct ts_csv_field part = *f;
+    while (part.begin < f->end && (*part.begin | 32) != 'e')
+        part.begin++;
+    if (part.begin == f->begin || part.begin >= f->end - 1)
+        return 0;
+    part.begin++;
+    if (!ts_csv_is_digits(&part))
+        return 0;
+    part.end = part.begin - 1;
+    part.begin = f->begin;
+    return ts_csv_is_digits(&part);
+}
 
 /* Undoes doubled quotes, in the side text, and ends the field there. */
 static void copy_aside(struct parser *p, struct ts_csv_field *f)
@@ -87,24 +128,46 @@ static int take_missing(const struct parser *p, uint32_t column, uint8_t role,
 static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
                       struct ts_err *err)
 {
-    const size_t room = (size_t)(f->end - f->begin);
+    const size_t n_text = (size_t)(f->end - f->begin);
     char *at = p->side + p->n_side, buf[TS_CSV_QUOTE], what[200];
     struct ts_number x;
     uint64_t v;
     size_t n;
-    if (!ts_number_read(f->begin, room, &x) || !ts_number_whole(&x, &v))
+    if (!ts_number_read(f->begin, n_text, &x) || !ts_number_whole(&x, &v)) {
+        add_fact(p, m, TS_TABLE_WORD, f);
         return 0;
-    n = ts_number_digits(&x, at, room);
+    }
+    n = ts_number_digits(&x, at, n_text);
+    add_fact(p, m, n == 0 || may_be_code(f) ? TS_TABLE_EXPONENT : TS_TABLE_SPELLED, f);
+    n = ts_number_digits(&x, at, n_text < MOST_DIGITS ? MOST_DIGITS : n_text);
     if (n == 0) {
         snprintf(what, sizeof what,
-                 "'%s' is a number beyond 2^40, the largest index, without all its digits; "
+                 "'%s' is a number of more than %u digits, most of which an exponent stands for; "
                  TS_SET_TEXT " " TS_NTH("%u") " takes it as a name",
-                 ts_csv_quote(f, buf), m + 1);
+                 ts_csv_quote(f, buf), MOST_DIGITS, m + 1);
         return mode_fails(p, m, what, err);
     }
     *ret = ts_name_at((uint64_t)p->n_side, n) | TS_NAME_SIDE;
     p->n_side += n;
     return 1;
+}
+
+/* Counts what names look like that the user did not call text. */
+static void look_at_name(struct parser *p, uint32_t m, const struct ts_csv_field *f)
+{
+    const char c = *f->begin;
+    if ((c >= '0' && c <= '9') || c == '.' || c == '+') {
+        if (ts_csv_is_digits(f)) {
+            p->facts[m].n[TS_TABLE_DIGITS]++;
+            return;
+        }
+        if (ts_table_is_whole(f, UINT64_MAX)) {
+            add_fact(p, m, TS_TABLE_SPELLED, f);
+            return;
+        }
+    }
+    if (p->t->mode[m].look.open && !ts_number_missing(f->begin, (size_t)(f->end - f->begin)))
+        add_fact(p, m, TS_TABLE_WORD, f);
 }
 
 static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f, int aside,
@@ -119,6 +182,8 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
         const int rc = take_whole(p, m, f, ret, err);
         if (rc != 0)
             return rc < 0 ? rc : 0;
+    } else if (!p->t->mode[m].text && !p->t->mode[m].whole) {
+        look_at_name(p, m, f);
     }
     *ret = ts_name_at((uint64_t)(f->begin - (aside ? p->side : p->text)), n) |
            (aside ? TS_NAME_SIDE : 0);
@@ -153,6 +218,8 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
         return 0;
     }
     rc = ts_tns_index(p->rules, m, f->begin, f->end, ret, &why);
+    if (may_be_code(f))
+        add_fact(p, m, TS_TABLE_EXPONENT, f);
     if (rc < 0) {
         char buf[TS_CSV_QUOTE], what[200];
         struct ts_number x;
@@ -308,6 +375,11 @@ int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *ru
     b->n_lines += n_lines;
     for (uint32_t m = 0; m < t->order; m++) {
         uint64_t least = ts_table_mode_least(t, m);
+        for (uint32_t i = 0; i < TS_TABLE_FACTS; i++)
+            if (p.facts[m].n[i] > 0) {
+                ts_table_add_facts(t, m, &p.facts[m]);
+                break;
+            }
         while (p.least[m] < least &&
                !__atomic_compare_exchange_n(&t->mode[m].least, &least, p.least[m], 0,
                                             __ATOMIC_RELAXED, __ATOMIC_RELAXED))

@@ -4,7 +4,8 @@
  *
  * A line has a field for each column. Some columns are modes, one may be the value, one the weight of the
  * cell, the others are skipped. The fields of a mode are whole numbers (indices), names (names.h gives them indices) or
- * times, which are binned. The first 64 KiB of the first file decide between numbers and names. A
+ * times, which are binned. The first 64 KiB of the first file decide between numbers and names,
+ * and, for a column in which all of these are missing, the first 64 KiB that have a field of it. A
  * field may be in double quotes; then it may contain separators, but not the end of a line, and two
  * double quotes stand for one. Blanks around a field are dropped. Empty lines are skipped. In
  * columns between blanks, '#' starts a comment.
@@ -60,6 +61,35 @@ enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode)
 const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode); /* NULL: none */
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
+
+/* Whether the start of the first file has nothing of a mode, and what follows must decide. */
+int ts_table_is_open(const struct ts_table *t);
+
+/* Looks at a piece of whole lines that follows; first: the first one of its file. Returns whether
+ * modes are still open. After the last piece, NULL and 0 bytes. */
+int ts_table_look_on(struct ts_table *t, const char *text, size_t bytes, int first);
+
+/* What a user may not expect of the fields of a mode, counted while they are parsed. */
+enum ts_table_fact {
+    TS_TABLE_EXPONENT, /* indices that may be codes, as 1e5; large numbers with zeros for an exponent */
+    TS_TABLE_DIGITS,   /* in a mode of names: digits alone */
+    TS_TABLE_SPELLED,  /* there: other whole numbers, such as 7.0 */
+    TS_TABLE_WORD,     /* in a mode of large numbers, or that is open: neither a whole number nor missing */
+    TS_TABLE_FACTS
+};
+#define TS_TABLE_EXAMPLE 24
+struct ts_table_facts {
+    uint64_t n[TS_TABLE_FACTS];
+    char example[TS_TABLE_FACTS][TS_TABLE_EXAMPLE]; /* the first by its bytes; "" of digits */
+};
+const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint32_t mode);
+
+/* Whether names of a mode are whole numbers by their digits; whether the user named it as text. */
+int ts_table_mode_whole(const struct ts_table *t, uint32_t mode);
+int ts_table_mode_open(const struct ts_table *t, uint32_t mode);
+
+/* Bytes aside (ts_table_parse) for each byte of text. */
+uint32_t ts_table_side(const struct ts_table *t);
 
 /* The smallest bin that was parsed. */
 uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode);

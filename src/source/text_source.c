@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/setting.h"
 #include "source/binary_kind.h"
@@ -233,10 +234,53 @@ static int find_order(struct ts_text_source *s, struct ts_err *err)
     }
 }
 
-/* Chooses as many threads as there is memory for: it depends on the kind of text. */
-static void choose_threads(struct ts_text_source *s)
+static int is_file(const char *path)
 {
-    const uint64_t each = (uint64_t)s->kind->cost * s->plan.piece_bytes;
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Columns in which the start has nothing are what their first fields say: these are looked for in
+ * the files, by an input of its own. What is no file cannot be read twice. */
+static int look_on(struct ts_text_source *s, struct ts_err *err)
+{
+    const struct ts_text_plan *p = &s->plan;
+    struct ts_text_input *in = NULL;
+    struct ts_text_piece piece = { .bytes = 1 };
+    uint32_t n = 0;
+    char *text;
+    int rc;
+    while (n < p->n_paths && is_file(p->paths[n]))
+        n++;
+    if (!ts_table_is_open(p->table) || n == 0)
+        return 0;
+    text = calloc(1, p->piece_bytes + TS_TEXT_PAD);
+    if (text == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for reading text");
+    rc = ts_text_input_open(p->paths, n, p->piece_bytes, p->stop, &in, err);
+    if (rc == 0)
+        ts_text_input_unpack(in, p->unpack_bytes);
+    while (rc == 0 && piece.bytes > 0) {
+        struct ts_err why;
+        rc = ts_text_input_next(in, text, &piece, &why);
+        if (rc < 0 && piece.bad_line)
+            piece.bytes = 0; /* it will be refused where it is parsed */
+        else if (rc < 0)
+            rc = ts_fail(err, rc, "%s", why.text);
+        if (piece.bad_line)
+            rc = 0;
+        if (rc == 0 && !ts_table_look_on(p->table, text, piece.bytes, piece.first))
+            break;
+    }
+    ts_text_input_close(in);
+    free(text);
+    return rc;
+}
+
+/* Chooses as many threads as there is memory for: it depends on the kind of text. */
+static void choose_threads(struct ts_text_source *s, uint32_t side)
+{
+    const uint64_t each = (uint64_t)(s->kind->cost + side - 1) * s->plan.piece_bytes;
     const uint64_t n = s->plan.read_bytes / each;
     s->threads = n < 1 ? 1 : n < s->plan.threads ? (uint32_t)n : s->plan.threads;
     for (uint32_t t = s->threads; t < s->plan.threads; t++) {
@@ -249,6 +293,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
                         struct ts_err *err)
 {
     struct ts_text_source *s = calloc(1, sizeof *s);
+    uint32_t side = 1;
     uint64_t room;
     int rc = 0;
     if (s == NULL) {
@@ -283,6 +328,10 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
             ts_text_input_part(s->input, plan->part, plan->n_parts);
         rc = find_order(s, err);
     }
+    if (rc == 0 && plan->table != NULL) {
+        rc = look_on(s, err);
+        side = ts_table_side(plan->table);
+    }
     if (rc < 0)
         goto fail;
     if (plan->n_dims > 0) {
@@ -291,12 +340,12 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
         memcpy(s->rules.dim, plan->dim, sizeof s->rules.dim);
     }
     room = s->kind->room(&s->rules, plan->piece_bytes);
-    choose_threads(s);
+    choose_threads(s, side);
     for (uint32_t t = 0; t < s->threads && rc == 0; t++) {
         s->worker[t].source = s;
         rc = ts_batch_new(s->rules.order, room, &s->worker[t].batch, err);
         if (rc == 0 && s->kind->side) {
-            s->worker[t].side = malloc(plan->piece_bytes + TS_TEXT_PAD);
+            s->worker[t].side = malloc(side * plan->piece_bytes + TS_TEXT_PAD);
             if (s->worker[t].side == NULL)
                 rc = ts_fail(err, TS_ENOMEM, "out of memory for reading text");
         }
