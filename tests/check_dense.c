@@ -17,6 +17,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/dense_product.h"
 #include "cpu/dense_scan.h"
+#include "format/array_index.h"
 #include "format/dense.h"
 #include "stream/slabs.h"
 #include "tests/run_suite.h"
@@ -769,6 +770,33 @@ START_TEST(unknown_cells_are_counted)
 END_TEST
 
 /* The file is shorter than it was when it was opened. */
+/* A checksum says nothing of who made it. */
+START_TEST(an_index_says_what_cells_can_have)
+{
+    const struct shape s = { 3, { 3, 4, 5 }, 65536 };
+    struct dense x;
+    struct ts_dense *d;
+    struct ts_err err;
+    char *path;
+    dense_new(&s, 0, 0, 1, &x);
+    d = x.t->dense;
+    ck_assert_msg(ts_array_index_new(d, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_dense_scan_sums(x.t, 1, NULL, &err) == 0, "%s", err.text);
+    x.t->header.norm = _i == 1 ? NAN : _i == 2 ? -1 : x.t->header.norm;
+    x.t->header.value_min = _i == 3 ? INFINITY : _i == 4 ? 2 : -1;
+    x.t->header.value_max = 1;
+    d->n_unknown = _i == 5 ? x.cells : _i == 6;
+    d->first_unknown = _i == 6 ? x.cells : 0;
+    ck_assert_msg(ts_array_index_write(d, &err) == 0, "%s", err.text);
+    path = ts_array_index_path(d);
+    ck_assert_int_eq(ts_array_index_read(d, &err), _i == 0 ? 0 : TS_EFORMAT);
+    ck_assert_msg(_i == 0 || strstr(err.text, "what no cells have") != NULL, "%s", err.text);
+    ck_assert_int_eq(unlink(path), 0);
+    free(path);
+    dense_free(&x);
+}
+END_TEST
+
 START_TEST(a_file_that_shrinks_is_refused)
 {
     const struct shape s = { 3, { 61, 43, 70 }, 65536 };
@@ -825,6 +853,7 @@ int main(void)
     tcase_add_loop_test(c, a_scan_finds_norm_range_and_hash, 0, 2);
     tcase_add_loop_test(c, a_cell_that_is_not_finite_is_named, 0, 2);
     tcase_add_loop_test(c, unknown_cells_are_counted, 0, 2);
+    tcase_add_loop_test(c, an_index_says_what_cells_can_have, 0, 7);
     tcase_add_test(c, a_file_that_shrinks_is_refused);
     tcase_add_test(c, a_file_that_is_written_to_is_named);
     suite_add_tcase(s, c);

@@ -163,6 +163,44 @@ START_TEST(labels_are_found)
 }
 END_TEST
 
+/* No builder writes a NUL byte, and a string of C would end there. */
+START_TEST(a_label_with_nul_bytes_is_whole)
+{
+    static const char *const want[] = { "2/5\xef\xbf\xbd",
+                                        "2\xef\xbf\xbd"
+                                        "56",
+                                        "2/57" };
+    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .stretch = 3, .labels = 1 };
+    const uint64_t index[3] = { 55, 56, 57 };
+    struct test_coo x = make(&conf, small_dim, 2000, 5);
+    char path[4200], *name[3], *bytes, *at;
+    struct ts_tensor *t;
+    struct ts_err err;
+    size_t n;
+    FILE *f;
+    ck_assert_msg(ts_tensor_open(dir, &t, &err) == 0, "%s", err.text);
+    n = t->mode[1].disk.labels_bytes;
+    bytes = malloc(n);
+    snprintf(path, sizeof path, "%s/mode2.labels", dir);
+    f = fopen(path, "r+b");
+    ck_assert(bytes != NULL && f != NULL && fread(bytes, 1, n, f) == n);
+    at = memmem(bytes, n, "\n2/55\n2/56\n", 11);
+    ck_assert_ptr_nonnull(at);
+    at[4] = at[7] = '\0';
+    rewind(f);
+    ck_assert(fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+    t->mode[1].disk.labels_hash = XXH3_64bits(bytes, n);
+    ck_assert_msg(ts_tensor_labels(t, 1, 3, index, name, &err) == 0, "%s", err.text);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_str_eq(name[i], want[i]);
+        free(name[i]);
+    }
+    free(bytes);
+    ts_tensor_close(t);
+    test_coo_free(&x);
+}
+END_TEST
+
 /* Reading does not move a file's position either: it is read twice. */
 START_TEST(a_tensor_that_is_gone_is_still_read)
 {
@@ -405,6 +443,7 @@ int main(void)
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, what_was_written_is_read, 0, 5);
     tcase_add_test(tc, labels_are_found);
+    tcase_add_test(tc, a_label_with_nul_bytes_is_whole);
     tcase_add_test(tc, a_tensor_that_is_gone_is_still_read);
     tcase_add_test(tc, other_directories_are_no_tensors);
     tcase_add_loop_test(tc, files_cut_short_are_seen_at_opening, 0, 4);

@@ -86,6 +86,18 @@ static size_t drop_mark(char *text, size_t bytes)
     return bytes - mark;
 }
 
+/* Names are strings of C in the library, and end there. `line`: the lines before this text. */
+static int check_bytes(const char *from, const char *text, size_t bytes, uint64_t line,
+                       struct ts_err *err)
+{
+    const char *nul = memchr(text, '\0', bytes);
+    if (nul == NULL)
+        return 0;
+    for (line++; text < nul; text++)
+        line += *text == '\n';
+    return ts_fail(err, TS_EFORMAT, "%s:%" PRIu64 ": a name with a NUL byte", from, line);
+}
+
 static int copy_lines(struct copy *c, struct ts_err *err)
 {
     for (;;) {
@@ -100,6 +112,9 @@ static int copy_lines(struct copy *c, struct ts_err *err)
         if (rc < 0 || piece.bytes == 0)
             return rc;
         n = piece.first ? drop_mark(c->buf, piece.bytes) : piece.bytes;
+        rc = check_bytes(c->from, c->buf, n, c->head.n_labels, err);
+        if (rc < 0)
+            return rc;
         n = drop_returns(c->buf, n, &c->head.n_labels);
         rc = write_at(c, c->buf, n, sizeof c->head + c->head.text_bytes, err);
         if (rc < 0)
@@ -133,15 +148,13 @@ static int add_lines(struct ts_string_sort *sort, const char *from, const char *
                      uint64_t *n_lines, struct ts_err *err)
 {
     const char *end = text + bytes, *stop;
-    int rc = 0;
+    int rc = check_bytes(from, text, bytes, *n_lines, err);
     for (const char *p = text; p < end && rc == 0; p = stop + 1) {
         size_t n;
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (memchr(p, '\0', n) != NULL) /* names are strings of C in the library, and end there */
-            rc = ts_fail(err, TS_EFORMAT, "%s:%" PRIu64 ": a name with a NUL byte", from, *n_lines);
-        else if (n > 0) /* of longer names the beginnings are compared, and the length */
+        if (n > 0) /* of longer names the beginnings are compared, and the length */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -202,6 +203,14 @@ static int refuse_other(const char *path, const struct ts_dense *d, struct ts_er
         path, d->array.path);
 }
 
+/* Whether cells can have what the head says of them (cpu/dense_scan.c). */
+static int is_possible(const struct head *h)
+{
+    return isfinite(h->norm) && h->norm >= 0 && isfinite(h->least) && isfinite(h->most) &&
+           h->least <= h->most && h->n_unknown < h->cells &&
+           (h->n_unknown == 0 || h->first_unknown < h->cells);
+}
+
 static int take(const char *path, const char *data, uint64_t bytes, struct ts_dense *d,
                 struct ts_err *err)
 {
@@ -218,6 +227,10 @@ static int take(const char *path, const char *data, uint64_t bytes, struct ts_de
         return ts_fail(err, TS_EFORMAT, "%s: is damaged (tshard index makes it anew)", path);
     if (!is_of(&h, d) || bytes != sizeof h + (h.n_chunks + 1) * sizeof sum)
         return refuse_other(path, d, err);
+    if (!is_possible(&h))
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: says of the cells what no cells have (tshard index makes it anew)",
+                       path);
     memcpy(d->sum, data + sizeof h, h.n_chunks * sizeof *d->sum);
     d->tensor->header.norm = h.norm;
     d->tensor->header.value_min = h.least;

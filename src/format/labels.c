@@ -28,6 +28,29 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
     return 0;
 }
 
+/* A label that holds NUL bytes, which no builder writes, as a string of C: U+FFFD in place of each, so
+ * that nothing behind it is lost and two names stay two. */
+static int make_string(struct line *line, const char *path, struct ts_err *err)
+{
+    static const char instead[] = "\xef\xbf\xbd";
+    struct line whole = { 0 };
+    size_t from = strlen(line->text);
+    int rc;
+    if (from == line->n)
+        return 0;
+    rc = append(&whole, line->text, from, path, err);
+    while (rc == 0 && from < line->n) { /* the byte at `from` is 0 */
+        const char *next = line->text + ++from;
+        rc = append(&whole, instead, sizeof instead - 1, path, err);
+        if (rc == 0)
+            rc = append(&whole, next, strlen(next), path, err);
+        from += strlen(next);
+    }
+    free(line->text);
+    *line = whole;
+    return rc;
+}
+
 /* Takes the wanted labels from a piece. *at: number of the line that the piece starts in; *next:
  * the next label wanted. */
 static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t n,
@@ -46,6 +69,9 @@ static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t 
         if (end == NULL)
             break;
         if (*at == index[*next]) {
+            const int rc = make_string(line, path, err);
+            if (rc < 0)
+                return rc;
             ret[*next] = line->text;
             *line = (struct line){ 0 };
             (*next)++;
