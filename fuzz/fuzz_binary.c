@@ -7,20 +7,11 @@
  */
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "source/binary_kind.h"
 #include "source/binary_source.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
 
 /* What a file came to, and what its nonzeros must obey. */
 struct outcome {

@@ -8,20 +8,9 @@
  */
 #include <errno.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "model/model_read.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
 
 #define MOST_ROWS (UINT64_C(1) << 20) /* whose index is asked for */
 
@@ -33,12 +22,6 @@ static const char *const names[4][5] = {
     { "weights.npy", "mode1.npy", "mode2.npy", "mode3.npy", "mode1.index" },
     { "lambda.mat", "mode1.mat", "mode2.mat", "mode3.mat" },
 };
-
-static void put(const char *path, const uint8_t *data, size_t n)
-{
-    FILE *f = fopen(path, "wb");
-    MUST(f != NULL && fwrite(data, 1, n, f) == n && fclose(f) == 0);
-}
 
 /* Writes the files; a part that is not there is no file. */
 static void put_all(const char *dir, int kind, const uint8_t *data, size_t size)
@@ -52,7 +35,7 @@ static void put_all(const char *dir, int kind, const uint8_t *data, size_t size)
             MUST(unlink(path) == 0 || errno == ENOENT);
             continue;
         }
-        put(path, data, n);
+        fuzz_write(path, data, n);
         size -= end == NULL ? n : n + sizeof divider;
         data = end == NULL ? NULL : end + sizeof divider;
     }
@@ -105,24 +88,19 @@ static uint64_t read_all(const char *path, uint64_t step)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char dir[64];
     char file[96];
     int kind;
     if (size < 1 || size > 1 << 16)
         return 0;
-    if (dir[0] == '\0') {
-        snprintf(dir, sizeof dir, "%s/fuzz-model-%ld",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid());
-        MUST(mkdir(dir, 0700) == 0 || errno == EEXIST);
-    }
+    fuzz_folder();
     for (int k = 1; k < 4; k++)
-        put_all(dir, k, NULL, 0);
+        put_all(fuzz_dir, k, NULL, 0);
     kind = data[0] & 3;
-    snprintf(file, sizeof file, "%s%s", dir, kind == 0 ? "/file" : "");
+    snprintf(file, sizeof file, "%s%s", fuzz_dir, kind == 0 ? "/file" : "");
     if (kind == 0)
-        put(file, data + 1, size - 1);
+        fuzz_write(file, data + 1, size - 1);
     else
-        put_all(dir, kind, data + 1, size - 1);
+        put_all(fuzz_dir, kind, data + 1, size - 1);
     MUST(read_all(file, 1) == read_all(file, 64));
     return 0;
 }

@@ -5,18 +5,9 @@
  * type, and as it is printed it is taken again and means the same.
  */
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/opt.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
+#include "fuzz/fuzz.h"
 
 #define MOST_WORDS 200
 

@@ -44,33 +44,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static uint64_t put_right(uint8_t *data, uint64_t size, uint64_t at, uint64_t n)
-{
-    uint64_t hash;
-    if (at > size || n > size - at || size - at - n < sizeof hash)
-        return size;
-    hash = XXH3_64bits(data + at, n);
-    memcpy(data + at + n, &hash, sizeof hash);
-    return at + n + sizeof hash;
-}
-
-/* Checksums of head and sections; file_bytes, too. */
-static void put_all_right(uint8_t *data, uint64_t size)
-{
-    uint32_t n;
-    uint64_t at;
-    if (size < 256)
-        return;
-    memcpy(data + 16, &size, sizeof size);
-    memcpy(&n, data + 12, sizeof n);
-    at = put_right(data, size, 0, 256 + n * UINT64_C(32));
-    for (uint32_t i = 0; i < n && at < size; i++) {
-        uint64_t bytes;
-        memcpy(&bytes, data + 256 + i * UINT64_C(32) + 16, sizeof bytes);
-        at = put_right(data, size, at, bytes > size ? bytes : (bytes + 7) / 8 * 8);
-    }
-}
-
 /* The state with other options: sections move up or down. */
 static uint8_t *with_options(const uint8_t *options, uint64_t bytes, uint64_t *size)
 {
@@ -97,7 +70,7 @@ static uint8_t *with_options(const uint8_t *options, uint64_t bytes, uint64_t *s
         from += (own + 7) / 8 * 8 + 8;
     }
     *size = (uint64_t)(to - ret);
-    put_all_right(ret, *size);
+    fuzz_seal_state(ret, *size);
     return ret;
 }
 
@@ -108,7 +81,7 @@ static void write_one(const uint8_t *data, uint64_t size, int options)
     MUST(own != NULL);
     if (!options) {
         memcpy(own, data, size);
-        put_all_right(own, size);
+        fuzz_seal_state(own, size);
     }
     MUST(mkdir(fuzz_at("one"), 0700) == 0);
     fuzz_write(fuzz_at("one/state"), own, n);

@@ -9,50 +9,22 @@
  *   R  rows (u32), size of the mode (u64): a rows file
  *   L  labels (u32): a labels file
  *   Z  raw bytes (u32): an LZ4 shard
+ *   T, M, G, D  files beside an index, and names (fuzz_files.h)
  * What a check accepts is then decoded, and must lie in the bounds that the check promised.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
-#include <xxhash.h>
 
 #include "base/isa.h"
 #include "format/unpack.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_index.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
-
-/* Takes n bytes from the front of the input; zeros when it is over. */
-static uint64_t take(const uint8_t **data, size_t *size, size_t n)
-{
-    uint64_t x = 0;
-    const size_t have = n < *size ? n : *size;
-    memcpy(&x, *data, have);
-    *data += have;
-    *size -= have;
-    return x;
-}
-
-/* A copy with nothing behind it, so that a step beyond the end is seen. */
-static void *exact(const uint8_t *data, size_t size)
-{
-    void *copy = malloc(size == 0 ? 1 : size);
-    memcpy(copy, data, size);
-    return copy;
-}
+#include "fuzz/fuzz.h"
+#include "fuzz/fuzz_files.h"
 
 static void fuzz_index(const uint8_t *data, size_t size)
 {
-    uint8_t *bytes = exact(data, size);
+    uint8_t *bytes = fuzz_exact(data, size);
     struct ts_tensor t;
     struct ts_err err;
     memset(&t, 0, sizeof t);
@@ -91,19 +63,20 @@ static void decode_shard(const struct ts_disk_shard *s, const void *raw, uint32_
 
 static void fuzz_shard(const uint8_t *data, size_t size)
 {
-    const uint32_t order = 2 + take(&data, &size, 1) % 15, n_codes = take(&data, &size, 1) % 3;
-    struct ts_disk_shard s = { .nnz = (uint32_t)take(&data, &size, 2) };
+    const uint32_t order = 2 + fuzz_take(&data, &size, 1) % 15,
+                   n_codes = fuzz_take(&data, &size, 1) % 3;
+    struct ts_disk_shard s = { .nnz = (uint32_t)fuzz_take(&data, &size, 2) };
     uint64_t n_rows[TS_MAX_ORDER], rows;
     struct ts_err err;
     void *raw;
-    s.row_first = (uint32_t)take(&data, &size, 4);
-    s.row_last = (uint32_t)take(&data, &size, 4);
-    rows = take(&data, &size, 4);
+    s.row_first = (uint32_t)fuzz_take(&data, &size, 4);
+    s.row_last = (uint32_t)fuzz_take(&data, &size, 4);
+    rows = fuzz_take(&data, &size, 4);
     for (uint32_t l = 0; l < order; l++)
         n_rows[l] = rows;
     s.n_blocks = s.nnz / TS_BLOCK_NNZ + (s.nnz % TS_BLOCK_NNZ != 0);
     s.raw_bytes = s.stored_bytes = (uint32_t)size;
-    raw = exact(data, size);
+    raw = fuzz_exact(data, size);
     if (ts_shard_check(&s, raw, order, n_codes, n_rows, 0, "shard", &err) == 0)
         decode_shard(&s, raw, order, n_codes, rows);
     free(raw);
@@ -156,14 +129,15 @@ static void fuzz_unpack(const uint32_t *word, const struct ts_block_parts *parts
 
 static void fuzz_block(const uint8_t *data, size_t size)
 {
-    const uint32_t order = 2 + take(&data, &size, 1) % 15, n_codes = take(&data, &size, 1) % 3;
-    const uint32_t n = 1 + (uint32_t)take(&data, &size, 1);
+    const uint32_t order = 2 + fuzz_take(&data, &size, 1) % 15,
+                   n_codes = fuzz_take(&data, &size, 1) % 3;
+    const uint32_t n = 1 + (uint32_t)fuzz_take(&data, &size, 1);
     static struct ts_block_parts parts;
     static struct ts_block block;
     static uint32_t again[TS_BLOCK_MAX_WORDS];
     uint32_t *word;
-    (void)take(&data, &size, 1);
-    word = exact(data, size);
+    (void)fuzz_take(&data, &size, 1);
+    word = fuzz_exact(data, size);
     if (ts_block_parse(word, (uint32_t)(size / 4), order, n, n_codes, &parts, NULL) == 0) {
         const uint32_t *level[TS_MAX_ORDER], *code[2] = { block.code[0], block.code[1] };
         struct ts_block_parts parts2;
@@ -202,8 +176,8 @@ static void fuzz_rows(const uint8_t *data, size_t size)
     uint64_t *rows = NULL;
     struct ts_err err;
     int fd;
-    m->disk.n_rows = take(&data, &size, 4);
-    m->disk.dim = take(&data, &size, 8);
+    m->disk.n_rows = fuzz_take(&data, &size, 4);
+    m->disk.dim = fuzz_take(&data, &size, 8);
     if (m->disk.n_rows == 0 || size == 0 || m->disk.dim == 0 || m->disk.dim > TS_MAX_DIM)
         return;
     fd = memory_file(data, size, path, sizeof path);
@@ -226,7 +200,7 @@ static void fuzz_labels(const uint8_t *data, size_t size)
     char path[64], *name[4];
     struct ts_err err;
     int fd;
-    m->disk.n_labels = take(&data, &size, 4);
+    m->disk.n_labels = fuzz_take(&data, &size, 4);
     if (size < sizeof(struct ts_disk_labels)) /* opening refuses it */
         return;
     fd = memory_file(data, size, path, sizeof path);
@@ -248,7 +222,7 @@ static void fuzz_lz4(const uint8_t *data, size_t size)
     struct ts_tensor t = { .order = 2 };
     struct ts_err err;
     uint8_t *stored, *raw;
-    s.raw_bytes = (uint32_t)take(&data, &size, 4) % (1u << 16) + 1;
+    s.raw_bytes = (uint32_t)fuzz_take(&data, &size, 4) % (1u << 16) + 1;
     s.stored_bytes = (uint32_t)size;
     stored = calloc(1, (size + TS_PAGE - 1) / TS_PAGE * TS_PAGE + 1);
     raw = malloc(s.raw_bytes);
@@ -265,18 +239,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    const uint64_t what = take(&data, &size, 1);
-    if (what == 'I')
-        fuzz_index(data, size);
-    else if (what == 'S')
-        fuzz_shard(data, size);
-    else if (what == 'B')
-        fuzz_block(data, size);
-    else if (what == 'R')
-        fuzz_rows(data, size);
-    else if (what == 'L')
-        fuzz_labels(data, size);
-    else if (what == 'Z')
-        fuzz_lz4(data, size);
+    static const struct {
+        char name;
+        void (*run)(const uint8_t *data, size_t size);
+    } target[] = {
+        { 'I', fuzz_index },       { 'S', fuzz_shard },       { 'B', fuzz_block },
+        { 'R', fuzz_rows },        { 'L', fuzz_labels },      { 'Z', fuzz_lz4 },
+        { 'M', fuzz_map },         { 'T', fuzz_tensor_file }, { 'G', fuzz_name_list },
+        { 'D', fuzz_array_index },
+    };
+    const uint64_t what = fuzz_take(&data, &size, 1);
+    for (size_t i = 0; i < sizeof target / sizeof *target; i++)
+        if (what == (uint64_t)target[i].name)
+            target[i].run(data, size);
     return 0;
 }

@@ -5,49 +5,9 @@
  * Whatever the bytes, what is taken is a state of sane sizes whose rows can be read, and a refusal has its
  * sentence.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <xxhash.h>
-
 #include "cpd/init.h"
 #include "cpd/state.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
-
-/* The checksum behind `n` bytes at `at`, where both are inside; the end of it. */
-static uint64_t put_right(uint8_t *data, uint64_t size, uint64_t at, uint64_t n)
-{
-    uint64_t hash;
-    if (at > size || n > size - at || size - at - n < sizeof hash)
-        return size;
-    hash = XXH3_64bits(data + at, n);
-    memcpy(data + at + n, &hash, sizeof hash);
-    return at + n + sizeof hash;
-}
-
-static void put_all_right(uint8_t *data, uint64_t size)
-{
-    struct ts_disk_state head;
-    uint64_t at;
-    if (size < sizeof head)
-        return;
-    memcpy(&head, data, sizeof head);
-    head.file_bytes = size;
-    memcpy(data, &head, sizeof head);
-    at = put_right(data, size, 0, sizeof head + head.n_sections * UINT64_C(32));
-    for (uint32_t i = 0; i < head.n_sections && at < size; i++) {
-        struct ts_disk_section s;
-        memcpy(&s, data + sizeof head + i * sizeof s, sizeof s);
-        at = put_right(data, size, at, s.bytes > size ? s.bytes : (s.bytes + 7) / 8 * 8);
-    }
-}
+#include "fuzz/fuzz.h"
 
 static void read_all(const char *path)
 {
@@ -78,21 +38,16 @@ static void read_all(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static char path[64];
+    const char *path;
     uint8_t *own;
-    FILE *f;
     if (size < 1 || size > 1 << 16)
         return 0;
-    if (path[0] == '\0')
-        snprintf(path, sizeof path, "%s/fuzz-state-%ld",
-                 access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (long)getpid());
-    own = malloc(size);
-    MUST(own != NULL);
-    memcpy(own, data + 1, size - 1);
+    fuzz_folder();
+    path = fuzz_at("state");
+    own = fuzz_exact(data + 1, size - 1);
     if (data[0] & 1)
-        put_all_right(own, size - 1);
-    f = fopen(path, "wb");
-    MUST(f != NULL && fwrite(own, 1, size - 1, f) == size - 1 && fclose(f) == 0);
+        fuzz_seal_state(own, size - 1);
+    fuzz_write(path, own, size - 1);
     free(own);
     read_all(path);
     MUST(unlink(path) == 0);

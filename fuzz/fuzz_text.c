@@ -6,24 +6,14 @@
  * Whatever the text, parsing must stay inside it, every nonzero taken must obey the rules, and the
  * result must not depend on where the text is cut into pieces.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "fuzz/fuzz.h"
 #include "source/mm_text.h"
 #include "source/table_text.h"
 #include "source/text_input.h"
 #include "source/tns_text.h"
 #include "build/value_table.h"
-
-#define MUST(holds)           \
-    do {                      \
-        if (!(holds))         \
-            __builtin_trap(); \
-    } while (0)
 
 /* What a text came to. */
 struct outcome {
