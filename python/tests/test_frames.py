@@ -95,7 +95,6 @@ MISSING = {
     "list of numbers with None": lambda: numpy_table([1, 2, None, 3]),
     "list with NaN": lambda: numpy_table([1, 2, NAN, 3]),
     "empty field": lambda: numpy_table(["a", "b", "", "c"]),
-    "blank field": lambda: numpy_table(np.array(["a", "b", " ", "c"])),
     "empty bytes": lambda: numpy_table(np.array([b"a", b"b", b"", b"c"])),
     "float NaN": lambda: numpy_table(np.array([1, 2, NAN, 3])),
     "float32 NaN": lambda: numpy_table(np.array([1, 2, NAN, 3], dtype="f4")),
@@ -204,6 +203,10 @@ BATCHES = {
     "masked values": ((COORDS, np.ma.array(np.ones(3), mask=[0, 1, 0])), "values are masked or NaN in row 1"),
     "NaN": ((COORDS, np.array([1, NAN, 1])), "values are masked or NaN in row 1"),
     "None": ((COORDS, [1.0, None, 1.0]), "values are masked or NaN in row 1"),
+    "lists with None": ((([0, None, 4], [1, 3, 5]), [1.0, 1.0, 1.0]), "coordinates are missing in mode 0, in row 1"),
+    "rows with None": (([[0, 1], [2, None], [4, 5]], [1.0, 1.0, 1.0]), "coordinates are missing in mode 1, in row 1"),
+    "objects with None": ((np.array([[0, 1], [None, 3], [4, 5]], dtype=object), np.ones(3)), "coordinates are missing in mode 0, in row 1"),
+    "object columns": (((np.array([0, NAN, 4], dtype=object), np.arange(3)), np.ones(3)), "coordinates are missing in mode 0, in row 1"),
     "weights": ((COORDS, np.ones(3), [1.0, NAN, 1.0]), "weights are masked or NaN in row 1"),
 }
 
@@ -223,6 +226,38 @@ def test_batches_and_arrays(name):
     assert t.skipped == 1 and t.nnz == 2 and list(t.used_indices(0)) == [0, 4]
     with pytest.warns(ts.TstreamWarning, match="1 row left out"):
         assert ts.from_batches([good, batch], missing="skip").skipped == 1
+
+
+def test_nothing_but_rows_that_are_left_out():
+    for build in (lambda: ts.from_coo(([None], [1]), [1.0], missing="skip"), lambda: ts.from_coo([[0, 1]], [NAN], missing="skip"),
+                  lambda: ts.from_batches([([[0, 1]], [NAN])], missing="skip"),
+                  lambda: ts.from_frame({"x": [None], "y": [1]}, ["x", "y"], missing="skip")):
+        with pytest.raises(ts.ArgumentError, match="each of 1 rows has something missing: the first is .*row 0"):
+            build()
+    for coords in (([0, "a"], [1, 2]), ([0, 1.5], [1, 2]), ([None, True], [1, 2])):
+        with pytest.raises(ts.ArgumentError, match="coordinates are .*: whole numbers are wanted"):
+            ts.from_coo(coords, [1.0, 2.0], missing="skip")
+
+
+def test_blanks_are_a_name_and_no_number(tmp_path):
+    """A text of blanks is a name, and missing where numbers or times are, through every door."""
+    path = tmp_path / "x.csv"
+    path.write_text('u,d,v\n" ",1,1\na,2,2\n')
+    frame = {"u": [" ", "a"], "d": [1, 2], "v": [1, 2]}
+    assert set(cells(ts.build(path, tmp_path / "x.tsh", value="v", base=0))) == {(" ", "1"), ("a", "2")}
+    assert set(cells(ts.from_frame(frame, ["u", "d"], "v"))) == {(" ", "1"), ("a", "2")}
+    for nothing in (" ", "\t", "", "NA", "null", "<NA>", " nan"):
+        for name, field, options in (("v", "2", {}), ("t", "2024-01-01", dict(bin={"t": "1d"}))):
+            path.write_text(f'u,{name}\na,{field}\nb,"{nothing}"\n')
+            frame = {"u": ["a", "b"], name: [field, nothing]}
+            doors = [lambda **more: ts.from_frame(frame, ["u", name if name == "t" else "u"], "v" if name == "v" else None, **options, **more)]
+            if name == "t":
+                doors.append(lambda **more: ts.build(path, tmp_path / "y.tsh", value="none", header=True, replace=True, **options, **more))
+            for door in doors:
+                with pytest.raises(ts.Error, match="missing='skip'"):
+                    door()
+                with pytest.warns(ts.TstreamWarning, match="1 (row|line) left out"):
+                    assert door(missing="skip").nnz == 1, (nothing, name)
 
 
 # ---- one index, one name ----
@@ -288,6 +323,25 @@ def test_text_that_comes_late():
             warnings.simplefilter("ignore")
             t = ts.from_frame(iter(frames), ["x", "i"], text=["x"], missing="skip", **OPTIONS)
         assert labels(t)[-1] == said[1:-1]
+
+
+def test_numbers_in_several_spellings(tmp_path):
+    """Each spelling is a name in a column of text, through every door, and a warning says so."""
+    path = tmp_path / "x.csv"
+    for names, warned in ((["7", "7.0", "a"], True), (["1e3", "1000", "a"], True), (["7", "007", "a"], False), (["1.0", "1.1", "a"], False)):
+        path.write_text("x,i\n" + "".join(f"{x},{i + 1}\n" for i, x in enumerate(names)))
+        for door in (lambda **more: ts.from_frame({"x": names, "i": np.arange(3)}, ["x", "i"], **more),
+                     lambda **more: ts.build(path, tmp_path / "x.tsh", value="none", sorted_names=True, replace=True, **more)):
+            for said in (False, True):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    t = door(**(dict(text="x") if said else {}))
+                assert labels(t) == sorted(names)
+                assert [w for w in caught if "several spellings" in str(w.message)] != [] or not warned or said
+                assert warned and not said or not caught, [str(w.message) for w in caught]
+    path.write_text("x,i\n1e5,1\n7,2\n")
+    with pytest.warns(ts.TstreamWarning, match="1 field of mode 0 .x., such as 1e5, is read as a number; text 0 takes"):
+        ts.build(path, tmp_path / "x.tsh", value="none", replace=True)
 
 
 def test_columns_that_are_text():
@@ -516,6 +570,7 @@ def test_bins_of_every_type_of_time():
                                           for d in days],
                "eight digits": [20240131, 20240207, 20240301], "eight digits, float": np.array([20240131.0, 20240207, 20240301]),
                **{f"datetime64[{u}]": np.array(days, dtype=f"M8[{u}]") for u in ("D", "h", "s", "ms", "us", "ns")},
+               **{f"objects of {u}": np.array([np.datetime64(d, u) for d in days], dtype=object) for u in ("D", "s")},
                **{u: np.array(days, dtype=f"M8[{u}]").astype(np.int64) for u in ("s", "ms", "us", "ns")}}
     try:
         import pandas as pd
@@ -535,6 +590,19 @@ def test_bins_of_every_type_of_time():
             t = ts.from_frame(frame, ["w", "i"], bin={"w": "7d"}, **OPTIONS)
             assert dict(cells_by_row(t)) == wanted and t.shape[0] == 5, name
             assert labels(t) == ["2024-01-29", "2024-02-05", "2024-02-12", "2024-02-19", "2024-02-26"], name
+
+
+def test_times_that_are_years_months_or_weeks():
+    for unit, first in (("Y", "2023-01-01"), ("M", "2023-12-01"), ("W", "2023-12-28")):
+        column = np.array(["2024-01-01", first], dtype=f"M8[{unit}]")
+        columns = [column, np.array(list(column), dtype=object)]
+        for c in columns:
+            t = ts.from_frame({"w": c, "i": [1, 0]}, ["w", "i"], bin={"w": "1h"}, **OPTIONS)
+            assert labels(t)[0] == str(column[1].astype("M8[D]")) + "T00:00", (unit, labels(t)[0])
+    pd = library("pandas")
+    column = pd.Series(pd.PeriodIndex(["2024Q1", "2024Q2"], freq="Q"))
+    t = ts.from_frame(pd.DataFrame({"w": column, "i": [1, 0]}), ["w", "i"], bin={"w": "1mo"}, **OPTIONS)
+    assert labels(t) == ["2024-01", "2024-02", "2024-03", "2024-04"]
 
 
 def test_what_bins_refuse():
@@ -575,13 +643,17 @@ def test_files_of_tables(tmp_path):
         assert cells(t) == cells(wanted) and labels(t, 1) == labels(wanted, 1) and t.nnz == 3
     weighted = ts.build(tmp_path / "x.csv", tmp_path / "d.tsh", names=["user", "week"], value="none", weights="stars", text="week")
     assert weighted.shape == (2, 3) and weighted.dtype == np.float32
+    (tmp_path / "z.csv").write_text("b,1\na,2\n")
+    for names, more in ((["b", "a"], {}), (["a", "b"], dict(sorted_names=True))):
+        assert labels(ts.build(tmp_path / "z.csv", tmp_path / "z.tsh", value="none", header=False, replace=True, **more)) == names
     (tmp_path / "y.csv").write_text("\n".join([*lines, "ben,86400,7,1"]) + "\n")
     with pytest.raises(ts.FormatError, match="y.csv:5: column 1 .*1970-01-02.*; time_unit week=s or week=date decides"):
         ts.build(tmp_path / "y.csv", tmp_path / "e.tsh", names=modes, value="stars", **options)
     with pytest.raises(ts.LimitError, match="separator=',' reads such a file"):
         ts.build(tmp_path / "x.csv", tmp_path / "e.tsh")
-    with pytest.raises(ts.ArgumentError, match="for files; from_frame"):
-        ts.build(iter([]), tmp_path / "e.tsh", bin={"week": "7d"})
+    for given in (dict(bin={"week": "7d"}), dict(sorted_names=True)):
+        with pytest.raises(ts.ArgumentError, match="for files; from_frame"):
+            ts.build(iter([]), tmp_path / "e.tsh", **given)
     for wrong, said in ((dict(bin={"week": "7"}), "width of a bin"), (dict(bin={"day": "7d"}), "day"), (dict(separator=",,"), "one char"),
                         (dict(time_unit={"week": "x"}, bin={"week": "1d"}), "unit of time")):
         with pytest.raises(ts.ArgumentError, match=said):

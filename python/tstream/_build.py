@@ -80,7 +80,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           zeros: str = "drop", progress: Progress = None, columns: "Optional[Sequence[Mode]]" = None,
           value: Optional[Mode] = None, weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
           bin: "Optional[Mapping[Mode, str]]" = None, time_unit: "Union[None, str, Mapping[Mode, str]]" = None,
-          separator: Optional[str] = None, header: Optional[bool] = None, missing: str = "error",
+          separator: Optional[str] = None, header: Optional[bool] = None, sorted_names: bool = False, missing: str = "error",
           space_check: bool = True) -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from batches.
 
@@ -121,12 +121,13 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         Refuse a build that the disk has no room for, before it reads; False starts all the same.
     progress : callable, optional
         Gets a dict with what, phase, phases, done, total and unit, a few times a second.
-    columns, value, weights, text, bin, time_unit, separator, header : optional
+    columns, value, weights, text, bin, time_unit, separator, header, sorted_names : optional
         With one of these the files are tables: CSV, TSV, columns between blanks. columns are those that are modes, by name
         or number from 0; value and weights are one each (value='none' counts lines), text are modes whose
         fields are names whatever they look like, bin={'week': '7d'} are times in bins of a width, and time_unit says what
         numbers of times are (see :func:`from_frame`). separator is one character, by default that of the
-        file's name; header says whether the first line names the columns.
+        file's name; header says whether the first line names the columns; sorted_names gives names indices in
+        the order of their bytes, not as they are first seen.
     missing : {'error', 'skip'}
         What becomes of lines, or rows of batches, where something is missing: the first is refused, or all are left out. A
         warning tells how many, and so does ``Tensor.skipped``.
@@ -138,10 +139,10 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
                    shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress, space_check=space_check)
     said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or bool(text) or bool(bin) or \
-        text == 0 and not isinstance(text, (list, tuple))
+        text == 0 and not isinstance(text, (list, tuple)) or sorted_names
     if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
         if said:
-            raise ArgumentError("columns, value, weights, text, bin, time_unit, separator and header are for files; "
+            raise ArgumentError("columns, value, weights, text, bin, time_unit, separator, header and sorted_names are for files; "
                                 "from_frame takes tables in memory, and their columns")
         each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
         return from_batches(source, out, labels=each, base=base or 0, missing=missing, **options)
@@ -162,7 +163,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     b = _Build(out, label_files=files, base=1 if base is None else base, skip_missing=is_skipping(missing), **options)
     result = ts_build_result()
     if said:
-        table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header)
+        table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header, sorted_names)
         b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths), c.byref(result))
     else:
         b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
@@ -175,7 +176,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
 
 def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode], weights: Optional[Mode],
            text: "Union[Mode, Sequence[Mode]]", bin: "Optional[Mapping[Mode, str]]",
-           time_unit: "Union[None, str, Mapping[Mode, str]]", separator: Optional[str], header: Optional[bool]) -> ts_table_conf:
+           time_unit: "Union[None, str, Mapping[Mode, str]]", separator: Optional[str], header: Optional[bool],
+           sorted_names: bool) -> ts_table_conf:
     """What is said of the columns of a table."""
     def name(column: Mode) -> str:  # the library counts columns and modes from 1
         return column if isinstance(column, str) else str(whole("a column", column) + 1)
@@ -196,7 +198,8 @@ def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode
     return ts_table_conf(separator=encoded(separator), header=0 if header is None else 1 if header else 2,
                          column=listed(chosen), n_columns=len(chosen), value=None if value is None else encoded(name(value)),
                          weights=None if weights is None else encoded(name(weights)), text=listed(texts), n_text=len(texts),
-                         bin=listed(bins), n_bins=len(bins), time_unit=listed(units), n_units=len(units))
+                         bin=listed(bins), n_bins=len(bins), time_unit=listed(units), n_units=len(units),
+                         sorted_names=bool(sorted_names))
 
 
 def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mapping[int, int]", sums: "Sequence[int]",
@@ -228,6 +231,12 @@ def count_skipped(t: Tensor, n: int, first: str) -> Tensor:
         warnings.warn(f"{n} row{'s' if n > 1 else ''} left out, where something is missing: the first is {first}", TstreamWarning,
                       stacklevel=3)
     return t
+
+
+def check_left(n: int, skipped: int, first: str) -> None:
+    """Refuses to build of nothing but rows that were left out."""
+    if n == 0 and skipped > 0:
+        raise ArgumentError(f"each of {skipped} rows has something missing: the first is {first}")
 
 
 class _Batches:
@@ -278,18 +287,23 @@ def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
     """Coordinates as one array, and the rows of each mode that have none."""
     if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(coords[0]):
         if not np.ma.is_masked(coords) or np.ndim(coords) != 2:
-            return np.asarray(coords), []
+            array = np.asarray(coords)
+            if array.dtype.kind == "O" and array.ndim == 2:  # lists with None
+                return _indices(tuple(array.T))
+            return array, []
         mask = np.ma.getmaskarray(coords)
         return np.ma.getdata(coords), [(f"coordinates are masked in mode {m},", mask[:, m]) for m in range(mask.shape[-1])]
     columns: "list[Array]" = []
     gone: "list[tuple[str, Array]]" = []
     for m, given in enumerate(coords):
         column = given
-        if not isinstance(given, np.ndarray) or np.ma.is_masked(given):
+        if not isinstance(given, np.ndarray) or np.ma.is_masked(given) or given.dtype.kind == "O":
             read = _column.join(_column.read(given))
-            column = read.plain if read.plain is not None else np.asarray(given)
+            whole = _column.indices_of(read) if read.plain is None else read.plain
+            column = np.asarray(given) if whole is None else whole
             if read.missing is not None:
-                gone.append((f"coordinates are masked in mode {m},", read.missing))
+                what = "masked" if np.ma.isMaskedArray(given) else "missing"
+                gone.append((f"coordinates are {what} in mode {m},", read.missing))
         columns.append(column)
     if len({x.dtype.kind for x in columns} & set("iu")) == 2 and {x.dtype.kind for x in columns} <= set("iu"):
         # NumPy makes floating-point numbers of uint64 and int64; what int64 does not hold is no index
@@ -372,6 +386,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     coords, values, weights = first
     order = coords.shape[1]
     weighted = weights is not None
+    n_rows = 0
     temporary = None
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as failed:
         if out is None:
@@ -395,6 +410,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                 else:
                     b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data, values.ctypes.data,
                           weights.ctypes.data)
+                n_rows += len(values)
                 del coords, values, weights  # one at a time
                 first = None
                 batch = source.next()
@@ -402,6 +418,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                     break
                 coords, values, weights = batch
                 del batch
+            check_left(n_rows, source.skipped, source.first)
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
         finally:
             lib.ts_builder_free(builder)
@@ -433,6 +450,7 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     """
     source = _Batches([(coords, values) if weights is None else (coords, values, weights)], is_skipping(missing))
     columns = [x for x in source.next() or () if x is not None]
+    check_left(len(columns[0]), source.skipped, source.first)
     step = 1 << 22
     pieces = (tuple(x[i:i + step] for x in columns) for i in range(0, max(len(columns[0]), 1), step))
     return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped, source.first)

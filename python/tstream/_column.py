@@ -16,6 +16,8 @@ import numpy as np
 from ._lib import ArgumentError, Array
 
 LARGEST = (1 << 40) - 1  # index of a mode
+_absent = frozenset(("", "nan", "na", "n/a", "null", "none", "nat", "<na>", "-nan", "+nan", "#n/a", "#na", "#n/a n/a", "1.#ind",
+                     "-1.#ind", "1.#qnan", "-1.#qnan", "\\n", "missing"))  # as src/source/number_text.c has them
 _number = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
@@ -51,9 +53,9 @@ class Column:
 
 
 def _is_missing(x: Any) -> bool:
-    """None, NaN, NaT, pandas.NA, a masked element, an empty text."""
+    """None, NaN, NaT, pandas.NA, a masked element, an empty text. A text of blanks is a name, as in files where it is in quotes."""
     if isinstance(x, (str, bytes)):
-        return not x.strip()
+        return not x
     if x is None or x is np.ma.masked or type(x).__name__ == "NAType":
         return True
     if isinstance(x, decimal.Decimal):
@@ -257,8 +259,41 @@ def name_of(x: Any) -> str:
     return str(x)
 
 
+def is_spelled(name: str) -> bool:
+    """Whether a name is a whole number, but not by its digits alone."""
+    return not name.isdigit() and index_of(name) is not None
+
+
+def of_numbers(column: Column) -> Column:
+    """A column of numbers or times: texts that stand for nothing there are missing, as in files."""
+    gone = [isinstance(x, (str, bytes)) and name_of(x).strip(" \t").lower() in _absent for x in column.fields]
+    if column.plain is not None or not any(gone):
+        return column
+    return _of_codes(np.where(np.append(gone, False)[column.codes], -1, column.codes), column.fields, column.ordered)
+
+
+def of_times(column: Column) -> Column:
+    """A column of times, where years, months and weeks are their first days, and not numbers."""
+    plain = column.plain
+    if plain is None or plain.dtype.kind != "M" or np.datetime_data(plain.dtype)[0] not in ("Y", "M", "W"):
+        return of_numbers(column)
+    return Column(column.n, column.missing, plain=plain.astype("datetime64[D]"))
+
+
+def indices_of(column: Column) -> Optional[Array]:
+    """The whole numbers of a column that is none of an array, as int64; None where a field is something else."""
+    if not all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) and abs(int(x)) <= LARGEST for x in column.fields):
+        return None
+    numbers: Array = np.array([int(x) for x in column.fields] + [0], dtype=np.int64)[column.codes]
+    return numbers
+
+
 def time_of(x: Any) -> str:
     """A time as the library reads it: numbers with all of their digits, dates of ISO 8601."""
+    if isinstance(x, np.datetime64) and np.datetime_data(x)[0] in ("Y", "M", "W"):
+        x = x.astype("datetime64[D]")
+    if hasattr(x, "start_time"):  # a period of pandas
+        x = x.start_time
     if isinstance(x, datetime.date):
         return x.isoformat()
     if isinstance(x, (float, np.floating)):

@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column
-from ._build import count_skipped, from_batches, from_coo, is_skipping, write_labels
+from ._build import check_left, count_skipped, from_batches, from_coo, is_skipping, write_labels
 from ._column import LARGEST, Column
 from ._lib import ArgumentError, Array, Error, Path, TstreamWarning, check, lib, ts_error
 from ._tensor import Tensor
@@ -36,6 +36,7 @@ class _Mode:
 
     def __init__(self, name: str, text: bool) -> None:
         self.name = name
+        self.said = text  # by the user
         self.text = True if text else None  # None: its first fields will tell
         self.index: "dict[str, int]" = {}
         self.ordered = False  # names are categories, in their order
@@ -115,6 +116,16 @@ class _Mode:
         """Names by index, up to the last one that a row has."""
         return list(self.index)[:self.last + 1] if self.text else None
 
+    def tell(self) -> None:
+        """In a column of names 7 and 7.0 are two, which may not be meant."""
+        if self.said or not self.text or not any(name.isdigit() for name in self.index):
+            return
+        spelled = min((name for name in self.index if _column.is_spelled(name)), default=None)
+        if spelled is not None:
+            warnings.warn(f"column {self.name!r} has names, and some are numbers in several spellings, such as {spelled} beside digits "
+                          f"alone: 7 and 7.0 are two names there; text=[{self.name!r}] says that this is meant", TstreamWarning,
+                          stacklevel=4)
+
     def sort(self, indices: Array) -> Array:
         """Sorts the names of a table that is whole; returns the indices in this order."""
         if not self.text or self.ordered:
@@ -167,7 +178,7 @@ class _Bins:
         """The bin of each row, from the year 1."""
         if column.n == 0:
             return np.empty(0, dtype=np.int64)
-        column = _column.coded(column)
+        column = _column.coded(_column.of_times(column))
         codes = _in_order(column)
         times = [_column.time_of(column.fields[i]).encode(errors="surrogateescape").replace(b"\0", b"?") for i in codes]
         place = np.zeros(len(column.fields), dtype=np.int64)
@@ -209,12 +220,14 @@ class _Reader:
     def __init__(self, columns: "Sequence[str]", value: Optional[str], weights: Optional[str], skip: bool,
                  modes: "Sequence[Union[_Mode, _Bins]]") -> None:
         self.columns, self.value, self.weights, self.skip, self.modes = columns, value, weights, skip, modes
+        self.names = [name for name, mode in zip(columns, modes) if isinstance(mode, _Mode)]
         self.skipped = 0
         self.first = ""  # row that was skipped
 
     def _column(self, table: Any, name: str, rows: _Rows) -> Column:
         try:
-            return _column.join(_column.read(table[name]))
+            column = _column.join(_column.read(table[name]))
+            return column if name in self.names else _column.of_numbers(column)
         except ArgumentError as e:
             text = str(e)
             where = rows.say(name, 0) if text.startswith("row ") else ""
@@ -303,8 +316,8 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
         rest = iter(_Spool(rest, reader, folder))
     first = next(rest, None)
     if first is None:
-        raise ArgumentError("there is no table to build from" if reader.skipped == 0 else
-                            f"each of {reader.skipped} rows has something missing: the first is {reader.first}")
+        check_left(0, reader.skipped, reader.first)
+        raise ArgumentError("there is no table to build from")
     paths = [os.path.join(folder, f"names{m}") if mode.text else None for m, mode in enumerate(reader.modes)]
     for path in paths:
         if path is not None:
@@ -341,7 +354,7 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
     columns : sequence of str
         Columns that are the modes. Whole numbers from 0 are indices, of whatever type they are: 7 and 7.0 are index 7. A column
         is text if `text` names it, if its type says so, or if a field of it is no whole number: each text gets an index,
-        and is its label. Texts are sorted, or, of an iterable, in the order in which they are first seen;
+        and is its label. Two spellings are two texts, such as "7" and "7.0", and a warning says so. Texts are sorted, or, of an iterable, in the order in which they are first seen;
         ordered categories keep their order. Texts that differ are held in memory.
     value : str, optional
         Column of the values; without one rows are counted.
@@ -391,11 +404,11 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
             t = _of_tables(frame, reader, out, folder, options)
     else:
         coords, values, weighted = reader.read(frame, None)
+        check_left(len(values), reader.skipped, reader.first)
         coords = [x - mode.first if isinstance(mode, _Bins) else mode.sort(x) for mode, x in zip(modes, coords)]
         options = {"names": columns, "labels": [mode.labels() for mode in modes],
                    "shape": [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes], **options}
         t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
     for mode in modes:
-        if isinstance(mode, _Bins):
-            mode.tell()
+        mode.tell()
     return count_skipped(t, reader.skipped, reader.first)

@@ -112,7 +112,15 @@ int ts_number_missing(const char *text, size_t n)
                                         "1.#qnan",  "-1.#qnan", "\\n",       "missing" };
     if (n == 0)
         return 1;
-    if (n > 8 || is_digit(text[n - 1])) /* nearly all fields that are there */
+    if (is_digit(text[n - 1])) /* nearly all fields that are there */
+        return 0;
+    for (; n > 0 && (text[n - 1] == ' ' || text[n - 1] == '\t'); n--)
+        ;
+    for (; n > 0 && (*text == ' ' || *text == '\t'); n--)
+        text++;
+    if (n == 0)
+        return 1;
+    if (n > 8 || is_digit(text[n - 1]))
         return 0;
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (strlen(word[i]) == n && strncasecmp(word[i], text, n) == 0)

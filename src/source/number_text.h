@@ -38,8 +38,8 @@ int ts_number_whole(const struct ts_number *x, uint64_t *ret);
  * 0 where they do not fit. */
 size_t ts_number_digits(const struct ts_number *x, char *ret, size_t room);
 
-/* Whether the n bytes are what programs write where a number is missing: nothing, NaN, NA, null and the like
- * in any case. '-' and '.' are not among them: pandas and R read them as text. */
+/* Whether the n bytes are what programs write where a number is missing: nothing, blanks, NaN, NA, null and
+ * the like in any case. '-' and '.' are not among them: pandas and R read them as text. */
 int ts_number_missing(const char *text, size_t n);
 
 #endif
