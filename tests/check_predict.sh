@@ -129,5 +129,23 @@ refused 1 'lies in the tensor' "$bin/tstream" predict x.cp cells.tns -o x.tsh/ne
 refused 1 'nowhere: ' "$bin/tstream" predict x.cp nowhere
 refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy
 refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy -o x.npy.gz
+# no option of the command takes names or commas, so none is named
+echo 'user,item,week' > wrong
+refused 1 'divided by blanks' "$bin/tstream" predict x.cp wrong
+! grep -q -e '--format' err || bad "$(cat err)"
+echo '1 b 1' > wrong
+refused 1 "index 'b' in mode 2 is not a whole number (cells are listed by numbers of their indices, not by names)" "$bin/tstream" predict x.cp wrong
+echo '1 1 1,5' > wrong
+refused 1 "'1,5' in mode 3 is not a whole number (fields are divided by blanks)" "$bin/tstream" predict x.cp wrong
+
+# ---- a file that is called a table and is none ----
+for out in n.csv n.tsv.gz; do
+    "$bin/tstream" predict -q x.cp cells.tns -o $out > log 2>&1
+    "$bin/tshard" export -q x.tsh -o x$out >> log 2>&1
+    "$bin/tstream" score -q x.cp x.tsh -o s$out >> log 2>&1
+    [ "$(grep -c ": lines of indices and numbers.*; --format [ct]sv writes" log)" -eq 3 ] || bad "$out: $(cat log)"
+    "$bin/tstream" predict -q x.cp cells.tns -o $out --force --format csv > log 2>&1
+    ! grep -q -e '--format' log || bad "$out: $(cat log)"
+done
 
 exit $failed

@@ -23,6 +23,23 @@ static const char *name(const struct export_sink *s)
     return s->file == NULL ? "standard output" : ts_atomic_file_path(s->file);
 }
 
+static int ends_in(const char *path, size_t n, const char *end)
+{
+    const size_t m = strlen(end);
+    return n > m && memcmp(path + n - m, end, m) == 0;
+}
+
+void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table)
+{
+    size_t n = path == NULL ? 0 : strlen(path);
+    int csv;
+    n -= path != NULL && ends_in(path, n, ".gz") ? 3 : 0;
+    csv = path != NULL && ends_in(path, n, ".csv");
+    if (!is_table && (csv || (path != NULL && ends_in(path, n, ".tsv"))))
+        tool_note(cmd, "%s: lines of indices and numbers, divided by blanks; --format %s writes a table with names",
+                  path, csv ? "csv" : "tsv");
+}
+
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err)
 {
@@ -42,7 +59,7 @@ int export_sink_open(const char *path, int force, const char *option, struct exp
     if (rc < 0)
         return rc;
     s.fd = ts_atomic_file_fd(s.file);
-    s.gzip = strlen(path) > 3 && strcmp(path + strlen(path) - 3, ".gz") == 0;
+    s.gzip = ends_in(path, strlen(path), ".gz");
     *ret = s;
     return 0;
 }

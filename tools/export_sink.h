@@ -19,6 +19,7 @@
 #include "api/tools.h"
 
 struct ts_atomic_file;
+struct ts_cmd;
 
 struct export_sink {
     int fd;
@@ -31,6 +32,10 @@ struct export_sink {
  * replaced. option: what named the path. */
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
+
+/* A note where the name of a file says that it is a table, and is_table is 0: lines of numbers, divided
+ * by blanks, go there. */
+void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
 /* Gives the file its name. warn->code is not 0 when something failed after that. */
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);

@@ -390,7 +390,10 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     ts_tensor_close(t);
     if (rc == TS_EIO && err.sys == EPIPE)
         return 1; /* whoever reads has seen enough: `tshard export x.tsh | head` */
-    return rc < 0 ? tool_fail(cmd, &err) : 0;
+    if (rc < 0)
+        return tool_fail(cmd, &err);
+    export_sink_note_table(cmd, args.output, e.pieces.rows.quoted);
+    return 0;
 }
 
 const struct ts_cmd tshard_export_cmd = {

@@ -291,6 +291,7 @@ static void set_rules(struct predict *p)
                                       .value_bytes = 8,
                                       .fixed = 1,
                                       .fixed_by = "the model",
+                                      .numbers = 1,
                                       .skip_missing = -1,
                                       .zeros = 1 };
     memcpy(p->rules.dim, p->model->dim, p->model->order * sizeof *p->rules.dim);
@@ -407,6 +408,8 @@ static int run_predict(const struct ts_cmd *cmd, int argc, char **argv)
         if (rc == 0)
             rc = predict(cmd, &p, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
+        if (rc == 0)
+            export_sink_note_table(cmd, args.out, args.format != CELL_TNS);
         close_all(&p);
     }
     free(operand);

@@ -530,6 +530,8 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
             rc = work(&s, &err);
         rc = tstream_ranks_end(rc, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
+        if (rc == 0 && tool_ranks_speaks())
+            export_sink_note_table(cmd, args.out, args.format != CELL_TNS);
         close_all(&s);
     }
     free(name);

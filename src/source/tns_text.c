@@ -64,6 +64,19 @@ static int is_whole(const char *word, const char *end, uint64_t *ret)
     return ts_number_read(word, (size_t)(end - word), &x) && ts_number_whole(&x, ret);
 }
 
+#define TEXT_HINT " (" TS_SET_TEXT " takes the fields of a mode as names)"
+
+/* A hint for a word that is no index. */
+static const char *no_number_hint(const struct ts_tns_rules *r, const char *word, const char *end)
+{
+    const int comma = memchr(word, ',', (size_t)(end - word)) != NULL;
+    if (r->numbers)
+        return comma ? " (fields are divided by blanks)"
+                     : " (cells are listed by numbers of their indices, not by names)";
+    return comma ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV " reads commas)"
+                 : TEXT_HINT;
+}
+
 int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, const char *end,
                  uint64_t *ret, struct ts_err *err)
 {
@@ -78,16 +91,11 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
     if ((p < end || p == word + (*word == '+')) && v <= TS_MAX_DIM && !is_whole(word, end, &v))
         return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
                        quote(word, end, buf), mode + 1,
-                       memchr(word, ',', (size_t)(end - word)) != NULL
-                           ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV
-                             " reads commas)"
-                           : " (" TS_SET_TEXT " takes the fields of a mode as names)");
+                       no_number_hint(r, word, end));
     if (v > TS_MAX_DIM)
         return ts_fail(err, TS_ELIMIT,
-                       "index %s in " TS_NTH_MODE
-                       " is beyond 2^40, the largest (" TS_SET_TEXT
-                       " takes the fields of a mode as names)",
-                       quote(word, end, buf), mode + 1);
+                       "index %s in " TS_NTH_MODE " is beyond 2^40, the largest%s",
+                       quote(word, end, buf), mode + 1, r->numbers ? "" : TEXT_HINT);
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
                        "index 0 in " TS_NTH_MODE ", but indices start at 1 (" TS_SET_BASE
@@ -185,10 +193,12 @@ int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
 }
 
 /* A hint for a line that does not fit and has commas. */
-static const char *comma_hint(const char *p, const char *stop)
+static const char *comma_hint(const struct ts_tns_rules *r, const char *p, const char *stop)
 {
-    return memchr(p, ',', (size_t)(stop - p)) == NULL
-               ? ""
+    return memchr(p, ',', (size_t)(stop - p)) == NULL ? ""
+           : r->numbers
+               ? " between blanks; there are commas in the line: cells are listed by numbers of "
+                 "their indices, divided by blanks"
                : " between blanks; there are commas in the line, and " TS_SET_FORMAT_CSV
                  " reads such a file";
 }
@@ -205,7 +215,7 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
         return rc;
     if (n != r->order + 1 - (r->no_value != 0))
         return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u%s", n, n == 1 ? "" : "s",
-                       r->order + 1 - (r->no_value != 0), comma_hint(p, *stop));
+                       r->order + 1 - (r->no_value != 0), comma_hint(r, p, *stop));
     for (uint32_t i = 0; i < n; i++)
         if (ts_number_missing(begin[i], (size_t)(end[i] - begin[i]))) {
             rc = ts_tns_missing(r, i, NULL, i < r->order ? (int)i : TS_TNS_VALUE, begin[i], end[i], err);

@@ -33,6 +33,7 @@ struct ts_tns_rules {
     const char *fixed_by; /* TS_SET_SIZES, "the header": for the sentence */
     uint64_t dim[TS_MAX_ORDER];
     int no_value; /* a line has only indices, and its value is 1 */
+    int numbers;  /* indices are numbers and divided by blanks: no option takes names or commas */
     int skip_missing; /* lines with a missing field are left out, not refused; -1: nor can they be */
     int zeros;    /* zeros are added as any other value, and not dropped */
     int mirror;   /* mm_text.h. 1, -1: each line off the diagonal also stands for its mirror image,
