@@ -101,7 +101,7 @@ rm -f wide.tns
 mkdir small
 if unshare -rm mount -t tmpfs none small > log 2>&1; then
     # shellcheck disable=SC2016 # expanded by the inner shell
-    refused 1 "of disk, but" unshare -rm sh -c 'mount -t tmpfs -o size=2m none small && exec "$@"' sh \
+    refused 1 "by a sample of the input" unshare -rm sh -c 'mount -t tmpfs -o size=2m none small && exec "$@"' sh \
         "$bin/tshard" plan -o small/x.tsh wide.tns.gz
     grep -q '^  in all  *.* of 2.00 MiB free$' out || bad "plan: $(cat out)"
 fi

@@ -38,6 +38,23 @@ says gen 'No space left on device, while .*; the build takes at least .* had 16.
 if on 16m "$bin/tshard" build -q -m 32M -o small/x.tsh big.tns; then bad build; fi
 says build 'nothing was read: .* at least '
 
+# ---- a plan says what the build says: refused by the same sentence, perhaps with its warning, or nothing ----
+agrees() # SIZE VERDICT STATUS FILE
+{
+    status=0
+    on "$1" "$bin/tshard" plan --json -m 32M -o small/x.tsh "$4" || status=$?
+    [ $status -eq "$3" ] || bad "plan on $1: exit $status, expected $3: $(cat err)"
+    [ "$2" = none ] || grep -q "\"fits\":\"$2\"" out || bad "plan on $1: not '$2': $(cat out err)"
+    sed 's/^tshard [a-z]*: //; s/get full: .*//' err > planned # of what was read whole its bounds are closer
+    on "$1" "$bin/tshard" build -m 32M -o small/x.tsh "$4" || [ "$3" -eq 1 ] || bad "build on $1: $(cat err)"
+    sed 's/^tshard [a-z]*: //; s/get full: .*//' err | cmp -s - planned || bad "on $1: plan says: $(cat planned); build: $(cat err)"
+    grep -q "$5" err || [ -z "$5" ] || bad "build on $1: no '$5': $(cat err)"
+}
+head -n 900000 big.tns > mid.tns
+agrees 16m none 1 big.tns 'nothing was read: .* at least '
+agrees 64m perhaps 0 mid.tns 'warning: .*the disk may get full: the build takes .* to .* 64.0 MiB free'
+agrees 900m yes 0 mid.tns ''
+
 # ---- a pipe: as soon as more has come than there is room for ----
 # shellcheck disable=SC2016 # expanded by the inner shell
 if on 16m sh -c 'cat big.tns | "$0" build -q -m 32M -o small/x.tsh -' "$bin/tshard"; then bad pipe; fi

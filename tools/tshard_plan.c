@@ -24,12 +24,10 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "api/tools.h"
@@ -56,10 +54,10 @@ struct plan {
     double dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     double shards_bytes[TS_MAX_ORDER], rows_bytes, labels_bytes, index_bytes;
     double disk_bytes, tmp_bytes;
-    double free_disk_bytes, free_tmp_bytes; /* -1: not known */
-    int same_disk;
     double record_bytes, other_bytes; /* of memory */
-    uint64_t free_bytes;
+    struct ts_room room;              /* before the trials */
+    struct ts_need need;              /* of the build: its bounds, by all that is known */
+    struct ts_err refused, may_lack;  /* code 0, or what the build would say */
     double read_s, merge_s, pack_s, sync_s;
 };
 
@@ -104,6 +102,11 @@ static int try_build(const struct tshard_build_job *job, double share, uint64_t 
     if (!maps)
         memset(o.map, 0, sizeof o.map);
     rc = ts_build_paths(&o, job->paths, job->n_paths, ret, &why);
+    if (rc == TS_EIO && ret->refused.code != 0) { /* a disk too small for the trial, too */
+        if (err != NULL)
+            *err = ret->refused;
+        return rc;
+    }
     if (rc == TS_EFORMAT && share < 1 && !ret->binary)
         return ts_fail(err, rc, "%s (lines are counted in the sample that was read)", why.text);
     if (rc < 0 && err != NULL)
@@ -206,15 +209,16 @@ static void extrapolate_size(struct plan *p)
 }
 
 /* What such a build takes, by the estimate that the build itself is held against. */
-static struct ts_build_space space_of(const struct plan *p)
+static struct ts_need need_of(const struct plan *p)
 {
     const struct ts_build_report *t = &p->trial;
-    struct ts_build_space_in in = { .o = p->o, .order = p->order, .value_bits = 0 };
+    struct ts_build_space_in in = { .o = p->o, .order = p->order };
     const uint64_t read = (uint64_t)(p->n_read - (double)t->n_zeros), nnz = (uint64_t)p->nnz;
-    struct ts_build_space ret;
+    struct ts_need ret;
     in.value_bits = p->o->weights ? 64 : 8 * p->o->value_bytes;
     in.read = (struct ts_space){ read, read };
     in.nnz = (struct ts_space){ nnz, nnz };
+    in.names_bytes = (uint64_t)p->labels_bytes;
     for (uint32_t m = 0; m < p->order; m++) {
         const uint64_t dim = (uint64_t)p->dim[m], copy = (uint64_t)p->shards_bytes[m];
         in.dim[m] = (struct ts_space){ dim, dim };
@@ -230,7 +234,7 @@ static void extrapolate_runs(struct plan *p)
     const double words = (p->n_read - (double)t->n_zeros) * t->read_words;
     const double area = (double)area_words(p, p->order);
     p->n_runs = p->share >= 1 ? (double)t->n_runs : words <= area ? 0 : ceil(words / area);
-    p->tmp_bytes = p->n_runs == 0 ? 0 : (double)space_of(p).tmp.high;
+    p->tmp_bytes = p->n_runs == 0 ? 0 : (double)need_of(p).tmp.high;
 }
 
 /* Of the records of a trial in areas of `words`. */
@@ -261,12 +265,9 @@ static void extrapolate_memory(struct plan *p)
     const double of_trial = p->trial_area > 0 ? (double)p->trial_area : area;
     const double other_trial = (double)p->trial_peak - record_bytes(&p->trial, of_trial);
     const double other_quarter = (double)p->quarter_peak - record_bytes(&p->quarter, area);
-    struct ts_machine machine;
     p->record_bytes = 16 * fmin(p->n_read * p->trial.read_words, area);
     p->other_bytes = fmax(p->trial_peak > p->quarter_peak ? other_trial : other_quarter, 0) +
                      more_scratch(p, other_quarter, other_trial);
-    ts_machine_get(&machine);
-    p->free_bytes = machine.free_bytes;
 }
 
 static void extrapolate_time(struct plan *p)
@@ -284,51 +285,24 @@ static void extrapolate_time(struct plan *p)
     p->sync_s = 1e-9 * (double)t->sync_ns * bytes / packed;
 }
 
-static double free_bytes(const char *dir, dev_t *disk)
+/* What the build would say: before it reads, by its own bounds; and by what the trials have shown.
+ * Bounds of what was read whole are those of the build after reading. */
+static void judge(struct plan *p)
 {
-    struct statvfs v;
-    struct stat st;
-    *disk = 0;
-    if (stat(dir, &st) == 0)
-        *disk = st.st_dev;
-    return statvfs(dir, &v) == 0 ? (double)v.f_bavail * (double)v.f_frsize : -1;
-}
-
-static int find_free(struct plan *p, struct ts_err *err)
-{
-    char *copy = strdup(p->o->out), *dir;
-    dev_t disk, tmp;
-    if (copy == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", p->o->out);
-    dir = dirname(copy);
-    p->free_disk_bytes = free_bytes(dir, &disk);
-    p->free_tmp_bytes = free_bytes(p->o->tmp != NULL ? p->o->tmp : dir, &tmp);
-    p->same_disk = disk == tmp;
-    free(copy);
-    return 0;
-}
-
-/* What cannot work, as the build would find out late. */
-static int check_room(const struct plan *p, struct ts_err *err)
-{
-    const double on_disk = p->disk_bytes + (p->same_disk ? p->tmp_bytes : 0);
-    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
-    if (p->free_disk_bytes >= 0 && on_disk > p->free_disk_bytes)
-        return ts_fail(err, TS_EIO, "%s: the build takes about %s of disk%s, but %s are free",
-                       p->o->out, ts_num_bytes(a, (uint64_t)on_disk),
-                       p->same_disk && p->tmp_bytes > 0 ? " with its temporary files" : "",
-                       ts_num_bytes(b, (uint64_t)p->free_disk_bytes));
-    if (!p->same_disk && p->free_tmp_bytes >= 0 && p->tmp_bytes > p->free_tmp_bytes)
-        return ts_fail(err, TS_EIO, "%s: temporary files take about %s, but %s are free", p->o->tmp,
-                       ts_num_bytes(a, (uint64_t)p->tmp_bytes),
-                       ts_num_bytes(b, (uint64_t)p->free_tmp_bytes));
-    if (p->record_bytes + p->other_bytes > (double)p->free_bytes)
-        return ts_fail(err, TS_ENOMEM,
-                       "%s: the build takes about %s of memory, but %s are free (less is "
-                       "taken with a lower --memory)",
-                       p->o->out, ts_num_bytes(a, (uint64_t)(p->record_bytes + p->other_bytes)),
-                       ts_num_bytes(b, p->free_bytes));
-    return 0;
+    const struct ts_build_report *t = &p->trial;
+    struct ts_need found = need_of(p);
+    found.memory.low = (uint64_t)p->record_bytes;
+    found.memory.high = (uint64_t)(p->record_bytes + p->other_bytes);
+    p->need = p->share >= 1 ? found : t->need;
+    p->need.memory = found.memory;
+    p->refused = t->refused;
+    if (p->refused.code == 0)
+        (void)ts_room_check(&p->room, &found,
+                            p->share >= 1 ? "it would not be built"
+                                          : "by a sample of the input it would not be built",
+                            &p->refused);
+    if (p->refused.code == 0)
+        (void)ts_room_may_lack(&p->room, &p->need, "", &p->may_lack);
 }
 
 static double seconds(const struct plan *p)
@@ -338,10 +312,33 @@ static double seconds(const struct plan *p)
 
 /* ---- the table ---- */
 
-static void free_note(char *note, size_t size, double bytes)
+static void free_note(char *note, size_t size, uint64_t bytes)
 {
     char a[TS_NUM_CHARS];
-    snprintf(note, size, "of %s free", bytes < 0 ? "?" : ts_num_bytes(a, (uint64_t)bytes));
+    snprintf(note, size, "of %s free", bytes == UINT64_MAX ? "?" : ts_num_bytes(a, bytes));
+}
+
+static const char *verdict(const struct plan *p)
+{
+    return p->refused.code != 0 ? "no" : p->may_lack.code != 0 ? "perhaps" : "yes";
+}
+
+/* Bounds of the disk that the result lies on. */
+static struct ts_space on_disk(const struct plan *p)
+{
+    return ts_room_is_one_disk(&p->room) ? p->need.both : p->need.result;
+}
+
+static void print_verdict(const struct plan *p)
+{
+    const struct ts_space s = on_disk(p);
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], note[80];
+    if (s.high == UINT64_MAX)
+        snprintf(note, sizeof note, "disk: %s or more", ts_num_bytes(a, s.low));
+    else
+        snprintf(note, sizeof note, "disk: %s to %s", ts_num_bytes(a, s.low),
+                 ts_num_bytes(b, s.high));
+    plan_row("fits here", verdict(p), note);
 }
 
 static void print_disk(const struct plan *p)
@@ -354,13 +351,13 @@ static void print_disk(const struct plan *p)
         plan_bytes_row(what, p->shards_bytes[m], note);
     }
     plan_bytes_row("rows, names, index", p->rows_bytes + p->labels_bytes + p->index_bytes, "");
-    free_note(note, sizeof note, p->free_disk_bytes);
+    free_note(note, sizeof note, p->room.out.bytes);
     plan_bytes_row("in all", p->disk_bytes, note);
     if (p->n_runs == 0) {
         plan_row("temporary files", "none", "all is sorted in memory");
         return;
     }
-    free_note(note, sizeof note, p->free_tmp_bytes);
+    free_note(note, sizeof note, p->room.in_tmp.bytes);
     plan_bytes_row("temporary files", p->tmp_bytes, note);
     plan_row("sorted runs through them", ts_num_count(a, (uint64_t)p->n_runs), "");
 }
@@ -383,9 +380,10 @@ static void print_text(const struct plan *p)
     printf("memory\n");
     plan_bytes_row("records, to sort them", p->record_bytes, "two areas");
     plan_bytes_row("reading, packing, program", p->other_bytes, "");
-    free_note(note, sizeof note, (double)p->free_bytes);
+    free_note(note, sizeof note, p->room.memory_bytes);
     plan_bytes_row("in all", memory, note);
     plan_bytes_row("allowed: --memory and 24 MiB", (double)p->o->memory + (24 << 20), "");
+    print_verdict(p);
     printf("time\n");
     snprintf(note, sizeof note, "%s of input", ts_num_bytes(a, p->input_bytes));
     plan_time_row("reading", p->read_s, note);
@@ -404,6 +402,15 @@ static void print_text(const struct plan *p)
 }
 
 /* ---- JSON ---- */
+
+/* UINT64_MAX: not known. */
+static void json_known(struct tool_json *j, const char *key, uint64_t x)
+{
+    if (x == UINT64_MAX)
+        tool_json_f64(j, key, NAN);
+    else
+        tool_json_u64(j, key, x);
+}
 
 static void json_bytes(struct tool_json *j, const char *key, double x)
 {
@@ -437,9 +444,11 @@ static void print_json(const struct ts_cmd *cmd, const struct tshard_build_job *
     json_bytes(&j, "labels_bytes", p->labels_bytes);
     json_bytes(&j, "index_bytes", p->index_bytes);
     json_bytes(&j, "total_bytes", p->disk_bytes);
-    json_bytes(&j, "free_bytes", p->free_disk_bytes);
+    json_known(&j, "free_bytes", p->room.out.bytes);
     json_bytes(&j, "tmp_bytes", p->tmp_bytes);
-    json_bytes(&j, "tmp_free_bytes", p->free_tmp_bytes);
+    json_known(&j, "tmp_free_bytes", p->room.in_tmp.bytes);
+    json_known(&j, "least_bytes", on_disk(p).low);
+    json_known(&j, "most_bytes", on_disk(p).high);
     tool_json_close(&j);
     json_bytes(&j, "runs", p->n_runs);
     tool_json_object(&j, "memory");
@@ -447,8 +456,9 @@ static void print_json(const struct ts_cmd *cmd, const struct tshard_build_job *
     json_bytes(&j, "record_bytes", p->record_bytes);
     json_bytes(&j, "other_bytes", p->other_bytes);
     json_bytes(&j, "total_bytes", p->record_bytes + p->other_bytes);
-    tool_json_u64(&j, "free_bytes", p->free_bytes);
+    tool_json_u64(&j, "free_bytes", p->room.memory_bytes);
     tool_json_close(&j);
+    tool_json_str(&j, "fits", verdict(p));
     tool_json_u64(&j, "threads", p->o->threads);
     tool_json_f64(&j, "seconds", seconds(p));
     tool_json_f64(&j, "read_seconds", p->read_s);
@@ -466,30 +476,43 @@ static void print_json(const struct ts_cmd *cmd, const struct tshard_build_job *
 
 /* ---- the command ---- */
 
-static int plan(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
+static int plan_all(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct plan *p,
+                    struct ts_err *err)
 {
-    struct plan p = { .o = job->o };
     int rc = 0;
     for (uint32_t i = 0; i < job->n_paths && rc == 0; i++)
-        rc = count_file(job->paths[i], &p, err);
+        rc = count_file(job->paths[i], p, err);
     tool_progress_start(job->progress, "building from a sample", "", 0);
     if (rc == 0)
-        rc = try_all(job, &p, err);
+        rc = try_all(job, p, err);
     tool_progress_end(job->progress);
     if (rc < 0)
         return rc;
-    extrapolate_size(&p);
-    extrapolate_runs(&p);
-    extrapolate_memory(&p);
-    extrapolate_time(&p);
-    rc = find_free(&p, err);
-    if (rc < 0)
-        return rc;
+    extrapolate_size(p);
+    extrapolate_runs(p);
+    extrapolate_memory(p);
+    extrapolate_time(p);
+    judge(p);
     if (job->json)
-        print_json(cmd, job, &p);
+        print_json(cmd, job, p);
     else
-        print_text(&p);
-    return check_room(&p, err);
+        print_text(p);
+    if (p->may_lack.code != 0)
+        tool_progress_warn(p->may_lack.text);
+    if (p->refused.code == 0 || p->o->no_space_check)
+        return 0;
+    *err = p->refused;
+    return err->code;
+}
+
+static int plan(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
+{
+    struct plan p = { .o = job->o };
+    int rc;
+    ts_room_look("the build", job->o->out, job->o->tmp, &p.room);
+    rc = plan_all(cmd, job, &p, err);
+    ts_room_free(&p.room);
+    return rc;
 }
 
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
@@ -507,8 +530,9 @@ const struct ts_cmd tshard_plan_cmd = {
     .text =
         "Takes the files and options of tshard build and prints what that build would take: disk for the "
         "shards and for temporary files, in how many sorted runs it goes through them, memory, and the "
-        "time of each phase. A build that the disk or the memory has no room for gets a sentence, and "
-        "exit status 1; so does what tshard build refuses.\n\n"
+        "time of each phase. It ends with what tshard build would say of the room: yes where the most that it "
+        "can take is free, no where the least is not, which is an error, as is all that tshard build refuses "
+        "(with --no-space-check it is none); and perhaps, with a warning, between the two.\n\n"
         "Measured in a few seconds, by a build of a sample of the input: some 96 MiB in pieces spread "
         "over the files, of gzip files their start. It is made where the result would lie, in "
         "NAME.tsh.building, and removed. Figures are exact, but for time and memory, where the files are "

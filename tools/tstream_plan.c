@@ -4,7 +4,6 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "api/tools.h"
 #include "tools/cp_models.h"
@@ -247,11 +246,13 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
                                   .nvecs = tstream_cp_init_is_nvecs(args),
                                   .constraint = args->constraint };
     char *copy = strdup(p->out);
-    struct statvfs st;
+    struct ts_disk_free there_is;
     int stays, saves = args->save_init, rc = 0;
     p->free_disk_bytes = -1;
-    if (copy != NULL && statvfs(dirname(copy), &st) == 0)
-        p->free_disk_bytes = (double)st.f_bavail * (double)st.f_frsize;
+    if (copy != NULL) {
+        ts_disk_free_get(dirname(copy), &there_is);
+        p->free_disk_bytes = there_is.bytes == UINT64_MAX ? -1 : (double)there_is.bytes;
+    }
     free(copy);
     stays = from != NULL && !from->of_result && strcmp(p->out, from->dir) == 0;
     if (tstream_cp_models(args) == 1 && !args->no_output)

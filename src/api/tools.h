@@ -137,6 +137,10 @@
 #include "build/build_memory.h"
 /* disk, in a plan: ts_build_space_estimate */
 #include "build/build_space.h"
+/* and what is free: ts_room_look, ts_room_is_one_disk, ts_room_check, ts_room_may_lack, ts_room_free */
+#include "build/room.h"
+/* in a plan of a run: ts_disk_free_get */
+#include "base/disk_free.h"
 /* limits of the table of values */
 #include "build/value_table.h"
 /* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/atomic_impl.h"
 #include "base/atomic_out.h"
+#include "base/disk_free.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
 #include "base/written.h"
@@ -474,7 +474,7 @@ static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err
 
 static int open_dir(struct ts_atomic_dir *d, const char *path, struct ts_err *err)
 {
-    struct statvfs fs;
+    struct ts_disk_free there_is;
     int there, rc = ts_atomic_name(path, &d->path, err);
     if (rc == 0 && d->path == NULL)
         rc = ts_fail(err, TS_EARG, "%s: is not a directory, which a %s needs", path, d->conf.what);
@@ -490,7 +490,8 @@ static int open_dir(struct ts_atomic_dir *d, const char *path, struct ts_err *er
         rc = take_dir(d, err);
     if (rc < 0)
         return rc;
-    d->free_bytes = fstatvfs(d->fd, &fs) == 0 ? (uint64_t)fs.f_bavail * fs.f_frsize : UINT64_MAX;
+    ts_disk_free_of(d->fd, &there_is);
+    d->free_bytes = there_is.bytes;
     return 0;
 }
 

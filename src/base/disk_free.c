@@ -42,9 +42,8 @@ static uint64_t quota_left(int fd, int kind, unsigned id)
 #endif
 }
 
-void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
+void ts_disk_free_of(int fd, struct ts_disk_free *ret)
 {
-    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     struct ts_machine machine;
     struct statvfs v;
     struct statfs kind;
@@ -66,5 +65,12 @@ void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
         ret->in_memory = 1;
         ret->bytes = least(ret->bytes, machine.free_bytes);
     }
-    close(fd);
+}
+
+void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ts_disk_free_of(fd, ret);
+    if (fd >= 0)
+        close(fd);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* disk_free.h - how much may still be written to a directory.
+/* disk_free.h - how much may still be written to a directory or a file.
  *
  * The least of: what its file system has free for this user, what disk quotas of the user and the
  * group leave (where the kernel tells them by a descriptor, from Linux 5.14 on), and on tmpfs the
@@ -22,5 +22,8 @@ struct ts_disk_free {
 };
 
 void ts_disk_free_get(const char *dir, struct ts_disk_free *ret);
+
+/* The same where an open file or directory lies; -1: nothing is known but file_most. */
+void ts_disk_free_of(int fd, struct ts_disk_free *ret);
 
 #endif

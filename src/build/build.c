@@ -544,6 +544,10 @@ static int init(struct ts_build *b, const struct ts_build_options *o, const char
     b->tmp = o->tmp != NULL  ? strdup(o->tmp)
              : slash == NULL ? strdup(".")
                              : strndup(o->out, (size_t)(slash - o->out) + 1);
+    b->real = *o;
+    if (o->trial > 0)
+        b->real.trial = 0, b->real.area_words = 0;
+    b->space.o = &b->real;
     b->space.read.high = b->space.nnz.high = UINT64_MAX;
     b->space.nnz.low = 1;
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
@@ -567,7 +571,7 @@ static int fini(struct ts_build *b, int rc, struct ts_err *err)
         rc = fail_stopped(b, err);
     if (rc < 0)
         ts_build_room_explain(b, err);
-    free(b->room.dir);
+    ts_room_free(&b->room);
     rc = ts_build_comm_agree(&b->ranks, rc, err);
     ts_build_ranks_drop(b);
     ts_build_ranks_unshare(b);
@@ -696,9 +700,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
         rc = ts_build_table_begin(b, s, err);
     if (rc == 0) {
         const struct ts_source source = ts_text_source_as_source(s);
-        b->space.o = o;
-        if (o->trial == 0)
-            ts_build_space_of_text(paths, n_paths, &b->space);
+        ts_build_space_of_text(paths, n_paths, b->unpack_bytes, &b->space);
         for (uint32_t m = 0; m < o->n_dims; m++)
             b->space.dim[m].high = o->dim[m];
         rc = read_source(b, &source, err);
@@ -762,6 +764,7 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
     if (rc == 0) {
         const struct ts_source source = ts_binary_source_as_source(s);
         uint64_t total;
+        ts_build_space_of_binary(paths, n_paths, b->unpack_bytes, &b->space);
         for (uint32_t m = 0; m < b->order; m++)
             b->space.dim[m].high = b->dim[m];
         rc = read_source(b, &source, err);
@@ -853,7 +856,6 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
         rc = ts_synth_source_new(synth, threads, o->memory / 16, &s, err);
     if (rc == 0) {
         const struct ts_source source = ts_synth_source_as_source(s);
-        b.space.o = o;
         b.space.value_bits = ts_build_value_bits(&b);
         ts_build_space_of_synth(synth, &b.space);
         rc = read_source(&b, &source, err);
@@ -953,19 +955,6 @@ static int open_tensor(struct ts_build *b, const struct ts_pick *pick,
     return ts_tensor_source_new(&conf, ret, err);
 }
 
-/* What of the tensor is picked, at least and at most. */
-static void expect_picked(struct ts_build *b, const struct ts_pick *pick)
-{
-    const struct ts_tensor *t = b->from;
-    int all = pick->side == TS_PICK_ALL;
-    for (uint32_t m = 0; m < t->order; m++)
-        all &= pick->rows[m] == NULL;
-    b->space.read = (struct ts_space){ all ? t->nnz : 0, t->nnz };
-    b->space.nnz = (struct ts_space){ all && pick->left_out == 0 ? t->nnz : 1, t->nnz };
-    for (uint32_t m = 0; m < b->order; m++)
-        b->space.dim[m].high = b->dim[m];
-}
-
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
                     const struct ts_pick *pick, struct ts_build_report *ret, struct ts_err *err)
 {
@@ -979,7 +968,9 @@ int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,
         rc = open_tensor(&b, pick, &s, err);
     if (rc == 0) {
         const struct ts_source source = ts_tensor_source_as_source(s);
-        expect_picked(&b, pick);
+        ts_build_space_of_tensor(t, pick, &b.space);
+        for (uint32_t m = 0; m < b.order; m++)
+            b.space.dim[m].high = b.dim[m];
         rc = read_source(&b, &source, err);
     }
     ts_tensor_source_free(s);

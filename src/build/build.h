@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "format/layout.h"
 #include "build/merge.h"
+#include "build/room.h"
 #include "source/synth.h"
 #include "source/table_text.h"
 
@@ -114,6 +115,8 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
+    struct ts_need need; /* what it takes, by what was known before reading */
+    struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack then */
     uint32_t n_notes;   /* what a user may not have meant: all times fell into one bin */
     char note[TS_BUILD_NOTES][320];
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */

@@ -18,13 +18,13 @@
 #include "build/build.h"
 #include "build/build_comm.h"
 #include "build/build_dir.h"
-#include "base/disk_free.h"
 #include "build/build_memory.h"
 #include "build/build_space.h"
 #include "build/collect.h"
 #include "build/extsort.h"
 #include "build/merge.h"
 #include "build/record.h"
+#include "build/room.h"
 #include "build/label_write.h"
 #include "build/mode_writer.h"
 #include "source/names.h"
@@ -59,13 +59,10 @@ struct ts_build {
     struct ts_build_memory memory; /* how it is divided */
     uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
     struct ts_build_space_in space; /* what is known before reading */
-    struct {
-        char *dir; /* of the result; NULL: nobody has looked */
-        struct ts_disk_free out, tmp;
-        struct ts_build_space need;
-        uint64_t watched_ns;
-        int warned;
-    } room;
+    struct ts_build_options real; /* of a trial: those of the build that it tries */
+    struct ts_room room;
+    uint64_t room_watched_ns;
+    int room_warned;
     uint64_t unpack_bytes;         /* part of these: for decompression */
     struct ts_build_dir *dir;
 
@@ -143,8 +140,9 @@ static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
 }
 
 /* build_room.c. Before reading: refuses what the disk has no room for, and warns where it may have
- * none. While reading: the same by what has come, `done` of `total`. After reading, and before
- * packing: by what is known then. And a disk that is full all the same: what was needed. */
+ * none; a trial reports both instead. While reading: the same by what has come, `done` of `total`.
+ * After reading, and before packing, where ranks agree: by what is known then. And a disk that is
+ * full all the same: what was needed. */
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
 int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
                         struct ts_err *err);

@@ -2,11 +2,8 @@
 /* Bounds of what a build takes of disk and memory. */
 #include "build/build_space.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "build/build_memory.h"
 #include "build/mode_writer.h"
@@ -17,8 +14,7 @@
 
 #define LZ4_MOST  255 /* bytes that LZ4 makes of one, at most */
 #define ROW_BYTES 6   /* of an index in modeK.rows, at most */
-#define PIECES    16  /* of a text that are looked at, */
-#define PIECE     32768
+#define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -108,7 +104,7 @@ static double copy_low(const struct ts_build_space_in *in)
     return fmax(blocks * 4 * (levels / 4 + 2 * levels) / LZ4_MOST, least_bits / 8);
 }
 
-static void estimate_result(const struct ts_build_space_in *in, struct ts_build_space *s)
+static void estimate_result(const struct ts_build_space_in *in, struct ts_need *s)
 {
     double low = 0, high = 65536.0 + number(in->names_bytes), ahead = 0;
     for (uint32_t m = 0; m < in->order; m++) {
@@ -116,7 +112,7 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_build_
         const double one_low = known ? number(in->copy[m].low) : copy_low(in);
         const double one = known ? number(in->copy[m].high) : copy_high(in, m);
         low += one_low;
-        s->file.low = most(s->file.low, bytes(one_low));
+        s->file = most(s->file, bytes(one_low));
         high += one + number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
         high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
         ahead = fmax(ahead, one / 4 + (64 << 20)); /* a file grows ahead of what is written */
@@ -137,26 +133,48 @@ static int is_numbered(const struct ts_build_space_in *in, const struct ts_build
     return sum > (double)m->bitmap_bytes;
 }
 
-void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_build_space *ret)
+/* What records take at most, and all that is held beside them; no more than is allowed. */
+static double memory_high(const struct ts_build_space_in *in, const struct ts_build_memory *m,
+                          double words)
 {
-    struct ts_build_space s;
+    const uint64_t beside = most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
+    const double records = 16 * fmin(words, (double)m->area_words) + 16 * (double)m->room_words;
+    const double all = records + 8 * (double)m->scratch_words + (double)(m->sort_bytes + beside);
+    return fmin(all, (double)in->o->memory) + (double)PROGRAM;
+}
+
+/* Of several ranks this one's: what it reads lies in two areas, two rooms and a file. */
+static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
+                       double words)
+{
+    const double held = 2 * (double)(m->area_words + m->room_words) + (double)m->scratch_words;
+    return fmax(8 * (words - held), (double)in->runs_bytes);
+}
+
+void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need *ret)
+{
+    struct ts_need s;
     struct ts_build_memory m;
-    const double read_low = (double)in->read.low, nnz_low = (double)in->nnz.low;
+    const int ranks = ts_comm_many(in->o->comm);
+    const double w_low = read_words(in, 0, 4), nnz_low = (double)in->nnz.low;
+    const double own_words = w_low * (double)(ranks ? in->own_low : in->read.low);
     const double read = number(in->read.high), nnz = number(in->nnz.high);
     const double w = read_words(in, 1, 0), p = packed_words(in, 1);
-    const int ranks = ts_comm_many(in->o->comm);
     double low = 0, high = 0, pack_low = 0, pack_high = 0, area;
     memset(&s, 0, sizeof s);
     ts_build_memory_share_beside(in->o, in->order, in->beside_bytes, &m);
     area = (double)m.area_words;
     estimate_result(in, &s);
-    s.memory.low = ranks ? 0 : bytes(8 * fmin(read_low * read_words(in, 0, 4), area));
-    if (!ranks && (in->runs_bytes > 0 || read_low * read_words(in, 0, 4) > area)) {
-        const double runs = fmax(8 * read_low * read_words(in, 0, 4), (double)in->runs_bytes);
+    s.memory = (struct ts_space){ bytes(8 * fmin(own_words, area)),
+                                  bytes(memory_high(in, &m, read * w)) };
+    if (ranks)
+        low = fmax(0, rank_low(in, &m, own_words));
+    if (!ranks && (in->runs_bytes > 0 || own_words > area)) {
+        const double runs = fmax(8 * own_words, (double)in->runs_bytes);
         const double cells = 8 * nnz_low * read_words(in, 0, 0);
         low = fmax(runs + cells, is_numbered(in, &m, 0) ? 2 * cells : 0);
         pack_low = 8 * nnz_low * packed_words(in, 0);
-        s.file.low = most(s.file.low, bytes(runs));
+        s.file = most(s.file, bytes(runs));
     }
     if (ranks || read * w > area / 2) {
         high = fmax(8 * (read + nnz) * w, is_numbered(in, &m, 1) ? 24 * nnz * w : 0);
@@ -172,184 +190,4 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_build
     s.both.low = bytes(fmax(low, pack_low + (double)s.result.low));
     s.both.high = bytes(fmax(high, pack_high) + number(s.result.high));
     *ret = s;
-}
-
-/* ------------------------------------------------------------------ draws */
-
-/* log2 of n choose k. */
-static double log2_choose(double n, double k)
-{
-    return k <= 0 || k >= n ? 0 : (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2);
-}
-
-/* Sum of squared shares of the indices, and their entropy: of a power law from the density of
- * rank k, the first ranks one by one. */
-static void law_of(const struct ts_synth *s, uint32_t m, double *squares, double *entropy)
-{
-    const double n = (double)s->dim[m], a = s->power[m], e = 1 - a;
-    double at = 1, top = fabs(e) < 1e-9 ? log(n + 1) : (pow(n + 1, e) - 1) / e;
-    *squares = *entropy = 0;
-    if (a == 0) {
-        *squares = 1 / n;
-        *entropy = log2(n);
-        return;
-    }
-    while (at < n + 1) { /* ranks of a step have shares that differ by a hundredth */
-        const double end = fmin(n + 1, floor(at * 1.01) > at ? floor(at * 1.01) : at + 1);
-        const double mass = (fabs(e) < 1e-9 ? log(end / at) : (pow(end, e) - pow(at, e)) / e) / top;
-        const double each = mass / (end - at);
-        if (mass <= 0)
-            break;
-        *squares += mass * each;
-        *entropy -= mass * log2(each);
-        at = end;
-    }
-}
-
-void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in *in)
-{
-    const double n = (double)s->nnz, range = (double)(s->value_last - s->value_first) + 1;
-    double cells = 1, squares = 1, entropy = 0, drawn, value, bits;
-    for (uint32_t m = 0; m < s->order; m++) {
-        double q, h;
-        in->dim[m] = (struct ts_space){ s->dim[m], s->dim[m] };
-        cells *= (double)s->dim[m];
-        law_of(s, m, &q, &h);
-        squares *= q;
-        entropy += h;
-    }
-    in->read = in->nnz = (struct ts_space){ s->nnz, s->nnz };
-    in->nnz.high = bytes(fmin(n, cells));
-    if (s->planted > 0 && !s->ratings) {
-        for (uint32_t m = 0; m < s->order; m++)
-            in->dim[m].low = least(s->side[m], s->dim[m]);
-        return;
-    }
-    /* Of draws with shares p the cells hit are at least (1 - exp(-n q)) / q with q the mean of p:
-     * (1 - exp(-n p)) / p is convex in p. Five deviations of chance are left. */
-    drawn = s->ratings ? n : -expm1(-n * squares * 1.02) / (squares * 1.02);
-    drawn = fmax(1, drawn - (s->ratings ? 0 : 5 * sqrt(n) + 1));
-    value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);
-    if (s->value_last > 0 && s->value_first == 0 && !s->ratings) { /* zeros are left out */
-        const double kept = (range - 1) / range;
-        in->read.low = bytes(fmax(0, n * kept - 5 * sqrt(n)));
-        drawn = fmax(1, drawn * kept - 5 * sqrt(n));
-        value = 0;
-    }
-    in->nnz.low = least(bytes(drawn), in->nnz.high);
-    if (s->ratings || squares * cells < 1.001) /* all sets of cells are as likely */
-        bits =
-            fmin(log2_choose(cells, (double)in->nnz.low), log2_choose(cells, number(in->nnz.high)));
-    else /* an order of the draws and how often each cell was drawn are all that the set lacks */
-        bits = n * entropy * 0.98 - lgamma(n + 1) / log(2) -
-               log2_choose(n, fmax((double)in->nnz.low, n / 2));
-    in->cell_bits = 0.999 * (fmax(0, bits) + value * (double)in->nnz.low);
-    if (s->value_last > 0 && !s->ratings && in->o->weights == 0) {
-        const double sum = range * (1 + 64 * n * squares + 64); /* of the draws on one cell */
-        in->value_bits = (uint32_t)least(in->value_bits, (uint64_t)ceil(log2(sum)) + 1);
-    }
-}
-
-/* ------------------------------------------------------------------ text */
-
-struct lines {
-    double bytes, all,
-        sure; /* of the pieces: lines, and those with a number other than 0 everywhere */
-};
-
-/* Whether no field of a line is a zero, and whether it is more than blanks or a comment. */
-static int look_at_line(const char *p, const char *end, int *sure)
-{
-    int digits = 0, other = 0, any = 0;
-    *sure = 1;
-    for (; p <= end; p++) {
-        const int sep = p == end || *p == ' ' || *p == '\t' || *p == ',' || *p == ';' || *p == '\r';
-        if (!any && !sep && (*p == '#' || *p == '%'))
-            return 0;
-        any |= !sep;
-        if (!sep) {
-            digits |= *p == '0';
-            other |= *p != '0' && *p != '.' && *p != '-' && *p != '+';
-            continue;
-        }
-        if (digits && !other)
-            *sure = 0;
-        digits = other = 0;
-    }
-    return any;
-}
-
-static void look_at_piece(const char *text, size_t n, int whole, struct lines *l)
-{
-    const char *p = text, *end = text + n;
-    if (!whole) {
-        p = memchr(text, '\n', n);
-        p = p == NULL ? end : p + 1;
-    }
-    while (p < end) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
-        int sure, any;
-        if (stop == NULL && !whole)
-            break;
-        stop = stop == NULL ? end : stop;
-        any = look_at_line(p, stop, &sure);
-        l->bytes += (double)(stop - p + 1);
-        l->all += any;
-        l->sure += any && sure;
-        p = stop + 1;
-    }
-}
-
-/* Lines of a file, at least and at most: of the densest and of the sparsest piece. Returns -1
- * where it cannot be seen. */
-static int look_at_file(const char *path, double *low, double *high)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    static const unsigned char packed[][2] = {
-        { 0x1f, 0x8b }, { 0x28, 0xb5 }, { 0xfd, '7' }, { 'B', 'Z' }
-    };
-    char text[PIECE];
-    struct stat st;
-    int rc = fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) ? -1 : 0;
-    const uint64_t size = rc == 0 ? (uint64_t)st.st_size : 0;
-    const uint64_t pieces = size <= PIECES * (uint64_t)PIECE ? (size + PIECE - 1) / PIECE : PIECES;
-    *low = INFINITY;
-    *high = 0;
-    for (uint64_t k = 0; k < pieces && rc == 0; k++) {
-        const uint64_t at = pieces == 1 ? 0 : (size - PIECE) / (pieces - 1) * k;
-        struct lines l = { 0 };
-        const ssize_t n = pread(fd, text, sizeof text, (off_t)at);
-        for (size_t i = 0; i < 4 && k == 0 && n > 1; i++)
-            rc |= memcmp(text, packed[i], 2) == 0 ? -1 : 0;
-        if (n <= 0 || rc < 0) {
-            rc = -1;
-            break;
-        }
-        look_at_piece(text, (size_t)n, pieces == 1, &l);
-        *low = fmin(*low, l.bytes == 0 ? 0 : l.sure / l.bytes);
-        *high = fmax(*high, l.bytes == 0 ? 1 : l.all / l.bytes);
-    }
-    *low = pieces == 0 ? 0 : *low * (double)size * (pieces == 1 ? 1 : 0.8);
-    *high = *high * (double)size * (pieces == 1 ? 1 : 1.25) + 1;
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-void ts_build_space_of_text(const char *const paths[], uint32_t n_paths,
-                            struct ts_build_space_in *in)
-{
-    double sum_low = 0, sum_high = 0;
-    for (uint32_t i = 0; i < n_paths; i++) {
-        double low, high;
-        if (look_at_file(paths[i], &low, &high) < 0) {
-            sum_high = INFINITY;
-            continue;
-        }
-        sum_low += low;
-        sum_high += high;
-    }
-    in->read = (struct ts_space){ bytes(floor(sum_low)), bytes(ceil(sum_high)) };
-    in->nnz = (struct ts_space){ in->o->duplicates == TS_DUPLICATES_SUM ? 1 : in->read.low,
-                                 in->read.high };
 }

@@ -15,17 +15,17 @@
 #define TS_BUILD_BUILD_SPACE_H
 
 #include "build/build.h"
-
-struct ts_space {
-    uint64_t low, high;
-};
+#include "build/room.h"
+#include "format/tensor.h"
+#include "source/tensor_source.h"
 
 struct ts_build_space_in {
     const struct ts_build_options *o;
     uint32_t order;
     uint64_t beside_bytes;              /* ts_build_memory_share_beside */
-    struct ts_space read;               /* nonzeros that come in, zeros left out */
-    uint64_t runs_bytes;                /* of sorted runs that are written already, at least */
+    struct ts_space read;               /* nonzeros that come in, zeros left out; of all ranks */
+    uint64_t own_low;                   /* of several ranks: that this one reads, at least */
+    uint64_t runs_bytes;                /* of this one's files that are written already, at least */
     struct ts_space nnz;                /* cells of the tensor */
     struct ts_space dim[TS_MAX_ORDER];  /* the largest index and 1 */
     struct ts_space copy[TS_MAX_ORDER]; /* packed bytes, where they are known better; 0, 0: not */
@@ -34,22 +34,27 @@ struct ts_build_space_in {
     uint64_t names_bytes; /* of labels and of names on their way, at most */
 };
 
-struct ts_build_space {
-    struct ts_space result, tmp; /* peaks: of the directory that is made, of temporary files */
-    struct ts_space both;        /* peak of both together, on one disk */
-    struct ts_space file;        /* largest file; high is not used */
-    struct ts_space memory;      /* records alone; high is not used */
-};
-
-void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_build_space *ret);
+/* Of several ranks lower bounds of memory and temporary files are this one's. */
+void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need *ret);
 
 /* What is known of draws: how many cells they fall on, and the information of these. */
 void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in *in);
 
-/* Lines of plain text files, from some pieces of each; 0 to UINT64_MAX where one is packed or a
- * pipe. Lines without any number but 0 may be zeros that are left out, so they count for the upper
- * bound alone. */
-void ts_build_space_of_text(const char *const paths[], uint32_t n_paths,
+/* Lines of text files: of plain ones from some pieces of each; of packed ones at least as many as
+ * the start has in as many bytes as are packed, or as gzip says; 0 to UINT64_MAX of a pipe. Lines
+ * without any number but 0 may be zeros that are left out, so they count for the upper bound
+ * alone. unpack_bytes: memory for unpacking. */
+void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_t unpack_bytes,
                             struct ts_build_space_in *in);
+
+/* Nonzeros by the headers of binary files; without --zeros keep, those of the values that are
+ * looked at, some of each plain file. */
+void ts_build_space_of_binary(const char *const paths[], uint32_t n_paths, uint64_t unpack_bytes,
+                              struct ts_build_space_in *in);
+
+/* What is picked of a tensor: at most what lies in shards with a picked row, and at least what lies
+ * in shards whose rows all are picked, in each mode. */
+void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *pick,
+                              struct ts_build_space_in *in);
 
 #endif
