@@ -293,7 +293,7 @@ static void judge(struct plan *p)
     struct ts_need found = need_of(p);
     found.memory.low = (uint64_t)p->record_bytes;
     found.memory.high = (uint64_t)(p->record_bytes + p->other_bytes);
-    p->need = p->share >= 1 ? found : t->need;
+    p->need = p->share >= 1 ? found : t->need[TS_NEED_BEFORE];
     p->need.memory = found.memory;
     p->refused = t->refused;
     if (p->refused.code == 0)

@@ -95,6 +95,9 @@ struct ts_build_options {
 };
 
 #define TS_BUILD_NOTES 8u
+
+enum ts_need_when { TS_NEED_BEFORE, TS_NEED_READ, TS_NEED_MERGED };
+
 struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* values that were rounded to 0, read or added up */
@@ -115,8 +118,9 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
-    struct ts_need need; /* what it takes, by what was known before reading */
-    struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack then */
+    struct ts_need need[3]; /* what it takes, by what was known at each enum ts_need_when */
+    struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack
+                                      * before reading */
     uint32_t n_notes;   /* what a user may not have meant: all times fell into one bin */
     char note[TS_BUILD_NOTES][320];
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */

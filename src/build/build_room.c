@@ -2,12 +2,16 @@
 /* build_room.c - holds what a build takes against what is free: before it reads, and again when more
  * is known. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/num.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
+#include "source/decompress.h"
 
 #define WATCH_NS UINT64_C(500000000)
 
@@ -25,18 +29,66 @@ static void warn(struct ts_build *b, const struct ts_need *need, const char *but
 static void report(const struct ts_build *b)
 {
     struct ts_build_report *r = b->report;
-    (void)ts_room_check(&b->room, &r->need, "nothing was read", &r->refused);
-    (void)ts_room_may_lack(&b->room, &r->need, "", &r->may_lack);
+    (void)ts_room_check(&b->room, &r->need[TS_NEED_BEFORE], "nothing was read", &r->refused);
+    (void)ts_room_may_lack(&b->room, &r->need[TS_NEED_BEFORE], "", &r->may_lack);
+}
+
+/* Bytes of a file of labels or of a text, at most. */
+static uint64_t text_high(const char *path)
+{
+    unsigned char head[TS_DECOMPRESS_HEAD];
+    struct stat st;
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n = -1;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = pread(fd, head, sizeof head, 0);
+    if (fd >= 0)
+        close(fd);
+    return n < 0 || ts_decompress_find(head, (size_t)n) != NULL ? UINT64_MAX : (uint64_t)st.st_size;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    return a == UINT64_MAX || b > UINT64_MAX / 2 ? UINT64_MAX : a + b;
+}
+
+/* Labels in the result, twice where names are put in order; and of a table with names the
+ * nonzeros that wait for their indices, and the names that memory has no room for, with a number
+ * each. Bins of times may be any number. */
+static uint64_t names_high(const struct ts_build *b)
+{
+    uint64_t sum = 0, line = 8 * (b->order + UINT64_C(2));
+    int named = 0;
+    for (uint32_t m = 0; m < b->order; m++) {
+        const int field = b->table == NULL ? TS_TABLE_NUMBER : ts_table_mode_field(b->table, m);
+        named |= field == TS_TABLE_NAME;
+        line += field == TS_TABLE_NAME ? 40 : 0;
+        if (field == TS_TABLE_TIME)
+            return UINT64_MAX;
+        if (b->o->map[m] != NULL)
+            sum = plus(sum, text_high(b->o->map[m]));
+        if (b->from != NULL)
+            sum += b->from->mode[b->from_mode[m]].disk.labels_bytes;
+    }
+    for (uint32_t i = 0; i < b->n_files && named; i++) {
+        const uint64_t one = strcmp(b->paths[i], "-") == 0 ? UINT64_MAX : text_high(b->paths[i]);
+        sum = plus(sum, one < UINT64_MAX / 4 ? 3 * one : one);
+    }
+    if (named)
+        sum = plus(sum,
+                   b->space.read.high < UINT64_MAX / 4096 ? line * b->space.read.high : UINT64_MAX);
+    return sum;
 }
 
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err)
 {
-    struct ts_need *need = &b->report->need;
+    struct ts_need *need = &b->report->need[TS_NEED_BEFORE];
     int rc = 0;
     b->space.order = b->order;
     b->space.beside_bytes = b->beside_bytes;
     if (b->space.value_bits == 0)
         b->space.value_bits = ts_build_value_bits(b);
+    b->space.names_bytes = names_high(b);
     ts_room_look("the build", b->o->out, b->tmp, &b->room);
     ts_build_space_estimate(&b->space, need);
     if (b->o->trial > 0)
@@ -55,11 +107,12 @@ static int is_watched(const struct ts_build *b)
 }
 
 /* Memory that is had already is not asked for again. */
-static int check(const struct ts_build *b, struct ts_need *need, const char *when,
+static int check(const struct ts_build *b, const struct ts_need *need, const char *when,
                  struct ts_err *err)
 {
-    need->memory.low = 0;
-    return ts_room_check(&b->room, need, when, err);
+    struct ts_need disk = *need;
+    disk.memory.low = 0;
+    return ts_room_check(&b->room, &disk, when, err);
 }
 
 /* Of several ranks: bytes of what this one keeps, `more` records with it, that no room holds. */
@@ -106,8 +159,8 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
         in.runs_bytes = kept_bytes(b, full ? filled : 0);
     } else {
         if (full || b->runs != NULL) /* what is collected becomes a run */
-            in.runs_bytes = 8 * filled * c->layout.words +
-                            (b->runs == NULL ? 0 : ts_extsort_bytes(b->runs));
+            in.runs_bytes =
+                8 * filled * c->layout.words + (b->runs == NULL ? 0 : ts_extsort_bytes(b->runs));
         in.read.low = in.read.low > n ? in.read.low : n;
     }
     ts_build_space_estimate(&in, &need);
@@ -118,10 +171,9 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
 }
 
 /* All is read, and merged or not. */
-static int check_known(const struct ts_build *b, struct ts_err *err)
+static void find_known(const struct ts_build *b, struct ts_need *ret)
 {
     struct ts_build_space_in in = b->space;
-    struct ts_need need;
     const uint64_t n = b->collect.n_read - b->collect.n_zeros;
     const int merged = b->merge.nnz > 0, ranks = ts_build_comm_many(&b->ranks);
     in.read = (struct ts_space){ n, n };
@@ -137,13 +189,18 @@ static int check_known(const struct ts_build *b, struct ts_err *err)
         in.dim[m].high = b->dim[m];
     if (merged && b->code != NULL)
         in.value_bits = b->code->code_bits + (b->o->weights ? 32 : 0);
-    ts_build_space_estimate(&in, &need);
-    return check(b, &need, merged ? "stopped before packing" : "stopped after reading", err);
+    ts_build_space_estimate(&in, ret);
 }
 
 int ts_build_room_known(struct ts_build *b, struct ts_err *err)
 {
-    return ts_build_comm_agree(&b->ranks, is_watched(b) ? check_known(b, err) : 0, err);
+    const int merged = b->merge.nnz > 0;
+    struct ts_need *need = &b->report->need[merged ? TS_NEED_MERGED : TS_NEED_READ];
+    int rc = 0;
+    find_known(b, need);
+    if (is_watched(b))
+        rc = check(b, need, merged ? "stopped before packing" : "stopped after reading", err);
+    return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
 /* A disk that got full all the same. */

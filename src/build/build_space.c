@@ -12,8 +12,9 @@
 #include "format/layout.h"
 #include "stream/comm.h"
 
-#define LZ4_MOST  255 /* bytes that LZ4 makes of one, at most */
-#define ROW_BYTES 6   /* of an index in modeK.rows, at most */
+#define LZ4_MOST  255                  /* bytes that LZ4 makes of one, at most */
+#define ROW_BYTES 6                    /* of an index in modeK.rows, at most */
+#define PAGES     (UINT64_C(64) << 10) /* of temporary files, whose last page is whole on disk */
 #define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -165,8 +166,8 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
     ts_build_memory_share_beside(in->o, in->order, in->beside_bytes, &m);
     area = (double)m.area_words;
     estimate_result(in, &s);
-    s.memory = (struct ts_space){ bytes(8 * fmin(own_words, area)),
-                                  bytes(memory_high(in, &m, read * w)) };
+    s.memory =
+        (struct ts_space){ bytes(8 * fmin(own_words, area)), bytes(memory_high(in, &m, read * w)) };
     if (ranks)
         low = fmax(0, rank_low(in, &m, own_words));
     if (!ranks && (in->runs_bytes > 0 || own_words > area)) {
@@ -185,7 +186,8 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }
-    high += number(in->names_bytes);
+    high += number(in->names_bytes) + (high > 0 ? PAGES : 0);
+    pack_high += pack_high > 0 ? PAGES : 0;
     s.tmp = (struct ts_space){ bytes(fmax(low, pack_low)), bytes(fmax(high, pack_high)) };
     s.both.low = bytes(fmax(low, pack_low + (double)s.result.low));
     s.both.high = bytes(fmax(high, pack_high) + number(s.result.high));

@@ -305,7 +305,8 @@ static int count_zeros(int fd, const struct ts_binary_form *f, uint64_t first, u
 }
 
 /* Nonzeros of a file, at least: of the place with most zeros. */
-static double sure_nonzeros(int fd, const struct ts_binary_form *f, const struct ts_build_options *o)
+static double sure_nonzeros(int fd, const struct ts_binary_form *f,
+                            const struct ts_build_options *o)
 {
     const double least_value = o->value_bytes == 4 ? FLT_MIN : DBL_MIN;
     const uint64_t all = PIECES * (uint64_t)VALUES, n = f->nnz <= all ? f->nnz : VALUES;
@@ -393,10 +394,10 @@ void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *p
     }
     low = fmax(0, low);
     if (pick->side != TS_PICK_ALL && (t->header.flags & TS_TENSOR_DUPLICATES) != 0) {
-        low = 0; /* all nonzeros of a cell have its hash */
+        low = 0;                            /* all nonzeros of a cell have its hash */
     } else if (pick->side != TS_PICK_ALL) { /* eight deviations of chance */
-        const double share = pick->side == TS_PICK_HELD ? pick->hold_out.share
-                                                        : 1 - pick->hold_out.share;
+        const double share =
+            pick->side == TS_PICK_HELD ? pick->hold_out.share : 1 - pick->hold_out.share;
         low = fmax(0, low * share - 8 * sqrt(low * share) - 1);
         high = fmin(high, high * share + 8 * sqrt(high * share) + 1);
     }

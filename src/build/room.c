@@ -82,11 +82,12 @@ static int may_lack_memory(const struct ts_room *r, const struct ts_need *need, 
     char a[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];
     if (need->memory.high <= r->memory_bytes || need->memory.high == UINT64_MAX)
         return 0;
-    ts_fail(err, TS_ENOMEM,
-            "%s: %sthe memory may not suffice: %s takes %s to %s, and the machine has %s free: give "
-            "it less with " TS_SET_MEMORY,
-            r->name, but, r->what, ts_num_bytes(a, need->memory.low),
-            ts_num_bytes(c, need->memory.high), ts_num_bytes(d, r->memory_bytes));
+    ts_fail(
+        err, TS_ENOMEM,
+        "%s: %sthe memory may not suffice: %s takes %s to %s, and the machine has %s free: give "
+        "it less with " TS_SET_MEMORY,
+        r->name, but, r->what, ts_num_bytes(a, need->memory.low),
+        ts_num_bytes(c, need->memory.high), ts_num_bytes(d, r->memory_bytes));
     return 1;
 }
 
