@@ -270,7 +270,11 @@ class Model:
         pandas.DataFrame, or list of dict where pandas is not installed
             Columns index, value and, where the tensor has labels, label; largest magnitude first.
         """
-        mode = self._number(mode)
+        mode, component, n = self._number(mode), operator.index(component), operator.index(n)
+        if not 0 <= component < self.rank:
+            raise ArgumentError(f"there is no component {component}, only 0 to {self.rank - 1}")
+        if n < 0:
+            raise ArgumentError(f"n={n}: it is not negative")
         index, value = np.empty(n, dtype=np.uint64), np.empty(n)
         found, err = c.c_uint32(), ts_error()
         check(lib.ts_cpd_top(self._handle, mode, component, n, index.ctypes.data, value.ctypes.data,
