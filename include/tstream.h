@@ -291,7 +291,7 @@ typedef struct {
     uint64_t duplicates; /* of these merged with others, */
     uint64_t zeros;      /* and left out */
     uint64_t runs;       /* sorted runs that went through a file */
-    uint64_t rounded;    /* values nearer to 0 than the type holds as a normal number, which became 0 */
+    uint64_t rounded;    /* values and weights nearer to 0 than the type holds as a normal number, which became 0 */
     uint64_t missing;    /* lines of files that were left out: skip_missing */
 } ts_build_result;
 

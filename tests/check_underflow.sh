@@ -21,7 +21,7 @@ rounds()
     [ "$(member rounded_to_zero)" = "$count" ] || bad "$*: $(member rounded_to_zero) are rounded, expected $count"
     [ "$(member nnz)" = "$cells" ] || bad "$*: $(member nnz) cells, expected $cells"
     if [ "$count" -gt 0 ]; then
-        grep -q "^tshard [a-z]*: $count values* nearer to 0 than float.* became 0$place; " note || bad "$*: $(cat note)"
+        grep -q "^tshard [a-z]*: $count values*\\( or weights\\)* nearer to 0 than float.* became 0$place; " note || bad "$*: $(cat note)"
     elif [ -s note ]; then
         bad "$*: a note without a reason: $(cat note)"
     fi
@@ -50,6 +50,19 @@ rounds 3 2 ', the first in names.csv:2' $b names.csv --names sorted
 { echo a,b,c,v,w; awk -v OFS=, '{ print $0, 2 }' x.tns | tr ' ' ,; } > w.csv
 rounds 3 2 ', the first in w.csv:2' $b w.csv --modes a,b,c --value v --weights w
 rounds 3 5 ', the first in w.csv:2' $b w.csv --modes a,b,c --value v --weights w --zeros keep
+
+# weights: by the same rule, and then the cell counts for nothing, as with a weight of 0
+printf 'a,b,c,v,w\n1,1,1,5,1\n1,2,1,7,1e-40\n2,1,1,3,2e-46\n2,2,2,4,1.17549435e-38\n2,2,1,2,0\n' > tiny.csv
+rounds 2 5 ', the first in tiny.csv:3' $b tiny.csv --modes a,b,c --value v --weights w
+[ "$("$bin/tshard" export out.tsh | sed 's/.* //' | sort | tr '\n' ' ')" = '0 0 0 1 1.1754944e-38 ' ] || bad "weights: $("$bin/tshard" export out.tsh)"
+cp -r out.tsh tiny.tsh
+rounds 0 2 '' "$bin/tshard" select tiny.tsh --keep 1=1
+printf 'a,b,c,v,w\n1,1,1,5,1\n1,2,1,7,0\n2,1,1,3,0\n2,2,2,4,1.17549435e-38\n2,2,1,2,0\n' > none.csv
+rounds 0 5 '' $b none.csv --modes a,b,c --value v --weights w
+diff -r -x modes -x index -x sums tiny.tsh out.tsh > log || bad "weights that became 0: $(cat log)"
+printf 'a,b,c,v,w\n1,1,1,5,1e-39\n1,1,1,9,3\n1,2,1,7,1\n' > twice.csv # a mean by weights, one of which is 0
+rounds 1 2 ', the first in twice.csv:2' $b twice.csv --modes a,b,c --value v --weights w
+[ "$("$bin/tshard" export out.tsh | head -n 1)" = '1 1 1 9 3' ] || bad "a mean by weights: $("$bin/tshard" export out.tsh)"
 
 # other texts, several files, standard input, binary files
 { printf '%%%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 1e-46\n2 1 1e-44\n3 2 7\n'; } > m.mtx

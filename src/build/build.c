@@ -419,11 +419,12 @@ static void tell_rounded(const struct ts_build *b)
                  strcmp(path, "-") == 0 ? "standard input" : path, c->rounded_line);
     }
     (void)ts_fail(&r->rounded, TS_EFORMAT,
-                  "%" PRIu64 " value%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
-                  r->n_rounded, r->n_rounded == 1 ? "" : "s", narrow ? 32 : 64,
-                  narrow ? (double)FLT_MIN : DBL_MIN, place,
-                  narrow && !b->o->weights ? TS_SET_FLOAT64 " keeps such values"
-                                           : "scale the values up to keep them");
+                  "%" PRIu64 " value%s%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
+                  r->n_rounded, r->n_rounded == 1 ? "" : "s", b->o->weights ? " or weights" : "",
+                  narrow ? 32 : 64, narrow ? (double)FLT_MIN : DBL_MIN, place,
+                  b->o->weights ? "scale them up to keep them"
+                  : narrow      ? TS_SET_FLOAT64 " keeps such values"
+                                : "scale the values up to keep them");
 }
 
 /* All steps after the source has ended. */

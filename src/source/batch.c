@@ -64,3 +64,11 @@ uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded)
     }
     return ts_value_to_bits(value, value_bytes);
 }
+
+float ts_weight_keep(double weight, uint64_t *n_rounded)
+{
+    const uint32_t low = (uint32_t)ts_value_keep(weight, sizeof(float), n_rounded);
+    float kept;
+    memcpy(&kept, &low, sizeof kept);
+    return kept;
+}

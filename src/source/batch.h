@@ -68,4 +68,7 @@ uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
  * *n_rounded counts it unless it was 0: processors compute with subnormal numbers as with 0. -0 is 0. */
 uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
+/* The same of a weight, which float32 holds and which is not below 0. */
+float ts_weight_keep(double weight, uint64_t *n_rounded);
+
 #endif

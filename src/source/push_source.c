@@ -113,11 +113,6 @@ static int check_index(const struct ts_push_source *s, uint64_t nonzero, const u
     return 0;
 }
 
-static uint64_t bits_of(const struct ts_push_source *s, uint64_t bits, double weight)
-{
-    return s->weights ? ts_weighted_bits(bits, fabsf((float)weight)) : bits;
-}
-
 static int check_weight(uint64_t nonzero, double weight, struct ts_err *err)
 {
     return weight >= 0 && isfinite((float)weight)
@@ -152,7 +147,9 @@ static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_
         return 0;
     }
     memcpy(b->index + b->n * b->order, index, b->order * sizeof *index);
-    b->value[b->n++] = bits_of(s, bits, weight);
+    if (s->weights)
+        bits = ts_weighted_bits(bits, ts_weight_keep(weight, &b->n_rounded));
+    b->value[b->n++] = bits;
     return 0;
 }
 

@@ -242,7 +242,7 @@ static int take_value(const struct ts_csv_field *f, double *ret, struct ts_err *
     return stop == f->end ? 0 : ts_tns_value(f->begin, f->end, ret, err);
 }
 
-static int take_weight(const struct ts_csv_field *f, float *ret, struct ts_err *err)
+static int take_weight(const struct ts_csv_field *f, double *ret, struct ts_err *err)
 {
     char buf[TS_CSV_QUOTE];
     double weight;
@@ -251,7 +251,7 @@ static int take_weight(const struct ts_csv_field *f, float *ret, struct ts_err *
                        ts_csv_quote(f, buf));
     if (weight < 0)
         return ts_fail(err, TS_EFORMAT, "weight %s is negative", ts_csv_quote(f, buf));
-    *ret = fabsf((float)weight); /* -0 is 0 */
+    *ret = weight;
     return 0;
 }
 
@@ -262,8 +262,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     const char sep = t->plan.separator;
     uint64_t index[TS_MAX_ORDER];
     uint32_t n = 0;
-    double value = 1;
-    float weight = 1;
+    double value = 1, weight = 1;
     uint64_t first;
     struct ts_err why;
     int added, missing = 0;
@@ -323,7 +322,8 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     first = b->n;
     added = ts_tns_add(p->rules, index, value, b, err);
     if (t->plan.weight != NULL && b->n > first)
-        b->value[first] = ts_weighted_bits(b->value[first], weight);
+        b->value[first] =
+            ts_weighted_bits(b->value[first], ts_weight_keep(weight, &b->n_rounded));
     return added;
 }
 

@@ -151,8 +151,9 @@ static int take_block(struct worker *w, struct ts_err *err)
             continue;
         }
         if (ts_tensor_weighted(t))
-            to->value[to->n] =
-                ts_weighted_bits(to->value[to->n], ts_weight_of_code(w->block.code[1][i]));
+            to->value[to->n] = ts_weighted_bits(
+                to->value[to->n],
+                ts_weight_keep(ts_weight_of_code(w->block.code[1][i]), &to->n_rounded));
         to->n++;
     }
     return rc;
