@@ -94,10 +94,11 @@ def asked(t, consumer, reasons):
     values = [x for _, x, _ in t.known]
     if consumer == "split" and not t.dense and not all(kept and out for kept, out in held_out(t, consumer)):
         return ["empty"]
-    if not all(out for _, out in held_out(t, consumer)):
-        return ["unseen" if t.dense else "nobody"]
-    if not all(kept for kept, _ in held_out(t, consumer)):
-        return ["everyone"]
+    pairs = held_out(t, consumer)
+    none = [] if all(out for _, out in pairs) else ["unseen" if t.dense else "nobody"]
+    none += [] if all(kept for kept, _ in pairs) else ["everyone"]
+    if none:  # of several folds which is said first is all the same
+        return none
     if "--orthogonal" in consumer and len({c[0] for c, _, _ in t.known}) < 2:
         return ["columns"]
     if "gamma" in consumer and min(values) <= 0 and not t.dense:

@@ -46,7 +46,7 @@ def check_cp(t, *options, observed=False, tol=2e-6, **more):
     for precision in ("float64", "float32"):
         end, m = done(cp(t, *options, precision=precision, **more)), read_model("m.cp")
         want = fit_of(t, m, observed)
-        close(f"fit ({precision})", end["fit"], want, tol)
+        close(f"fit ({precision})", end["fit"], want, tol if precision == "float64" else max(tol, 5e-6))  # some 50 roundings of float32
         if end["exact"] and not abs(1 - want) < 1e-3:
             raise AssertionError(f"exact at a fit of {want}")
         if listed_only(t, observed):
