@@ -84,16 +84,23 @@ def is_nothing(t):
 
 def held_out(t, consumer):
     """The cells that each run holds out, and the others."""
-    shares = [(1 / 3, k / 3) for k in range(3)] if "folds" in consumer else [(0.3, 0)] if "hold-out" in consumer or consumer == "split" else []
+    shares = [(1 / 3, k / 3) for k in range(3)] if "folds" in consumer else []
+    shares += [(0.3, 0)] if any(word in consumer for word in ("hold-out", "hold_out", "split", "C select")) else []
     pairs = [split_cells(t, *s) for s in shares]
-    return pairs if consumer == "split" else [[[k for k in part if k[2] > 0] for part in pair] for pair in pairs]
+    return pairs if consumer in ("split", "C select") else [[[k for k in part if k[2] > 0] for part in pair] for pair in pairs]
 
 
 def asked(t, consumer, reasons):
     """Reasons of this very tensor: data, not properties."""
     values = [x for _, x, _ in t.known]
+    if consumer == "C select" and not t.dense and not held_out(t, consumer)[0][0]:
+        return ["nothing"]
+    if consumer == "C select":
+        return []
     if consumer == "split" and not t.dense and not all(kept and out for kept, out in held_out(t, consumer)):
         return ["empty"]
+    if consumer == "split" and not t.dense and not all(any(x for _, x, _ in part) for part in held_out(t, consumer)[0]):
+        return ["worthless"]
     pairs = held_out(t, consumer)
     none = [] if all(out for _, out in pairs) else ["unseen" if t.dense else "nobody"]
     none += [] if all(kept for kept, _ in pairs) else ["everyone"]
@@ -108,7 +115,7 @@ def asked(t, consumer, reasons):
     return []
 
 
-DATA = ("empty", "nobody", "unseen", "everyone", "columns", "positive", "alike", "several")  # reasons that are of the values, not of the property
+DATA = ("nothing", "empty", "worthless", "nobody", "unseen", "everyone", "columns", "positive", "alike", "several")  # reasons that are of the values, not of the property
 
 
 def expected(t, consumer, rows, reasons):
@@ -120,7 +127,9 @@ def expected(t, consumer, rows, reasons):
 
 def leave_out(t, kind, consumer):
     """Pairs that say nothing."""
-    if kind == "signed" and ("poisson" in consumer or consumer == "score, 0 log 0"):
+    if consumer != "split" and any(kept and not any(x for _, x, _ in kept) for kept, _ in held_out(t, consumer)):
+        return True  # all that is learnt from is 0
+    if kind == "signed" and ("poisson" in consumer.lower() or consumer == "score, 0 log 0"):
         return True
     return len(here.shape) == 2 and consumer == "select --sum"
 

@@ -18,3 +18,4 @@ for library in "$bin"/../lib/.libs/libtstream.so.0 "$bin"/../lib/libtstream.so.0
 done
 [ -n "${TSTREAM_LIBRARY:-}" ] || unset PROPERTIES_PYTHON
 export PYTHONDONTWRITEBYTECODE=1
+[ ! -x "$bin/../tests/library_cells" ] || export PROPERTIES_LIBRARY_CELLS="$bin/../tests/library_cells"

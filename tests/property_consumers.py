@@ -7,8 +7,8 @@ import os
 import random
 import shutil
 
-from property_tensors import (Model, Refused, Tensor, close, events, fit_of, here, held, listed_only, losses, make, norm_of, program,
-                              read_model, rmse_of, run, write_model, write_npy)
+from property_tensors import (Model, Refused, Tensor, close, events, fit_of, here, held, library, listed_only, losses, make, norm_of,
+                              program, read_model, rmse_of, run, write_model, write_npy)
 
 
 def split_cells(t, share, start=0.0):
@@ -22,9 +22,15 @@ def row_of(t, cell):
     return tuple(sorted({k[0][m] for k in t.known}).index(cell[m]) for m in range(len(here.shape)))
 
 
-def by_ranks(launcher, command):
-    """What processes of MPI print."""
-    rc, out, err = run(*launcher, os.path.join(here.bin, "tstream-mpi"), *command)
+def by_ranks(launcher, command, program="tstream-mpi"):
+    """What processes of MPI print. Of a word that is a list each has its own."""
+    if any(isinstance(word, list) for word in command):
+        call = ["mpirun" if not launcher else launcher[0]]
+        for k in range(2):
+            call += [*([":"] if k else []), "-n", "1", os.path.join(here.bin, program), *(w[k] if isinstance(w, list) else w for w in command)]
+    else:
+        call = [*launcher, os.path.join(here.bin, program), *command]
+    rc, out, err = run(*call)
     if rc:
         raise Refused(err.strip())
     return out
@@ -361,6 +367,123 @@ def mpi_cp(t, launcher):
     check_cp(t, launcher=launcher)
 
 
+def of_parts(check):
+    """Each of two processes has its own part of the tensor."""
+    def wrapped(t, launcher):
+        part(t)
+        halves = Tensor(t.properties, t.known, t.path)
+        halves.path = ["h1.tsh", "h2.tsh"]
+        check(halves, launcher=launcher)
+    return mpi(wrapped)
+
+
+# ---- the library, from C ----
+
+def in_c(check):
+    return lambda t: check(t) if library.path else "no library_cells"
+
+
+def c_tensor(t):
+    e = library.ask("tensor", t.path)
+    if e["nnz"] != (len(here.cells) if t.dense else len(t.known)) or (e["duplicates"] == 1) != (len(t.sums) < len(t.known)):
+        raise AssertionError(f"{e}")
+    if not t.dense:
+        close("norm", e["norm"], norm_of(t), 1e-12)
+        close("sum", e["sum"], sum(x for _, x, _ in t.known), 1e-12)
+        close("squares", e["squares"], t.listed_squares, 1e-12)
+
+
+def c_cp(*options):
+    observed = "observed" in options
+
+    def check(t):
+        for precision in ("float64", "float32"):
+            e, m = library.ask("cp", t.path, "c.cp", "2", "4", precision, *options), None
+            m = read_model("c.cp")
+            kept, out = t.known, []
+            if "hold_out=0.3" in options:
+                kept, out = split_cells(t, 0.3)
+                close("held-out RMSE", e["held_out_rmse"], rmse_of(t, m, out), 5e-6 * largest(t))
+            if "huber" in options:
+                used = [{c[k] for c, _, _ in t.known} for k in range(len(here.shape))]
+                every = kept if observed else [(c, t.value(c), 1.0) for c in here.cells if all(i in u for i, u in zip(c, used))]
+                close("objective", e["objective"], sum(losses("huber:1", x, m.at(c)) for c, x, _ in every), 1e-4)
+            elif "poisson" in options:
+                want = sum(x * math.log(max(m.at(c), 1e-10)) for c, x, _ in kept if x > 0) - sum(m.at(c) for c in here.cells)
+                close("log-likelihood", e["log_likelihood"], want, 1e-5)
+            else:
+                close(f"fit ({precision})", e["fit"], fit_of(t, m, observed or (t.dense and out != []), kept), 2e-6 if precision == "float64" else 5e-6)
+                if e["exact"] and not abs(1 - fit_of(t, m, observed, kept)) < 1e-3:
+                    raise AssertionError("exact")
+            if e["same"] != 1:
+                raise AssertionError("a second run of the session has other factors")
+            want = fit_of(t, m)
+            close("exact fit", e["exact_fit"], want, 1e-9 if want < 0.999 and precision == "float64" else 1e-7)  # text of float32 has 9 digits
+    return in_c(check)
+
+
+def largest(t):
+    return max(1.0, *(abs(x) for _, x, _ in t.known))
+
+
+def c_several(t):
+    e = library.ask("several", t.path, "c", "4")
+    for i, row in enumerate(e["models"]):
+        close(f"fit of model {i}", row["fit"], fit_of(t, read_model(f"c.{i}")))
+    for rank in (1, 2):
+        mine = [row for row in e["models"] if row["rank"] == rank]
+        if [row["best"] for row in mine].count(1) != 1 or max(row["fit"] for row in mine) > [row["fit"] for row in mine if row["best"]][0]:
+            raise AssertionError(f"the best of {mine}")
+
+
+def c_fit(t):
+    e = library.ask("fit", "given.ktensor", t.path)
+    close("fit", e["exact_fit"], fit_of(t, here.given), 1e-12)
+    norm = math.sqrt(sum(w * x * x for _, x, w in t.known)) if listed_only(t, False) else norm_of(t)
+    close("norm", e["norm"], norm, 1e-12)
+    close("residual", e["residual"], (1 - fit_of(t, here.given)) * norm, 1e-12)
+    close("model norm", e["model_norm"], math.sqrt(sum(here.given.at(c) ** 2 for c in here.cells)), 1e-12)
+
+
+def c_score(t):
+    e = library.ask("score", "given.ktensor", t.path)
+    n = sum(w for _, _, w in t.known)
+    close("weight", e["weight"], n, 1e-12)
+    close("RMSE", e["rmse"], rmse_of(t, here.given, t.known), 1e-12)
+    close("MAE", e["mae"], sum(w * abs(x - here.given.at(c)) for c, x, w in t.known) / n, 1e-12)
+    close("mean", e["mean_value"], sum(w * x for _, x, w in t.known) / n, 1e-12)
+    close("mean of the model", e["mean_model"], sum(w * here.given.at(c) for c, _, w in t.known) / n, 1e-12)
+    used = range(here.shape[0]) if t.dense else sorted({c[0] for c, _, _ in t.known})
+    for at, i in enumerate(used):
+        mine = [k for k in t.known if k[0][0] == i]
+        close("weight of a slice", e["slice_weight"][at], sum(w for _, _, w in mine), 1e-12)
+        close("sum of a slice", e["slice_value"][at], sum(w * x for _, x, w in mine), 1e-12)
+        close("the model's sum of a slice", e["slice_model"][at], sum(w * here.given.at(c) for c, _, w in mine), 1e-12)
+        close("RMSE of a slice", e["slice_rmse"][at], rmse_of(t, here.given, mine) if sum(w for _, _, w in mine) else 0.0, 1e-12)
+    close("largest residual", abs(e["top"][0] - e["top"][1]), max(abs(x - here.given.at(c)) for c, x, _ in t.known), 1e-12)
+
+
+def c_core(t):
+    m = Model([1.5], [[[random.Random(3).uniform(0.5, 1.5)] for _ in range(n)] for n in here.shape])
+    write_model("one.ktensor", m)
+    g = sum(t.value(c) * m.at(c) for c in here.cells) / sum(m.at(c) ** 2 for c in here.cells)
+    close("core consistency", library.ask("core", "one.ktensor", t.path)["consistency"], 100 * (1 - (g - 1) ** 2), 1e-8)
+
+
+def c_predict(t):
+    have = library.ask("predict", "given.ktensor", *(str(i) for c, _, _ in t.known for i in c))["value"]
+    for value, (c, _, _) in zip(have, t.known):
+        close("value", value, here.given.at(c), 1e-12)
+
+
+def c_select(t):
+    library.ask("part", t.path, "c.tsh")
+    kept = split_cells(t, 0.3)[0]
+    if read_cells("c.tsh") != lines_of(t, kept):
+        raise AssertionError("other cells")
+    program("tshard", "verify", "c.tsh")
+
+
 def python(t):
     """cp, norm, fit and score of the package."""
     if not here.python:
@@ -435,10 +558,27 @@ CONSUMERS = {
     "mpi cp": mpi(mpi_cp),
     "mpi fit": mpi(fit),
     "mpi score": mpi(score),
+    "mpi cp, two parts": of_parts(mpi_cp),
+    "mpi fit, two parts": of_parts(fit),
+    "mpi score, two parts": of_parts(score),
+    "C tensor": in_c(c_tensor),
+    "C cp": c_cp(),
+    "C cp nonneg": c_cp("nonneg", "l2=0.01"),
+    "C cp observed": c_cp("observed", "l2=0.01"),
+    "C cp hold_out": c_cp("hold_out=0.3"),
+    "C cp poisson": c_cp("poisson"),
+    "C cp huber observed": c_cp("huber", "observed"),
+    "C several": in_c(c_several),
+    "C fit": in_c(c_fit),
+    "C score": in_c(c_score),
+    "C core": in_c(c_core),
+    "C predict": in_c(c_predict),
+    "C select": in_c(c_select),
     "python": python,
 }
 ON_GPU = ("cp", "cp --l2 1", "cp --nonneg", "cp --observed", "cp --hold-out", "cp --observed --hold-out", "cp --rank 2,1 --restarts 2",
-          "cp --loss poisson-log", "cp --loss huber --observed", "fit", "score", "mttkrp")
+          "cp --loss poisson-log", "cp --loss huber --observed", "fit", "score", "mttkrp", "C cp", "C cp observed", "C cp hold_out",
+          "C cp huber observed", "C several", "C fit")
 
 
 def read_table(path):

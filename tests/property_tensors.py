@@ -49,6 +49,29 @@ def program(name, *args):
     return out
 
 
+class Library:
+    """tests/library_cells, a program of the library that answers requests as long as it lives."""
+    path = os.environ.get("PROPERTIES_LIBRARY_CELLS", "")  # empty: it is not built
+    process = None
+
+    def ask(self, *words):
+        if self.process is None or self.process.poll() is not None:
+            gpus = here.device[1:] if "--gpus" in here.device else []
+            self.process = subprocess.Popen([self.path, *gpus[:1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.process.stdin.write(" ".join(words) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the program of the library ended with {self.process.wait()}: {self.process.stderr.read()[-500:]}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Refused(answer["error"])
+        return answer
+
+
+library = Library()
+
+
 def events(out):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 

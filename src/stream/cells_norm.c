@@ -137,8 +137,8 @@ static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end
     return j.rc;
 }
 
-/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers of a whole tensor. TS_EFORMAT
- * where one is in no part. */
+/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers where all have the whole
+ * tensor. TS_EFORMAT where one is in no part. */
 static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
                   struct ts_err *err)
 {
@@ -146,15 +146,16 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     const uint64_t n = t->mode[0].disk.n_shards;
     struct ts_comm *comm = c->comm;
     uint64_t at = 0;
-    int rc;
+    int rc, whole = 1;
     for (uint32_t r = 0; r <= comm->n; r++)
         first[r] = r * 2 * sizeof *have;
     have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
+    for (uint32_t r = 0; r < comm->n && rc == 0; r++) /* a part may have all shards of a mode, too */
+        whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
-        const uint64_t even = n * (r + 1) / comm->n, end = have[2 * r + 1];
-        const uint64_t want = have[2 * r] == 0 && end == n ? even : end;
+        const uint64_t want = whole ? n * (r + 1) / comm->n : have[2 * r + 1];
         first[r] = at;
         if (have[2 * r] <= at && want > at)
             at = want;
