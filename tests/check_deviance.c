@@ -187,6 +187,34 @@ START_TEST(the_constant_model_has_fit_0_and_the_saturated_one_1)
 }
 END_TEST
 
+/* Where all cells have one value, no model explains more than the constant one: the fit is S - F, and no rounding is divided by. */
+START_TEST(cells_of_one_value_leave_nothing_to_explain)
+{
+    const struct ts_loss *loss = loss_of(_i);
+    double x[1000];
+    if (loss->in_x == TS_IN_X_ANY)
+        return; /* measured against zeros */
+    for (int k = 0; k < 50; k++) {
+        struct cells c = { .loss = loss, .at = at_of(_i), .n = 1000, .x = x };
+        const double one = value_of(loss, ts_unit(ts_mix((uint64_t)k)));
+        struct ts_cell_losses kept;
+        double least;
+        for (int i = 0; i < 1000; i++)
+            x[i] = one;
+        kept = sums_of(&c);
+        least = saturated_sum(&c);
+        for (double t = -3; t <= 3; t += 0.5) {
+            const double sum = sum_at(&c, model_of(&c, t));
+            const double fit = ts_deviance_fit(loss, c.at, 1000, &kept, sum);
+            /* sums are right to 1e-8 a cell at most, see above */
+            ck_assert_msg(fabs(fit - (least - sum)) < 1e-5 + 1e-8 * fabs(sum),
+                          "%s, all %g: the fit is %.17g, S - F is %.17g", loss->name, one, fit,
+                          least - sum);
+        }
+    }
+}
+END_TEST
+
 /* What a row says of its loss is so: second differences in x vanish, or those of them between two models do; and neither, where
  * the row says neither, so that no loss that has a constant model is measured against zeros. */
 START_TEST(losses_depend_on_the_value_as_their_rows_say)
@@ -326,6 +354,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
     tcase_add_loop_test(t, the_constant_model_has_fit_0_and_the_saturated_one_1, 0, N_CASES);
+    tcase_add_loop_test(t, cells_of_one_value_leave_nothing_to_explain, 0, N_CASES);
     tcase_add_loop_test(t, losses_depend_on_the_value_as_their_rows_say, 0, N_CASES);
     tcase_add_loop_test(t, fits_of_runs_are_those_of_all_cells, 0, 8 * (N_CASES - N_NUMBERS));
     suite_add_tcase(suite, t);

@@ -4,6 +4,9 @@
 
 #include <math.h>
 
+/* Of sums in float64, relative to their terms: below it C and S are one number. */
+#define TS_DEVIANCE_ROUNDING 1e-13
+
 static double value(const struct ts_loss *loss, double x, double m, double at)
 {
     return loss->judge(1, &x, &m, at);
@@ -48,5 +51,9 @@ double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
     const double of_constant = ts_deviance_constant(loss, at, cells, kept);
     const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
     const double most = of_constant - least; /* the deviance of the constant model, not negative */
-    return kept->n == 0 ? 1 : most > 0 ? (of_constant - sum) / most : least - sum;
+    /* terms of a cell may cancel, as x and x log x do, and are then as large as 1 or x */
+    const double rounding =
+        TS_DEVIANCE_ROUNDING *
+        (fabs(of_constant) + fabs(kept->reference) + fabs(kept->x) + kept->n);
+    return kept->n == 0 ? 1 : most > rounding ? (of_constant - sum) / most : least - sum;
 }

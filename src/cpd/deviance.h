@@ -21,7 +21,7 @@
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* The fit of a model with this F. Where C is S: 1 without cells, else S - F, which is not positive. */
+/* The fit of a model with this F. Where C is S but for rounding, as all values are one: S - F, which is not positive; 1 without cells. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 
