@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Builds random tables in every way there is, and compares the cells with those that plain Python computes.
 
-    differ_builds.py --programs DIR [--seed N] [--seconds N] [--only N] [--keep DIR]
+    differ_builds.py --programs DIR [--builder PROGRAM] [--large] [--seed N] [--seconds N] [--only N] [--keep DIR]
 
-A case is a table of random columns: indices, names, times, a value, a weight. It goes through one door: text of nonzeros
-or a table as `tshard build` reads them, alone or as several processes of MPI, or arrays and frames through the package
-tstream. What `tshard export` then writes is compared with cells that are computed here, by pandas where it is there. A case is a
+A case is a table of random columns: indices, numbers beyond 2^40, names, times, a value, a weight. It goes through one door: text of
+nonzeros or a table as `tshard build` reads them, alone or as several processes of MPI, the builder of the library in C
+(differ_door.c), or arrays and frames through the package tstream. Some tables have nothing in a column for longer than what a build
+looks at; with --large one in 40 has more nonzeros and names than 32M hold. What `tshard export` then writes is compared with cells that are computed here, by pandas where it is there. A case is a
 function of seed and number, so a failure names both, and --only runs it again.
 """
 
@@ -66,6 +67,11 @@ class Mode:
         if self.kind == "index":
             most = rng.choice([3, 200, 60000, 1 << 20])
             self.pool = [base + rng.randrange(most) for _ in range(n)]
+        elif self.kind == "wide":  # whole numbers that are names, by their digits
+            self.pool = [rng.randrange(1 << 41, 1 << 53) for _ in range(n)]  # which float64 holds
+            self.pool = list({x - x % rng.choice([1, 1000, 1000000]) for x in self.pool})
+            self.pool.sort()
+            rng.shuffle(self.pool)
         elif self.kind == "name":
             self.text = rng.random() < 0.4
             self.pool = list({draw_name(rng, self.text, returns) for _ in range(n)})
@@ -106,7 +112,7 @@ def draw_name(rng, text, returns):
     if kind == 4:
         return "x" * rng.choice([1, 15, 16, 17, 255, 256, 1000, 4095])
     if kind == 5:
-        return rng.choice([" a", "a ", " a ", "a b", "a  b", 'a"b', '"', '""', '"a"', "a,b", ",", "a;b", "a\tb", "\ta", "a'b", '",'])
+        return rng.choice([" ", "\t", "  ", " a", "a ", " a ", "a b", "a  b", 'a"b', '"', '""', '"a"', "a,b", ",", "a;b", "a\tb", "\ta", "a'b", '",'])
     if kind == 6:
         return rng.choice(["é", "e\u0301", "Straße", "東京", "\u00a0a", "\u2028x", "\ufeffx", "🙂", "\x01b", "\x7f"] + (["a\r", "\ra", "a\rb"] if returns else []))
     return "n" + "".join(rng.choice("abcABC012_.-") for _ in range(rng.randrange(1, 9)))
@@ -131,19 +137,25 @@ def draw_value(rng, kind):
     return rng.uniform(-1, 1) * 10 ** rng.randrange(-6, 7)
 
 
+ARRAYS = ("coo", "batches", "c")  # doors that take indices alone
+FILES = ("table", "mpi", "package")  # that take text
+SAMPLE = 64 << 10  # bytes that decide what a column is
+
+
 class Case:
     """A table, the options of its build and the door it goes through; all drawn from seed and number."""
 
-    def __init__(self, seed, number, doors):
+    def __init__(self, seed, number, doors, large=False):
         self.rng = rng = random.Random("%d:%d" % (seed, number))
         self.door = rng.choice(doors)
         self.base = rng.choice([0, 1]) if self.door in ("list", "table", "package", "mpi") else 0
-        kinds = ["index"] if self.door in ("list", "coo", "batches") else ["index", "name", "name", "time"]
-        order = rng.choice([2, 3, 3, 4, 5]) if self.door in ("list", "coo", "batches") else rng.choice([1, 2, 3, 3, 4]) + 1
+        alone = self.door == "list" or self.door in ARRAYS
+        kinds = ["index"] if alone else ["index", "name", "name", "time"] + rng.choice([[], [], ["wide"]])
+        order = rng.choice([2, 3, 3, 4, 5]) if alone else rng.choice([1, 2, 3, 3, 4]) + 1
         self.modes = [Mode(rng, m, kinds, self.base, self.door.startswith("frame")) 
                       for m in range(order)]
         self.value_kind = rng.choice(["ones", "whole", "counts", "large", "tiny", "halves", "real", "real"])
-        self.has_value = self.door in ("list", "coo", "batches") or rng.random() < 0.9
+        self.has_value = alone or rng.random() < 0.9
         self.has_weight = rng.random() < 0.2
         self.dtype = "float32" if self.has_weight else rng.choice(["float32", "float64"])
         self.zeros = rng.choice(["drop", "drop", "keep"])
@@ -160,8 +172,36 @@ class Case:
         self.shard = rng.choice([None, None, "64K"])
         n = rng.choice([1, 2, 7, 50, 400, 400, 3000] + ([40000] if rng.random() < 0.1 else []))
         share = rng.choice([0, 0, 0, 0.01, 0.3]) if n < 10000 else 0
+        self.large = large and number % 40 == 7 and self.door != "package"
+        if self.large:
+            self.make_large()
+            n, share = 300000, 0
         self.rows = [self.draw_row(share) for _ in range(n)]
+        self.runs = 0  # sorted runs on disk, where a door says so
+        self.late = None
+        if self.door in FILES and self.missing == "skip" and not self.large and rng.random() < 0.04:
+            self.begin_late()
         self.has_missing = any(self.lacks(r) for r in self.rows)
+
+    def make_large(self):
+        """More nonzeros, and more bytes of names, than 32M of memory hold."""
+        rng, self.memory = self.rng, "32M"
+        for mode in self.modes:
+            mode.skew = 1
+            if mode.kind == "index":
+                mode.pool = [self.base + rng.randrange(1 << 24) for _ in range(200000)]
+            elif mode.kind == "name":
+                mode.pool = ["n%d" % i + "x" * rng.randrange(20, 60) for i in range(150000)]
+                rng.shuffle(mode.pool)
+
+    def begin_late(self):
+        """One column has nothing in the first rows, for longer than a build looks at to know what it is."""
+        self.late = self.rng.randrange(len(self.modes))
+        shortest = 2 * len(self.modes)
+        for _ in range(SAMPLE // shortest + 1000):
+            row = self.draw_row(0)
+            row.fields[self.late] = None
+            self.rows.insert(0, row)
 
     def draw_row(self, share):
         rng = self.rng
@@ -206,7 +246,7 @@ def bin_label(t, width):
 
 def label(mode, field):
     """A field as it is exported: bytes."""
-    if mode.kind == "index":
+    if mode.kind in ("index", "wide"):
         return b"%d" % field
     if mode.kind == "time":
         return bin_label(field, mode.width).encode()
@@ -246,7 +286,7 @@ class Expected:
         self.refused = None
         self.cells = {}
         rows = case.rows
-        if any(m.kind == "index" and all(r.fields[i] is None for r in rows) for i, m in enumerate(case.modes)):
+        if any(m.kind in ("index", "wide") and all(r.fields[i] is None for r in rows) for i, m in enumerate(case.modes)):
             self.refused = "maybe"  # nothing says that it is a column of numbers, so NA may be a name
             return
         if case.has_missing:
@@ -322,6 +362,8 @@ MISSING = ["NaN", "NA", "nan", "N/A", "null", "None", "NaT", "missing", "\\N", "
 def spell_whole(rng, n, plain):
     if plain or rng.random() < 0.8:
         return str(n)
+    if n >= 1000 and n % 1000 == 0 and rng.random() < 0.5:
+        return "%de3" % (n // 1000)
     return rng.choice(["%d.0", "%03d", "%de0", "%d.", "+%d", "%d.00"]) % n
 
 
@@ -425,7 +467,7 @@ class Text:
             mode, x = case.modes[column], row.fields[column]
             if x is None:
                 text = self.gone() if mode.kind != "name" else ""
-            elif mode.kind == "index":
+            elif mode.kind in ("index", "wide"):
                 text = spell_whole(rng, x, self.plain)
             elif mode.kind == "time":
                 text = spell_time(rng, mode, x)
@@ -491,7 +533,9 @@ class Doors:
     def __init__(self, args):
         self.tshard = os.path.join(args.programs, "tshard")
         self.mpirun = args.mpirun
-        self.all = ["list", "table", "table", "table"]
+        self.large = args.large
+        self.builder = args.builder
+        self.all = ["list", "table", "table", "table"] + (["c"] if args.builder else [])
         if args.mpirun:
             self.all += ["mpi"]
         try:
@@ -525,7 +569,7 @@ class Doors:
         command, stdin = [self.tshard, "build"], None
         if ranks:
             command = [self.mpirun, "--oversubscribe", "-n", str(ranks)] + command
-        elif len(paths) == 1 and case.rng.random() < 0.3:
+        elif len(paths) == 1 and case.late is None and case.rng.random() < 0.3:
             stdin = paths[0]
             end = paths[0][:-3] if text.packed else paths[0]
             paths = ["-"]
@@ -534,8 +578,6 @@ class Doors:
         command += options + ["-o", out] + paths
         case.said = " ".join(command)
         p = run(command, stdin)
-        if ranks and b"more than several processes number within this memory" in p.stderr:
-            p = run(command + ["--memory", "1G"], stdin)  # they number bins from the year 1
         if p.returncode == 0:
             return None
         if p.returncode != 1 and not ranks:
@@ -575,7 +617,30 @@ class Doors:
             text=[ref(x) for x in said["--text"].split(",")] if "--text" in said else (),
             bin={ref(k): v for k, v in (x.rsplit("=", 1) for x in bins)} or None,
             time_unit={ref(k): v for k, v in (x.rsplit("=", 1) for x in units)} or None,
-            separator=text.sep, header=text.header, base=case.base, **options))
+            separator=text.sep, header=text.header, base=case.base, sorted_names=case.names == "sorted", **options))
+
+    def c(self, case, folder, out):
+        """The builder of the library, by a program in C, which knows nothing of missing fields."""
+        rng = case.rng
+        rows = case.rows if case.missing == "error" else [r for r in case.rows if not case.lacks(r)]
+        memory = {"32M": 32 << 20, "64M": 64 << 20, "1G": 1 << 30}[case.memory]
+        given = np.array([len(case.modes), len(rows), case.has_weight, case.dtype == "float64", case.zeros == "keep",
+                          ["sum", "keep", "error"].index(case.duplicates), memory, case.threads, 65536 if case.shard else 0,
+                          rng.choice([1, 7, 1000, 100000]) if len(rows) < 5000 else 20000, rng.randrange(1, 4)], dtype="u8")
+        nan = float("nan")
+        path = os.path.join(folder, "case")
+        with open(path, "wb") as f:
+            given.tofile(f)
+            np.array([2 ** 64 - 1 if x is None else x for r in rows for x in r.fields], dtype="u8").tofile(f)
+            np.array([nan if r.value is None else r.value for r in rows], dtype="f8").tofile(f)
+            if case.has_weight:
+                np.array([nan if r.weight is None else r.weight for r in rows], dtype="f8").tofile(f)
+        case.said = "%s %s < %s" % (self.builder, out, path)
+        p = run([self.builder, out], path)
+        if p.returncode not in (0, 1):
+            raise Wrong("exit %d: %s" % (p.returncode, p.stderr.decode(errors="replace")))
+        case.runs = int(p.stdout.split()[0]) if p.returncode == 0 else 0
+        return None if p.returncode == 0 else p.stderr.decode(errors="replace").strip()
 
     def arrays(self, case, rows):
         """Coordinates, values and weights; masked where they are missing."""
@@ -621,7 +686,7 @@ class Doors:
         rng = case.rng
         chunked = rng.random() < 0.4
         titles = [m.name for m in case.modes] + ["rating", "w"]
-        makers = [getattr(self, "%s_%s" % (home, m.kind))(case, m) for m in case.modes] + \
+        makers = [getattr(self, "%s_%s" % (home, "index" if m.kind == "wide" else m.kind))(case, m) for m in case.modes] + \
             [self.numbers(case, home), self.numbers(case, home)]
         order = list(range(len(titles)))
         rng.shuffle(order)
@@ -640,7 +705,7 @@ class Doors:
         case.said = "from_frame, %s%s" % (home, ", chunked" if chunked else "")
         bins = {m.name: m.width for m in case.modes if m.kind == "time"}
         units = {m.name: m.unit for m in case.modes if m.kind == "time" and (m.unit != "iso" or rng.random() < 0.3)}
-        texts = [m.name for m in case.modes if m.kind == "name" and (m.text or chunked)]
+        texts = [m.name for m in case.modes if m.kind == "wide" or m.kind == "name" and (m.text or chunked)]
         return self.library(case, lambda: self.ts.from_frame(
             frame, titles[:-2], "rating" if case.has_value else None, out, weights="w" if case.has_weight else None,
             text=texts, bin=bins, time_unit=units or None, missing=case.missing, **self.options(case)))
@@ -874,10 +939,10 @@ def check_indices(doors, case, expected, out):
         elif mode.kind == "index":
             place[m] = {label(mode, x): x for x in fields}
             size[m] = max(fields) + 1 - case.base
-        elif case.door in ("table", "mpi", "package"):
+        elif case.door in FILES:
             names = list(dict.fromkeys(label(mode, r.fields[m]) for r in rows
                                        if case.zeros == "keep" or keep(r.value, case.dtype) != 0))
-            names = sorted(names) if case.names == "sorted" and case.door != "package" else names
+            names = sorted(names) if case.names == "sorted" else names
             place[m] = {name: case.base + i for i, name in enumerate(names)}
             size[m] = len(names)
     shape = json.loads(b"\n".join(doors.lines([doors.tshard, "info", "--json", out])))["shape"]
@@ -894,12 +959,13 @@ def check_indices(doors, case, expected, out):
 
 
 def check_case(doors, seed, number, folder, count):
-    case = Case(seed, number, doors.all)
+    case = Case(seed, number, doors.all, doors.large)
     count[case.door] += 1
     expected = Expected(case)
     out = os.path.join(folder, "x.tsh")
     try:
         refused = doors.build(case, folder, out)
+        count["spilled"] += case.runs > 0
         if expected.refused == "maybe":
             return case
         if refused is not None:
@@ -922,6 +988,8 @@ def check_case(doors, seed, number, folder, count):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--programs", required=True, help="the directory of tshard")
+    parser.add_argument("--builder", default=None, help="the program of differ_door.c")
+    parser.add_argument("--large", action="store_true", help="some tables do not fit their memory")
     parser.add_argument("--mpirun", default=None, help="mpirun of Open MPI, for builds by several processes")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
@@ -953,7 +1021,7 @@ def main():
         number += 1
         if args.only is not None or time.monotonic() > end or failures >= args.most:
             break
-    n = sum(v for k, v in count.items() if k != "refused")
+    n = sum(v for k, v in count.items() if k not in ("refused", "spilled"))
     print("seed %d: %d cases, %d failed, %s" % (args.seed, n, failures, ", ".join("%s %d" % x for x in sorted(count.items()))))
     return failures > 0
 

@@ -64,17 +64,19 @@ int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct t
  * the same result. */
 static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
-    uint64_t left = b->memory.bitmap_bytes;
+    uint64_t left = b->memory.bitmap_bytes, size[TS_MAX_ORDER];
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
+    for (uint32_t m = 0; m < b->order; m++) /* bins count from the year 1, and the set from the first one */
+        size[m] = b->dim[m] - b->shift[m];
     for (;;) { /* takes the smallest mode of those left */
         uint32_t best = b->order;
         for (uint32_t m = 0; m < b->order; m++)
-            if (dim[m] == 0 && (best == b->order || b->dim[m] < b->dim[best]))
+            if (dim[m] == 0 && (best == b->order || size[m] < size[best]))
                 best = m;
-        if (best == b->order || ts_slices_bytes(b->dim[best]) > left)
+        if (best == b->order || ts_slices_bytes(size[best]) > left)
             return;
-        left -= ts_slices_bytes(b->dim[best]);
-        dim[best] = b->dim[best];
+        left -= ts_slices_bytes(size[best]);
+        dim[best] = size[best];
     }
 }
 
@@ -170,7 +172,7 @@ static int merge_ranks(struct ts_build *b, struct ts_err *err)
                          " indices, more than several processes number "
                          "within this memory: give them more with " TS_SET_MEMORY
                          ", or build it with one process",
-                         b->o->out, m + 1, b->dim[m]);
+                         b->o->out, m + 1, b->dim[m] - b->shift[m]);
     if (rc == 0)
         rc = ts_spool_file(&b->spool, l, b->tmp, &b->rooms, err);
     rc = ts_build_ranks_sort(b, rc, &s, err);
@@ -218,6 +220,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     b->merge.zeros = b->o->zeros;
     b->merge.weights = b->o->weights;
     memcpy(b->merge.shift, b->shift, sizeof b->merge.shift);
+    for (uint32_t m = 0; m < b->order; m++)
+        b->merge.slices[m].first = b->shift[m];
     if (ts_build_comm_many(&b->ranks)) {
         rc = merge_ranks(b, err);
     } else if (b->runs != NULL) {

@@ -30,14 +30,14 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     char *path;
     int rc;
     b->n_rows[m] = s->n_rows;
-    if (s->n_rows == b->dim[m] || !ts_build_ranks_writes_rows(b, m))
+    if (s->n_rows == b->dim[m] - b->shift[m] || !ts_build_ranks_writes_rows(b, m))
         return 0;
     path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
     rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
                       : ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &w, err);
     for (uint64_t word = 0; word < (s->dim + 63) / 64 && rc == 0; word++)
         for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1) {
-            const uint64_t index = 64 * word + (uint64_t)__builtin_ctzll(bits);
+            const uint64_t index = s->first + 64 * word + (uint64_t)__builtin_ctzll(bits);
             if (ts_slices_row(s, index) != row++)
                 rc = ts_fail(err, TS_EIO,
                              "%s: index %" PRIu64 " of " TS_NTH_MODE

@@ -2,7 +2,7 @@
 /* slices.h - which indices of a mode are used, and the compact row of each.
  *
  *   owner    the caller of init calls fini
- *   units    indices from 0; a set costs dim / 8 bytes, and half as much again once it is counted
+ *   units    indices from `first`, dim of them; a set costs dim / 8 bytes, and half as much again once it is counted
  *   threads  mark: any thread at any time; row: any thread after count
  *   errors   0 or TS_ENOMEM
  */
@@ -14,6 +14,7 @@
 #include "base/err.h"
 
 struct ts_slices {
+    uint64_t first; /* 0, or set by the caller before anything is marked: indices are from here on */
     uint64_t dim, n_rows;
     uint64_t *bitmap;
     uint32_t *rank; /* used indices before each word of the bitmap */
@@ -30,8 +31,8 @@ void ts_slices_fini(struct ts_slices *s); /* one of zeros is fine */
 
 static inline void ts_slices_mark(struct ts_slices *s, uint64_t index)
 {
-    uint64_t *word = &s->bitmap[index / 64];
-    const uint64_t bit = UINT64_C(1) << index % 64;
+    const uint64_t at = index - s->first, bit = UINT64_C(1) << at % 64;
+    uint64_t *word = &s->bitmap[at / 64];
     if ((__atomic_load_n(word, __ATOMIC_RELAXED) & bit) == 0)
         __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
 }
@@ -40,8 +41,8 @@ void ts_slices_count(struct ts_slices *s); /* fills rank and n_rows */
 
 static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
 {
-    const uint64_t below = (UINT64_C(1) << index % 64) - 1;
-    return s->rank[index / 64] + (uint64_t)__builtin_popcountll(s->bitmap[index / 64] & below);
+    const uint64_t at = index - s->first, below = (UINT64_C(1) << at % 64) - 1;
+    return s->rank[at / 64] + (uint64_t)__builtin_popcountll(s->bitmap[at / 64] & below);
 }
 
 /* The same for a column of n indices, in place. */
