@@ -102,10 +102,10 @@ static int mode_fails(const struct parser *p, uint32_t m, const char *what, stru
 }
 
 /* Whether nothing stands in a field. In a mode of names that is an empty field alone: 'NA' may be
- * Namibia, and programs write names that are missing as nothing. */
+ * Namibia, and programs write names that are missing as nothing. Large numbers are numbers. */
 static int is_missing(const struct parser *p, uint8_t role, const struct ts_csv_field *f)
 {
-    if (role < TS_MAX_ORDER && p->t->mode[role].field == TS_TABLE_NAME)
+    if (role < TS_MAX_ORDER && p->t->mode[role].field == TS_TABLE_NAME && !p->t->mode[role].whole)
         return f->begin == f->end;
     return ts_number_missing(f->begin, (size_t)(f->end - f->begin));
 }
