@@ -116,14 +116,14 @@ static void run_columns(const uint8_t *data, size_t size)
                                         .bin = { { .seconds = 86400 } } };
     struct ts_tns_rules rules = { .base = data[0] & 1, .value_bytes = data[0] & 2 ? 4 : 8 };
     const size_t bytes = size - 2 + 1;
-    char *text = malloc(bytes + TS_TEXT_PAD), *side = malloc(bytes + TS_TEXT_PAD);
+    char *text = malloc(bytes + TS_TEXT_PAD), *side = NULL;
     struct ts_tns_header h = { 0 };
     struct ts_table *t = NULL;
     struct ts_batch b;
     struct ts_err err;
     uint64_t line = 0, n_lines = 0;
     int rc, mm;
-    MUST(text != NULL && side != NULL && ts_table_new(&plan, &t, &err) == 0);
+    MUST(text != NULL && ts_table_new(&plan, &t, &err) == 0);
     memcpy(text, data + 2, size - 2);
     text[size - 2] = '\n';
     memset(text + bytes, '7', TS_TEXT_PAD);
@@ -134,6 +134,10 @@ static void run_columns(const uint8_t *data, size_t size)
             : ts_table_header(t, text, bytes, &h, &line, &err);
     if (rc == 1) {
         MUST(h.order >= TS_MIN_ORDER && h.order <= TS_MAX_ORDER && h.bytes <= bytes);
+        if (!mm && ts_table_look_on(t, text, bytes, 1))
+            ts_table_look_on(t, text, 0, 0);
+        side = malloc((mm ? 1 : ts_table_side(t)) * bytes + TS_TEXT_PAD);
+        MUST(side != NULL);
         rules.order = h.order;
         rules.fixed = h.sized;
         rules.fixed_by = "the header";
@@ -154,7 +158,7 @@ static void run_columns(const uint8_t *data, size_t size)
                      (size_t)(ts_name_text(index, text + h.bytes, side) -
                               (index & TS_NAME_SIDE ? side : text)) +
                              ts_name_length(index) <=
-                         bytes);
+                         (index & TS_NAME_SIDE ? ts_table_side(t) : 1) * bytes);
         }
         ts_batch_free(&b);
     }
