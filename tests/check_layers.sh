@@ -184,6 +184,17 @@ for page in docs/architecture.md docs/contributing.md; do
     grep -qF "$line" "$top/$page" || { echo "$page does not say: $line" >&2; exit 1; }
 done
 
+# scripts/climbs finds calls of members that reach a higher layer: of a tree of four files there are two.
+if command -v python3 > /dev/null; then
+    mkdir -p "$tmp/up/src/base" "$tmp/up/src/cpd" "$tmp/up/tools"
+    printf 'int ts_low(struct x *p)\n{\n    /* p->other(1) */ return p->call(p, 1) + p->near(2);\n}\n' > "$tmp/up/src/base/low.c"
+    printf 'static int near_one(int n)\n{\n    return n;\n}\nint ts_mid(struct x *p)\n{\n    p->near = near_one;\n    return ts_low(p);\n}\n' > "$tmp/up/src/cpd/mid.c"
+    printf 'int high(struct x *p, int n)\n{\n    return n;\n}\nint more(int n)\n{\n    return n;\n}\n' > "$tmp/up/tools/high.c"
+    printf 'static int run_one(void)\n{\n    struct x a = { .call = high, .other = more };\n    return ts_mid(&a);\n}\nint not_reached(struct x *p)\n{\n    p->near = more;\n    return 0;\n}\n' > "$tmp/up/tools/tstream_cp.c"
+    said=$("$top/scripts/climbs" "$tmp/up")
+    [ "$said" = "4 files, 6 functions, 2 climbs" ] || { echo "scripts/climbs of a small tree: $said" >&2; exit 1; }
+fi
+
 # File names are unique in the tree, so that ts_<file>_ names one file.
 same=$(cd "$top" && find src tools -name '*.[ch]' -o -name '*.cu' | sed 's|.*/||' | sort | uniq -d)
 if [ -n "$same" ]; then
