@@ -370,6 +370,15 @@ def test_an_evaluation_is_that_of_the_obvious_sums(tensor, tmp_path, precision, 
         ts.Model.from_factors(None, [np.ones((2, 1)), np.ones((3, 1))]).evaluate(tensor)
 
 
+def test_zeros_with_weights_that_are_left_out_are_counted(tmp_path):
+    cells = ([[0, 0], [0, 0], [1, 1]], [0.0, 3.0, 1.0], [1.0, 2.0, 1.0])
+    with pytest.warns(ts.TstreamWarning, match="1 observation of value 0 was left out, of 3: it counts in no mean"):
+        t = ts.from_coo(cells[0], cells[1], weights=cells[2])
+    assert [values.tolist() for _, values in t.blocks()] == [[3.0, 1.0]]
+    t = ts.from_coo(cells[0], cells[1], weights=cells[2], zeros="keep")
+    assert [values.tolist() for _, values in t.blocks()] == [[2.0, 1.0]]
+
+
 def test_weights_are_those_of_the_program(tmp_path):
     rng = np.random.default_rng(3)
     coords = np.stack([rng.integers(0, n, 900) for n in (12, 10, 6)], axis=1)

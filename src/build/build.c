@@ -427,6 +427,21 @@ static void tell_rounded(const struct ts_build *b)
                                 : "scale the values up to keep them");
 }
 
+/* Who has weights has observations, and one of 0 that is dropped counts neither in the mean of its
+ * cell nor in a fit. */
+static void note_weighted_zeros(struct ts_build *b)
+{
+    struct ts_build_report *r = b->report;
+    if (!b->o->weights || b->o->zeros || b->collect.n_zeros == 0 || r->n_notes == TS_BUILD_NOTES)
+        return;
+    ts_setting_print(r->note[r->n_notes++], sizeof r->note[0],
+                     "%" PRIu64 " observation%s of value 0 %s left out, of %" PRIu64
+                     ": %s in no mean and no fit unless zeros are kept",
+                     b->collect.n_zeros, b->collect.n_zeros == 1 ? "" : "s",
+                     b->collect.n_zeros == 1 ? "was" : "were",
+                     b->collect.n_read, b->collect.n_zeros == 1 ? "it counts" : "they count");
+}
+
 /* All steps after the source has ended. */
 static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
 {
@@ -470,6 +485,8 @@ static int finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err)
     r->n_zeros = b->collect.n_zeros + b->merge.n_zeros;
     if (rc == 0)
         tell_rounded(b);
+    if (rc == 0)
+        note_weighted_zeros(b);
     r->n_missing = b->collect.n_missing;
     memcpy(r->dim, b->dim, sizeof r->dim);
     memcpy(r->n_rows, b->n_rows, sizeof r->n_rows);
