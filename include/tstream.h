@@ -586,6 +586,22 @@ enum {
     TS_LOSS_HUBER = 6
 };
 
+/* The loss that the programs' --loss calls so, with its number behind a colon where it takes one: "gamma", "huber:0.5". Fields `loss` and
+ * `loss_at` of the confs below take what it returns.
+ *
+ *   returns  0, or the code of a failure: *loss and *loss_at stay as they are
+ *   errors   TS_ERR_ARGUMENT names the losses that there are
+ */
+TS_API int ts_loss_named(const char *text, int *loss, double *loss_at, ts_error *err);
+
+/* The name of a loss, and what help calls its number, "D". Losses count from 0.
+ *
+ *   owner    the library
+ *   errors   none: beyond the last loss both are NULL, and the second is for one that takes no number
+ */
+TS_API const char *ts_loss_name(int loss);
+TS_API const char *ts_loss_number(int loss);
+
 /* How models by losses after TS_LOSS_POISSON descend: a step of each
  * mode a sweep, cells that are not listed being drawn anew; or a step of
  * all modes by L-BFGS-B, the same cells standing for them. */
@@ -802,7 +818,7 @@ typedef struct {
      * that it has fallen since the first one (the programs' is 1e-4). */
     int loss;
     uint32_t inner; /* with TS_LOSS_POISSON: rounds of each row in a sweep; 0: 10 */
-    double loss_at; /* with TS_LOSS_HUBER: errors up to this count by their squares */
+    double loss_at; /* the number of a loss that takes one: of TS_LOSS_HUBER, errors up to it count by their squares */
     int optimizer;  /* TS_OPTIMIZER_..., of a session that was opened for it */
     /* Not 0, with observed and least squares: the model is of the cells
      * less the mean of those that are not held out. The result has a

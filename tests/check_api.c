@@ -1651,6 +1651,43 @@ START_TEST(numbers_have_points_everywhere)
 }
 END_TEST
 
+/* Each loss has a name, which gives its number again; those that tstream.h knows have theirs. */
+START_TEST(losses_have_names)
+{
+    double at = 7;
+    int loss = 7, n = 0;
+    for (const char *name; (name = ts_loss_name(n)) != NULL; n++) {
+        char text[64];
+        const char *letter = ts_loss_number(n);
+        const double number = ts_loss_some_number(ts_api_gcp(n));
+        if (letter != NULL)
+            snprintf(text, sizeof text, "%s:%s", name, ts_loss_of(ts_api_gcp(n))->number_like);
+        else
+            snprintf(text, sizeof text, "%s", name);
+        ck_assert_int_eq(ts_loss_named(text, &loss, &at, &err), 0);
+        ck_assert_int_eq(loss, n);
+        ck_assert(at == number);
+    }
+    ck_assert_int_gt(n, TS_LOSS_HUBER);
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_LEAST_SQUARES), "least-squares");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_POISSON), "poisson");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_BERNOULLI), "bernoulli");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_BERNOULLI_LOGIT), "bernoulli-logit");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_GAMMA), "gamma");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_POISSON_LOG), "poisson-log");
+    ck_assert_str_eq(ts_loss_name(TS_LOSS_HUBER), "huber");
+    ck_assert_str_eq(ts_loss_number(TS_LOSS_HUBER), "D");
+    ck_assert_ptr_null(ts_loss_name(-1));
+    ck_assert_ptr_null(ts_loss_number(n));
+    loss = 7;
+    at = 7;
+    ck_assert_int_eq(ts_loss_named("poisson:1", &loss, &at, &err), TS_ERR_ARGUMENT);
+    ck_assert_int_eq(ts_loss_named("", &loss, &at, &err), TS_ERR_ARGUMENT);
+    ck_assert_int_eq(loss, 7);
+    ck_assert(at == 7);
+}
+END_TEST
+
 int main(void)
 {
     char dir[] = "/tmp/api_locale.XXXXXX", command[256];
@@ -1688,6 +1725,7 @@ int main(void)
     tcase_add_test(c, a_run_goes_on_with_its_constraints);
     tcase_add_loop_test(c, a_start_is_saved_also_where_a_run_goes_on, 0, 3);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
+    tcase_add_test(c, losses_have_names);
     tcase_add_test(c, times_have_bins);
     tcase_add_test(c, numbers_have_points_everywhere);
     suite_add_tcase(suite, c);

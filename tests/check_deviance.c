@@ -41,7 +41,7 @@ static int is_finite(double x)
     return isfinite(x);
 }
 
-static const struct ts_loss normal = { .kind = TS_N_GCP,
+static const struct ts_loss normal = { .kind = (enum ts_loss_kind)TS_N_GCP,
                                        .name = "normal",
                                        .allows = is_finite,
                                        .lower = -INFINITY,
@@ -64,7 +64,9 @@ static const struct ts_loss *loss_of(int i)
 
 static double at_of(int i)
 {
-    return loss_of(i)->kind == TS_GCP_HUBER ? numbers[i % N_NUMBERS] : 0;
+    const struct ts_loss *loss = loss_of(i);
+    const double some = ts_loss_some_number(loss->kind), at = numbers[i % N_NUMBERS];
+    return !ts_loss_takes_number(loss->kind) ? 0 : loss->number_allows(at) ? at : some;
 }
 
 static double f(const struct ts_loss *loss, double at, double x, double m)
@@ -108,7 +110,7 @@ static double model_of(const struct cells *c, double t)
 static double least_sum(const struct cells *c)
 {
     const double golden = (sqrt(5) - 1) / 2;
-    double lower = -42, upper = 42;
+    double lower = -42, upper = 42, least;
     for (int k = 0; k < 120; k++) {
         const double less = upper - golden * (upper - lower);
         const double more = lower + golden * (upper - lower);
@@ -117,7 +119,8 @@ static double least_sum(const struct cells *c)
         else
             lower = less;
     }
-    return sum_at(c, model_of(c, (lower + upper) / 2));
+    least = sum_at(c, model_of(c, (lower + upper) / 2));
+    return c->loss->lower == 0 ? fmin(least, sum_at(c, 0)) : least;
 }
 
 static double constant_sum(const struct cells *c)

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "cpu/cpu_backend.h"
 #include "gpu/gpu_backend.h"
-#include "stream/loss.h"
+#include "tests/loss_case.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
@@ -71,27 +71,6 @@ static const struct demand {
 };
 #define N_DEMANDS (int)(sizeof demands / sizeof demands[0])
 
-static double at_of(int kind)
-{
-    return kind == TS_GCP_HUBER ? 0.3 : 0;
-}
-
-/* A value that the loss is for, which float32 has exactly, of a number in [0, 1). */
-static double value_of(int kind, double u)
-{
-    switch (kind) {
-    case TS_GCP_BERNOULLI:
-    case TS_GCP_BERNOULLI_LOGIT:
-        return u < 0.5 ? 0 : 1;
-    case TS_GCP_GAMMA:
-        return (float)(0.1 + 3 * u);
-    case TS_GCP_POISSON_LOG:
-        return floor(4 * u);
-    default:
-        return (float)(3 * u - 1);
-    }
-}
-
 struct disk {
     char *top, *dir;
     struct test_coo x;
@@ -107,7 +86,7 @@ static struct disk disk_new(const struct shape *s, int kind)
     d.dir = malloc(strlen(d.top) + 8);
     d.x = test_coo_random(23, s->order, s->dim, s->nnz, 0, s->skew);
     for (uint64_t n = 0; n < d.x.nnz; n++)
-        d.x.val[n] = value_of(kind, ts_unit(ts_mix(n)));
+        d.x.val[n] = test_loss_value(kind, ts_unit(ts_mix(n)));
     strcat(strcpy(d.dir, d.top), "/t.tsh");
     test_tsh_write(d.dir, &d.x, &conf);
     OK(ts_tensor_open(d.dir, &d.tensor, &err));
@@ -209,7 +188,7 @@ static struct ts_descent descent_of(const struct ask *ask)
 {
     const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)ask->kind);
     return (struct ts_descent){ .loss = loss,
-                                .at = at_of(ask->kind),
+                                .at = test_loss_number(ask->kind),
                                 .observed = ask->demand->observed || !loss->zeros,
                                 .hold_out = { .share = ask->demand->share, .seed = 9 },
                                 .n_drawn = ask->demand->n_drawn,

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "format/shard.h"
 #include "gpu/gpu_backend.h"
-#include "stream/loss.h"
+#include "tests/loss_case.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
 
@@ -236,17 +236,12 @@ static void want_multiply(const struct wish *w, uint32_t turn, struct part *p)
     p->want.multiplied = &p->multiplied;
 }
 
-static double at_of(enum ts_loss_kind kind)
-{
-    return kind == TS_GCP_HUBER ? 0.3 : 0;
-}
-
 static void want_descend(const struct disk *d, const struct wish *w, uint32_t mode, struct part *p)
 {
     const struct loss_wish *l = &loss_wishes[w->k];
     const struct ts_loss *loss = ts_loss_of(l->kind);
     p->descend = (struct ts_descent){ .loss = loss,
-                                      .at = at_of(l->kind),
+                                      .at = test_loss_number((int)l->kind),
                                       .observed = l->observed,
                                       .hold_out = hold_out(l->share, w->k),
                                       .n_drawn = l->n_drawn,
@@ -271,7 +266,7 @@ static void want_losses(const struct wish *w, struct part *p)
 {
     const struct loss_wish *l = &loss_wishes[w->k];
     p->losses = (struct ts_loss_sums){ .loss = ts_loss_of(l->kind),
-                                       .at = at_of(l->kind),
+                                       .at = test_loss_number((int)l->kind),
                                        .observed = l->observed,
                                        .hold_out = hold_out(l->share, w->k + 1) };
     p->want.losses = &p->losses;

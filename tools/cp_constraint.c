@@ -231,7 +231,6 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
     const enum ts_loss_kind loss = args->constraint[0].loss;
-    const int logit = loss == TS_GCP_BERNOULLI_LOGIT;
     double mean = 0;
     const int sign = ts_gcp_beyond(t, args->constraint, &mean);
     if (sign == 0)
@@ -241,8 +240,8 @@ static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char
         "what is asked of entries leaves loss %s no model %s 0, so that it tells of each cell a "
         "%s of %s or %s, and values are about %.2g on average; let entries of one mode have "
         "both signs",
-        ts_loss_of(loss)->name, sign < 0 ? "below" : "above", logit ? "probability" : "mean",
-        logit ? "1/2" : "1", sign < 0 ? "more" : "less", mean);
+        ts_loss_of(loss)->name, sign < 0 ? "below" : "above", ts_loss_of(loss)->logarithm_of,
+        ts_loss_of(loss)->zero_is, sign < 0 ? "more" : "less", mean);
     return 1;
 }
 

@@ -41,13 +41,7 @@ const struct ts_opt tstream_cp_opts[] = {
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
       "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
       "computes it" },
-    { "loss", 0, TS_OPT_STRING, AT(loss), "least-squares",
-      "poisson|bernoulli|bernoulli-logit|gamma|poisson-log|huber:D",
-      "what a model is judged by: least-squares, the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means are the "
-      "model's (CP-APR, multiplicative updates; no entries below 0); of zeros and ones that whose odds, or log odds, are the model's; of numbers "
-      "above 0 that as gamma numbers whose means are the model's; of counts whose logarithms of means are; or the square "
-      "of small errors and a multiple of the magnitude of those beyond D. All but the first two descend (--optimizer): give "
-      "--iters some hundred" },
+    { "loss", 0, TS_OPT_STRING, AT(loss), "least-squares", ts_loss_names, ts_loss_help },
     { "optimizer", 0, TS_OPT_CHOICE, AT(optimizer), "adam", "adam|lbfgsb",
       "how models by losses other than least-squares and poisson descend: adam, a step of each mode a sweep, for which cells that are not "
       "listed are drawn anew; lbfgsb, a step of all modes a sweep by gradients of the last five (L-BFGS-B), the cells that stand for those not "

@@ -567,6 +567,10 @@ def test_other_losses_are_those_of_the_program(tensor, tmp_path):
     adam, steps = ([s.objective for s in ts.cp(tensor, 3, sweeps=30, tol=0, loss="gamma", observed=True, l2=0.1, optimizer=o, **CPU).history]
                    for o in ("adam", "lbfgsb"))
     assert all(np.diff(steps) <= 1e-6 * abs(steps[0])) and steps[-1] < adam[-1]
+    assert ts.losses()[:2] == ("least-squares", "poisson") and "huber:D" in ts.losses() and len(set(ts.losses())) == len(ts.losses())
+    for name in ts.losses():
+        with pytest.raises(ts.ArgumentError, match="there is no loss|takes"):
+            ts.cp(tensor, 3, loss=name if ":" in name else name + ":1", **CPU)
     for wrong in ({"optimizer": "lbfgsb"}, {"optimizer": "sgd", "loss": "huber:1"}, {"loss": "huber"}, {"loss": "huber:x"}, {"loss": "huber:-1"}, {"loss": "gamma"}, {"loss": "bernoulli"},
                   {"loss": "poisson-log", "l1": 0.1}):
         with pytest.raises(ts.ArgumentError):

@@ -18,12 +18,12 @@ from ._collection import Collection
 from ._frame import from_frame
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
-from ._model import Evaluation, Model, Sweep, cp, cross_validate, load
+from ._model import Evaluation, Model, Sweep, cp, cross_validate, load, losses
 from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",
            "FormatError", "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
-           "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "open"]
+           "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "losses", "open"]
 
 
 def __getattr__(name: str) -> str:

@@ -685,8 +685,26 @@ def _bounds(bounds: Any, order: int, fixed: int) -> Optional[Array]:
     return limits
 
 
-_LOSSES = ("least-squares", "poisson", "bernoulli", "bernoulli-logit", "gamma", "poisson-log", "huber")  # TS_LOSS_... of tstream.h
+_POISSON = 1  # TS_LOSS_POISSON of tstream.h; those after it descend
 _OPTIMIZERS = ("adam", "lbfgsb")
+
+
+def losses() -> "tuple[str, ...]":
+    """What `loss` of :func:`cp` takes: names, with a letter where a number belongs, as in 'huber:D'."""
+    found: "list[str]" = []
+    while (name := lib.ts_loss_name(len(found))) is not None:
+        letter = lib.ts_loss_number(len(found))
+        found.append(name.decode() + ("" if letter is None else ":" + letter.decode()))
+    return tuple(found)
+
+
+def _loss(text: str) -> "tuple[int, float]":
+    """TS_LOSS_... of tstream.h, and the number behind the colon."""
+    loss, at, err = c.c_int(), c.c_double(), ts_error()
+    if "\0" in text:
+        raise ArgumentError(f"there is no loss {text!r}")
+    check(lib.ts_loss_named(text.encode(), c.byref(loss), c.byref(at), c.byref(err)), err)
+    return loss.value, at.value
 
 
 def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *,
@@ -728,7 +746,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         1e-5, with these losses 1e-4.
     seed : int
         Of the random initial factors.
-    loss : {'least-squares', 'poisson', 'bernoulli', 'bernoulli-logit', 'gamma', 'poisson-log', 'huber:D'}
+    loss : str
+        One of :func:`losses`: 'least-squares', 'poisson', 'bernoulli', 'huber:0.5' and others.
         What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
         are the model's values (CP-APR), with no entries below 0 and no other constraint. The others descend
         (`optimizer`), so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
@@ -847,14 +866,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
     if several and trace is not None:
         raise ArgumentError("a trace is of one model: leave it out where several are computed")
-    loss, _, width = loss.partition(":")
-    if loss not in _LOSSES or (loss == "huber") != bool(width):
-        raise ArgumentError(f"loss is one of {', '.join(_LOSSES)}:D, not {loss!r}")
-    try:
-        loss_at = float(width) if width else 0.0
-    except ValueError:
-        raise ArgumentError(f"huber takes a width above 0, as huber:0.5, not {width!r}") from None
-    if optimizer not in _OPTIMIZERS or (optimizer != "adam" and _LOSSES.index(loss) < 2):
+    loss_number, loss_at = _loss(loss)
+    if optimizer not in _OPTIMIZERS or (optimizer != "adam" and loss_number <= _POISSON):
         raise ArgumentError(f"optimizer is one of {', '.join(_OPTIMIZERS)}, of losses after 'poisson'")
     if inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
@@ -871,8 +884,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     if tensor.dense and hold_out > 0 and loss == "least-squares":
         observed = True
     if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
-        number = _LOSSES.index(loss)
-        observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), number)))
+        observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), loss_number)))
         if observed and number == 0: # another loss takes it where all cells are listed, which changes nothing
             warnings.warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
                           "pass it to say so", TstreamWarning, stacklevel=2)
@@ -945,14 +957,14 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
                       l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
                       observed=bool(observed), l2_by_count=l2_scale == "count", mean=bool(mean), hold_out=hold_out, hold_out_from=hold_out_from,
                       patience=patience,
-                      loss=_LOSSES.index(loss), inner=inner, loss_at=loss_at,
+                      loss=loss_number, inner=inner, loss_at=loss_at,
                       optimizer=_OPTIMIZERS.index(optimizer))
 
     session_conf = _session_conf(call, rank=ranks[0], precision=precision, threads=threads,
                                  host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
                                  checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
                                  own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                 loss=_LOSSES.index(loss), optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0, hold_out=hold_out > 0,
+                                 loss=loss_number, optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0, hold_out=hold_out > 0,
                                  trace=None if trace is None else encoded(trace))
     bar = _progress_bar(sweeps * len(keys)) if progress else None
     if several:

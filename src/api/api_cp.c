@@ -589,7 +589,7 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
         to->observed = conf->observed != 0;
         to->poisson = conf->loss == TS_LOSS_POISSON;
         to->loss = ts_api_gcp(conf->loss);
-        to->loss_at = conf->loss == TS_LOSS_HUBER ? conf->loss_at : 0;
+        to->loss_at = ts_loss_takes_number(to->loss) ? conf->loss_at : 0;
         to->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
         to->by_count = conf->observed && conf->l2_by_count;
         to->mean = conf->mean != 0;
@@ -799,7 +799,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         return ts_fail(err, TS_EARG, "a run goes on never, always, or if there is a state");
     if (c->resume != TS_RESUME_NEVER && c->out == NULL)
         return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
-    if (c->loss < TS_LOSS_LEAST_SQUARES || c->loss > TS_LOSS_HUBER)
+    if (!ts_api_is_loss(c->loss))
         return ts_fail(err, TS_EARG, "there is no loss %d", c->loss);
     if (c->optimizer != TS_OPTIMIZER_ADAM && c->optimizer != TS_OPTIMIZER_LBFGSB)
         return ts_fail(err, TS_EARG, "there is no optimizer %d", c->optimizer);

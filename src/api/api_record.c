@@ -30,7 +30,7 @@ struct args {
     int accelerate, force, cpu, observed, mean, save_init;
     uint32_t patience, inner;
     const char *loss, *optimizer, *l2_scale, *hold_out;
-    char hold_out_text[32], loss_text[40];
+    char hold_out_text[32], loss_text[64];
     const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
     const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
     char format_text[32], constraint_text[TS_API_CONSTRAINTS][TS_API_CONSTRAINT_CHARS];
@@ -126,11 +126,9 @@ static void take_args(struct args *a, const ts_session_conf *sc, const struct ts
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
     a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
     a->patience = conf->patience;
-    a->loss = conf->loss == TS_LOSS_POISSON  ? "poisson"
-              : conf->loss > TS_LOSS_POISSON ? ts_loss_of(ts_api_gcp(conf->loss))->name
-                                             : "least-squares";
-    if (conf->loss == TS_LOSS_HUBER) {
-        snprintf(a->loss_text, sizeof a->loss_text, "huber:%.17g", conf->loss_at);
+    a->loss = conf->loss == TS_LOSS_POISSON ? "poisson" : "least-squares";
+    if (conf->loss > TS_LOSS_POISSON) {
+        ts_loss_text(ts_api_gcp(conf->loss), conf->loss_at, 17, a->loss_text, sizeof a->loss_text);
         a->loss = a->loss_text;
     }
     a->optimizer = conf->optimizer == TS_OPTIMIZER_LBFGSB ? "lbfgsb" : "adam";
@@ -189,10 +187,11 @@ static void remember_formats(const ts_cp_conf *conf, FILE *to)
 
 static void remember_loss(const ts_cp_conf *conf, FILE *to)
 {
-    if (conf->loss == TS_LOSS_HUBER)
-        fprintf(to, "%closs=huber:%.17g", 0, conf->loss_at);
-    else if (conf->loss > TS_LOSS_POISSON)
-        fprintf(to, "%closs=%s", 0, ts_loss_of(ts_api_gcp(conf->loss))->name);
+    char text[64];
+    if (conf->loss > TS_LOSS_POISSON) {
+        ts_loss_text(ts_api_gcp(conf->loss), conf->loss_at, 17, text, sizeof text);
+        fprintf(to, "%closs=%s", 0, text);
+    }
     if (conf->loss == TS_LOSS_POISSON)
         fprintf(to, "%closs=poisson%cinner=%u", 0, 0, conf->inner);
     if (conf->optimizer == TS_OPTIMIZER_LBFGSB)

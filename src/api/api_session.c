@@ -24,7 +24,7 @@ int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, str
         rc = ts_fail(err, TS_EARG, "the precision must be float32 or float64");
     if (rc == 0 && conf->threads > TS_MAX_THREADS)
         rc = ts_fail(err, TS_EARG, "at most %u threads are possible", TS_MAX_THREADS);
-    if (rc == 0 && (conf->loss < TS_LOSS_LEAST_SQUARES || conf->loss > TS_LOSS_HUBER))
+    if (rc == 0 && !ts_api_is_loss(conf->loss))
         rc = ts_fail(err, TS_EARG, "there is no loss %d", conf->loss);
     if (rc == 0 && conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != TS_OPTIMIZER_LBFGSB)
         rc = ts_fail(err, TS_EARG, "there is no optimizer %d", conf->optimizer);
@@ -75,10 +75,9 @@ static void count(void *ctx, uint64_t nnz)
 
 static int open_trace(ts_session *s, const char *tensor, struct ts_err *err)
 {
-    const struct ts_place place[] = { { .path = tensor },
-                                      { .path = s->conf.trace,
-                                        .suffix = ".partial",
-                                        .option = TS_SET_TRACE } };
+    const struct ts_place place[] = {
+        { .path = tensor }, { .path = s->conf.trace, .suffix = ".partial", .option = TS_SET_TRACE }
+    };
     int rc;
     if (s->conf.trace == NULL)
         return 0;
@@ -113,7 +112,7 @@ int ts_takes_observed(const ts_tensor *t, int loss)
     const int by_squares = loss == TS_LOSS_LEAST_SQUARES;
     struct ts_err err;
     uint32_t threads;
-    if (loss < TS_LOSS_LEAST_SQUARES || loss > TS_LOSS_HUBER)
+    if (!ts_api_is_loss(loss))
         return 0;
     if (by_squares && t->dense != NULL && !t->dense->scanned &&
         (ts_threads_get(0, 0, &threads, &err) < 0 ||
@@ -137,7 +136,7 @@ static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct
         ret[m].held = conf->hold_out != 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
         ret[m].poisson = conf->loss == TS_LOSS_POISSON;
         ret[m].loss = ts_api_gcp(conf->loss);
-        ret[m].loss_at = conf->loss == TS_LOSS_HUBER; /* any */
+        ret[m].loss_at = ts_loss_some_number(ret[m].loss);
         ret[m].lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB && conf->loss > TS_LOSS_POISSON;
     }
     return 0;

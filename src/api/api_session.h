@@ -39,7 +39,21 @@ void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct
 
 #include "stream/loss.h"
 
-/* Of TS_LOSS_..., in their order those of generalized CP follow the first two. */
+/* Those of generalized CP follow the first two, in the order of losses.def. */
+_Static_assert(
+    (int)TS_LOSS_BERNOULLI == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI &&
+        (int)TS_LOSS_BERNOULLI_LOGIT == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI_LOGIT &&
+        (int)TS_LOSS_GAMMA == TS_LOSS_POISSON + (int)TS_GCP_GAMMA &&
+        (int)TS_LOSS_POISSON_LOG == TS_LOSS_POISSON + (int)TS_GCP_POISSON_LOG &&
+        (int)TS_LOSS_HUBER == TS_LOSS_POISSON + (int)TS_GCP_HUBER,
+    "rows of losses.def have the places that tstream.h and states know; add rows at the end");
+
+/* Whether tstream.h has this TS_LOSS_..., or ts_loss_named returns it. */
+static inline int ts_api_is_loss(int loss)
+{
+    return loss >= TS_LOSS_LEAST_SQUARES && loss < TS_LOSS_POISSON + TS_N_GCP;
+}
+
 static inline enum ts_loss_kind ts_api_gcp(int loss)
 {
     return loss > TS_LOSS_POISSON ? (enum ts_loss_kind)(loss - TS_LOSS_POISSON) : TS_GCP_NONE;

@@ -230,7 +230,7 @@
 #include "cpd/constraint.h"
 /* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
 #include "cpd/gcp.h"
-/* what a model is judged by: ts_loss_parse, ts_loss_of */
+/* what a model is judged by: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */
 #include "stream/loss.h"
 /* where it starts: ts_init_check, ts_init_mode, ts_init_is_computed, ts_init_save,
  * ts_init_save_bytes */

@@ -189,8 +189,8 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
             return ts_fail(err, TS_EARG,
                            "L-BFGS-B descends by a loss of all modes other than least-squares and "
                            "poisson");
-        if (c[m].loss == TS_GCP_HUBER && !(c[m].loss_at > 0 && isfinite(c[m].loss_at)))
-            return ts_fail(err, TS_EARG, "the width of huber must be a number above 0");
+        if (ts_loss_number_check(c[m].loss, c[m].loss_at, err) < 0)
+            return TS_EARG;
         if (c[m].loss != TS_GCP_NONE && !ts_loss_of(c[m].loss)->zeros && !c[m].observed)
             return ts_fail(err, TS_EARG,
                            "loss %s is for %s, and cells that are not listed are zeros: with "
@@ -290,17 +290,17 @@ int ts_constraint_check(const struct ts_constraint *c, uint32_t n, struct ts_err
 
 void ts_constraint_text(const struct ts_constraint *c, char *ret, size_t room)
 {
-    char loss[64] = "", l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
+    char loss[96] = "", name[64], l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
     if (c->l1 > 0)
         snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
     if (c->l2 > 0)
         snprintf(l2, sizeof l2, ", l2 %.9g%s", c->l2, c->by_count ? " by count" : "");
     if (c->smooth > 0)
         snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
-    if (c->loss != TS_GCP_NONE)
-        snprintf(loss, sizeof loss, ", loss %s", ts_loss_of(c->loss)->name);
-    if (c->loss == TS_GCP_HUBER)
-        snprintf(loss, sizeof loss, ", loss huber:%.9g", c->loss_at);
+    if (c->loss != TS_GCP_NONE) {
+        ts_loss_text(c->loss, c->loss_at, 9, name, sizeof name);
+        snprintf(loss, sizeof loss, ", loss %s", name);
+    }
     if (c->lbfgsb)
         snprintf(loss + strlen(loss), sizeof loss - strlen(loss), " by L-BFGS-B");
     if (c->bounded)

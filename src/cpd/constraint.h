@@ -50,7 +50,7 @@ struct ts_constraint {
     int observed;   /* of each mode: cells that are not listed are unknown, */
     enum ts_loss_kind
         loss;       /* of each mode: the factors descend (gcp.h); TS_GCP_NONE: they do not */
-    double loss_at; /* D of huber; else 0 */
+    double loss_at; /* the number of a loss that takes one; else 0 */
     int lbfgsb;     /* with a loss, of each mode: the steps are of all modes at once (lbfgsb.c) */
     int held; /* of each mode, of least squares and of counts: nonzeros are held out, and to the model they are zeros */
     int best; /* of each mode: the factors of the least error at held-out cells are kept until the end (best.h) */

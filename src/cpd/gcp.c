@@ -110,6 +110,12 @@ void ts_gcp_end(struct ts_als *a)
 
 /* ---- values ---- */
 
+/* Its values are zeros and ones. */
+static int is_of_bits(const struct ts_loss *loss)
+{
+    return !loss->allows(0.5);
+}
+
 int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_als_conf *conf = a->conf;
@@ -118,7 +124,7 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
     const struct ts_loss *loss = ts_loss_of(c[0].loss);
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
-    if (c[0].loss == TS_GCP_BERNOULLI || c[0].loss == TS_GCP_BERNOULLI_LOGIT)
+    if (is_of_bits(loss))
         if (c[0].observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
             return ts_fail(err, TS_EARG,
                            "%s: all listed values are %g, so with loss %s and observed cells alone "
@@ -142,7 +148,7 @@ static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
     const int observed = conf->constraint[0].observed;
-    const int bits = ts_loss_of(conf->constraint[0].loss)->allows(0.5) == 0;
+    const int bits = is_of_bits(ts_loss_of(conf->constraint[0].loss));
     double cells = 1, size;
     for (uint32_t m = 0; m < t->order; m++)
         cells *= (double)t->mode[m].disk.n_rows;
@@ -156,7 +162,7 @@ static double mean_value(const struct ts_init_conf *conf)
 
 static int is_logarithm(enum ts_loss_kind kind)
 {
-    return kind == TS_GCP_BERNOULLI_LOGIT || kind == TS_GCP_POISSON_LOG;
+    return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
 /* What the model is to be about, */

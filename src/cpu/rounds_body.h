@@ -309,16 +309,15 @@ static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *r
                          const double *restrict m, double at, double *restrict g)
 {
     switch (loss->kind) {
-#define SLOPES(KIND, name, in_x)                      \
+#define SLOPES(KIND, name)                            \
     case KIND:                                        \
         for (uint32_t i = 0; i < n; i++)              \
             g[i] = ts_##name##_slope(x[i], m[i], at); \
         break;
-        SLOPES(TS_GCP_NONE, poisson, LINEAR)
-        TS_GCP_LOSSES(SLOPES)
+        SLOPES(TS_GCP_NONE, poisson)
+#define LOSS(KIND, name, ...) SLOPES(TS_GCP_##KIND, name)
+#include "stream/losses.def"
 #undef SLOPES
-    default:
-        loss->weigh(n, x, m, at, g);
     }
 }
 

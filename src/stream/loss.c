@@ -1,55 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of losses. */
+/* The table of losses, made of losses.def. */
 #include "stream/loss.h"
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/c_locale.h"
 
-/* ---- values ---- */
-
-static int is_count(double x)
-{
-    return x >= 0;
-}
-
-static int is_bit(double x)
-{
-    return x == 0 || x == 1;
-}
-
-static int is_positive(double x)
-{
-    return x > 0;
-}
-
-static int is_finite(double x)
-{
-    return isfinite(x);
-}
-
-/* ---- the m that a mean asks for ---- */
-
-static double mean_itself(double mean)
-{
-    return mean;
-}
-
-static double odds_of(double mean)
-{
-    return mean / (1 - mean);
-}
-
-static double log_odds_of(double mean)
-{
-    return log(mean) - log1p(-mean);
-}
-
 /* ---- of a block ---- */
 
-#define LOSS(KIND, name, in_x)                                                                 \
+#define OF_BLOCK(name)                                                                         \
     static void name##_weigh(uint32_t n, const double *restrict x, const double *restrict m,   \
                              double at, double *restrict g)                                    \
     {                                                                                          \
@@ -64,65 +26,62 @@ static double log_odds_of(double mean)
             sum += ts_##name##_value(x[i], m[i], at);                                          \
         return sum;                                                                            \
     }
-LOSS(TS_GCP_NONE, poisson, LINEAR)
-TS_GCP_LOSSES(LOSS)
-#undef LOSS
+OF_BLOCK(poisson)
+#define LOSS(KIND, name, ...) OF_BLOCK(name)
+#include "stream/losses.def"
+
+/* ---- the table ---- */
 
 const struct ts_loss ts_loss_poisson = { .name = "poisson",
+                                         .number = "",
                                          .values = "counts, none below 0",
-                                         .allows = is_count,
+                                         .allows = ts_is_count,
                                          .zeros = 1,
                                          .weigh = poisson_weigh,
                                          .judge = poisson_judge };
 
 static const struct ts_loss loss[TS_N_GCP] = {
-    [TS_GCP_BERNOULLI] = { .kind = TS_GCP_BERNOULLI,
-                           .name = "bernoulli",
-                           .values = "zeros and ones",
-                           .allows = is_bit,
-                           .lower = 0,
-                           .zeros = 1,
-                           .linear = 1,
-                           .constant = odds_of,
-                           .weigh = bernoulli_weigh,
-                           .judge = bernoulli_judge },
-    [TS_GCP_BERNOULLI_LOGIT] = { .kind = TS_GCP_BERNOULLI_LOGIT,
-                                 .name = "bernoulli-logit",
-                                 .values = "zeros and ones",
-                                 .allows = is_bit,
-                                 .lower = -INFINITY,
-                                 .zeros = 1,
-                                 .constant = log_odds_of,
-                                 .weigh = logit_weigh,
-                                 .judge = logit_judge },
-    [TS_GCP_GAMMA] = { .kind = TS_GCP_GAMMA,
-                       .name = "gamma",
-                       .values = "numbers above 0",
-                       .allows = is_positive,
-                       .lower = 0,
-                       .constant = mean_itself,
-                       .weigh = gamma_weigh,
-                       .judge = gamma_judge },
-    [TS_GCP_POISSON_LOG] = { .kind = TS_GCP_POISSON_LOG,
-                             .name = "poisson-log",
-                             .values = "counts, none below 0",
-                             .allows = is_count,
-                             .lower = -INFINITY,
-                             .zeros = 1,
-                             .sums = 1,
-                             .constant = log,
-                             .weigh = poisson_log_weigh,
-                             .judge = poisson_log_judge },
-    [TS_GCP_HUBER] = { .kind = TS_GCP_HUBER,
-                       .name = "huber",
-                       .values = "finite numbers",
-                       .allows = is_finite,
-                       .lower = -INFINITY,
-                       .zeros = 1,
-                       .in_x = TS_IN_X_ANY,
-                       .weigh = huber_weigh,
-                       .judge = huber_judge },
+#define LOSS(KIND, function, IN_X, text, letter, about, ...) \
+    [TS_GCP_##KIND] = { .kind = TS_GCP_##KIND,               \
+                        .name = text,                        \
+                        .number = letter,                    \
+                        .in_x = TS_IN_X_##IN_X,              \
+                        .weigh = function##_weigh,           \
+                        .judge = function##_judge,           \
+                        __VA_ARGS__ },
+#include "stream/losses.def"
 };
+
+const char ts_loss_names[] = "poisson"
+#define LOSS(KIND, function, IN_X, text, letter, ...) "|" text letter
+#include "stream/losses.def"
+    ;
+
+const char ts_loss_help[] =
+    "what a model is judged by. least-squares: the distance to the tensor; poisson: counts, their likelihood as Poisson "
+    "numbers whose means are the model's (CP-APR, multiplicative updates; no negative entries)"
+#define LOSS(KIND, function, IN_X, text, letter, about, ...) "; " text letter ": " about
+#include "stream/losses.def"
+    ". All but the first two descend step by step, which takes some hundred sweeps";
+
+static const char all_names[] = "least-squares, poisson"
+#define LOSS(KIND, function, IN_X, text, letter, ...) ", " text letter
+#include "stream/losses.def"
+    ;
+
+/* ---- names ---- */
+
+int ts_loss_takes_number(enum ts_loss_kind kind)
+{
+    const struct ts_loss *l = ts_loss_of(kind);
+    return l != NULL && l->number[0] != '\0';
+}
+
+static int refuse_number(const struct ts_loss *l, const char *text, struct ts_err *err)
+{
+    return ts_fail(err, TS_EARG, "%s takes %s, as %s:%s, not '%s'", l->name, l->number_is, l->name,
+                   l->number_like, text);
+}
 
 int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct ts_err *err)
 {
@@ -130,28 +89,49 @@ int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct 
     char *end = NULL;
     *at = 0;
     for (int k = TS_GCP_NONE + 1; k < TS_N_GCP; k++) {
-        if (strlen(loss[k].name) != n || strncmp(loss[k].name, text, n) != 0)
+        const struct ts_loss *l = &loss[k];
+        if (strlen(l->name) != n || strncmp(l->name, text, n) != 0)
             continue;
-        *kind = (enum ts_loss_kind)k;
-        if (k != TS_GCP_HUBER && text[n] == '\0')
-            return 0;
-        if (k == TS_GCP_HUBER && text[n] == ':')
+        *kind = l->kind;
+        if (!ts_loss_takes_number(l->kind))
+            return text[n] == '\0'
+                       ? 0
+                       : ts_fail(err, TS_EARG, "loss %s takes no number: '%s'", l->name, text);
+        if (text[n] == ':')
             *at = ts_strtod(text + n + 1, &end);
-        if (end != NULL && *end == '\0' && *at > 0 && isfinite(*at))
+        if (end != NULL && end != text + n + 1 && *end == '\0' && l->number_allows(*at))
             return 0;
-        return k == TS_GCP_HUBER
-                   ? ts_fail(err, TS_EARG, "huber takes a width above 0, as huber:0.5, not '%s'",
-                             text)
-                   : ts_fail(err, TS_EARG, "loss %s takes no number: '%s'", loss[k].name, text);
+        return refuse_number(l, text, err);
     }
-    return ts_fail(
-        err, TS_EARG,
-        "there is no loss '%s', only least-squares, poisson, bernoulli, bernoulli-logit, "
-        "gamma, poisson-log and huber:D",
-        text);
+    return ts_fail(err, TS_EARG, "there is no loss '%s', only %s", text, all_names);
+}
+
+void ts_loss_text(enum ts_loss_kind kind, double at, int digits, char *ret, size_t room)
+{
+    const struct ts_loss *l = ts_loss_of(kind);
+    if (ts_loss_takes_number(kind))
+        snprintf(ret, room, "%s:%.*g", l->name, digits, at);
+    else
+        snprintf(ret, room, "%s", l->name);
+}
+
+int ts_loss_number_check(enum ts_loss_kind kind, double at, struct ts_err *err)
+{
+    const struct ts_loss *l = ts_loss_of(kind);
+    char text[64];
+    if (!ts_loss_takes_number(kind) || l->number_allows(at))
+        return 0;
+    ts_loss_text(kind, at, 9, text, sizeof text);
+    return refuse_number(l, text, err);
+}
+
+double ts_loss_some_number(enum ts_loss_kind kind)
+{
+    char *end;
+    return ts_loss_takes_number(kind) ? ts_strtod(ts_loss_of(kind)->number_like, &end) : 0;
 }
 
 const struct ts_loss *ts_loss_of(enum ts_loss_kind kind)
 {
-    return kind > TS_GCP_NONE && kind < TS_N_GCP ? &loss[kind] : NULL;
+    return kind > TS_GCP_NONE && (int)kind < TS_N_GCP ? &loss[kind] : NULL;
 }
