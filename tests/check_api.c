@@ -1399,9 +1399,9 @@ START_TEST(a_backend_may_lack_updates)
     ts_tensor *t = open_tensor();
     uint64_t bytes;
     ts_session *s = open_for(t, 7, &bytes);
-    struct ts_backend lacks = *s->engine.backend;
+    struct ts_backend lacks = *s->engine->backend;
     lacks.updates = 1u << TS_ROW_LEAST_SQUARES;
-    s->engine.backend = &lacks;
+    s->engine->backend = &lacks;
     conf.nonneg = 1;
     run_refused(s, &conf, "these constraints are computed on CPU cores only");
     conf.nonneg = 0;

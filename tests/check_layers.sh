@@ -201,3 +201,8 @@ if [ -n "$same" ]; then
     echo "file names that are used twice: $same" >&2
     exit 1
 fi
+
+# No struct that owns something is copied by value.
+if command -v python3 > /dev/null; then
+    python3 "$top/tests/owners.py" "$top" >&2 || exit 1
+fi

@@ -35,7 +35,7 @@ static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
 static void take_mode(void *ctx, const struct ts_als_mode *m)
 {
     const struct ts_api_run *c = ctx;
-    const int last = m->mode + 1 == c->session->engine.tensor->order;
+    const int last = m->mode + 1 == c->session->engine->tensor->order;
     int stop;
     set_place(c->session, m->sweep + (uint32_t)last, last ? 0 : m->mode + 1);
     if (c->record != NULL && !last)
@@ -188,7 +188,7 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     int same = 0, rc;
     if (c->conf.start == NULL)
         return 0;
-    rc = same_rows(c->session->engine.tensor, c->conf.start, &same, err);
+    rc = same_rows(c->session->engine->tensor, c->conf.start, &same, err);
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
@@ -197,7 +197,7 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
 static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
 {
     int rc;
-    c->saved = (struct ts_init_conf){ .tensor = c->session->engine.tensor,
+    c->saved = (struct ts_init_conf){ .tensor = c->session->engine->tensor,
                                       .rank = c->session->conf.rank,
                                       .seed = c->conf.seed,
                                       .nvecs = c->conf.nvecs != 0 && c->from.file == NULL,
@@ -297,10 +297,10 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
 
 static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
+    const struct ts_engine *e = c->session->engine;
     struct ts_checkpoint_conf conf = { .tensor = e->tensor,
                                        .backend = e->backend,
-                                       .be = e->be,
+                                       .be = c->session->be,
                                        .rank = c->session->conf.rank,
                                        .precision = c->session->conf.precision,
                                        .constraint = c->constraint,
@@ -332,11 +332,11 @@ static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
 /* What is to be run, once it is known where from. */
 static struct ts_als_conf als_conf(struct ts_api_run *c)
 {
-    const struct ts_engine *e = &c->session->engine;
+    const struct ts_engine *e = c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
     return (struct ts_als_conf){ .init = { .tensor = e->tensor,
                                            .backend = e->backend,
-                                           .be = e->be,
+                                           .be = c->session->be,
                                            .rank = sc->rank,
                                            .threads = e->threads,
                                            .seed = c->conf.seed,
@@ -375,7 +375,7 @@ static int check_start(const struct ts_api_run *c, struct ts_err *err)
 static int check_place(const struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_place place[] = {
-        { .path = c->session->engine.tensor->path },
+        { .path = c->session->engine->tensor->path },
         { .path = c->conf.out, .suffix = ".partial", .option = TS_SET_OUT },
         { .path = c->session->conf.trace, .suffix = ".partial", .option = TS_SET_TRACE },
     };
@@ -385,7 +385,7 @@ static int check_place(const struct ts_api_run *c, struct ts_err *err)
 /* Before the work: whether the result could be written, and where the run goes on from. */
 static int open_out(struct ts_api_run *c, struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
+    const struct ts_engine *e = c->session->engine;
     struct ts_model_conf mc = { .dir = c->conf.out,
                                 .formats = c->conf.formats,
                                 .used_rows = c->conf.held_rows,
@@ -451,7 +451,7 @@ static void record_stop(const struct ts_api_run *c)
 /* Whether the files that were written hold the rows that a decomposition does, as its numbers. */
 static int can_load(const struct ts_api_run *c)
 {
-    const struct ts_tensor *t = c->session->engine.tensor;
+    const struct ts_tensor *t = c->session->engine->tensor;
     uint32_t m = 0;
     while (m < t->order && (c->conf.held_rows || t->mode[m].disk.n_rows == t->mode[m].disk.dim))
         m++;
@@ -538,9 +538,9 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
 static int take_factors(struct ts_api_run *c, struct ts_als_result *result, struct ts_kruskal **ret,
                         struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
+    const struct ts_engine *e = c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
-    struct ts_factors f = ts_factors_of(e->tensor, result->rank, e->backend, e->be);
+    struct ts_factors f = ts_factors_of(e->tensor, result->rank, e->backend, c->session->be);
     struct ts_err warn = { 0 };
     int rc = 0;
     f.get_rows = ts_als_rows;
@@ -615,7 +615,7 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
 /* Before anything is written. */
 static int take_constraints(struct ts_api_run *c, struct ts_err *err)
 {
-    const struct ts_engine *e = &c->session->engine;
+    const struct ts_engine *e = c->session->engine;
     const struct ts_tensor *t = e->tensor;
     const ts_cp_conf *conf = &c->conf;
     const int rc = ts_api_run_constraints(conf, t, c->constraint, err);
@@ -847,7 +847,7 @@ ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_erro
     struct ts_api_run c = { .session = s, .api = &a };
     int rc;
     ts_api_begin(&a);
-    rc = ts_api_run_conf(given, s->engine.tensor, &c.conf, &a.err);
+    rc = ts_api_run_conf(given, s->engine->tensor, &c.conf, &a.err);
     if (rc == 0 && s->ended)
         rc = ts_fail(&a.err, TS_EARG, "a run of this session failed or was stopped: open another");
     if (rc == 0)

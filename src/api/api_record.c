@@ -308,7 +308,7 @@ int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
                       struct ts_api_record **ret, struct ts_err *err)
 {
     struct ts_api_record *r = calloc(1, sizeof *r);
-    const struct ts_tensor *t = s->engine.tensor;
+    const struct ts_tensor *t = s->engine->tensor;
     int rc;
     if (r == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->out);
@@ -329,7 +329,7 @@ int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
                                         .commit = ts_version_commit(),
                                         .opts = opts,
                                         .args = &r->args,
-                                        .engine = &s->engine };
+                                        .engine = s->engine };
     rc = ts_run_record_start(&r->record, t->path, err);
     if (rc == 0 && from != NULL)
         ts_run_record_recall(&r->record, from);
@@ -361,8 +361,8 @@ static void figures(void *ctx, struct ts_run_figures *ret)
 {
     struct ts_api_record *r = ctx;
     const ts_session *s = r->session;
-    const uint32_t order = s->engine.tensor->order;
-    const uint64_t nnz = s->engine.tensor->nnz;
+    const uint32_t order = s->engine->tensor->order;
+    const uint64_t nnz = s->engine->tensor->nnz;
     const uint_fast32_t mode = atomic_load(&s->mode), sweep = atomic_load(&s->sweep);
     const uint64_t at = atomic_load(&s->nnz), last_ns = atomic_load(&r->last_sweep_ns);
     const double ns = (double)(ts_clock_ns() - atomic_load(&r->sweep_start_ns));
@@ -408,10 +408,10 @@ void ts_api_record_start(struct ts_api_record *r, const char *partial, uint32_t 
     r->status.partial = r->partial;
     r->status.opts = opts;
     r->status.args = &r->args;
-    r->status.tensor = r->session->engine.tensor->path;
+    r->status.tensor = r->session->engine->tensor->path;
     r->status.out = r->args.out;
     r->status.iters = r->args.iters;
-    r->status.order = r->session->engine.tensor->order;
+    r->status.order = r->session->engine->tensor->order;
     r->status.figures = figures;
     r->status.ctx = r;
     r->status.model = r->place.number;

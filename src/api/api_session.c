@@ -172,7 +172,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         rc = rc == 0 ? open_trace(s, t->path, err) : rc;
         ec.trace = s->trace;
         if (rc == 0)
-            rc = ts_engine_open(&ec, &s->engine, err);
+            rc = ts_engine_open(&ec, &s->own, err);
     }
     if (rc < 0) {
         if (s != NULL)
@@ -180,7 +180,9 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         free(s);
         return rc;
     }
-    ts_api_engine_note(a, &s->conf, &s->engine);
+    s->engine = &s->own;
+    s->be = s->own.be;
+    ts_api_engine_note(a, &s->conf, s->engine);
     *ret = s;
     return 0;
 }
@@ -200,17 +202,17 @@ void ts_session_close(ts_session *s)
 {
     if (s == NULL)
         return;
-    ts_engine_close(&s->engine);
+    ts_engine_close(&s->own);
     close_trace(s);
     free(s);
 }
 
 void ts_session_describe(const ts_session *s, ts_session_info *ret)
 {
-    const ts_session_info info = { .threads = s->engine.threads,
-                                   .n_gpus = s->engine.n_devices,
-                                   .host_bytes = s->engine.memory.host_bytes,
-                                   .factor_bytes = s->engine.memory.factor_bytes };
+    const ts_session_info info = { .threads = s->engine->threads,
+                                   .n_gpus = s->engine->n_devices,
+                                   .host_bytes = s->engine->memory.host_bytes,
+                                   .factor_bytes = s->engine->memory.factor_bytes };
     ts_api_result(ret, &info, sizeof info);
 }
 
@@ -219,7 +221,7 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
     const ts_progress p = { .sweep = (uint32_t)atomic_load(&s->sweep),
                             .mode = (uint32_t)atomic_load(&s->mode),
                             .done = atomic_load(&s->nnz),
-                            .total = s->engine.tensor->nnz };
+                            .total = s->engine->tensor->nnz };
     ts_api_result(ret, &p, sizeof p);
 }
 

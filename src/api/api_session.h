@@ -13,9 +13,11 @@
 
 struct ts_session {
     ts_session_conf conf;
-    struct ts_engine engine;
-    struct ts_trace *trace; /* NULL: none is wanted */
-    volatile int own_stop;  /* where the caller has none */
+    struct ts_engine own; /* open in a session that was opened; of one of several models never */
+    struct ts_engine *engine; /* own, or that of the session of all models */
+    void *be;                 /* of this model: ts_engine_model */
+    struct ts_trace *trace;   /* NULL: none is wanted */
+    volatile int own_stop;    /* where the caller has none */
     volatile int *stop;
     int ended; /* it failed, or was stopped */
     _Atomic(struct ts_session *)
@@ -26,7 +28,7 @@ struct ts_session {
     atomic_uint_fast64_t nnz;         /* of the mode, that were worked through */
 };
 
-/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf. engine.n_models tells how many of the
+/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf. engine->n_models tells how many of the
  * first of them there is room for. */
 int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,

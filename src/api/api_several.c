@@ -345,7 +345,7 @@ static int open_session(struct several *s, struct ts_err *err)
             ranks[n] = rank_of(s, row);
             s->one[n++].row = row;
         }
-    for (uint32_t k = 0; same && k < n && k < s->session->engine.n_models; k++)
+    for (uint32_t k = 0; same && k < n && k < s->session->engine->n_models; k++)
         same = ranks[k] == s->ranks[k];
     if (!same) {
         close_session(s);
@@ -354,7 +354,7 @@ static int open_session(struct several *s, struct ts_err *err)
             return rc;
         memcpy(s->ranks, ranks, n * sizeof *ranks);
     }
-    s->n_ones = n < s->session->engine.n_models ? n : s->session->engine.n_models;
+    s->n_ones = n < s->session->engine->n_models ? n : s->session->engine->n_models;
     return 0;
 }
 
@@ -368,7 +368,7 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
     o->session.conf = s->session->conf;
     o->session.conf.rank = rank_of(s, row);
     o->session.engine = s->session->engine;
-    o->session.engine.be = ts_engine_model(&s->session->engine, k);
+    o->session.be = ts_engine_model(s->session->engine, k);
     o->session.stop = s->session->stop;
     o->run.session = &o->session;
     o->run.api = s->api;

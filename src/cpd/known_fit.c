@@ -51,19 +51,19 @@ static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err 
 /* Of known values: of a dense tensor it is the header's. */
 static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
-    struct ts_kruskal zero = *conf->model;
     struct ts_score_conf own = *conf;
+    double *zero;
     int rc;
     if (!ts_tensor_weighted(conf->tensor)) {
         *ret = conf->tensor->header.norm;
         return 0;
     }
-    zero.weight = calloc(zero.rank, sizeof *zero.weight);
-    if (zero.weight == NULL)
+    zero = calloc(conf->model->rank, sizeof *zero);
+    if (zero == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for weights");
-    own.model = &zero;
+    own.weight = zero;
     rc = left_of(&own, ret, err);
-    free(zero.weight);
+    free(zero);
     return rc;
 }
 

@@ -102,7 +102,8 @@ static int load_mode(const struct ts_score_conf *c, uint32_t mode, double *rows,
 {
     const struct ts_kruskal *k = c->model;
     const uint64_t n_rows = c->tensor->mode[mode].disk.n_rows, step = chunk_rows(k->rank);
-    const double *weight = mode == c->mode ? k->weight : NULL;
+    const double *own = c->weight != NULL ? c->weight : k->weight;
+    const double *weight = mode == c->mode ? own : NULL;
     uint64_t *index = NULL, at = 0;
     int rc = ts_tensor_rows(c->tensor, mode, &index, err);
     for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {

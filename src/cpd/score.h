@@ -34,6 +34,7 @@ struct ts_score_conf {
     void *be;                         /* of the model's rank */
     struct ts_feed *feed;             /* of `mode`, or of all */
     const struct ts_kruskal *model;   /* a row per index of a mode, or some with their indices */
+    const double *weight;             /* of its components; NULL: its own */
     uint32_t mode, threads;           /* threads: those of the backend */
     uint32_t top;                     /* the largest residuals that are wanted; 0: none */
     int slices;                       /* sums of each slice of the mode are wanted */

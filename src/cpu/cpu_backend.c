@@ -57,11 +57,12 @@ static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
     float *rest = summed != c->factor[mode].precision && c->keeps_rest
                       ? (float *)s->rest.data + c->col
                       : NULL;
-    c->product = c->factor[mode];
-    if ((s->own >> mode & 1) != 0)
+    if ((s->own >> mode & 1) != 0) {
         c->product = ts_fmat_view(&s->apart, c->col, c->rank);
-    else
+    } else {
+        c->product = ts_fmat_view(&c->factor[mode], 0, c->rank);
         c->factor[mode].rest = rest;
+    }
     c->product.n_rows = c->factor[mode].n_rows;
     c->product.rest = rest;
     return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };

@@ -480,7 +480,7 @@ static struct ts_fmat rows_of_all(const struct ts_pass *p, uint32_t n,
                                   const struct ts_pass_model *model)
 {
     const size_t size = p->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-    struct ts_fmat whole = *model[0].out;
+    struct ts_fmat whole = ts_fmat_view(model[0].out, 0, model[0].out->rank);
     whole.data = row_of_all(whole.data, model[0].col, size);
     whole.rest = NULL;
     whole.width = whole.stride;
@@ -566,7 +566,7 @@ int ts_pass_run(struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor, 
 static void fill_cells(const struct ts_pass *p, uint32_t mode, const struct ts_pass_cells *model,
                        struct cells *ret)
 {
-    struct ts_fmat own = model->factor[mode];
+    struct ts_fmat own = ts_fmat_view(&model->factor[mode], 0, model->factor[mode].rank);
     const struct ts_pass_model all = { .out = &own };
     ret->what = model->what;
     ret->kernel = ts_cells_get(p->isa, p->precision, own.width);

@@ -106,14 +106,6 @@ static uint64_t worker_bytes(const struct ts_tensor *t, uint32_t stride,
            FLAT_ROOM * (1 + sizeof(uint64_t)) + 64 * (11 + UINT64_C(1) * t->order);
 }
 
-static uint64_t memory_bytes(const struct ts_rounds *r)
-{
-    struct ts_rounds copy = *r;
-    char none[1];
-    return (uint64_t)((uintptr_t)lay_out(&copy, none) - (uintptr_t)none) +
-           r->threads * worker_bytes(r->tensor, r->stride, r->precision);
-}
-
 static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
                                  enum ts_precision precision, uint32_t threads)
 {
@@ -122,6 +114,14 @@ static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
                                .stride = ts_fmat_stride(rank, precision),
                                .threads = threads,
                                .precision = precision };
+}
+
+static uint64_t memory_bytes(const struct ts_rounds *r)
+{
+    struct ts_rounds shape = shape_of(r->tensor, r->rank, r->precision, r->threads);
+    char none[1];
+    return (uint64_t)((uintptr_t)lay_out(&shape, none) - (uintptr_t)none) +
+           r->threads * worker_bytes(r->tensor, r->stride, r->precision);
 }
 
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
