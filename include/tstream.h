@@ -145,6 +145,14 @@ TS_API uint32_t ts_first_index(const ts_tensor *t);
 TS_API int ts_is_dense(const ts_tensor *t);
 TS_API int ts_has_duplicates(const ts_tensor *t);
 
+/* Whether a file of JSON that a command wrote (models.json, run.json) is as it was written: its n bytes lie at
+ * `bytes`, `name` is for the sentence. Its version must be known and its checksum right.
+ *
+ *   returns  0; 1: a file of 0.2.0 or before, which has neither; or the code of a failure
+ *   errors   TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
+TS_API int ts_json_file_check(const char *name, const void *bytes, size_t n, ts_error *err);
+
 /* Whether `observed` is taken for given of sessions and runs by this loss (TS_LOSS_...), because nothing else is possible: cells of the
  * tensor have weights, or are unknown (NaN); or the loss is for numbers above 0 and all cells are listed. Reads a dense
  * tensor that was not looked at before.

@@ -720,6 +720,43 @@ START_TEST(a_file_of_the_user_stays)
 }
 END_TEST
 
+/* Of the same size: the mark tells when it was last written. A file system may keep whole seconds. */
+START_TEST(a_file_that_was_edited_stays)
+{
+    struct ts_atomic_conf conf = conf_of(at("t"));
+    struct ts_atomic_file *f = NULL;
+    struct timespec time[2];
+    struct stat st;
+    int fd;
+    ck_assert_int_eq(make_file(at("t"), "1 2 3", 0), 0);
+    ck_assert_int_eq(stat(at("t"), &st), 0);
+    time[0] = time[1] = (struct timespec){ .tv_sec = st.st_mtim.tv_sec };
+    ck_assert_int_eq(utimensat(AT_FDCWD, at("t"), time, 0), 0);
+    conf.force = 1;
+    ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), 0);
+    ts_atomic_file_close(f);
+    fd = open(at("t"), O_WRONLY);
+    ck_assert(fd >= 0 && pwrite(fd, "4", 1, 4) == 1);
+    time[0].tv_sec = time[1].tv_sec = st.st_mtim.tv_sec + 1;
+    ck_assert(futimens(fd, time) == 0 && close(fd) == 0);
+    ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), TS_EBUSY);
+    assert_holds(at("t"), "1 2 4");
+}
+END_TEST
+
+/* A result that somebody gave the name of a leftover is none. */
+START_TEST(a_whole_file_is_no_leftover)
+{
+    struct ts_atomic_conf conf = conf_of(at("t"));
+    struct ts_atomic_file *f = NULL;
+    ck_assert_int_eq(make_file(at("u"), "1 2 3", 0), 0);
+    ck_assert_int_eq(rename(at("u"), at("t.partial")), 0);
+    ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), TS_EBUSY);
+    ck_assert_ptr_nonnull(strstr(err.text, "is an unfinished file of this program"));
+    assert_holds(at("t.partial"), "1 2 3");
+}
+END_TEST
+
 START_TEST(a_second_writer_of_a_file_is_refused)
 {
     struct ts_atomic_conf conf = conf_of(at("t"));
@@ -826,6 +863,8 @@ int main(void)
     tcase_add_test(c, many_writers_at_once);
     tcase_add_loop_test(c, a_file_appears_whole_or_not_at_all, 0, 2);
     tcase_add_loop_test(c, a_file_of_the_user_stays, 0, 2);
+    tcase_add_test(c, a_file_that_was_edited_stays);
+    tcase_add_test(c, a_whole_file_is_no_leftover);
     tcase_add_test(c, a_second_writer_of_a_file_is_refused);
     tcase_add_test(c, a_file_is_on_disk_before_it_has_its_name);
     tcase_add_test(c, what_is_in_the_way_of_a_file_stays);

@@ -119,7 +119,7 @@ refused 1 'wrong: line 2: the line is longer' "$bin/tstream" predict x.cp wrong
 echo keep > new.tns
 refused 1 'new.tns exists' "$bin/tstream" predict x.cp cells.tns -o new.tns
 [ "$(cat new.tns)" = keep ] || bad "a file was replaced"
-refused 1 'this program did not write it' "$bin/tstream" predict x.cp cells.tns -o new.tns --force
+refused 1 'nothing shows that it is as this program wrote it' "$bin/tstream" predict x.cp cells.tns -o new.tns --force
 [ "$(cat new.tns)" = keep ] || bad "a file of the user was replaced"
 rm new.tns
 "$bin/tstream" predict x.cp many.tns -o new.tns > log

@@ -50,7 +50,7 @@ refused 1 "there.json exists; use --force to replace it, or --trace to name anot
     "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 -n --trace there.json
 refused 1 "there.json exists; use --force" "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --trace there.json
 [ "$(cat there.json)" = old ] || bad "--trace without --force: touched there.json"
-refused 1 "this program did not write it" "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --force --trace there.json
+refused 1 "nothing shows that it is as this program wrote it" "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --force --trace there.json
 [ "$(cat there.json)" = old ] || bad "--trace --force: touched a file of the user"
 rm there.json
 "$bin/tstream" mttkrp x.tsh --cpu --reps 1 --trace there.json > log

@@ -756,9 +756,31 @@ def test_ranks_and_starts(tensor, tmp_path):
         assert a["fit"] == b["fit"] and a["score"] == pytest.approx(b["score"], abs=1e-6)
         assert (read[a["rank"], a["seed"]].factors[1] == models[b["rank"], b["seed"]].factors[1]).all()
     assert [b.name for b in sorted((tmp_path / "x.cp").iterdir())] == [b.name for b in sorted((tmp_path / "k.cp").iterdir())]
-    (tmp_path / "x.cp" / "models.json").write_text("{}")
-    with pytest.raises(ts.FormatError):
+    whole = (tmp_path / "x.cp" / "models.json").read_bytes()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         ts.load(tmp_path / "x.cp")
+    at = whole.index(b'"fit":') + 9
+    wrong = {"not a table": b"{}", "a figure": whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:],
+             "another version": whole.replace(b'"file_version":', b'"file_version":9'), "its end": whole[:-3]}
+    for what, text in wrong.items():
+        (tmp_path / "x.cp" / "models.json").write_bytes(text)
+        with pytest.raises(ts.FormatError, match="models.json"):
+            ts.load(tmp_path / "x.cp")
+            pytest.fail(what)
+
+
+def test_a_table_without_checksum_is_read_with_a_warning(tmp_path):
+    golden = os.path.join(os.path.dirname(os.environ.get("TSTREAM_EXAMPLES", "")), "tests", "golden", "run-0.2.0", "several")
+    if not os.path.isdir(golden):
+        pytest.skip("no golden files")
+    with pytest.warns(UserWarning, match="models.json: has no checksum"):
+        assert len(ts.load(golden)) == 2
+    with open(os.path.join(golden, "models.json")) as f:
+        table = f.read()
+    (tmp_path / "models.json").write_text(table.replace('"r2.s1"', '"../x"'))
+    with pytest.warns(UserWarning), pytest.raises(ts.FormatError, match="no table of models"):
+        ts.load(tmp_path)
 
 
 def test_arrays_outlive_their_model(tensor):

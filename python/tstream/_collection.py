@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several models of a tensor: ranks and starts."""
 
+import ctypes as c
 import json
 import math
 import os
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
-from ._lib import FormatError
+from ._lib import FormatError, check, lib, ts_error
 from ._model import Model
 
 _Key = Tuple[int, int]
@@ -110,12 +112,25 @@ def table(results: Any) -> "List[Dict[str, Any]]":
                  sweeps=r.sweeps, seconds=r.seconds, score=r.score, best=bool(r.best)) for r in results]
 
 
+def _is_model(row: "Dict[str, Any]") -> bool:
+    """Whether the name is one that a run of several models gives: it leads to a file."""
+    return row["model"] == f"r{row['rank']}.s{row['seed']}" or (
+        row.get("fold") is not None and row["model"] == f"r{row['rank']}.f{row['fold']}")
+
+
 def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
     """What ``tstream cp --restarts`` wrote."""
     file = os.path.join(path, "models.json")
+    with open(file, "rb") as f:
+        data = f.read()
+    err = ts_error()
+    if check(lib.ts_json_file_check(os.fsencode(file), data, len(data), c.byref(err)), err) > 0:
+        warnings.warn(f"{file}: has no checksum, so a change of it would not be noticed (0.2.0 or before wrote it)",
+                      stacklevel=3)
     try:
-        with open(file, encoding="utf-8") as f:
-            rows = json.load(f)["models"]
+        rows = json.loads(data)["models"]
+        if not all(map(_is_model, rows)):
+            raise ValueError("a name of no model")
         names = {(row["rank"], row["seed"]): row.pop("model") for row in rows}
         rows = [dict({key: row[key] for key in ("rank", "seed", "fit", "objective", "sweeps", "seconds", "score", "best")},
                      held_out_rmse=row.get("held_out_rmse"), held_out_loss=row.get("held_out_loss")) for row in rows]

@@ -301,6 +301,7 @@ _functions = {
     "ts_value_bytes": (_u32, [_handle]),
     "ts_is_dense": (c.c_int, [_handle]),
     "ts_has_duplicates": (c.c_int, [_handle]),
+    "ts_json_file_check": (_int, [_path, c.c_char_p, c.c_size_t, _err]),
     "ts_takes_observed": (c.c_int, [_handle, c.c_int]),
     "ts_loss_named": (_int, [_path, c.POINTER(c.c_int), c.POINTER(c.c_double), _err]),
     "ts_loss_name": (_path, [c.c_int]),

@@ -79,41 +79,51 @@ static int put_top(const ts_cpd_score_conf *c, const ts_tensor *t, const struct 
     return rc;
 }
 
-/* By an engine for the copy of one mode. */
-static int compute(const ts_cpd *k, const ts_tensor *t, const ts_cpd_score_conf *c,
-                   const ts_session_conf *session, const struct ts_api *a, struct ts_score *ret,
-                   struct ts_err *err)
+int ts_api_pass(const ts_tensor *t, const ts_session_conf *conf, const struct ts_score_conf *want,
+                enum ts_precision precision, const struct ts_api *a,
+                int (*work)(const struct ts_score_conf *c, void *ret, struct ts_err *err),
+                void *ret, struct ts_err *err)
 {
-    struct ts_engine_conf ec = ts_api_engine_conf(t, session);
+    struct ts_engine_conf ec = ts_api_engine_conf(t, conf);
+    struct ts_score_conf sc = *want;
     struct ts_engine e;
-    uint32_t threads = 1;
-    int rc = ts_threads_get(session->threads, 0, &threads, err);
+    int rc = ts_threads_get(conf->threads, 0, &ec.threads, err);
     if (rc < 0)
         return rc;
-    ec.rank = k->rank;
-    ec.threads = threads;
-    ec.precision = c->float32 ? TS_FLOAT32 : TS_FLOAT64;
+    ec.rank = want->model->rank;
+    ec.precision = precision;
     ec.processor = (struct ts_processor){ .cpu = 1 };
-    ec.only_mode = (int)c->mode;
+    ec.only_mode = (int)want->mode;
     ec.unknown = 1;
-    ec.own_bytes = ts_score_bytes(t, c->mode, k->rank, threads, 1, c->n_top, wants_slices(c));
+    ec.own_bytes = ts_score_bytes(t, want->mode, ec.rank, ec.threads, 1, want->top, want->slices);
     rc = ts_engine_open(&ec, &e, err);
-    if (rc == 0) {
-        const struct ts_score_conf sc = { .tensor = t,
-                                          .backend = e.backend,
-                                          .be = e.be,
-                                          .feed = e.feed,
-                                          .model = k,
-                                          .mode = c->mode,
-                                          .threads = e.threads,
-                                          .top = c->n_top,
-                                          .slices = wants_slices(c),
-                                          .stop = ec.stop };
-        ts_api_engine_note(a, session, &e);
-        rc = ts_score_run(&sc, ret, err);
-        ts_engine_close(&e);
-    }
+    if (rc < 0)
+        return rc;
+    sc.tensor = t;
+    sc.backend = e.backend;
+    sc.be = e.be;
+    sc.feed = e.feed;
+    sc.threads = e.threads;
+    sc.stop = ec.stop;
+    ts_api_engine_note(a, conf, &e);
+    rc = work(&sc, ret, err);
+    ts_engine_close(&e);
     return rc;
+}
+
+static int score(const struct ts_score_conf *c, void *ret, struct ts_err *err)
+{
+    return ts_score_run(c, ret, err);
+}
+
+static int compute(const ts_cpd *k, const ts_tensor *t, const ts_cpd_score_conf *c,
+                   const ts_session_conf *session, struct ts_api *a, struct ts_score *ret)
+{
+    const struct ts_score_conf want = {
+        .model = k, .mode = c->mode, .top = c->n_top, .slices = wants_slices(c)
+    };
+    return ts_api_pass(t, session, &want, c->float32 ? TS_FLOAT32 : TS_FLOAT64, a, score, ret,
+                       &a->err);
 }
 
 int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *given,
@@ -132,7 +142,7 @@ int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *g
         rc = ts_fail(&a.err, TS_EARG, "the model has %u modes, %s has %u", c->order, t->path,
                      t->order);
     if (rc == 0)
-        rc = compute(c, t, &conf, &sc, &a, &s, &a.err);
+        rc = compute(c, t, &conf, &sc, &a, &s);
     if (rc == 0)
         rc = put_top(&conf, t, &s, &a.err);
     if (rc == 0) {

@@ -227,43 +227,26 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
 
 /* ---- an exact fit ---- */
 
+static int run_known(const struct ts_score_conf *c, void *ret, struct ts_err *err)
+{
+    return ts_known_fit_run(c, ret, err);
+}
+
 /* Of known cells alone, on CPU cores. */
 static int known_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                      const struct ts_api *a, struct ts_exact_fit *ret, struct ts_err *err)
 {
-    struct ts_engine_conf ec = ts_api_engine_conf(t, conf);
+    struct ts_score_conf want = { .mode = ts_exact_fit_mode(t) };
     struct ts_kruskal *model = NULL;
     struct ts_model *from = NULL;
-    struct ts_engine e = { 0 };
     int rc = ts_kruskal_model(c, 0, &from, err);
     if (rc == 0)
-        rc = ts_kruskal_read(from, ec.stop, &model, err);
+        rc = ts_kruskal_read(from, conf->stop, &model, err);
     if (rc == 0)
         rc = ts_known_fit_shape(model, t, err);
+    want.model = model;
     if (rc == 0)
-        rc = ts_threads_get(conf->threads, 0, &ec.threads, err);
-    if (rc == 0) {
-        ec.rank = c->rank;
-        ec.precision = TS_FLOAT64;
-        ec.processor = (struct ts_processor){ .cpu = 1 };
-        ec.only_mode = (int)ts_exact_fit_mode(t);
-        ec.unknown = 1;
-        ec.own_bytes = ts_score_bytes(t, (uint32_t)ec.only_mode, c->rank, ec.threads, 1, 0, 0);
-        rc = ts_engine_open(&ec, &e, err);
-    }
-    if (rc == 0) {
-        const struct ts_score_conf sc = { .tensor = t,
-                                          .backend = e.backend,
-                                          .be = e.be,
-                                          .feed = e.feed,
-                                          .model = model,
-                                          .mode = (uint32_t)ec.only_mode,
-                                          .threads = e.threads,
-                                          .stop = ec.stop };
-        ts_api_engine_note(a, conf, &e);
-        rc = ts_known_fit_run(&sc, ret, err);
-        ts_engine_close(&e);
-    }
+        rc = ts_api_pass(t, conf, &want, TS_FLOAT64, a, run_known, ret, err);
     ts_kruskal_free(model);
     ts_model_close(from);
     return rc;

@@ -39,6 +39,14 @@ int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, str
 struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c);
 void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e);
 
+/* A pass over the known cells on CPU cores, for `want` (model, mode, top and slices of it): opens an engine, and
+ * calls work with all that it needs. */
+struct ts_score_conf;
+int ts_api_pass(const ts_tensor *t, const ts_session_conf *conf, const struct ts_score_conf *want,
+                enum ts_precision precision, const struct ts_api *a,
+                int (*work)(const struct ts_score_conf *c, void *ret, struct ts_err *err),
+                void *ret, struct ts_err *err);
+
 #include "stream/loss.h"
 
 /* Those of generalized CP follow the first two, in the order of losses.def. */

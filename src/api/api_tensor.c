@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "base/json_read.h"
 #include "base/setting.h"
 #include "base/threads.h"
 #include "format/shard.h"
@@ -71,6 +72,13 @@ uint32_t ts_first_index(const ts_tensor *t)
 int ts_is_dense(const ts_tensor *t)
 {
     return t->dense != NULL;
+}
+
+int ts_json_file_check(const char *name, const void *bytes, size_t n, ts_error *err)
+{
+    struct ts_api a;
+    ts_api_begin(&a);
+    return ts_api_end(&a, ts_json_check(name, bytes, n, &a.err), err);
 }
 
 int ts_has_duplicates(const ts_tensor *t)

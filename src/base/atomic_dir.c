@@ -101,6 +101,7 @@ struct search {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
+    int unmarked; /* `foreign` looks like a file of ours */
     int fixed; /* a directory in it, whose files this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
     int unread;        /* errno when it could not be read; 0: it could */
@@ -114,6 +115,11 @@ static enum ts_atomic_kind kind_of(const struct ts_atomic_conf *conf, int dir, c
     return conf->kind(dir, name, whole);
 }
 
+static int is_foreign(enum ts_atomic_kind kind)
+{
+    return kind == TS_ATOMIC_FOREIGN || kind == TS_ATOMIC_UNMARKED;
+}
+
 static int note_kind(void *ctx, int dir, const char *name)
 {
     struct search *s = ctx;
@@ -123,7 +129,7 @@ static int note_kind(void *ctx, int dir, const char *name)
         errno = 0;
         kind = kind_of(s->conf, dir, name, s->whole);
         s->unread = errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link or socket: not ours */
-        if (kind != TS_ATOMIC_FOREIGN)
+        if (!is_foreign(kind))
             break;
         if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
             return 0; /* removed meanwhile, by a process that has just committed */
@@ -136,9 +142,10 @@ static int note_kind(void *ctx, int dir, const char *name)
                 fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
                 faccessat(dir, name, W_OK, AT_EACCESS) != 0;
     s->has_state |= kind == TS_ATOMIC_STATE;
-    if (kind == TS_ATOMIC_FOREIGN)
+    s->unmarked = kind == TS_ATOMIC_UNMARKED;
+    if (is_foreign(kind))
         snprintf(s->foreign, sizeof s->foreign, "%s", name);
-    return kind == TS_ATOMIC_FOREIGN;
+    return is_foreign(kind);
 }
 
 /* Refuses a directory that holds a file which we did not write. */
@@ -153,6 +160,12 @@ static int look(const struct ts_atomic_conf *conf, const char *path, int dir, in
     errno = s->unread;
     if (errno != 0)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", path, s->foreign);
+    if (s->unmarked)
+        return ts_fail(err, TS_EBUSY,
+                       "%s holds %s, and neither a record of a run nor a mark shows that this "
+                       "program wrote it (copies and what C or Python saved with 0.2.0 have none), "
+                       "so it is not replaced: move it elsewhere, or name another directory with %s",
+                       path, s->foreign, conf->place);
     return ts_fail(err, TS_EBUSY,
                    "%s holds %s, which is not a file of a %s, so it is not replaced: move that "
                    "elsewhere, or name another directory with %s",

@@ -179,12 +179,20 @@ static int is_ours(const struct ts_atomic_conf *conf, int fd, int unfinished)
     const enum ts_written mark = ts_written_is(fd);
     char head[HEAD_BYTES];
     ssize_t n;
-    if (mark == TS_WRITTEN_PART)
+    switch (mark) {
+    case TS_WRITTEN_PART:
         return unfinished;
-    if (mark == TS_WRITTEN_WHOLE || mark == TS_WRITTEN_EMPTY)
+    case TS_WRITTEN_WHOLE: /* nobody left it: it was given the name of a leftover */
+        return !unfinished;
+    case TS_WRITTEN_READY:
+    case TS_WRITTEN_EMPTY:
         return 1;
-    if (mark == TS_WRITTEN_CHANGED)
+    case TS_WRITTEN_CHANGED:
         return 0;
+    case TS_WRITTEN_OTHER:
+    case TS_WRITTEN_UNKNOWN:
+        break;
+    }
     n = conf->looks == NULL ? -1 : pread(fd, head, sizeof head, 0);
     return n > 0 && conf->looks(head, (size_t)n, mark != TS_WRITTEN_UNKNOWN);
 }
@@ -201,8 +209,9 @@ static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
     close(fd);
     if (!ours)
         return ts_fail(err, TS_EBUSY,
-                       "%s exists, and this program did not write it, or it was changed since, so "
-                       "it is not replaced: move it elsewhere, or name another file with %s",
+                       "%s exists, and nothing shows that it is as this program wrote it (edited "
+                       "files, copies and files of 0.2.0 have no valid mark), so it is not "
+                       "replaced: move it elsewhere, or name another file with %s",
                        f->path, f->conf.place);
     return ts_atomic_may_move(&f->conf, f->path, err);
 }
@@ -270,10 +279,11 @@ static int take_file(struct ts_atomic_file *f, struct ts_err *err)
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
         return 1;
     if (!made && !is_ours(&f->conf, f->fd, 1))
-        return ts_fail(err, TS_EBUSY,
-                       "%s is needed to write %s, and this program did not leave it there: move it "
-                       "elsewhere, or name another file with %s",
-                       f->partial, f->path, f->conf.place);
+        return ts_fail(
+            err, TS_EBUSY,
+            "%s is needed to write %s, and nothing shows that it is an unfinished file of "
+            "this program: move it elsewhere, or name another file with %s",
+            f->partial, f->path, f->conf.place);
     if (!made && (rc = ts_atomic_may_move(&f->conf, f->partial, err)) < 0)
         return rc;
     if (lock == TS_LOCK_UNKNOWN) { /* our own file: the other writer will notice */
@@ -366,7 +376,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
         f->fd = -1;
         return rc == 0 ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->path);
     }
-    ts_written_end(f->fd);
+    ts_written_ready(f->fd);
     if (ts_atomic_fsync(f->fd) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", f->partial);
     if (!ts_atomic_has_name(f->fd, AT_FDCWD, f->partial))
@@ -380,6 +390,7 @@ int ts_atomic_file_commit(struct ts_atomic_file *f, struct ts_err *warn, struct 
     if (rc != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be put in place of %s", f->partial, f->path);
     f->ours = 0; /* it has its final name */
+    ts_written_end(f->fd);
     ts_unfinished_drop(&f->unfinished);
     ts_atomic_sync_parent(f->path, f->fd, warn);
     return 0;

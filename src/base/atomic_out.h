@@ -47,6 +47,7 @@ enum ts_atomic_kind {
     TS_ATOMIC_OURS,        /* removed when the result is replaced or was not finished */
     TS_ATOMIC_STATE,       /* a later run goes on from it: a new run is refused, and an end without
                             * commit keeps it */
+    TS_ATOMIC_UNMARKED,    /* it may be ours, and nothing shows it: not touched either */
 };
 
 struct ts_atomic_conf {

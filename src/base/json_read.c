@@ -273,33 +273,38 @@ static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_e
                          path, found, seal + sizeof TS_JSON_SEAL - 1);
 }
 
-/* Closes fd. */
-static int read_open(int fd, const char *path, struct ts_json_doc *ret, struct ts_err *err)
+/* What the bytes say. */
+static int parse(const char *path, struct ts_json_doc *d, struct ts_err *err)
 {
-    struct ts_json_doc d = { 0 };
     struct parser p = { .path = path, .err = err };
     struct ts_json_value *all;
-    int rc = read_bytes(fd, path, &d, err);
+    int rc = 0;
+    d->value = calloc(count_values(d->text, d->bytes), sizeof *d->value);
+    if (d->value == NULL)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     if (rc == 0) {
-        d.value = calloc(count_values(d.text, d.bytes), sizeof *d.value);
-        if (d.value == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    }
-    if (rc == 0) {
-        p.start = p.at = d.text;
-        p.end = d.text + d.bytes;
-        p.value = d.value;
+        p.start = p.at = d->text;
+        p.end = d->text + d->bytes;
+        p.value = d->value;
         rc = parse_value(&p, NULL, 0, &all);
     }
     if (rc == 0) {
         skip_blanks(&p);
         if (p.at != p.end)
             rc = bad(&p, "something stands behind the value");
-        else if (d.value->kind != TS_JSON_OBJECT)
+        else if (d->value->kind != TS_JSON_OBJECT)
             rc = ts_fail(err, TS_EFORMAT, "%s: not an object", path);
     }
+    return rc == 0 ? check_seal(path, d, err) : rc;
+}
+
+/* Closes fd. */
+static int read_open(int fd, const char *path, struct ts_json_doc *ret, struct ts_err *err)
+{
+    struct ts_json_doc d = { 0 };
+    int rc = read_bytes(fd, path, &d, err);
     if (rc == 0)
-        rc = check_seal(path, &d, err);
+        rc = parse(path, &d, err);
     if (rc == 0)
         *ret = d;
     else
@@ -318,16 +323,29 @@ int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_j
                     struct ts_err *err)
 {
     char *path;
-    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    int fd, rc = ts_open_dir_named(dir, name, &fd, &path, err);
     if (rc <= 0)
         return rc;
-    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
-        close(fd);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
-    }
     rc = read_open(fd, path, ret, err);
     free(path);
     return rc < 0 ? rc : 1;
+}
+
+int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err)
+{
+    struct ts_json_doc d = { .raw = malloc(n + 1), .text = malloc(n + 1), .bytes = n };
+    int rc = d.raw == NULL || d.text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                                             : 0;
+    if (rc == 0) {
+        memcpy(d.raw, bytes, n);
+        d.raw[n] = '\0';
+        memcpy(d.text, d.raw, n + 1);
+        rc = parse(path, &d, err);
+    }
+    if (rc == 0)
+        rc = ts_json_get(d.value, "file_version") == NULL;
+    ts_json_free(&d);
+    return rc;
 }
 
 void ts_json_free(struct ts_json_doc *d)

@@ -46,6 +46,10 @@ int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err);
 /* The same for the file NAME of a directory, which may be absent: 1, 0 where it is, or a failure. */
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                     struct ts_err *err);
+
+/* The same checks of n bytes that somebody else reads: 0, 1 where they have neither version nor checksum, or a failure. `path` is for
+ * the sentence. */
+int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err);
 void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 
 /* The member of that name, or NULL; also when `of` is NULL or no object. */

@@ -160,6 +160,16 @@ int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
         d, ts_fail_errno(err, TS_EIO, "%s/%s: cannot be opened", d->path, name), err);
 }
 
+int ts_open_dir_named(const struct ts_open_dir *d, const char *name, int *fd, char **path,
+                      struct ts_err *err)
+{
+    const int rc = ts_open_dir_optional(d, name, fd, err);
+    if (rc <= 0 || asprintf(path, "%s/%s", d->path, name) >= 0)
+        return rc;
+    close(*fd);
+    return ts_fail(err, TS_ENOMEM, "%s: out of memory", d->path);
+}
+
 int ts_open_dir_replaced(const struct ts_open_dir *d)
 {
     struct ts_file_id own, now;

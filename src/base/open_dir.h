@@ -48,6 +48,10 @@ int ts_open_dir_file(const struct ts_open_dir *d, const char *name, struct ts_er
 int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
                          struct ts_err *err);
 
+/* The same, with its path for sentences, which the caller frees. */
+int ts_open_dir_named(const struct ts_open_dir *d, const char *name, int *fd, char **path,
+                      struct ts_err *err);
+
 /* Whether the path leads to another directory now, or to none. */
 int ts_open_dir_replaced(const struct ts_open_dir *d);
 

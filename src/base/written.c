@@ -11,26 +11,45 @@
 
 #define MARK "user.tstream"
 #define PART "not complete"
+#define WHOLE "complete"
+#define READY "ready"
 #define WHOLE_DIR "complete"
+#define LAST "%s, %" PRIu64 " bytes, %" PRId64 ".%09" PRId64
 
 void ts_written_begin(int fd)
 {
     (void)fsetxattr(fd, MARK, PART, strlen(PART), 0);
 }
 
-static void whole_of(const struct stat *st, char *text, size_t size)
+static void mark(int fd, const char *how)
 {
-    snprintf(text, size, "complete, %" PRIu64 " bytes", (uint64_t)st->st_size);
+    char text[96];
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return;
+    snprintf(text, sizeof text, LAST, how, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
+             (int64_t)st.st_mtim.tv_nsec);
+    (void)fsetxattr(fd, MARK, text, strlen(text), 0);
+}
+
+/* Whether the mark is of a file as it is now. Archives and some file systems keep whole seconds. */
+static int is_marked(const char *found, const char *how, const struct stat *st)
+{
+    char text[96];
+    snprintf(text, sizeof text, LAST, how, (uint64_t)st->st_size, (int64_t)st->st_mtim.tv_sec,
+             (int64_t)st->st_mtim.tv_nsec);
+    return strcmp(found, text) == 0 ||
+           (st->st_mtim.tv_nsec == 0 && strncmp(found, text, strlen(text) - 9) == 0);
+}
+
+void ts_written_ready(int fd)
+{
+    mark(fd, READY);
 }
 
 void ts_written_end(int fd)
 {
-    char text[64];
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return;
-    whole_of(&st, text, sizeof text);
-    (void)fsetxattr(fd, MARK, text, strlen(text), 0);
+    mark(fd, WHOLE);
 }
 
 void ts_written_end_dir(int fd)
@@ -57,19 +76,19 @@ enum ts_written ts_written_is_dir(int fd)
 
 enum ts_written ts_written_is(int fd)
 {
-    char text[64], found[64];
+    char found[96];
     struct stat st;
     ssize_t n;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         return TS_WRITTEN_OTHER;
     if (st.st_size == 0)
         return TS_WRITTEN_EMPTY;
-    n = fgetxattr(fd, MARK, found, sizeof found);
+    n = fgetxattr(fd, MARK, found, sizeof found - 1);
     if (n < 0)
         return without_mark();
-    if ((size_t)n == strlen(PART) && memcmp(found, PART, (size_t)n) == 0)
-        return TS_WRITTEN_PART;
-    whole_of(&st, text, sizeof text);
-    return (size_t)n == strlen(text) && memcmp(found, text, (size_t)n) == 0 ? TS_WRITTEN_WHOLE
-                                                                           : TS_WRITTEN_CHANGED;
+    found[n] = '\0';
+    return strcmp(found, PART) == 0               ? TS_WRITTEN_PART
+           : is_marked(found, READY, &st) != 0    ? TS_WRITTEN_READY
+           : is_marked(found, WHOLE, &st) != 0    ? TS_WRITTEN_WHOLE
+                                                  : TS_WRITTEN_CHANGED;
 }

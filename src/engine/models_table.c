@@ -378,8 +378,28 @@ static int is_row(const struct ts_models_row *row, const struct ts_models_rank *
            strcmp(row->name, name) == 0 && row->n_dead <= row->rank;
 }
 
+/* Numbers of a struct by their names in a file; NAN where there is none, or null. */
+struct figure {
+    const char *name;
+    size_t at;
+};
+
+static void take_figures(const struct ts_json_value *of, const struct figure *figure, size_t n,
+                         void *to)
+{
+    for (size_t i = 0; i < n; i++)
+        *(double *)(void *)((char *)to + figure[i].at) = number(of, figure[i].name);
+}
+
 static void take_row(struct ts_models_row *to, const struct ts_json_value *row)
 {
+#define AT(field) offsetof(struct ts_models_row, field)
+    static const struct figure figure[] = { { "fit", AT(fit) },
+                                            { "objective", AT(objective) },
+                                            { "held_out_rmse", AT(held_out) },
+                                            { "held_out_loss", AT(held_out_loss) },
+                                            { "score", AT(score) } };
+#undef AT
     snprintf(to->name, sizeof to->name, "%s", ts_json_text(row, "model", "?"));
     snprintf(to->ended, sizeof to->ended, "%s", ts_json_text(row, "ended", "?"));
     to->done = 1;
@@ -388,25 +408,23 @@ static void take_row(struct ts_models_row *to, const struct ts_json_value *row)
     to->seed = strtoull(ts_json_text(row, "seed", "0"), NULL, 10);
     to->n_dead = ts_json_u32(row, "dead_components");
     to->n_sweeps = ts_json_u32(row, "sweeps");
-    to->fit = number(row, "fit");
-    to->objective = number(row, "objective");
-    to->held_out = number(row, "held_out_rmse");
-    to->held_out_loss = number(row, "held_out_loss");
     to->seconds = ts_json_number(row, "seconds");
-    to->score = number(row, "score");
+    take_figures(row, figure, sizeof figure / sizeof *figure, to);
 }
 
 static void take_one_rank(struct ts_models_rank *to, const struct ts_json_value *rank)
 {
+#define AT(field) offsetof(struct ts_models_rank, field)
+    static const struct figure figure[] = {
+        { "least_fit", AT(least_fit) },          { "mean_score", AT(mean_score) },
+        { "least_score", AT(least_score) },      { "core_consistency", AT(consistency) },
+        { "core_normalised", AT(normalised) },   { "held_out", AT(error) },
+        { "standard_error", AT(standard_error) }
+    };
+#undef AT
     to->rank = ts_json_u32(rank, "rank");
     to->best = UINT32_MAX;
-    to->least_fit = number(rank, "least_fit");
-    to->mean_score = number(rank, "mean_score");
-    to->least_score = number(rank, "least_score");
-    to->consistency = number(rank, "core_consistency");
-    to->normalised = number(rank, "core_normalised");
-    to->error = number(rank, "held_out");
-    to->standard_error = number(rank, "standard_error");
+    take_figures(rank, figure, sizeof figure / sizeof *figure, to);
 }
 
 static int take_table(const struct ts_json_value *of, const char *path, struct ts_models_table *m,

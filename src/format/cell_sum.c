@@ -94,52 +94,33 @@ typedef void mix_fn(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell
 typedef void unpacked_fn(const struct keys *k, const struct ts_unpacked *u,
                          struct ts_cell_sum *sum);
 
-static void term_any(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)
-{
-    term_64(s, x, n, key);
-}
+/* The functions of one kind of machine. */
+#define FUNCTIONS(machine)                                                                   \
+    static void term_##machine(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)     \
+    {                                                                                        \
+        term_64(s, x, n, key);                                                               \
+    }                                                                                        \
+    static void weighted_##machine(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key, \
+                                   uint64_t weight_key)                                      \
+    {                                                                                        \
+        term_weighted(s, x, n, key, weight_key);                                             \
+    }                                                                                        \
+    static void mix_##machine(const uint64_t *s, uint32_t n, uint64_t more,                  \
+                              struct ts_cell_sum *sum)                                       \
+    {                                                                                        \
+        mix(s, n, more, sum);                                                                \
+    }                                                                                        \
+    static void unpacked_##machine(const struct keys *k, const struct ts_unpacked *u,        \
+                                   struct ts_cell_sum *sum)                                  \
+    {                                                                                        \
+        add_unpacked(k, u, sum);                                                             \
+    }
 
-static void weighted_any(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key,
-                         uint64_t weight_key)
-{
-    term_weighted(s, x, n, key, weight_key);
-}
-
-static void mix_any(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum)
-{
-    mix(s, n, more, sum);
-}
-
-static void unpacked_any(const struct keys *k, const struct ts_unpacked *u, struct ts_cell_sum *sum)
-{
-    add_unpacked(k, u, sum);
-}
+FUNCTIONS(any)
 
 #ifdef __x86_64__
 #include "base/target_avx512.h"
-
-static void term_avx512(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)
-{
-    term_64(s, x, n, key);
-}
-
-static void weighted_avx512(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key,
-                            uint64_t weight_key)
-{
-    term_weighted(s, x, n, key, weight_key);
-}
-
-static void mix_avx512(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum)
-{
-    mix(s, n, more, sum);
-}
-
-static void unpacked_avx512(const struct keys *k, const struct ts_unpacked *u,
-                            struct ts_cell_sum *sum)
-{
-    add_unpacked(k, u, sum);
-}
-
+FUNCTIONS(avx512)
 #include "base/target_pop.h"
 #else
 #define term_avx512     term_any

@@ -99,13 +99,9 @@ int ts_file_read_small_in(const struct ts_open_dir *dir, const char *name, size_
                           uint64_t *n_bytes, struct ts_err *err)
 {
     char *path;
-    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    int fd, rc = ts_open_dir_named(dir, name, &fd, &path, err);
     if (rc <= 0)
         return rc;
-    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
-        close(fd);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
-    }
     rc = read_small(fd, path, room, ret, n_bytes, err);
     free(path);
     return rc;

@@ -125,8 +125,9 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
         right = is_numbers(dir, name);
     }
     /* Tensor Toolbox, NumPy and SPLATT write such files too: the record of a run, or a mark, makes them ours. */
-    right = whole ? right && has_record(dir)
-                  : ts_atomic_head(dir, name, &byte, 1) >= 0;
+    if (ours && whole && right && !has_record(dir))
+        return TS_ATOMIC_UNMARKED;
+    right = whole ? right : ts_atomic_head(dir, name, &byte, 1) >= 0;
     return ours && right ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
 }
 
@@ -195,6 +196,11 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
+static int is_ours(enum ts_atomic_kind kind)
+{
+    return kind == TS_ATOMIC_OURS || kind == TS_ATOMIC_STATE;
+}
+
 /* Whether all that the directory of a model holds is ours. */
 static int holds_ours(int dir, const char *name, int whole)
 {
@@ -204,7 +210,7 @@ static int holds_ours(int dir, const char *name, int whole)
     while (ours && (e = readdir(names)) != NULL)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
             !(!whole && strcmp(e->d_name, TS_ATOMIC_LOCK) == 0))
-            ours = kind_of_file(dirfd(names), e->d_name, whole) != TS_ATOMIC_FOREIGN;
+            ours = is_ours(kind_of_file(dirfd(names), e->d_name, whole));
     if (names != NULL)
         closedir(names);
     return ours;
