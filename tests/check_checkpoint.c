@@ -15,6 +15,7 @@
 #include <xxhash.h>
 
 #include "base/clock.h"
+#include "cpd/run_options.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"
@@ -390,7 +391,8 @@ START_TEST(a_full_disk_costs_a_warning)
                                        .share = 1,
                                        .copy = _i % 2,
                                        .warn = note_warning };
-    const uint32_t fails = _i < 2 ? 3 : 2; /* the sweep whose state is the first that does not fit */
+    const uint32_t fails =
+        _i < 2 ? 3 : 2; /* the sweep whose state is the first that does not fit */
     struct ts_checkpoint *c;
     struct ts_state_file *f;
     struct rlimit limit, least;
@@ -710,6 +712,42 @@ START_TEST(a_run_that_was_stopped_between_sweeps_has_no_result)
 }
 END_TEST
 
+/* Values in a file are held against what may be typed, whoever reads them. */
+START_TEST(a_text_of_options_is_of_a_run)
+{
+    static const char *const good[] = { "rank=3",        "seed=18446744073709551615",
+                                        "iters=1",       "inner=10",
+                                        "hold-out=10%",  "hold-out=0.1",
+                                        "checkpoint=5m", "hold-out=fold 1/5",
+                                        "checkpoint=0",  "checkpoint=300000ms",
+                                        "patience=0" };
+    static const char *const bad[] = { "rank=x",
+                                       "seed=-1",
+                                       "iters=0",
+                                       "inner=many",
+                                       "hold-out=100%",
+                                       "hold-out=half",
+                                       "checkpoint=soon",
+                                       "hold-out=fold 6/5",
+                                       "seed=1 2",
+                                       "hold-out=0.1x",
+                                       "patience=4294967296",
+                                       "hold-out=nan",
+                                       "inner=0",
+                                       "hold-out=-0.1" };
+    struct ts_err err;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        ck_assert_msg(ts_run_options_check("state", good[i], strlen(good[i]) + 1, 0, &err) == 0,
+                      "%s", err.text);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        ck_assert_msg(ts_run_options_check("state", bad[i], strlen(bad[i]) + 1, 0, &err) ==
+                          TS_EFORMAT,
+                      "%s is taken", bad[i]);
+        ck_assert_ptr_nonnull(strstr(err.text, "which no run has"));
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("checkpoint");
@@ -730,6 +768,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, a_run_that_ended_goes_on, 0, 2);
     tcase_add_loop_test(c, the_state_of_another_run_is_refused, 0, N_STRANGERS);
     tcase_add_test(c, a_run_that_was_stopped_between_sweeps_has_no_result);
+    tcase_add_test(c, a_text_of_options_is_of_a_run);
     suite_add_tcase(s, c);
     return s;
 }

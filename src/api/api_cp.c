@@ -239,12 +239,14 @@ static int take_computed(void *ctx, struct ts_err *err)
     return ts_init_save(&conf, c->out, err);
 }
 
-/* "10%" or "0.1"; NULL: 0 */
+/* "10%" or "0.1"; NULL: 0; NAN: a fold, which a run of the library is not of */
 static double share_of(const char *text)
 {
     char *end;
     const double x = text == NULL ? 0 : ts_strtod(text, &end);
-    return text != NULL && *end == '%' ? x / 100 : x;
+    if (text == NULL)
+        return 0;
+    return end == text ? NAN : *end == '%' ? x / 100 : x;
 }
 
 /* Rounds of a Poisson model are those of the state. */
