@@ -40,8 +40,9 @@ int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t
     return rc;
 }
 
-static int diagnose(const struct ts_cmd *cmd, struct ts_models_rank *rank, const char *path,
-                    const struct ts_tensor *t, uint32_t threads, struct ts_err *err)
+static int diagnose(const struct ts_cmd *cmd, struct ts_models_rank *rank,
+                    const struct ts_open_dir *dir, const char *name, const struct ts_tensor *t,
+                    uint32_t threads, struct ts_err *err)
 {
     struct progress progress = { 0 };
     struct ts_core_conf conf = { .tensor = t,
@@ -52,7 +53,7 @@ static int diagnose(const struct ts_cmd *cmd, struct ts_models_rank *rank, const
     struct ts_kruskal *kruskal = NULL;
     struct ts_model *model = NULL;
     struct ts_core core;
-    int rc = ts_model_open(path, &model, err);
+    int rc = ts_model_open_inside(dir, name, &model, err);
     if (rc == 0)
         rc = ts_kruskal_read(model, &tool_stop, &kruskal, err);
     if (rc == 0) {
@@ -75,19 +76,13 @@ static int diagnose(const struct ts_cmd *cmd, struct ts_models_rank *rank, const
     return rc;
 }
 
-int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m, const char *dir,
-                       const struct ts_tensor *t, uint32_t threads, struct ts_err *err)
+int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
+                       const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
+                       struct ts_err *err)
 {
     int rc = 0;
-    for (uint32_t k = 0; k < m->n_ranks && rc == 0; k++) {
-        char *path = NULL;
-        if (asprintf(&path, "%s/%s", dir, m->row[m->rank[k].best].name) < 0) {
-            path = NULL;
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", dir);
-        }
-        rc = path == NULL ? rc : diagnose(cmd, &m->rank[k], path, t, threads, err);
-        free(path);
-    }
+    for (uint32_t k = 0; k < m->n_ranks && rc == 0; k++)
+        rc = diagnose(cmd, &m->rank[k], dir, m->row[m->rank[k].best].name, t, threads, err);
     return rc;
 }
 

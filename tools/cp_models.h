@@ -16,8 +16,9 @@ int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t
                            struct ts_err *err);
 
 /* The core consistency of the best of each rank, of models in `dir`. */
-int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m, const char *dir,
-                       const struct ts_tensor *t, uint32_t threads, struct ts_err *err);
+int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
+                       const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
+                       struct ts_err *err);
 
 /* A line of the table, with its head before the first one; and the ranks. */
 void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head);

@@ -12,6 +12,7 @@
 
 #include "api/tools.h"
 #include "tools/cp_constraint.h"
+#include "tools/cp_starts.h"
 #include "tools/engine_note.h"
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
@@ -86,16 +87,10 @@ static int starts_with_vectors(const struct cp_args *args)
     return args->from == NULL && tstream_cp_init_is_nvecs(args);
 }
 
-static int is_pipe(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
-}
-
 /* Of a run that goes on and did not save what it was given: whether that can be saved now. */
 static int given_again(const struct cp_args *args, struct ts_err *err)
 {
-    if (access(args->init, F_OK) == 0 && !is_pipe(args->init))
+    if (access(args->init, F_OK) == 0 && !cp_starts_is_pipe(args))
         return TS_START_GIVEN;
     ts_fail(err, TS_EARG,
             "%s: the run did not save its start, and %s, which it was given, is not there as a "
@@ -131,13 +126,13 @@ int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const str
                   "%s: the start that --save-init wrote is gone, and cannot be written again: "
                   "the result has none",
                   args->from->dir);
-    if (rc == TS_START_GIVEN && is_pipe(args->init))
+    if (rc == TS_START_GIVEN && cp_starts_is_pipe(args))
         return ts_fail(err, TS_EARG,
                        "--init %s: a pipe is read once, and --save-init reads the start twice: "
                        "name a file",
                        args->init);
     *saves = rc == TS_START_GIVEN || rc == TS_START_KNOWN;
-    return rc == TS_START_GIVEN ? ts_model_open(args->init, &ret->model, err) : rc < 0 ? rc : 0;
+    return rc == TS_START_GIVEN ? cp_starts_model(args, &ret->model, err) : rc < 0 ? rc : 0;
 }
 
 /* The directory that factors are written to, and the start in it. */
@@ -156,6 +151,8 @@ static int open_out(struct cp_run *run, struct ts_err *err)
     if (rc == 0)
         rc = ts_model_begin(mc, &run->out, err);
     mc->start_bytes = NULL;
+    if (rc == 0 && mc->resume)
+        rc = ts_resume_check_place(args->from, err);
     if (rc == 0 && saves && !ts_init_is_computed(&start)) /* or it is yet to be */
         rc = ts_init_save(&start, run->out, err);
     ts_model_close(start.model);

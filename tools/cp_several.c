@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ struct several {
     char *named; /* X.cp */
     char *partial;
     struct ts_atomic_dir *dir; /* NULL: this rank writes nothing */
+    struct ts_open_dir *in;    /* the same, to read what is in it */
     struct ts_models_table models;
     char **start;                         /* of each model the file that it starts from, or NULL */
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
@@ -79,8 +81,9 @@ static int open_dir(struct several *s, struct ts_err *err)
     }
     if (!tool_ranks_speaks() || !tstream_cp_writes(s->args))
         return 0;
-    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from != NULL, 1, &s->dir,
-                            err);
+    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from, 1, &s->dir, err);
+    if (rc == 0)
+        rc = ts_open_dir_at(ts_atomic_dir_fd(s->dir), s->partial, &s->in, err);
     if (rc == 0)
         rc = tstream_resume_record(s->cmd, s->args, 1, s->path, &options, &bytes, err);
     if (rc == 0)
@@ -104,7 +107,7 @@ static int take_done(struct several *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
     s->models.row[row].done = 1;
-    return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->partial, err);
+    return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->in, err);
 }
 
 static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
@@ -166,9 +169,10 @@ static struct cp_args options_of(const struct several *s, const struct ts_models
 {
     const uint32_t i = (uint32_t)(row - s->models.row);
     struct cp_args own = *s->args;
-    if (s->start[i] != NULL)
+    if (s->start[i] != NULL) {
         own.init = s->start[i];
-    else if (tstream_cp_init_is_file(&own) && !cp_starts_given(&own))
+        own.start_name = cp_starts_name(s->args, row);
+    } else if (tstream_cp_init_is_file(&own) && !cp_starts_given(&own))
         own.init = "random";
     own.rank = row->rank;
     own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
@@ -197,8 +201,8 @@ static int lacks_error(const struct several *s, const struct one *o)
 static int find_state(struct several *s, struct one *o, struct ts_err *err)
 {
     const int rc = ts_resume_open(o->dir, &o->state, err);
-    if (rc == TS_ENOMEM)
-        return rc;
+    if (rc == TS_ENOMEM || ts_models_run_check_place(s->args->models_from, err) < 0)
+        return err->code;
     if (rc == TS_EARG) /* there is none */
         return 0;
     if (rc < 0) {
@@ -220,16 +224,16 @@ static int find_state(struct several *s, struct one *o, struct ts_err *err)
     return 0;
 }
 
-/* Ranks read their states before the one that writes begins to, and all have the same. */
+/* Ranks read their states and starts before the one that writes begins to, and all have the same. */
 static int check_state(const struct one *o, int rc, struct ts_err *err)
 {
-    const struct ts_state *state =
-        rc == 0 && o->own.from != NULL ? ts_state_get(o->own.from->file) : NULL;
-    char text[64] = "none";
+    char text[24] = "none";
     rc = tool_ranks_agree(rc, err);
-    if (rc == 0 && state != NULL)
-        snprintf(text, sizeof text, "%u %u", state->sweep, state->mode);
-    return rc == 0 ? tool_ranks_same("state to go on from", text, err) : rc;
+    if (rc == 0 && o->start != NULL)
+        snprintf(text, sizeof text, "%016" PRIx64, ts_model_sign(o->start));
+    if (rc == 0 && o->own.from != NULL)
+        snprintf(text, sizeof text, "%016" PRIx64, ts_state_sign(o->own.from->file));
+    return rc == 0 ? tool_ranks_same("state or model to start from", text, err) : rc;
 }
 
 /* Which model it is; what it needs comes when it begins. */
@@ -285,7 +289,7 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
                      "no state: go on with that program",
                      s->named, o->model.name);
     if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
-        rc = ts_model_open(o->own.init, &o->start, err);
+        rc = cp_starts_model(&o->own, &o->start, err);
     rc = check_state(o, rc, err);
     return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, s->path, err) : rc;
 }
@@ -539,13 +543,7 @@ static void note_dead(const struct several *s)
 static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
 {
     const struct several *s = ctx;
-    char *path;
-    int rc;
-    if (asprintf(&path, "%s/%s", s->partial, s->models.row[row].name) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    rc = ts_model_open(path, ret, err);
-    free(path);
-    return rc;
+    return ts_model_open_inside(s->in, s->models.row[row].name, ret, err);
 }
 
 /* With all models done. */
@@ -569,7 +567,7 @@ static int finish(struct several *s, struct ts_err *err)
     if (rc == 0)
         rc = ts_models_table_match(&s->models, open_model, s, threads, &tool_stop, err);
     if (rc == 0 && s->args->diagnose)
-        rc = cp_models_diagnose(s->cmd, &s->models, dir, s->tensor, threads, err);
+        rc = cp_models_diagnose(s->cmd, &s->models, s->in, s->tensor, threads, err);
     (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME,
                    0); /* of a process before this one */
     if (rc == 0)
@@ -713,6 +711,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         if (rc < 0)
             rc = end_early(s, rc, err);
     }
+    ts_open_dir_close(s->in);
     ts_atomic_dir_close(s->dir);
     cp_starts_free(s->start, s->models.n);
     ts_models_table_free(&s->models);

@@ -2,10 +2,51 @@
 /* Finds the file that each of several models starts from. */
 #include "tools/cp_starts.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+int cp_starts_is_pipe(const struct cp_args *args)
+{
+    struct stat st;
+    return stat(args->init, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
+/* What fails here fails again, with a sentence, when the start is needed. */
+void cp_starts_open(const struct cp_args *args, struct cp_start_files *ret)
+{
+    struct ts_err why;
+    if (!tstream_cp_init_is_file(args) || cp_starts_given(args) || cp_starts_is_pipe(args))
+        return;
+    if (ts_open_dir_new(args->init, &ret->dir, &why) == TS_EIO && why.sys == ENOTDIR)
+        (void)ts_model_open(args->init, &ret->file, &why);
+}
+
+void cp_starts_close(struct cp_start_files *f)
+{
+    ts_open_dir_close(f->dir);
+    ts_model_close(f->file);
+}
+
+int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts_err *err)
+{
+    const struct cp_start_files *f = args->start_files;
+    if (f != NULL && f->dir != NULL)
+        return ts_model_open_inside(f->dir, args->start_name, ret, err);
+    if (f != NULL && f->file != NULL)
+        return ts_model_open_again(f->file, TS_MODEL_KTENSOR, ret, err);
+    return ts_model_open(args->init, ret, err);
+}
+
+/* Whether --init names a directory of several models. */
+static int is_several(const struct cp_args *args)
+{
+    return args->start_files != NULL && args->start_files->dir != NULL &&
+           ts_models_there_in(args->start_files->dir);
+}
 
 int cp_starts_given(const struct cp_args *args)
 {
@@ -18,34 +59,32 @@ static int out_of_memory(struct ts_err *err)
 }
 
 /* The one of this rank and seed in a directory of several. */
-static int find_named(const char *dir, const struct ts_models_row *row, char **ret,
+static int find_named(const struct cp_args *args, const struct ts_models_row *row, char **ret,
                       struct ts_err *err)
 {
-    if (asprintf(ret, "%s/%s", dir, row->name) < 0) {
-        *ret = NULL;
-        return out_of_memory(err);
-    }
-    if (access(*ret, F_OK) == 0)
-        return 0;
-    free(*ret);
     *ret = NULL;
-    return 0;
+    if (faccessat(ts_open_dir_fd(args->start_files->dir), row->name, F_OK, 0) != 0)
+        return 0;
+    if (asprintf(ret, "%s/%s", args->init, row->name) >= 0)
+        return 0;
+    *ret = NULL;
+    return out_of_memory(err);
 }
 
 /* The first of the rank that the only model has; of folds all of it, which are of one seed. */
-static int find_only(const char *path, const struct ts_models_table *models, char **start,
+static int find_only(const struct cp_args *args, const struct ts_models_table *models, char **start,
                      struct ts_err *err)
 {
     struct ts_model *model;
     uint32_t i = 0;
-    int rc = ts_model_open(path, &model, err);
+    int rc = cp_starts_model(args, &model, err);
     if (rc < 0)
         return rc;
     while (i < models->n && models->row[i].rank != model->rank)
         i++;
     ts_model_close(model);
     for (uint32_t end = models->folds ? i + models->restarts : i + 1; i < end && i < models->n; i++)
-        if ((start[i] = strdup(path)) == NULL)
+        if ((start[i] = strdup(args->init)) == NULL)
             return out_of_memory(err);
     return 0;
 }
@@ -61,11 +100,14 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
         return out_of_memory(err);
     if (!tstream_cp_init_is_file(args) || cp_starts_given(args))
         return 0;
-    if (ts_models_there(args->init))
+    if (is_several(args))
         for (uint32_t i = 0; i < models->n && rc == 0; i++)
-            rc = find_named(args->init, &models->row[i], &start[i], err);
+            rc = find_named(args, &models->row[i], &start[i], err);
     else
-        rc = find_only(args->init, models, start, err);
+        rc = find_only(args, models, start, err);
+    if (rc == 0 && args->start_files != NULL && args->start_files->dir != NULL &&
+        ts_open_dir_replaced(args->start_files->dir)) /* some of its models may be gone */
+        rc = ts_open_dir_fail(args->init, err);
     for (uint32_t i = models->n; i-- > 0;) {
         n += start[i] != NULL;
         missing = start[i] == NULL ? i : missing;
@@ -75,7 +117,7 @@ int cp_starts_find(const struct cp_args *args, const struct ts_models_table *mod
     if (n == 0)
         return ts_fail(err, TS_EARG,
                        "%s: none of the models starts from it, as it has no model of their rank%s",
-                       args->init, ts_models_there(args->init) ? " and seed" : "");
+                       args->init, is_several(args) ? " and seed" : "");
     if (missing < models->n && args->fix != NULL)
         return ts_fail(err, TS_EARG,
                        "%s: --fix keeps factors of it, and it has none for model %s of %u",
@@ -90,19 +132,24 @@ void cp_starts_free(char **start, uint32_t n)
     free(start);
 }
 
-/* path: the file that the model starts from, or NULL. */
-static int check_one(const struct cp_args *args, const struct ts_tensor *t, const char *path,
+/* starts: the model has a file to start from. */
+static int check_one(const struct cp_args *args, const struct ts_tensor *t, int starts,
                      uint32_t rank, struct ts_err *err)
 {
     struct ts_init_conf conf = { .tensor = t,
                                  .rank = rank,
                                  .nvecs = tstream_cp_init_is_nvecs(args),
                                  .constraint = args->constraint };
-    int rc = path != NULL ? ts_model_open(path, &conf.model, err) : 0;
+    int rc = starts ? cp_starts_model(args, &conf.model, err) : 0;
     if (rc == 0)
         rc = ts_init_check(&conf, err);
     ts_model_close(conf.model);
     return rc;
+}
+
+const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row)
+{
+    return is_several(args) ? row->name : NULL;
 }
 
 int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struct ts_err *err)
@@ -113,16 +160,18 @@ int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struc
     if (args->from != NULL || args->models_from != NULL)
         return 0; /* of a run that goes on they were checked */
     if (tstream_cp_models(args) == 1)
-        return check_one(args, t, tstream_cp_init_is_file(args) ? args->init : NULL, args->rank,
-                         err);
+        return check_one(args, t, tstream_cp_init_is_file(args), args->rank, err);
     rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,
                                                      args->seed, &models, err)
                          : ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts,
                                                args->seed, &models, err);
     if (rc == 0)
         rc = cp_starts_find(args, &models, &start, err);
-    for (uint32_t i = 0; i < models.n && rc == 0; i++)
-        rc = check_one(args, t, start[i], models.row[i].rank, err);
+    for (uint32_t i = 0; i < models.n && rc == 0; i++) {
+        struct cp_args own = *args;
+        own.start_name = cp_starts_name(args, &models.row[i]);
+        rc = check_one(&own, t, start[i] != NULL, models.row[i].rank, err);
+    }
     cp_starts_free(start, models.n);
     ts_models_table_free(&models);
     return rc;

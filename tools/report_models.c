@@ -50,22 +50,40 @@ static void put_model(FILE *to, const struct ts_models_table *m, uint32_t i)
     fputs("</tr>\n", to);
 }
 
-void report_models_put(FILE *to, const char *path)
+int report_models_find(const struct ts_model *model, struct ts_models_table *ret,
+                       struct ts_err *err)
 {
-    struct ts_models_table m = { 0 };
-    struct ts_err none;
-    char *dir = report_models_of(path);
-    if (dir != NULL && ts_models_table_load(dir, &m, &none) == 0) {
-        fputs(
-            "<section><h2>Ranks and starts</h2>\n<p class=\"mu\">Models that were computed with this one. "
-            "The score tells how alike the components are to those of the best model of the rank; 1: the same "
-            "ones.</p>\n<table><tr><th>model</th><th>fit</th><th>sweeps</th><th>ended</th><th>score</th>"
-            "<th>core consistency, %</th></tr>\n",
-            to);
-        for (uint32_t i = 0; i < m.n; i++)
-            put_model(to, &m, i);
-        fputs("</table></section>\n", to);
-    }
-    ts_models_table_free(&m);
-    free(dir);
+    struct ts_open_dir *above = NULL;
+    struct ts_err why;
+    char *path;
+    int rc, replaced;
+    *ret = (struct ts_models_table){ 0 };
+    if (model->dir == NULL)
+        return 0;
+    if (asprintf(&path, "%s/..", model->path) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", model->path);
+    rc = ts_open_dir_inside(model->dir, "..", path, &above, &why);
+    free(path);
+    if (rc == 0 && ts_models_there_in(above) && ts_models_table_load(above, ret, &why) < 0)
+        *ret = (struct ts_models_table){ 0 };
+    replaced = ts_open_dir_stale(rc, &why) || (rc == 0 && ts_open_dir_replaced(above));
+    ts_open_dir_close(above);
+    if (replaced)
+        ts_models_table_free(ret);
+    return replaced ? ts_open_dir_fail(model->path, err) : 0;
+}
+
+void report_models_put(FILE *to, const struct ts_models_table *m)
+{
+    if (m->n == 0)
+        return;
+    fputs(
+        "<section><h2>Ranks and starts</h2>\n<p class=\"mu\">Models that were computed with this one. "
+        "The score tells how alike the components are to those of the best model of the rank; 1: the same "
+        "ones.</p>\n<table><tr><th>model</th><th>fit</th><th>sweeps</th><th>ended</th><th>score</th>"
+        "<th>core consistency, %</th></tr>\n",
+        to);
+    for (uint32_t i = 0; i < m->n; i++)
+        put_model(to, m, i);
+    fputs("</table></section>\n", to);
 }

@@ -430,7 +430,7 @@ void report_page_put(FILE *to, const struct report_page *p)
     put_head(to, p);
     report_warn_put(to, p->view, p->figures);
     put_facts(to, p);
-    report_models_put(to, p->view->model->path);
+    report_models_put(to, p->models);
     put_charts(to, p);
     put_components(to, p);
     fprintf(to, "<footer>made by tstream %s (commit %s)</footer>\n</body>\n</html>\n",

@@ -16,6 +16,7 @@ struct report_page {
     const struct model_view *view;
     const struct report_scan *scan;
     const struct report_figures *figures;
+    const struct ts_models_table *models; /* computed with this one */
 };
 
 /* Writes the page. */

@@ -25,6 +25,7 @@
 #include "tools/cp_report.h"
 #include "tools/cp_run.h"
 #include "tools/cp_several.h"
+#include "tools/cp_starts.h"
 #include "tools/tstream_times.h"
 
 #define MAX_RESTARTS 1000u
@@ -157,6 +158,14 @@ const struct ts_opt tstream_cp_opts[] = {
     { 0 },
 };
 
+int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err)
+{
+    return args->seen_hash != 0 && t->dense == NULL && t->hash != args->seen_hash
+               ? ts_open_dir_fail(ts_path(t), err)
+               : 0;
+}
+
 /* Or none of them begins. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
@@ -170,6 +179,8 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
              args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,
              args->details, args->json, args->observed, args->held_share, args->held_from,
              args->patience, args->inner, args->init);
+    if (rc == 0)
+        rc = tstream_cp_same_tensor(args, t, err);
     rc = tstream_ranks_same(t, text, rc, err);
     for (uint32_t m = 0; rc == 0 && m < t->order && tool_ranks() != NULL; m++) {
         ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
@@ -312,13 +323,18 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     if (rc == 0 && !args->no_output)
         rc = ts_model_place(&mc, err);
     if (rc == 0 && args->from == NULL && tstream_cp_init_is_file(args))
-        rc = ts_model_open(args->init, &model, err);
+        rc = cp_starts_model(args, &model, err);
     if (rc == 0)
         rc = tstream_trace_open(args->trace, args->force, path, &r.trace, err);
     ec.trace = r.trace;
     if (rc == 0)
         rc = ts_engine_open(&ec, &e, err);
     rc = tstream_cp_same_ranks(args, e.tensor, rc, err);
+    if (rc == 0 && args->from != NULL && tool_ranks() != NULL) {
+        char sign[20];
+        snprintf(sign, sizeof sign, "%016" PRIx64, ts_state_sign(args->from->file));
+        rc = tool_ranks_same("state to go on from", sign, err);
+    }
     if (rc == 0 && model != NULL && tool_ranks() != NULL) {
         char sign[20];
         snprintf(sign, sizeof sign, "%016" PRIx64, ts_model_sign(model));
@@ -461,7 +477,7 @@ static int take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     int rc;
     if (args->from != NULL || !tstream_cp_init_is_file(args) || was_given(cmd, given, "rank"))
         return 0;
-    rc = ts_model_open(args->init, &model, err);
+    rc = cp_starts_model(args, &model, err);
     if (rc < 0)
         return rc;
     args->ranks = (struct ts_opt_numbers){ .n = 1, .at = { model->rank } };
@@ -588,6 +604,7 @@ static void take_observed(struct cp_args *args, const char *name)
         ts_loss_parse(args->loss, &loss, &at, &err) < 0)
         loss = TS_GCP_NONE;
     if (ts_tensor_open(path, &t, &err) == 0) {
+        args->seen_hash = t->hash;
         args->observed = ts_constraint_takes_observed(t, loss, poisson);
         if (args->observed && loss == TS_GCP_NONE)
             args->takes_observed = "its cells have weights";
@@ -722,6 +739,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
                        int (*work)(const struct ts_cmd *cmd, const void *args, const char *path,
                                    struct ts_err *err))
 {
+    struct cp_start_files start = { 0 };
     struct cp_args args = { 0 };
     struct resumed resumed = { 0 };
     struct ts_err err;
@@ -741,6 +759,10 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && args.resume != NULL && take_recorded(cmd, given, &args, name, &err) < 0)
         status = tool_fail(cmd, &err);
+    if (status < 0) {
+        cp_starts_open(&args, &start);
+        args.start_files = &start;
+    }
     if (status < 0 && (check_init(&args, &err) < 0 || take_rank(cmd, given, &args, &err) < 0))
         status = tool_fail(cmd, &err);
     if (status < 0 && args.array.dims != NULL && n_operands == 0)
@@ -758,6 +780,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     if (status < 0)
         status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work_observed);
     free(name);
+    cp_starts_close(&start);
     close_resume(&resumed);
     free(operand);
     return status;

@@ -20,6 +20,7 @@ struct cp_args {
     const char *loss;
     int optimizer;
     const char *takes_observed; /* why --observed is taken for given; NULL: it is not. By tstream_cp_command */
+    uint64_t seen_hash; /* checksum of the tensor that takes_observed was asked of; 0: none was opened for that */
     int (*work)(const struct ts_cmd *cmd, const void *args, const char *path, struct ts_err *err);
     int start_asked; /* --save-init was given, and is not that of the run that goes on; by tstream_cp_command */
     int poisson; /* of loss; by tstream_cp_command */
@@ -35,6 +36,8 @@ struct cp_args {
     /* Options are copied for each model and rank. So they own nothing: what --resume opened is tstream_cp_command's. */
     const struct ts_resume *from; /* NULL: the run begins, or is of several models: */
     const struct ts_models_run *models_from; /* or NULL */
+    const struct cp_start_files *start_files; /* what --init names: cp_starts.h */
+    const char *start_name; /* of several models in that directory the one to start from; NULL: itself, or the best of them */
 };
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
@@ -83,6 +86,10 @@ int tstream_cp_init_is_nvecs(const struct cp_args *args);
 int tstream_cp_may_share(const struct cp_args *args);
 
 int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t);
+
+/* Whether the tensor that was opened is the one that the options were checked with. */
+int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err);
 
 /* Whether all ranks have the same program, tensor and options: the same answer on all; `rc` is what came before. One
  * process alone has. */

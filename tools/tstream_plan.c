@@ -718,6 +718,8 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     if (rc == 0 && args->diagnose)
         rc = cp_models_may_diagnose(args, t, err);
     if (rc == 0)
+        rc = tstream_cp_same_tensor(args, t, err);
+    if (rc == 0)
         rc = cp_starts_check(args, t, err);
     p.program_bytes = ts_engine_memory_resident();
     p.dense = rc == 0 && t->dense != NULL;

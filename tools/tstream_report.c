@@ -123,16 +123,22 @@ static int make_report(struct model_view *v, const struct report_conf *conf, cha
 {
     struct report_scan scan = { 0 };
     struct report_figures figures = { 0 };
-    const struct report_page page = { .view = v, .scan = &scan, .figures = &figures };
+    struct ts_models_table models = { 0 };
+    const struct report_page page = {
+        .view = v, .scan = &scan, .figures = &figures, .models = &models
+    };
     double *weight = malloc(conf->components * sizeof *weight);
     int rc = weight == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path)
                             : report_scan_new(v, conf, &scan, err);
+    if (rc == 0)
+        rc = report_models_find(v->model, &models, err);
     for (uint32_t c = 0; c < conf->components && rc == 0; c++)
         weight[c] = v->model->weight[v->by_weight[c]];
     if (rc == 0)
         rc = report_figures_new(&scan, weight, &figures, err);
     if (rc == 0)
         rc = make_page(&page, ret, bytes, err);
+    ts_models_table_free(&models);
     report_figures_free(&figures);
     report_scan_free(&scan);
     free(weight);

@@ -32,18 +32,31 @@ static const struct ts_opt status_opts[] = {
     { 0 },
 };
 
-/* Where to look, and what is there. */
+/* Where to look, and what is there. Both directories are opened once, and read through that. */
 struct look {
     char *out, *partial; /* X.cp, X.cp.partial */
-    struct ts_json_doc doc;
-    int there;   /* partial is a directory */
-    int written; /* and has a status */
+    struct ts_open_dir *result, *under_way; /* the same; NULL: there is none */
+    struct ts_json_doc doc; /* the status, or run.json */
+    struct ts_models_table models; /* of several that are done */
+    int there;    /* a run under way, or what is left of one */
+    int written;  /* and has a status */
+    int recorded; /* the result has run.json */
     int held;    /* a process writes to it */
     long pid;
-    int resumable; /* a state lies in it */
+    int resumable; /* a state lies there */
     int here;      /* the status is of this host */
     double age;    /* seconds since it was written */
 };
+
+static void forget(struct look *l)
+{
+    struct look names = { .out = l->out, .partial = l->partial };
+    ts_json_free(&l->doc);
+    ts_models_table_free(&l->models);
+    ts_open_dir_close(l->result);
+    ts_open_dir_close(l->under_way);
+    *l = names;
+}
 
 static char *join(const char *a, const char *b)
 {
@@ -53,12 +66,9 @@ static char *join(const char *a, const char *b)
     return s;
 }
 
-static int exists(const char *dir, const char *name)
+static int exists(const struct ts_open_dir *dir, const char *name)
 {
-    char *path = join(dir, name);
-    const int there = path != NULL && access(path, F_OK) == 0;
-    free(path);
-    return there;
+    return faccessat(ts_open_dir_fd(dir), name, F_OK, 0) == 0;
 }
 
 /* "2026-11-22T03:30:00+01:00" as seconds since 1970, or 0. */
@@ -72,41 +82,68 @@ static double parse_time(const char *text)
     return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
 }
 
-static int is_there(const struct look *l)
+/* *ret NULL: there is no directory of this name. */
+static int open_place(const char *path, struct ts_open_dir **ret, struct ts_err *err)
 {
-    struct stat st;
-    return stat(l->partial, &st) == 0 && S_ISDIR(st.st_mode) && !ts_atomic_dir_replaced(l->out);
+    const int rc = ts_open_dir_new(path, ret, err);
+    return rc == TS_EIO && (err->sys == ENOENT || err->sys == ENOTDIR) ? 0 : rc;
 }
 
-static int look_at(const char *operand, struct look *l, struct ts_err *err)
+/* Whether one of the two is another now, or a run has put its result in place meanwhile. */
+static int is_moved(const struct look *l)
+{
+    struct stat st;
+    return (l->under_way != NULL && ts_open_dir_replaced(l->under_way)) ||
+           (l->result != NULL ? ts_open_dir_replaced(l->result)
+                              : stat(l->out, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+static int name_places(const char *operand, struct look *l, struct ts_err *err)
 {
     const size_t n = strlen(PARTIAL);
-    char host[256] = "", *file;
     size_t end = strlen(operand);
-    int rc = 0;
     while (end > 1 && operand[end - 1] == '/')
         end--;
     if (end > n && strncmp(operand + end - n, PARTIAL, n) == 0)
         end -= n;
     l->out = strndup(operand, end);
     l->partial = l->out == NULL ? NULL : join(l->out, PARTIAL);
-    file = l->partial == NULL ? NULL : join(l->partial, "/" TS_RUN_STATUS_NAME);
-    if (file == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
-    l->there = is_there(l);
-    if (l->there) {
-        l->held = ts_atomic_dir_held(l->partial, &l->pid);
-        l->resumable = exists(l->partial, "/state.0") || exists(l->partial, "/state.1") ||
-                       exists(l->partial, "/state") || ts_models_kept(l->partial);
-        rc = ts_json_read(file, &l->doc, err);
-        l->written = rc == 0;
-        if (rc == TS_EIO && err->sys == ENOENT)
-            rc = 0;
-        if (!l->written && rc == 0) /* a run that ends meanwhile has not died */
-            l->there = is_there(l);
+    return l->partial != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
+}
+
+static int look_once(struct look *l, struct ts_err *err)
+{
+    int rc = open_place(l->out, &l->result, err);
+    if (rc == 0)
+        rc = open_place(l->partial, &l->under_way, err);
+    l->there = l->under_way != NULL &&
+               (l->result == NULL || !ts_atomic_dir_replaces(ts_open_dir_fd(l->result)));
+    if (rc == 0 && l->there) {
+        l->held = ts_atomic_dir_held(ts_open_dir_fd(l->under_way), &l->pid);
+        l->resumable = exists(l->under_way, "state.0") || exists(l->under_way, "state.1") ||
+                       exists(l->under_way, "state") || ts_models_kept_in(l->under_way);
+        rc = ts_json_read_in(l->under_way, TS_RUN_STATUS_NAME, &l->doc, err);
+        l->written = rc > 0;
+    } else if (rc == 0 && l->result != NULL && ts_models_there_in(l->result)) {
+        rc = ts_models_table_load(l->result, &l->models, err);
+    } else if (rc == 0 && l->result != NULL) {
+        l->resumable = exists(l->result, "state");
+        rc = ts_json_read_in(l->result, TS_RUN_RECORD_NAME, &l->doc, err);
+        l->recorded = rc > 0;
     }
-    free(file);
-    if (l->written) {
+    return is_moved(l) ? ts_open_dir_fail(l->out, err) : rc < 0 ? rc : 0;
+}
+
+/* A run that ends meanwhile is looked at again. */
+static int look_at(const char *operand, struct look *l, struct ts_err *err)
+{
+    char host[256] = "";
+    int rc = name_places(operand, l, err), tries = 0;
+    if (rc < 0)
+        return rc;
+    while (ts_open_dir_stale(rc = look_once(l, err), err) && ++tries < TS_OPEN_DIR_TRIES)
+        forget(l);
+    if (rc == 0 && l->written) {
         gethostname(host, sizeof host - 1);
         l->here = strcmp(ts_json_text(l->doc.value, "host", ""), host) == 0;
         l->age = (double)time(NULL) - parse_time(ts_json_text(l->doc.value, "now", ""));
@@ -249,78 +286,73 @@ static void print_written(const struct look *l)
 }
 
 /* Several models that are done are told of by their table. */
-static int print_models(const struct look *l, int json, struct ts_err *err)
+static void print_models(const struct look *l, int json)
 {
-    struct ts_models_table m = { 0 };
+    const uint32_t n = l->models.n;
     char a[200];
     struct tool_json j;
-    const int rc = ts_models_table_load(l->out, &m, err);
-    if (rc < 0)
-        return rc;
     if (json) {
         tool_json_open(&j, stdout);
         tool_json_str(&j, "state", "ended");
         tool_json_str(&j, "out", l->out);
-        tool_json_u64(&j, "models", m.n);
+        tool_json_u64(&j, "models", n);
         tool_json_str(&j, "found", "ended");
         tool_json_bool(&j, "alive", 0);
         tool_json_bool(&j, "resumable", 0);
         tool_json_close(&j);
-    } else {
-        printf("%s: ended (%s%u models%s)\n", tool_plain(l->out, a, sizeof a),
-               tool_paint(TOOL_GOOD), m.n, tool_paint_end());
-        printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
+        return;
     }
-    ts_models_table_free(&m);
-    return 0;
+    printf("%s: ended (%s%u models%s)\n", tool_plain(l->out, a, sizeof a), tool_paint(TOOL_GOOD), n,
+           tool_paint_end());
+    printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
+}
+
+static void print_record_json(const struct look *l)
+{
+    const struct ts_json_value *run = l->doc.value;
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_str(&j, "state", "ended");
+    tool_json_str(&j, "out", l->out);
+    tool_json_str(&j, "ended", ts_json_text(run, "ended", NULL));
+    tool_json_f64(&j, "fit", ts_json_number(run, "fit"));
+    tool_json_str(&j, "end", ts_json_text(run, "end", NULL));
+    tool_json_str(&j, "found", "ended");
+    tool_json_bool(&j, "alive", 0);
+    tool_json_bool(&j, "resumable", l->resumable);
+    tool_json_close(&j);
 }
 
 /* A run that is done is told of by its record. */
 static int print_ended(const struct look *l, int json, struct ts_err *err)
 {
-    struct ts_json_doc run = { 0 };
-    char *file = join(l->out, "/run.json"), a[200];
-    struct tool_json j;
-    int rc;
-    if (ts_models_there(l->out)) {
-        free(file);
-        return print_models(l, json, err);
+    const struct ts_json_value *run = l->doc.value, *sweeps;
+    const char *ended;
+    char a[200], b[200];
+    int good;
+    if (l->models.n > 0) {
+        print_models(l, json);
+        return 0;
     }
-    rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", l->out)
-                      : ts_json_read(file, &run, err);
-    free(file);
-    if (rc == TS_EIO && err->sys == ENOENT)
-        rc = ts_fail(err, TS_EIO, "%s: there is no run of tstream cp, neither under way nor ended",
-                     l->out);
-    if (rc < 0)
-        return rc;
+    if (!l->recorded)
+        return ts_fail(err, TS_EIO,
+                       "%s: there is no run of tstream cp, neither under way nor ended", l->out);
     if (json) {
-        tool_json_open(&j, stdout);
-        tool_json_str(&j, "state", "ended");
-        tool_json_str(&j, "out", l->out);
-        tool_json_str(&j, "ended", ts_json_text(run.value, "ended", NULL));
-        tool_json_f64(&j, "fit", ts_json_number(run.value, "fit"));
-        tool_json_str(&j, "end", ts_json_text(run.value, "end", NULL));
-        tool_json_str(&j, "found", "ended");
-        tool_json_bool(&j, "alive", 0);
-        tool_json_bool(&j, "resumable", exists(l->out, "/state"));
-        tool_json_close(&j);
-    } else {
-        const struct ts_json_value *sweeps = ts_json_get(run.value, "sweeps");
-        const char *ended = ts_json_text(run.value, "ended", "?");
-        const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
-        char b[200];
-        printf("%s: ended (%s%s%s)\n", tool_plain(l->out, a, sizeof a),
-               tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), tool_plain(ended, b, sizeof b),
-               tool_paint_end());
-        printf("  since   %s\n", plain(run.value, "start", a));
-        printf("  until   %s\n", plain(run.value, "end", a));
-        printf("  fit     %.9f after %u sweep%s\n", ts_json_number(run.value, "fit"),
-               sweeps == NULL ? 0 : sweeps->n, tool_plural(sweeps == NULL ? 0 : sweeps->n));
-        print_likelihood(last_of(sweeps));
-        printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
+        print_record_json(l);
+        return 0;
     }
-    ts_json_free(&run);
+    sweeps = ts_json_get(run, "sweeps");
+    ended = ts_json_text(run, "ended", "?");
+    good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
+    printf("%s: ended (%s%s%s)\n", tool_plain(l->out, a, sizeof a),
+           tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), tool_plain(ended, b, sizeof b),
+           tool_paint_end());
+    printf("  since   %s\n", plain(run, "start", a));
+    printf("  until   %s\n", plain(run, "end", a));
+    printf("  fit     %.9f after %u sweep%s\n", ts_json_number(run, "fit"),
+           sweeps == NULL ? 0 : sweeps->n, tool_plural(sweeps == NULL ? 0 : sweeps->n));
+    print_likelihood(last_of(sweeps));
+    printf("  more    tstream info %s\n", tool_plain(l->out, a, sizeof a));
     return 0;
 }
 
@@ -383,7 +415,7 @@ static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
             rc = l.there ? print_partial(&l, args.json) : print_ended(&l, args.json, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
     }
-    ts_json_free(&l.doc);
+    forget(&l);
     free(l.out);
     free(l.partial);
     free(name);

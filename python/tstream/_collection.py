@@ -8,7 +8,7 @@ import os
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
-from ._lib import FormatError, check, lib, ts_error
+from ._lib import BusyError, FormatError, check, lib, ts_error
 from ._model import Model
 
 _Key = Tuple[int, int]
@@ -121,8 +121,27 @@ def _is_model(row: "Dict[str, Any]") -> bool:
 def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
     """What ``tstream cp --restarts`` wrote."""
     file = os.path.join(path, "models.json")
+    was = os.stat(path)
+
+    def read_same(name: str) -> Model:
+        """A model of the directory that the table is of: what was replaced meanwhile has another."""
+        try:
+            model = read_one(name)
+        finally:
+            check_same()
+        return model
+
+    def check_same() -> None:
+        try:
+            same = os.path.samestat(was, os.stat(path))
+        except FileNotFoundError:
+            same = False
+        if not same:
+            raise BusyError(f"{path} was replaced or removed while it was being read; try again")
+
     with open(file, "rb") as f:
         data = f.read()
+    check_same()
     err = ts_error()
     if check(lib.ts_json_file_check(os.fsencode(file), data, len(data), c.byref(err)), err) > 0:
         warnings.warn(f"{file}: has no checksum, so a change of it would not be noticed (0.2.0 or before wrote it)",
@@ -135,5 +154,7 @@ def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
         rows = [dict({key: row[key] for key in ("rank", "seed", "fit", "objective", "sweeps", "seconds", "score", "best")},
                      held_out_rmse=row.get("held_out_rmse"), held_out_loss=row.get("held_out_loss")) for row in rows]
     except (KeyError, TypeError, ValueError) as e:
+        check_same()
         raise FormatError(f"{file}: is no table of models") from e
-    return Collection(_Lazy(names, read_one), rows)
+    check_same()
+    return Collection(_Lazy(names, read_same), rows)

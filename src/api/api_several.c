@@ -45,6 +45,7 @@ struct several {
 
     /* what is kept on disk; dir NULL: nothing is */
     struct ts_atomic_dir *dir;
+    struct ts_open_dir *in;    /* the same, to read what is in it */
     struct ts_models_run from; /* dir NULL: the run starts anew */
     struct ts_constraint constraint[TS_MAX_ORDER];
 
@@ -245,7 +246,10 @@ static int open_out(struct several *s, struct ts_err *err)
         ts_api_note(s->api, s->session_conf.note, s->session_conf.ctx, &warn);
     }
     if (rc == 0)
-        rc = ts_models_dir_open(conf.out, conf.replace, s->from.dir != NULL, 1, &s->dir, err);
+        rc = ts_models_dir_open(conf.out, conf.replace, s->from.dir != NULL ? &s->from : NULL, 1,
+                                &s->dir, err);
+    if (rc == 0)
+        rc = ts_open_dir_at(ts_atomic_dir_fd(s->dir), ts_atomic_dir_partial(s->dir), &s->in, err);
     if (rc == 0)
         rc = ts_models_run_write(s->dir, options, bytes, s->tensor->hash, err);
     free(options);
@@ -255,7 +259,7 @@ static int open_out(struct several *s, struct ts_err *err)
 static int take_done(struct several *s, uint32_t row, struct ts_err *err)
 {
     s->table.row[row].done = 1;
-    return ts_models_table_read(&s->table, row, ts_atomic_dir_partial(s->dir), err);
+    return ts_models_table_read(&s->table, row, s->in, err);
 }
 
 /* A model that an earlier run finished. */
@@ -297,7 +301,7 @@ static int find_done(struct several *s, struct ts_err *err)
         char *path = path_of(s, i, err);
         if (path == NULL)
             return TS_ENOMEM;
-        if (access(path, F_OK) == 0)
+        if (faccessat(ts_open_dir_fd(s->in), s->table.row[i].name, F_OK, 0) == 0)
             rc = take_earlier(s, i, path, err);
         free(path);
     }
@@ -606,6 +610,7 @@ int ts_cp_several(const ts_tensor *t, const ts_session_conf *session, const ts_s
         give(&s, ret, result);
     for (uint32_t i = 0; i < s.n && rc < 0 && s.model != NULL; i++)
         ts_kruskal_free(s.model[i]);
+    ts_open_dir_close(s.in);
     ts_atomic_dir_close(s.dir);
     ts_models_run_close(&s.from);
     ts_models_table_free(&s.table);

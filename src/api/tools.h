@@ -37,11 +37,11 @@
  * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
  * ts_json_utf8_length, ts_json_code_point, ts_json_acts */
 #include "base/json.h"
-/* files of it that these programs wrote: ts_json_read, ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
+/* files of it that these programs wrote: ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
 #include "base/json_read.h"
 
-/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_optional, ts_open_dir_stale,
- * ts_open_dir_fail, ts_open_dir_close */
+/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_at, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
+ * ts_open_dir_fail, ts_open_dir_replaced, ts_open_dir_fd, ts_open_dir_close */
 #include "base/open_dir.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
@@ -77,7 +77,7 @@
 
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
- * ts_atomic_dir_held, ts_atomic_dir_replaced, ts_atomic_dir_commit, ts_atomic_dir_close */
+ * ts_atomic_dir_held, ts_atomic_dir_replaces, ts_atomic_dir_commit, ts_atomic_dir_close */
 #include "base/atomic_out.h"
 /* inputs and outputs against each other: ts_place_check */
 #include "base/place.h"
@@ -188,7 +188,7 @@
  * ts_models_table_json, ts_models_table_load, ts_models_table_take */
 #include "engine/models_table.h"
 /* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
- * ts_models_run_check */
+ * ts_models_run_check, ts_models_run_check_place */
 #include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
@@ -238,11 +238,11 @@
 /* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,
  * ts_checkpoint_rescue, ts_checkpoint_free */
 #include "cpd/checkpoint.h"
-/* a run that goes on: ts_resume_open, ts_resume_start, ts_resume_close */
+/* a run that goes on: ts_resume_open, ts_resume_start, ts_resume_check_place, ts_resume_close */
 #include "cpd/resume.h"
 /* its options: ts_run_option */
 #include "cpd/run_options.h"
-/* what a state says: ts_state_get, ts_state_option, ts_state_path */
+/* what a state says: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */
 #include "cpd/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
 #include "cpd/exact_fit.h"
@@ -255,9 +255,9 @@
 
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 
-/* which kind lies where: ts_models_there, ts_models_kept, ts_model_kind_of */
+/* which kind lies where: ts_models_there, ts_models_there_in, ts_models_kept, ts_models_kept_in, ts_model_kind_of */
 #include "model/model_files.h"
-/* row by row: ts_model_open, ts_model_open_again, ts_model_close, ts_model_rows, ts_model_index,
+/* row by row: ts_model_open, ts_model_open_again, ts_model_open_inside, ts_model_close, ts_model_rows, ts_model_index,
  * ts_model_sign */
 #include "model/model_read.h"
 /* in all formats: ts_model_begin, ts_model_add, ts_model_write, ts_model_end, ts_model_place,

@@ -137,6 +137,8 @@ static int note_kind(void *ctx, int dir, const char *name)
                                                   * file */
             break;
     }
+    if (kind == TS_ATOMIC_FOREIGN && s->unread == ENOENT)
+        s->unread = 0; /* it is there: what `kind` missed is a file that tells what this one is */
     s->has_files = 1;
     s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
                 fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
@@ -331,11 +333,17 @@ static int leave(struct ts_atomic_dir *d)
  * user's, unless its files are what their names say, or a state is among them. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
-    struct search s;
-    int rc = look(&d->conf, d->partial, d->fd, 1, &s, err);
-    if (rc == TS_EBUSY && look(&d->conf, d->partial, d->fd, 0, &s, NULL) == 0 && s.has_state)
-        rc = 0;
-    return rc;
+    struct search whole, part;
+    const int rc = look(&d->conf, d->partial, d->fd, 1, &whole, err);
+    if (rc != TS_EBUSY || look(&d->conf, d->partial, d->fd, 0, &part, NULL) != 0)
+        return rc;
+    if (part.has_state)
+        return 0;
+    return ts_fail(err, TS_EBUSY,
+                   "%s holds %s, as an unfinished %s would, but no file named " TS_ATOMIC_LOCK
+                   ", so it may be something else: remove it if it is not needed, or name another "
+                   "directory with %s",
+                   d->partial, whole.foreign, d->conf.what, d->conf.place);
 }
 
 /* replaced: it is what a result has replaced, so that no run goes on from a state in it. */
@@ -413,13 +421,16 @@ int ts_atomic_dir_replaced(const char *path)
     return ret;
 }
 
-int ts_atomic_dir_held(const char *partial, long *pid)
+int ts_atomic_dir_replaces(int dir)
+{
+    return ts_lock_replaces(dir);
+}
+
+int ts_atomic_dir_held(int partial, long *pid)
 {
     char text[128];
     int held = 0;
-    const int dir = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int fd =
-        dir < 0 ? -1 : openat(dir, TS_ATOMIC_LOCK, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    const int fd = openat(partial, TS_ATOMIC_LOCK, O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
     *pid = 0;
     if (fd >= 0) {
         const enum ts_atomic_lock lock = ts_atomic_lock(fd);
@@ -429,8 +440,6 @@ int ts_atomic_dir_held(const char *partial, long *pid)
         *pid = held && ts_lock_parse(text, &said) ? said.pid : 0;
         close(fd);
     }
-    if (dir >= 0)
-        close(dir);
     return held;
 }
 

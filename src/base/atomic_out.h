@@ -94,13 +94,14 @@ int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err);
 /* Syncs every file, then puts the directory in its place. */
 int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err);
 
-/* Whether a process writes to the directory `partial` now: 1 and its number (0: not known), or 0.
+/* Whether a process writes to the open directory PATH.partial now: 1 and its number (0: not known), or 0.
  * On file systems without locks only processes of this host are seen. */
-int ts_atomic_dir_held(const char *partial, long *pid);
+int ts_atomic_dir_held(int partial, long *pid);
 
 /* Whether the directory PATH is a result that was put in the place of another, which now has the name PATH.partial and
  * was not removed, because the process was killed: no run goes on from what is there. */
 int ts_atomic_dir_replaced(const char *path);
+int ts_atomic_dir_replaces(int dir); /* the same of PATH as an open directory */
 
 /* Reads the first bytes of a regular file of a directory, for `kind`: returns how many, at most
  * `room`; -1 when it is not a regular file or cannot be read. Never waits for the writer of a

@@ -35,7 +35,7 @@ void ts_json_object(struct ts_json *j, const char *key); /* until ts_json_close 
 void ts_json_close(struct ts_json *j);
 
 /* Of an object that is a file of its own, as the last members: "file_version", and "file_checksum", the XXH3-64 of all bytes before
- * the comma in front of it. j writes to the open_memstream of text and n. ts_json_read wants them right where they are there. */
+ * the comma in front of it. j writes to the open_memstream of text and n. ts_json_read_in wants them right where they are there. */
 #define TS_JSON_FILE_VERSION 1u
 #define TS_JSON_SEAL         ",\"file_checksum\":\"" /* then 16 digits, "}" and a newline */
 void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n);

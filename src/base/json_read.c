@@ -3,7 +3,6 @@
 #include "base/json_read.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -310,13 +309,6 @@ static int read_open(int fd, const char *path, struct ts_json_doc *ret, struct t
     else
         ts_json_free(&d);
     return rc;
-}
-
-int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err)
-{
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path)
-                  : read_open(fd, path, ret, err);
 }
 
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,

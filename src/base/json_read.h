@@ -4,7 +4,7 @@
  *
  *   owner    the document owns its values until ts_json_free
  *   threads  any, once it is read
- *   errors   0, TS_EIO (sys ENOENT: there is no such file), TS_ENOMEM, or TS_EFORMAT with file and byte
+ *   errors   TS_EIO, TS_EBUSY (the directory was replaced), TS_ENOMEM, or TS_EFORMAT with file and byte
  */
 #ifndef TS_BASE_JSON_READ_H
 #define TS_BASE_JSON_READ_H
@@ -40,10 +40,7 @@ struct ts_json_doc {
     size_t bytes;
 };
 
-/* Reads the regular file `path`, which must hold one object. */
-int ts_json_read(const char *path, struct ts_json_doc *ret, struct ts_err *err);
-
-/* The same for the file NAME of a directory, which may be absent: 1, 0 where it is, or a failure. */
+/* Reads the regular file NAME of a directory, which must hold one object: 1, 0 where there is none, or a failure. */
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                     struct ts_err *err);
 

@@ -112,6 +112,13 @@ int ts_open_dir_inside(const struct ts_open_dir *parent, const char *name, const
                : make(fd, path, path, ret, err);
 }
 
+int ts_open_dir_at(int fd, const char *path, struct ts_open_dir **ret, struct ts_err *err)
+{
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return own < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path)
+                   : make(own, path, path, ret, err);
+}
+
 int ts_open_dir_again(const struct ts_open_dir *d, struct ts_open_dir **ret, struct ts_err *err)
 {
     const int fd = fcntl(d->fd, F_DUPFD_CLOEXEC, 0);

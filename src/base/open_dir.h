@@ -33,6 +33,9 @@ int ts_open_dir_new(const char *path, struct ts_open_dir **ret, struct ts_err *e
 int ts_open_dir_inside(const struct ts_open_dir *parent, const char *name, const char *path,
                        struct ts_open_dir **ret, struct ts_err *err);
 
+/* An open directory, which stays the caller's and has this path. */
+int ts_open_dir_at(int fd, const char *path, struct ts_open_dir **ret, struct ts_err *err);
+
 /* The same directory once more. */
 int ts_open_dir_again(const struct ts_open_dir *d, struct ts_open_dir **ret, struct ts_err *err);
 void ts_open_dir_close(struct ts_open_dir *d); /* NULL is fine */

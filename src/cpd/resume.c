@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/atomic_out.h"
 #include "base/rng.h"
@@ -50,53 +49,98 @@ static int check_options(const char *path, const struct ts_state *s, struct ts_e
     return rc;
 }
 
-/* Opens DIR SUFFIX / NAME and keeps it when it is later than what there is. */
-static int consider(struct ts_resume *r, const char *suffix, const char *name, struct ts_err *err)
+/* Opens DIR/NAME and keeps it when it is later than what there is. */
+static int consider(struct ts_resume *r, const struct ts_open_dir *dir, int of_result,
+                    const char *name, struct ts_err *err)
 {
     struct ts_state_file *f = NULL;
     struct ts_err why;
-    char *path;
-    int rc;
-    if (asprintf(&path, "%s%s/%s", r->dir, suffix, name) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
-    rc = ts_state_open(path, &f, &why);
-    if (rc == 0) {
-        rc = check_options(path, ts_state_get(f), &why);
+    int rc = ts_state_open_in(dir, name, &f, &why);
+    if (rc == 0)
+        return 0;
+    if (rc > 0) {
+        rc = check_options(ts_state_path(f), ts_state_get(f), &why);
         if (rc < 0)
             ts_state_close(f);
     }
-    free(path);
-    if (rc == TS_ENOMEM) {
+    if (rc == TS_ENOMEM || (rc < 0 && ts_open_dir_stale(rc, &why))) {
         *err = why;
         return rc;
     }
-    if (rc < 0 && !(why.sys == ENOENT || why.sys == ENOTDIR) &&
-        (suffix[0] != '\0' || r->file == NULL))
+    if (rc < 0) {
         r->damaged = why;
-    if (rc < 0)
         return 0;
+    }
     if (r->file == NULL || ts_state_get(f)->serial > ts_state_get(r->file)->serial) {
         ts_state_close(r->file);
         r->file = f;
-        r->of_result = suffix[0] == '\0';
+        r->of_result = of_result;
     } else {
         ts_state_close(f);
     }
     return 0;
 }
 
-int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
+/* Opens DIR SUFFIX; *ret NULL: there is none. One that cannot be opened is as good as a damaged
+ * state. */
+static int open_place(const struct ts_resume *r, const char *suffix, struct ts_err *damaged,
+                      struct ts_open_dir **ret, struct ts_err *err)
+{
+    struct ts_err why;
+    char *path;
+    int rc;
+    if (asprintf(&path, "%s%s", r->dir, suffix) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
+    rc = ts_open_dir_new(path, ret, &why);
+    free(path);
+    if (rc == 0 || (rc == TS_EIO && (why.sys == ENOENT || why.sys == ENOTDIR)))
+        return 0;
+    if (rc == TS_EIO)
+        *damaged = why;
+    else
+        *err = why;
+    return rc == TS_EIO ? 0 : rc;
+}
+
+/* Whether one of the two is another now, so that what was read may be of both. */
+static int is_moved(const struct ts_resume *r, const struct ts_open_dir *partial,
+                    const struct ts_open_dir *result)
+{
+    struct stat st;
+    return (partial != NULL && ts_open_dir_replaced(partial)) ||
+           (result != NULL ? ts_open_dir_replaced(result)
+                           : stat(r->dir, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+static int find_state(struct ts_resume *r, struct ts_err *err)
 {
     static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
+    struct ts_open_dir *partial = NULL, *result = NULL;
+    struct ts_err hidden = { 0 };
+    int replaces, rc = open_place(r, "", &hidden, &result, err);
+    if (rc == 0)
+        rc = open_place(r, PARTIAL, &r->damaged, &partial, err);
+    /* a kill left what X.cp has replaced */
+    replaces = result != NULL && ts_atomic_dir_replaces(ts_open_dir_fd(result));
+    for (int i = 0; i < 3 && rc == 0 && partial != NULL && !replaces; i++)
+        rc = consider(r, partial, 0, generation[i], err);
+    if (rc == 0 && r->file == NULL && r->damaged.code == 0 && result != NULL)
+        rc = consider(r, result, 1, TS_STATE_NAME, err);
+    if (rc == 0 && r->file == NULL && r->damaged.code == 0)
+        r->damaged = hidden;
+    if ((rc == 0 || ts_open_dir_stale(rc, err)) && is_moved(r, partial, result))
+        rc = ts_open_dir_fail(r->dir, err);
+    r->in = r->of_result ? result : partial;
+    ts_open_dir_close(r->of_result ? partial : result);
+    return rc;
+}
+
+static int open_once(const char *name, struct ts_resume *ret, struct ts_err *err)
+{
     struct ts_resume r = { .dir = result_name(name) };
     struct stat st;
-    int replaced, rc;
-    rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name) : 0;
-    replaced = rc == 0 && ts_atomic_dir_replaced(r.dir); /* a kill left what X.cp has replaced */
-    for (int i = 0; i < 3 && rc == 0 && !replaced; i++)
-        rc = consider(&r, PARTIAL, generation[i], err);
-    if (rc == 0 && r.file == NULL && r.damaged.code == 0)
-        rc = consider(&r, "", TS_STATE_NAME, err);
+    int rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name)
+                           : find_state(&r, err);
     if (rc == 0 && r.file == NULL && r.damaged.code != 0) {
         *err = r.damaged;
         rc = err->code;
@@ -112,9 +156,26 @@ int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
     return rc;
 }
 
+int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = open_once(name, ret, &why);
+    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
+        rc = open_once(name, ret, &why);
+    if (rc < 0 && err != NULL)
+        *err = why;
+    return rc;
+}
+
+int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err)
+{
+    return ts_open_dir_replaced(r->in) ? ts_open_dir_fail(ts_open_dir_path(r->in), err) : 0;
+}
+
 void ts_resume_close(struct ts_resume *r)
 {
     ts_state_close(r->file);
+    ts_open_dir_close(r->in);
     free(r->dir);
     memset(r, 0, sizeof *r);
 }
@@ -174,25 +235,39 @@ static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, s
 }
 
 /* What lies there may be of an earlier version, which left a part of it where the disk was full, or of another tensor. */
-static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf, const char *path,
-                       struct ts_err *err)
+static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf,
+                       struct ts_model *start, struct ts_err *err)
 {
     struct ts_init_conf c = *conf;
+    int rc;
+    c.model = start;
+    rc = start->rank == c.rank
+             ? ts_init_check(&c, err)
+             : ts_fail(err, TS_EARG, "%s: its rank is %u, that of the run %u", start->path,
+                       start->rank, c.rank);
+    return rc == 0 ? check_rows(r, &c, start, err) : rc;
+}
+
+/* The start that the run saved: 1 and *ret, to be read from its beginning; 0: there is none. */
+static int open_saved(const struct ts_resume *r, const struct ts_init_conf *conf,
+                      struct ts_model **ret, struct ts_err *err)
+{
+    struct ts_model *m = NULL;
     size_t at;
-    int rc = ts_model_open(path, &c.model, err);
+    int rc = ts_model_open_file_in(r->in, TS_MODEL_START, &m, err);
     if (rc == 0)
-        rc = c.model->rank == c.rank
-                 ? ts_init_check(&c, err)
-                 : ts_fail(err, TS_EARG, "%s: its rank is %u, that of the run %u", path,
-                           c.model->rank, c.rank);
+        return 0;
+    if (rc > 0)
+        rc = check_start(r, conf, m, err);
     if (rc == 0)
-        rc = check_rows(r, &c, c.model, err);
-    ts_model_close(c.model);
-    if (rc != TS_EFORMAT && rc != TS_EARG)
-        return rc;
-    at = strlen(err->text);
-    snprintf(err->text + at, sizeof err->text - at, "; remove it, and the run goes on without it");
-    return rc;
+        rc = ts_model_open_again(m, TS_MODEL_KTENSOR, ret, err);
+    ts_model_close(m);
+    if (rc == TS_EFORMAT || rc == TS_EARG) {
+        at = strlen(err->text);
+        snprintf(err->text + at, sizeof err->text - at,
+                 "; remove it, and the run goes on without it");
+    }
+    return rc < 0 ? rc : 1;
 }
 
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
@@ -200,19 +275,19 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
 {
     const struct ts_state *s = ts_state_get(r->file);
     const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
+    struct ts_model *saved = NULL;
     struct ts_init_conf then;
-    char *path;
-    int there, rc = 0;
-    if (asprintf(&path, "%s%s/" TS_MODEL_START, r->dir, r->of_result ? "" : PARTIAL) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
-    there = access(path, F_OK) == 0;
-    if (there)
-        rc = check_start(r, conf, path, err);
-    if (there && !stays && rc == 0)
-        rc = ts_model_open(path, &conf->model, err);
-    free(path);
-    if (there)
-        return rc < 0 ? rc : stays ? TS_START_KEPT : TS_START_KNOWN;
+    const int rc = open_saved(r, conf, &saved, err);
+    if (rc < 0)
+        return rc;
+    if (rc > 0 && stays) {
+        ts_model_close(saved);
+        return TS_START_KEPT;
+    }
+    if (rc > 0) {
+        conf->model = saved;
+        return TS_START_KNOWN;
+    }
     if (init != NULL && strcmp(init, "nvecs") != 0 && strcmp(init, "random") != 0)
         return TS_START_GIVEN;
     then = (struct ts_init_conf){ .nvecs = init != NULL && strcmp(init, "nvecs") == 0,

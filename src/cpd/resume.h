@@ -4,18 +4,22 @@
  * A run that writes X.cp keeps its states in X.cp.partial until X.cp is in place; X.cp itself has the one of the run's
  * end (cpd/checkpoint.h).
  *
- *   owner    the struct owns the state and its strings until close
+ * The directory is opened once, and all that the run saved is read through that.
+ *
+ *   owner    the struct owns the state, the directory and its strings until close
  *   threads  one
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_RESUME_H
 #define TS_CPD_RESUME_H
 
+#include "base/open_dir.h"
 #include "cpd/init.h"
 #include "cpd/state.h"
 
 struct ts_resume {
     char *dir; /* X.cp */
+    struct ts_open_dir *in; /* what the state lies in: X.cp.partial or X.cp */
     struct ts_state_file *file;
     int of_result;         /* the state is that of X.cp: what X.cp.partial may hold is older */
     struct ts_err damaged; /* code not 0: what is wrong with a later state than this one */
@@ -26,6 +30,9 @@ struct ts_resume {
  * or X.cp.partial is what X.cp has replaced. TS_EARG where there is no state at all. */
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
+
+/* For whoever has taken X.cp.partial to go on in it: whether the state was read there. */
+int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err);
 
 enum ts_resume_start {
     TS_START_KEPT,  /* it stays where it is: nothing is to be written */

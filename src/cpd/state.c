@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/rng.h"
 #include "cpd/run_options.h"
 #include "model/model_read.h" /* TS_MAX_RANK */
 #include "format/file_read.h"
@@ -350,7 +351,7 @@ struct ts_state_file {
     struct ts_state state;
     char *path;
     int fd;
-    uint64_t bytes;
+    uint64_t bytes, sign;
     uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
         moment_at[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* 0: not there */
 };
@@ -496,7 +497,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
 }
 
 /* From `at` on, `bytes` and then their checksum. */
-static int check_hash(const struct ts_state_file *f, uint64_t at, uint64_t bytes,
+static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes,
                       XXH3_state_t *hash, char *piece, struct ts_err *err)
 {
     uint64_t stored, found;
@@ -519,6 +520,7 @@ static int check_hash(const struct ts_state_file *f, uint64_t at, uint64_t bytes
                        "%s: byte %" PRIu64 ": the checksum is %016" PRIx64 ", expected %016" PRIx64
                        " (the file is damaged)",
                        f->path, at, found, stored);
+    f->sign = ts_mix(f->sign ^ found);
     return 0;
 }
 
@@ -708,26 +710,46 @@ static int read_all(struct ts_state_file *f, struct ts_err *err)
     return rc;
 }
 
-int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err)
+/* Takes fd and path; NULL: out of memory. */
+static int open_file(int fd, char *path, struct ts_state_file **ret, struct ts_err *err)
 {
     struct ts_state_file *f = calloc(1, sizeof *f);
-    int rc = 0;
-    if (f == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    f->fd = -1;
-    f->path = strdup(path);
-    if (f->path == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    if (rc == 0) {
-        f->fd =
-            open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
-        rc = f->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path) : read_all(f, err);
+    int rc;
+    if (f == NULL || path == NULL) {
+        free(f);
+        free(path);
+        close(fd);
+        return ts_fail(err, TS_ENOMEM, "out of memory for the state of a run");
     }
+    f->fd = fd;
+    f->path = path;
+    rc = read_all(f, err);
     if (rc == 0)
         *ret = f;
     else
         ts_state_close(f);
     return rc;
+}
+
+int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err)
+{
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
+    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path)
+                  : open_file(fd, strdup(path), ret, err);
+}
+
+int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_state_file **ret,
+                     struct ts_err *err)
+{
+    char *path;
+    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    if (rc <= 0)
+        return rc;
+    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0)
+        path = NULL;
+    rc = open_file(fd, path, ret, err);
+    return rc < 0 ? ts_open_dir_explain(dir, rc, err) : 1;
 }
 
 void ts_state_close(struct ts_state_file *f)
@@ -755,6 +777,11 @@ const struct ts_state *ts_state_get(const struct ts_state_file *f)
 const char *ts_state_path(const struct ts_state_file *f)
 {
     return f->path;
+}
+
+uint64_t ts_state_sign(const struct ts_state_file *f)
+{
+    return f->sign;
 }
 
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/open_dir.h"
 #include "cpd/constraint.h"
 #include "stream/backend.h"
 
@@ -206,9 +207,14 @@ struct ts_state_file;
 
 /* TS_EIO with err->sys ENOENT when there is none. */
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
+
+/* The file NAME of an open directory: 1, 0 where there is none, or a negative ts_code. */
+int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_state_file **ret,
+                     struct ts_err *err);
 void ts_state_close(struct ts_state_file *f); /* NULL is fine */
 const struct ts_state *ts_state_get(const struct ts_state_file *f);
 const char *ts_state_path(const struct ts_state_file *f);
+uint64_t ts_state_sign(const struct ts_state_file *f); /* tells states apart */
 
 /* Rows of a factor that is there, as the backend takes them. */
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,

@@ -2,12 +2,10 @@
 /* Reads and writes models.run. */
 #include "engine/models_run.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <xxhash.h>
@@ -75,66 +73,112 @@ static int check_said(const char *path, const struct ts_state *options, struct t
     return 0;
 }
 
-int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err)
+/* NULL: there is none, or it cannot be opened. */
+static struct ts_open_dir *try_open(const char *path)
 {
-    char *dir = result_name(name), *partial = NULL, *path = NULL, *text = malloc(MAX_BYTES);
-    struct ts_state options = { 0 };
-    int fd = -1, rc = 0, replaced, sealed = 0;
-    long n = -1;
-    if (dir == NULL || text == NULL || asprintf(&partial, "%s" PARTIAL, dir) < 0) {
-        partial = NULL;
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    struct ts_open_dir *ret = NULL;
+    struct ts_err none;
+    return ts_open_dir_new(path, &ret, &none) == 0 ? ret : NULL;
+}
+
+/* Whether there is another directory of the name by now. */
+static int is_moved(const struct ts_open_dir *was, const char *path)
+{
+    return was != NULL ? ts_open_dir_replaced(was) : access(path, F_OK) == 0;
+}
+
+/* The n bytes of `text`, which are to be strings. Takes nothing. */
+static int take_text(struct ts_models_run *r, const char *partial, size_t n, struct ts_err *err)
+{
+    int rc, sealed = 0;
+    if (n <= HEAD_BYTES || n == MAX_BYTES || r->text[n - 1] != '\0' ||
+        memcmp(r->text, TS_MODELS_MAGIC, HEAD_BYTES) != 0)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s/" TS_MODELS_RUN
+                       ": does not hold the options of a run of several models",
+                       partial);
+    if (asprintf(&r->path, "%s/" TS_MODELS_RUN, partial) < 0) {
+        r->path = NULL;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", partial);
     }
-    replaced = rc == 0 && ts_atomic_dir_replaced(dir); /* PARTIAL is no run, but what a kill left */
-    if (rc == 0 && !replaced)
-        fd = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0)
-        n = ts_atomic_head(fd, TS_MODELS_RUN, text, MAX_BYTES);
-    if (fd >= 0)
-        close(fd);
-    if (n >= 0 && ((size_t)n <= HEAD_BYTES || (size_t)n == MAX_BYTES || text[n - 1] != '\0' ||
-                   memcmp(text, TS_MODELS_MAGIC, HEAD_BYTES) != 0))
-        rc = ts_fail(err, TS_EFORMAT,
-                     "%s/" TS_MODELS_RUN ": does not hold the options of a run of several models",
-                     partial);
-    else if (rc == 0 && n < 0 && (replaced || access(partial, F_OK) != 0) && ts_models_there(dir))
+    rc = check_text(r->path, r->text, n, &sealed, err);
+    r->options.options = r->text + HEAD_BYTES;
+    r->options.options_bytes = (uint64_t)n - HEAD_BYTES;
+    r->unsealed = !sealed;
+    return rc == 0 ? check_said(r->path, &r->options, err) : rc;
+}
+
+/* r->dir is set, and `partial` its other name. 1: there is such a run. */
+static int find_run(struct ts_models_run *r, const char *partial, struct ts_err *err)
+{
+    struct ts_open_dir *result = try_open(r->dir);
+    int replaces, rc = 0;
+    long n = -1;
+    r->in = try_open(partial);
+    /* PARTIAL is no run then, but what a kill left */
+    replaces = result != NULL && ts_atomic_dir_replaces(ts_open_dir_fd(result));
+    if (r->in != NULL && !replaces)
+        n = ts_atomic_head(ts_open_dir_fd(r->in), TS_MODELS_RUN, r->text, MAX_BYTES);
+    if (n >= 0)
+        rc = take_text(r, partial, (size_t)n, err);
+    else if ((replaces || r->in == NULL) && result != NULL && ts_models_there_in(result))
         rc = ts_fail(err, TS_EARG,
                      "%s: all its models are done, so that there is nothing to go on with; for "
                      "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
-                     dir, dir);
-    if (rc == 0 && n >= 0 && asprintf(&path, "%s/" TS_MODELS_RUN, partial) < 0) {
-        path = NULL;
+                     r->dir, r->dir);
+    if (is_moved(result, r->dir) || (r->in != NULL && ts_open_dir_replaced(r->in)))
+        rc = ts_open_dir_fail(r->dir, err);
+    ts_open_dir_close(result);
+    return rc < 0 ? rc : n >= 0;
+}
+
+static int open_once(const char *name, struct ts_models_run *ret, struct ts_err *err)
+{
+    struct ts_models_run r = { .dir = result_name(name), .text = malloc(MAX_BYTES) };
+    char *partial = NULL;
+    int rc;
+    if (r.dir == NULL || r.text == NULL || asprintf(&partial, "%s" PARTIAL, r.dir) < 0) {
+        partial = NULL;
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    } else {
+        rc = find_run(&r, partial, err);
     }
-    if (rc == 0 && n >= 0) {
-        rc = check_text(path, text, (size_t)n, &sealed, err);
-        options.options = text + HEAD_BYTES;
-        options.options_bytes = (uint64_t)n - HEAD_BYTES;
-    }
-    if (rc == 0 && n >= 0)
-        rc = check_said(path, &options, err);
     free(partial);
-    if (rc == 0 && n >= 0) {
-        *ret = (struct ts_models_run){
-            .dir = dir, .path = path, .text = text, .options = options, .unsealed = !sealed
-        };
-        return 0;
-    }
-    free(path);
-    free(dir);
-    free(text);
+    if (rc > 0)
+        *ret = r;
+    else
+        ts_models_run_close(&r);
+    return rc < 0 ? rc : 0;
+}
+
+int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err)
+{
+    struct ts_err why;
+    int rc = open_once(name, ret, &why);
+    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
+        rc = open_once(name, ret, &why);
+    if (rc < 0 && err != NULL)
+        *err = why;
     return rc;
 }
 
 void ts_models_run_close(struct ts_models_run *r)
 {
+    ts_open_dir_close(r->in);
     free(r->dir);
     free(r->path);
     free(r->text);
     memset(r, 0, sizeof *r);
 }
 
-int ts_models_dir_open(const char *path, int force, int resume, int resumable,
+int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err)
+{
+    return r != NULL && r->in != NULL && ts_open_dir_replaced(r->in)
+               ? ts_open_dir_fail(ts_open_dir_path(r->in), err)
+               : 0;
+}
+
+int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err)
 {
     const struct ts_atomic_conf conf = { .path = path,
@@ -142,10 +186,18 @@ int ts_models_dir_open(const char *path, int force, int resume, int resumable,
                                          .place = TS_SET_OUT,
                                          .what = "decomposition",
                                          .force = force,
-                                         .resume = resume,
+                                         .resume = from != NULL,
                                          .resumable = resumable,
                                          .kind = ts_model_kind_of };
-    return ts_atomic_dir_open(&conf, ret, err);
+    struct ts_atomic_dir *d = NULL;
+    int rc = ts_atomic_dir_open(&conf, &d, err);
+    if (rc == 0)
+        rc = ts_models_run_check_place(from, err);
+    if (rc == 0)
+        *ret = d;
+    else
+        ts_atomic_dir_close(d);
+    return rc;
 }
 
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,

@@ -13,10 +13,12 @@
 #define TS_ENGINE_MODELS_RUN_H
 
 #include "base/atomic_out.h"
+#include "base/open_dir.h"
 #include "cpd/state.h"
 
 struct ts_models_run {
     char *dir;    /* X.cp; NULL: nothing is open */
+    struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
     char *path;   /* of the file, for sentences */
     int unsealed; /* it has no checksum: an earlier version wrote it */
     char *text;
@@ -32,10 +34,13 @@ void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
 #define TS_MODELS_RUN_UNSEALED \
     "%s: version 0.2.0 or before wrote it without a checksum; its options are possible, but a damaged one would not be noticed"
 
-/* Opens X.cp.partial of a run that writes the directory X.cp. resume: what is kept of an earlier run stays. resumable: sentences
- * say that a run can go on. */
-int ts_models_dir_open(const char *path, int force, int resume, int resumable,
+/* Opens X.cp.partial of a run that writes the directory X.cp. from: the run that goes on, of which what is kept stays; NULL: it
+ * begins. It fails where X.cp.partial is another than what that was read from. resumable: sentences say that a run can go on. */
+int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err);
+
+/* Whether the directory of a run that goes on is still the one that it was read from; NULL: there is none. */
+int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err);
 
 /* Writes it into that directory: the options as in a state, `bytes` of them. */
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,

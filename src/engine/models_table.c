@@ -110,17 +110,29 @@ static double number(const struct ts_json_value *of, const char *key)
     return v != NULL && v->kind == TS_JSON_NUMBER ? v->number : NAN;
 }
 
-int ts_models_table_read(struct ts_models_table *m, uint32_t i, const char *dir, struct ts_err *err)
+/* The record of the run of one model. */
+static int read_record(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
+                       struct ts_err *err)
+{
+    struct ts_open_dir *own = NULL;
+    char *path = join(ts_open_dir_path(dir), name, err);
+    int rc = path == NULL ? TS_ENOMEM : ts_open_dir_inside(dir, name, path, &own, err);
+    if (rc == 0)
+        rc = ts_json_read_in(own, TS_RUN_RECORD_NAME, ret, err);
+    if (rc == 0)
+        rc = ts_fail(err, TS_EFORMAT, "%s: it has no file named " TS_RUN_RECORD_NAME, path);
+    ts_open_dir_close(own);
+    free(path);
+    return rc;
+}
+
+int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
+                         struct ts_err *err)
 {
     struct ts_models_row *row = &m->row[i];
     struct ts_json_doc doc = { 0 };
     const struct ts_json_value *sweeps, *last = NULL;
-    char name[TS_MODELS_NAME_CHARS + 16], *path;
-    int rc;
-    snprintf(name, sizeof name, "%s/%s", row->name, TS_RUN_RECORD_NAME);
-    path = join(dir, name, err);
-    rc = path == NULL ? TS_ENOMEM : ts_json_read(path, &doc, err);
-    free(path);
+    const int rc = read_record(dir, row->name, &doc, err);
     if (rc < 0)
         return rc;
     sweeps = ts_json_get(doc.value, "sweeps");
@@ -469,12 +481,15 @@ int ts_models_table_take(const struct ts_json_doc *doc, const char *path,
     return rc;
 }
 
-int ts_models_table_load(const char *dir, struct ts_models_table *ret, struct ts_err *err)
+int ts_models_table_load(const struct ts_open_dir *dir, struct ts_models_table *ret,
+                         struct ts_err *err)
 {
-    char *path = join(dir, TS_MODELS_JSON, err);
+    char *path = join(ts_open_dir_path(dir), TS_MODELS_JSON, err);
     struct ts_json_doc doc = { 0 };
-    int rc = path == NULL ? TS_ENOMEM : ts_json_read(path, &doc, err);
+    int rc = path == NULL ? TS_ENOMEM : ts_json_read_in(dir, TS_MODELS_JSON, &doc, err);
     if (rc == 0)
+        rc = ts_fail(err, TS_EFORMAT, "%s: there is no such file", path);
+    if (rc > 0)
         rc = ts_models_table_take(&doc, path, ret, err);
     ts_json_free(&doc);
     free(path);

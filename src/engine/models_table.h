@@ -73,7 +73,7 @@ void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k);
 void ts_models_table_free(struct ts_models_table *m);
 
 /* What run.json of the model in the directory `dir` says of row i. */
-int ts_models_table_read(struct ts_models_table *m, uint32_t i, const char *dir,
+int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
                          struct ts_err *err);
 
 /* Opens the model of a row afresh. */
@@ -98,7 +98,8 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j);
 
 /* The table of models.json in the directory `dir`. */
-int ts_models_table_load(const char *dir, struct ts_models_table *ret, struct ts_err *err);
+int ts_models_table_load(const struct ts_open_dir *dir, struct ts_models_table *ret,
+                         struct ts_err *err);
 
 /* The same of what was read of the file `path`. */
 int ts_models_table_take(const struct ts_json_doc *doc, const char *path,

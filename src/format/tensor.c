@@ -62,12 +62,28 @@ static int explain_file(const char *path, struct ts_err *err)
                    path);
 }
 
+/* Whether it is the name of a build that is not finished. */
+static int is_unfinished(const char *path)
+{
+    const size_t n = sizeof TS_BUILDING_SUFFIX - 1;
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    return len > n && strncmp(path + len - n, TS_BUILDING_SUFFIX, n) == 0;
+}
+
 /* Writes the sentence for a directory whose index cannot be opened (errno says why). */
 static int explain(const char *path, const char *index, struct ts_err *err)
 {
     const int saved = errno;
     char building[4096];
     struct stat st;
+    if (saved == ENOENT && stat(path, &st) == 0 && is_unfinished(path))
+        return ts_fail(err, TS_EBUSY,
+                       "%s: not finished (it has no file named " TS_INDEX_NAME
+                       "): its build still runs, or was killed; a build of the same name begins "
+                       "again",
+                       path);
     if (saved == ENOENT && stat(path, &st) == 0)
         return ts_fail(err, TS_EFORMAT,
                        "%s: not a tensor directory (it has no file named " TS_INDEX_NAME ")", path);

@@ -276,24 +276,44 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
 
 /* ---- reading ---- */
 
-int ts_models_there(const char *path)
+static int is_several(int dir)
+{
+    return kind_of_common(dir, TS_MODELS_JSON, 1) == TS_ATOMIC_OURS;
+}
+
+static int is_kept(int dir)
+{
+    char byte;
+    return ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0 && has_models(dir);
+}
+
+static int ask(const char *path, int (*is)(int dir))
 {
     const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int there = dir >= 0 && kind_of_common(dir, TS_MODELS_JSON, 1) == TS_ATOMIC_OURS;
+    const int ret = dir >= 0 && is(dir);
     if (dir >= 0)
         close(dir);
-    return there;
+    return ret;
+}
+
+int ts_models_there(const char *path)
+{
+    return ask(path, is_several);
+}
+
+int ts_models_there_in(const struct ts_open_dir *dir)
+{
+    return is_several(ts_open_dir_fd(dir));
 }
 
 int ts_models_kept(const char *partial)
 {
-    char byte;
-    const int dir = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int kept =
-        dir >= 0 && ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0 && has_models(dir);
-    if (dir >= 0)
-        close(dir);
-    return kept;
+    return ask(partial, is_kept);
+}
+
+int ts_models_kept_in(const struct ts_open_dir *partial)
+{
+    return is_kept(ts_open_dir_fd(partial));
 }
 
 /* The links to best models: the first, all of them as a text, and how many. */
@@ -326,7 +346,7 @@ int ts_models_best(struct ts_open_dir **dir, struct ts_err *err)
     size_t end = strlen(path);
     uint32_t n;
     int rc;
-    if (kind_of_common(fd, TS_MODELS_JSON, 1) != TS_ATOMIC_OURS)
+    if (!is_several(fd))
         return 0;
     n = find_best(fd, first, all);
     if (ts_open_dir_replaced(*dir)) /* some of its links may be gone */

@@ -34,9 +34,11 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);
 
 /* Whether the directory holds several models. */
 int ts_models_there(const char *path);
+int ts_models_there_in(const struct ts_open_dir *dir);
 
 /* Whether X.cp.partial holds models, or the state of one, that a run of several can go on with. */
 int ts_models_kept(const char *partial);
+int ts_models_kept_in(const struct ts_open_dir *partial);
 
 /* Where the open directory holds several models: takes the best one's place for it, where all have one rank; TS_EARG with their
  * names where they have several. */

@@ -18,6 +18,7 @@
 #include "base/setting.h"
 #include "model/model_files.h"
 
+#define PARTIAL     ".partial"
 #define TOKEN_CHARS 64
 
 /* The name of an open file, for sentences; NULL: that of the model. */
@@ -536,6 +537,23 @@ static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind
     return rc;
 }
 
+/* Adds to the sentence for a path that leads nowhere what its run has left. */
+static void explain_absent(const char *path, struct ts_err *err)
+{
+    size_t at = strlen(err->text), end = strlen(path);
+    struct stat st;
+    char *partial;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    if (asprintf(&partial, "%.*s" PARTIAL, (int)end, path) < 0)
+        return;
+    if (stat(partial, &st) == 0 && S_ISDIR(st.st_mode))
+        snprintf(err->text + at, sizeof err->text - at,
+                 "; %s is there: its run is not finished (tstream status says where it is)",
+                 partial);
+    free(partial);
+}
+
 static int open_once(const char *path, enum ts_model_kind first, struct ts_model **ret,
                      struct ts_err *err)
 {
@@ -546,6 +564,8 @@ static int open_once(const char *path, enum ts_model_kind first, struct ts_model
         rc = 0; /* a file */
     else if (rc < 0)
         *err = why;
+    if (rc == TS_EIO && why.sys == ENOENT)
+        explain_absent(path, err);
     if (rc == 0 && dir != NULL)
         rc = ts_models_best(&dir, err);
     if (rc == 0)
@@ -566,11 +586,67 @@ int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_mo
     return rc;
 }
 
+/* A model in a file of its own. Takes fd. */
+static int open_alone(int fd, const char *path, struct ts_model **ret, struct ts_err *err)
+{
+    struct ts_model *m = new_model(path, err);
+    int rc = m == NULL ? TS_ENOMEM : take_name(m, NULL, err);
+    if (rc == 0 && (m->file = fdopen(fd, "rb")) != NULL)
+        fd = -1;
+    else if (rc == 0)
+        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    if (fd >= 0)
+        close(fd);
+    if (rc == 0)
+        rc = ktensor_open(m, err);
+    if (rc == 0)
+        *ret = m;
+    else
+        ts_model_close(m);
+    return rc;
+}
+
+int ts_model_open_inside(const struct ts_open_dir *parent, const char *name, struct ts_model **ret,
+                         struct ts_err *err)
+{
+    struct ts_open_dir *dir = NULL;
+    char *path;
+    int rc;
+    if (name == NULL) {
+        rc = ts_open_dir_again(parent, &dir, err);
+        rc = rc == 0 ? ts_models_best(&dir, err) : rc;
+        if (rc == 0)
+            return open_in(dir, NULL, TS_MODEL_KTENSOR, ret, err);
+        ts_open_dir_close(dir);
+        return rc;
+    }
+    if (asprintf(&path, "%s/%s", ts_open_dir_path(parent), name) < 0)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(parent));
+    rc = ts_open_dir_inside(parent, name, path, &dir, err);
+    free(path);
+    return rc < 0 ? rc : open_in(dir, NULL, TS_MODEL_KTENSOR, ret, err);
+}
+
+int ts_model_open_file_in(const struct ts_open_dir *dir, const char *name, struct ts_model **ret,
+                          struct ts_err *err)
+{
+    char *path;
+    int fd, rc = ts_open_dir_optional(dir, name, &fd, err);
+    if (rc <= 0)
+        return rc;
+    if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
+        close(fd);
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
+    }
+    rc = open_alone(fd, path, ret, err);
+    free(path);
+    return rc < 0 ? ts_open_dir_explain(dir, rc, err) : 1;
+}
+
 int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err)
 {
     struct ts_open_dir *dir = NULL;
-    struct ts_model *again;
     struct stat st;
     int fd, rc;
     if (m->dir != NULL) {
@@ -583,21 +659,7 @@ int ts_model_open_again(const struct ts_model *m, enum ts_model_kind first, stru
     if (fd < 0)
         return errno == ESTALE ? ts_open_dir_fail(m->path, err)
                                : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", m->path);
-    again = new_model(m->path, err);
-    rc = again == NULL ? TS_ENOMEM : take_name(again, NULL, err);
-    if (rc == 0 && (again->file = fdopen(fd, "rb")) != NULL)
-        fd = -1;
-    else if (rc == 0)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
-    if (fd >= 0)
-        close(fd);
-    if (rc == 0)
-        rc = ktensor_open(again, err);
-    if (rc == 0)
-        *ret = again;
-    else
-        ts_model_close(again);
-    return rc;
+    return open_alone(fd, m->path, ret, err);
 }
 
 int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err)

@@ -65,6 +65,14 @@ int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);
 /* The same, and of a directory `first` is looked for before the others: .npy files hold float32 as such. */
 int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_model **ret,
                         struct ts_err *err);
+
+/* A directory of a model in an open directory; NULL: this one, or the best of several in it. */
+int ts_model_open_inside(const struct ts_open_dir *parent, const char *name, struct ts_model **ret,
+                         struct ts_err *err);
+
+/* The file NAME of an open directory, a ktensor: 1, 0 where there is none, or a negative ts_code. */
+int ts_model_open_file_in(const struct ts_open_dir *dir, const char *name, struct ts_model **ret,
+                          struct ts_err *err);
 void ts_model_close(struct ts_model *m); /* NULL is fine */
 
 /* Opens the same model once more, to read it from the start. */
