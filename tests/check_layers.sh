@@ -44,10 +44,6 @@ offences()
                 if (text ~ /"[^"]*--[%a-z]/)
                     print file ":" FNR ": a sentence names an option; base/setting.h has marks for them"
             }
-            # a directory that another process replaces is opened once: base/open_dir.h
-            (own == "format" || own == "model") && file !~ /(file_read|array_index)\.[ch]$/ && /ts_file_read_small\(/ {
-                print file ":" FNR ": reads a file of a directory by its path; ts_file_read_small_in does not"
-            }
             /HAVE_CUDA/ && own != "tools" && own != "engine" {
                 print file ":" FNR ": HAVE_CUDA outside of engine and tools"
             }
@@ -58,6 +54,27 @@ offences()
     done
     tool_offences "$1"
     cuda_offences "$1"
+}
+
+# A directory that another process may replace is opened once, and its files through that. What is looked
+# at by its path instead is counted, by file, in the list $2.
+path_offences()
+{
+    (cd "$1" && find src/format src/model src/cpd src/engine src/api tools -name '*.c' 2> /dev/null) | sort |
+    while read -r file; do
+        n=$(sed 's/"\([^"\\]\|\\.\)*"//g' "$1/$file" |
+            grep -vE '^(int|static|FILE|const|char|struct ts_[a-z_]* \*)[^;=]*\)?$|^ *(/?\*)' |
+            grep -oE '(^|[^a-z_>.])(open|fopen|access|l?stat|opendir|ts_models_(there|kept)|ts_state_open|ts_file_read_(open|small))\(' |
+            wc -l)
+        [ "$n" -eq 0 ] || printf '%d\t%s\n' "$n" "$file"
+    done > "$tmp/by_path"
+    awk -F '\t' '
+        FNR == NR { if (!/^#/) listed[$2] = $1; next }
+        { found[$2] = $1; if ($1 != listed[$2] + 0)
+            print $2 ": looks at " $1 " files by path, tests/by_path.tsv lists " listed[$2] + 0 \
+                ": open their directory once (base/open_dir.h), or say there why not" }
+        END { for (file in listed) if (!(file in found)) print file ": is listed in tests/by_path.tsv and looks at no file by path" }
+    ' "$2" "$tmp/by_path"
 }
 
 # Programs without CUDA include api/tools.h, too.
@@ -153,6 +170,20 @@ found=$(offences "$tmp" | wc -l)
 if [ "$found" -ne 16 ]; then
     echo "the check itself is broken: it finds $found of 16 offences:" >&2
     offences "$tmp" >&2
+    exit 1
+fi
+
+printf 'int f(void)\n{\n    return open("a", 0) + ts_models_there(b) + d->open(c); /* x */\n}\n' > "$tmp/src/engine/path.c"
+printf 'int f(void)\n{\n    return stat(path, &st);\n}\n' > "$tmp/src/cpd_path.c" # in no folder of these
+printf '3\tsrc/engine/path.c\n1\tsrc/engine/gone.c\n' > "$tmp/list"
+if [ "$(path_offences "$tmp" "$tmp/list" | wc -l)" -ne 2 ]; then
+    echo "the check of paths is broken:" >&2
+    path_offences "$tmp" "$tmp/list" >&2
+    exit 1
+fi
+found=$(path_offences "$top" "$top/tests/by_path.tsv")
+if [ -n "$found" ]; then
+    echo "$found" >&2
     exit 1
 fi
 

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-3-Clause
-# check_replaced.sh [COMMAND...] - another process replaces a tensor or a model at each moment at which
-# a command looks at it (tests/replacelib.c): at $TS_REPLACE_POINTS of them (default 5; 0: all), spread
-# evenly.
+# check_replaced.sh [COMMAND...] - another process replaces a tensor, a model, several of them or what a run
+# has saved at each moment at which a command looks at it (tests/replacelib.c): at $TS_REPLACE_POINTS of them
+# (default 2, and all with TSTREAM_TEST_LARGE=1; 0: all), spread evenly.
 #
 # The outcome is that of the old one, or that of the new one, or exit status 1 with the sentence that it
 # was replaced: never a mixture, and never a sentence that a file is damaged, missing or of another size.
@@ -11,7 +11,7 @@ set -eu
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 built=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 lib=$built/tests/replacelib.so
-points=${TS_REPLACE_POINTS:-5}
+points=${TS_REPLACE_POINTS:-$([ "${TSTREAM_TEST_LARGE:-0}" = 1 ] && echo 0 || echo 2)}
 only=" $* "
 if [ ! -f "$lib" ]; then
     echo "skipped: there is no $lib here"
@@ -30,11 +30,21 @@ tensors()
     for f in ktensor npy splatt; do
         "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 3 -i 2 --tol 0 --format $f -o "$1.$f"
     done
-    "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 2,3 --restarts 2 -i 2 --tol 0 -o "$1.two"
+    "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 2,3 --restarts "$3" -i 2 --tol 0 -o "$1.two"
     "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 3 --restarts 2 -i 2 --tol 0 -o "$1.best"
 )
-tensors old 1 > log 2>&1
-tensors new 2 > log 2>&1
+# What runs of one and of several models have saved, as a kill leaves it: the last of several was under way.
+saved()
+(
+    set -e
+    "$bin/tstream" cp "$1.tsh" --cpu --threads 1 -r 3 -i 2 --tol 0 --save-init -o "$1.saved"
+    cp -r "$1.two" "$1.some"
+    rm -r "$1.some"/models.json "$1.some"/models.tsv "$1.some"/best.*
+    mv "$1.some/r3.s2" "$1.some/r3.s2.partial"
+)
+tensors old 1 2 > log 2>&1
+tensors new 2 3 > log 2>&1
+for i in old new; do saved $i > log 2>&1; done
 cp -r new.tsh of.tsh # what models are of, and other operands
 cp -r new.ktensor other.cp
 awk '{ print $1, $2, $3 }' new.tns | head -n 50 > cells
@@ -47,7 +57,17 @@ head = str({'descr': '<f8', 'fortran_order': False, 'shape': (12, 11, 10)}).ljus
 with open('$name.array', 'wb') as f:
     f.write(b'\\x93NUMPY\\x01\\x00' + len(head).to_bytes(2, 'little') + head.encode())
     f.write(array.array('d', [random.random() for _ in range(1320)]).tobytes())"
+        mkdir $name.indexed
+        cp $name.array $name.indexed/a.npy
+        "$bin/tshard" index $name.indexed/a.npy > log
     done
+    python3 -c "
+import struct
+whole = open('$top/tests/golden/dense.h5', 'rb').read()
+cells = struct.pack('<24d', *range(1, 25))
+assert cells in whole
+open('old.h5', 'wb').write(whole)
+open('new.h5', 'wb').write(whole.replace(cells, struct.pack('<24d', *range(2, 49, 2)[::-1])))"
 fi
 
 # ---- commands: what they print and write to o does not change from run to run. x is replaced ----
@@ -85,28 +105,52 @@ for f in ktensor npy splatt; do
 done
 add top-best best "tstream top x of.tsh"
 add predict-best best "tstream predict x cells of.tsh -o o --threads 1"
+resume="tstream cp -q $run --resume"
+add resume saved "$resume xx.cp -i 4 -o o"
+add resume-here saved "$resume xx.cp -i 4"
+add resume-ended saved-result "$resume x -i 4 -o o"
+add resume-ended-here saved-result "$resume x -i 4"
+add resume-several some "$resume xx.cp"
+add init-save ktensor "$cp of.tsh -r 3 -i 1 --save-init --init x"
+add init-best best "$cp of.tsh -i 1 --init x"
+add init-several two "$cp of.tsh -r 2,3 --restarts 2 -i 1 --init x"
+add plan-init-several two "tstream plan of.tsh $run -r 2,3 --restarts 2 --init x"
+add status ktensor "tstream status x"
+add status-several two "tstream status x"
+add status-saved saved "tstream status xx.cp"
+add status-some some "tstream status xx.cp --json"
+add report-one two "tstream report x/r3.s1 of.tsh -o o"
+add report-best best "tstream report x of.tsh -o o"
 add info-several two "tstream info x --json"
 add info-several-text two "tstream info x"
 if [ -f old.array ]; then
     add dense-cp array "$cp x -r 2 -i 2"
+    add dense-indexed indexed "$cp x/a.npy -r 2 -i 2"
+    if "$bin/tshard" info old.h5:/x > log 2>&1; then add dense-hdf5 h5 "$cp x:/x -r 2 -i 2"; fi
 fi
 
 # ---- running ----
-# What a run has made: its output without what is measured, and its files without their record. A plan
-# is measured as a whole, so that only its sentences are checked.
+# The outcomes of old and new are the same: a plan is measured as a whole, so that only its sentences are
+# checked; verify says "sound" of both; and of a run that was saved at the same sweep the same is told.
+alike=" verify plan plan-init-several status-saved status-some "
+
+# What a run has made: its output without what is measured, and its files without their record.
 outcome()
 {
-    [ -d o ] || [ "$name" = plan ] || sed -E 's/[0-9.,]+ (us|ms|s)$//' out
-    if [ -d o ]; then
-        (cd o && find . -type f ! -name run.json ! -name state | sort | xargs cksum)
-    elif [ -f o ]; then
-        cksum < o
-    fi
+    case $name in *-here | resume-several) rm -rf o; [ ! -d xx.cp ] || mv xx.cp o ;; esac
+    [ -d o ] || [[ "$alike" == *" $name "* ]] || sed -E 's/[0-9.,]+ (us|ms|s)$//' out
+    for i in o o.test; do
+        if [ -d $i ]; then
+            (cd $i && find . -type f ! -name run.json ! -name state ! -name 'models.*' | sort | xargs cksum)
+        elif [ -f $i ]; then
+            cksum < $i
+        fi
+    done
 }
 
 once() # K COMMAND: puts the exit status into got
 {
-    rm -rf o
+    rm -rf o o.test
     got=0
     # shellcheck disable=SC2086 # words of a command
     set -- "$1" $2
@@ -120,7 +164,7 @@ once() # K COMMAND: puts the exit status into got
 
 fresh() # SOURCE: x is that one
 {
-    rm -rf "$x" w
+    rm -rf "$x" w xx.cp xx.cp.partial
     cp -r "$1" "$x"
 }
 
@@ -130,11 +174,15 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
     case ${kind[$name]} in
     tsh) x=xx.tsh ;;
     array) x=xx.npy ;;
+    indexed) x=xx.dir ;;
+    h5) x=xx.h5 ;;
+    saved | some) x=xx.cp.partial ;;
     *) x=xx.cp ;;
     esac
     words=" ${command[$name]} "
-    words=${words// x / $x }
-    old=old.${kind[$name]} new=new.${kind[$name]}
+    words=${words// x / $x } words=${words// x\// $x/} words=${words// x:/ $x:}
+    source=${kind[$name]%-result}
+    old=old.$source new=new.$source
     fresh "$new"
     once 0 "$words"
     [ $got -eq 0 ] || { bad "$name: exit $got: $(cat err)"; continue; }
@@ -143,7 +191,7 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
     once 0 "$words"
     [ $got -eq 0 ] || { bad "$name: exit $got: $(cat err)"; continue; }
     outcome > is-old
-    [[ " verify plan " == *" $name "* ]] || ! cmp -s is-old is-new || bad "$name: the outcomes are the same"
+    [[ "$alike" == *" $name "* ]] || ! cmp -s is-old is-new || bad "$name: the outcomes are the same"
     looks=$(cat mark)
     [ "$looks" -ge 3 ] || bad "$name: looks at what it reads $looks times"
     step=1
@@ -163,7 +211,7 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
                 bad "$name: look $k of $looks: neither the old outcome nor the new one"
             fi
         elif [ $got -eq 1 ] && [ "$(wc -l < err)" -eq 1 ] &&
-            grep -q 'was replaced or removed while it was being read' err; then
+            grep -qE "was replaced or removed while it was being read|another process took its name" err; then
             said=$((said + 1))
         elif [ $got -eq 99 ]; then
             echo "skipped: $(cat err)"
