@@ -70,6 +70,24 @@ open('old.h5', 'wb').write(whole)
 open('new.h5', 'wb').write(whole.replace(cells, struct.pack('<24d', *range(2, 49, 2)[::-1])))"
 fi
 
+# ---- what is not finished is called so ----
+mkdir -p sub
+if [ "$only" = "  " ]; then
+    cp -r old.tsh sub/u.tsh.building
+    rm sub/u.tsh.building/index
+    cp -r old.saved sub/u.cp.partial
+    for i in "tshard info" "tshard verify" "tshard export" "tstream cp" "tstream plan"; do
+        # shellcheck disable=SC2086 # words of a command
+        set -- $i
+        refused 1 "sub/u.tsh.building is there: a build that still runs, or was killed" "$bin/$1" "$2" sub/u.tsh
+        refused 1 "sub/u.tsh.building: not finished" "$bin/$1" "$2" sub/u.tsh.building
+    done
+    refused 1 "but no file named lock" "$bin/tshard" build old.tns -o sub/u.tsh
+    for i in "top" "report" "export" "fit" "score"; do
+        refused 1 "sub/u.cp.partial is there: its run is not finished" "$bin/tstream" $i sub/u.cp of.tsh
+    done
+fi
+
 # ---- commands: what they print and write to o does not change from run to run. x is replaced ----
 run='--cpu --threads 1'
 cp="tstream cp -q $run --tol 0 -o o"
