@@ -99,6 +99,51 @@ static struct rank by_ranks(const struct ts_tensor *t, const struct ts_hold_out 
     return rank[0];
 }
 
+/* Buffers of this size that were asked for; the linker takes calls of the first for the second. */
+static _Atomic uint64_t n_buffers, buffer_bytes;
+void *__real_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size);
+void *__wrap_aligned_alloc(size_t alignment, size_t size)
+{
+    n_buffers += size == buffer_bytes;
+    return __real_aligned_alloc(alignment, size);
+}
+
+/* As many shards are in memory as `bytes` allow, and one at least; the sums are the same. */
+START_TEST(memory_bounds_shards)
+{
+    static const uint64_t dim[3] = { 300, 200, 100 };
+    struct list l = list_draw(3, 3, dim, 200000);
+    struct ts_build_options o = options(out);
+    struct ts_cells_squares sums[3];
+    struct ts_tensor *t;
+    uint64_t raw;
+    list_write(&l, 0);
+    o.duplicates = TS_DUPLICATES_KEEP;
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    ck_assert_msg(ts_tensor_open(out, &t, &err) == 0, "%s", err.text);
+    raw = ts_tensor_raw_bytes(t);
+    ck_assert_uint_gt(t->mode[0].disk.n_shards, 4);
+    for (uint64_t k = 0; k < 3; k++) { /* 1 byte; two shards and what is held of each; no limit */
+        const struct ts_cells_conf conf = { .tensor = t,
+                                            .threads = 4,
+                                            .bytes = k == 0 ? 1
+                                                     : k == 1
+                                                         ? 2 * raw + 400 * t->mode[0].disk.n_shards
+                                                         : 0 };
+        buffer_bytes = raw;
+        n_buffers = 0;
+        ck_assert_msg(ts_cells_squares(&conf, &sums[k], &err) == 0, "%s", err.text);
+        ck_assert_uint_ge(n_buffers, 1);
+        ck_assert_uint_le(n_buffers, k == 0 ? 1 : k == 1 ? 2 : 4);
+        ck_assert_int_eq(memcmp(&sums[k], &sums[0], sizeof sums[0]), 0);
+    }
+    buffer_bytes = 0;
+    ts_tensor_close(t);
+    list_free(&l);
+}
+END_TEST
+
 START_TEST(squares_are_those_of_sums) /* values are whole: sums are exact */
 {
     static const struct ts_hold_out some[2] = { { 0 }, { .share = 0.3, .seed = 5 } };
@@ -205,6 +250,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_loop_test(tc, squares_are_those_of_sums, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(tc, memory_bounds_shards);
     tcase_add_test(tc, a_norm_that_is_not_the_cells_ends_a_run);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_NOFORK);

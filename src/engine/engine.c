@@ -137,6 +137,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     else if (!conf->without_feed && !conf->unknown) /* before the feed takes its memory */
         rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
                                                     .threads = e->threads,
+                                                    .bytes = e->memory.feed_bytes,
                                                     .comm = conf->comm,
                                                     .stop = conf->stop },
                            err);

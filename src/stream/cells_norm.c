@@ -13,7 +13,7 @@
 #include "format/block_codec.h"
 #include "format/part.h"
 
-#define MOST_BYTES (UINT64_C(64) << 20) /* of shards that are in memory at once, one at least */
+#define MOST_BYTES (UINT64_C(64) << 20) /* where the caller does not say how many */
 
 struct cell {
     uint32_t row[TS_MAX_ORDER]; /* by mode; those behind the order are 0 */
@@ -119,15 +119,23 @@ static void sum_shards(struct job *j)
     pthread_mutex_unlock(&j->lock);
 }
 
+/* Shards that are in memory at once. */
+static uint64_t room(const struct ts_cells_conf *c)
+{
+    const uint64_t pieces = c->tensor->mode[0].disk.n_shards * sizeof(struct piece);
+    const uint64_t bytes = c->bytes > 0 && c->bytes < MOST_BYTES ? c->bytes : MOST_BYTES;
+    const uint64_t n = bytes < pieces ? 0 : (bytes - pieces) / ts_tensor_raw_bytes(c->tensor);
+    return n > 0 ? n : 1;
+}
+
 /* Shards first .. end - 1. */
 static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end,
                      struct piece *piece, struct ts_err *err)
 {
     struct job j = { .conf = c, .piece = piece, .next = first, .end = end };
-    const uint64_t room = MOST_BYTES / ts_tensor_raw_bytes(c->tensor);
     uint64_t n = c->threads > 1 ? c->threads : 1;
     n = n < end - first ? n : end - first;
-    n = n < room ? n : room;
+    n = n < room(c) ? n : room(c);
     pthread_mutex_init(&j.lock, NULL);
 #pragma omp parallel num_threads(n > 0 ? (int)n : 1)
     sum_shards(&j);

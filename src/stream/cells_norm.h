@@ -26,6 +26,7 @@ struct ts_cells_conf {
     const struct ts_tensor *tensor;
     const struct ts_hold_out *hold_out; /* NULL: none is held out */
     uint32_t threads;
+    uint64_t bytes;       /* memory to use, as far as one shard fits; 0: 64 MiB */
     struct ts_comm *comm; /* NULL: this process alone */
     const volatile sig_atomic_t *stop;
 };
@@ -35,7 +36,8 @@ struct ts_cells_squares {
     uint64_t n;        /* cells with a nonzero, of either kind */
 };
 
-/* Reads a copy once. Memory: a few shards, and 200 bytes for each shard of the copy. */
+/* Reads a copy once. Memory: a shard for each thread, of which as many work
+ * as `bytes` allow, and 200 bytes for each shard of the copy. */
 int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
                      struct ts_err *err);
 
