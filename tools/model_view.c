@@ -267,9 +267,10 @@ static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, s
     if (rows == ts_used(v->tensor, mode))
         return ts_tensor_rows(v->tensor, mode, ret, err);
     return ts_fail(err, TS_EARG,
-                   "%s: mode %u has %" PRIu64 " rows, but the tensor %s has %" PRIu64
-                   " indices there",
-                   v->model->path, mode + 1, rows, v->tensor->path, ts_dim(v->tensor, mode));
+                   "%s: mode %u has %" PRIu64 " row%s, but the tensor %s has %" PRIu64
+                   " %s there",
+                   v->model->path, mode + 1, rows, tool_plural(rows), v->tensor->path,
+                   ts_dim(v->tensor, mode), ts_dim(v->tensor, mode) == 1 ? "index" : "indices");
 }
 
 /* What the tensor knows of a mode and the model's files do not. */

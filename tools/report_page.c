@@ -75,14 +75,14 @@ static void put_head(FILE *to, const struct report_page *p)
     fprintf(to, "</title>\n<style>\n%s</style>\n</head>\n<body>\n<header><h1>", report_style);
     put_title(to, p->view->model->path);
     fprintf(to, "</h1>\n<p class=\"big\">%u component%s of a tensor of ", p->view->model->rank,
-            p->view->model->rank == 1 ? "" : "s");
+            tool_plural(p->view->model->rank));
     put_shape(to, p);
     fputs("</p>\n", to);
     if (run != NULL) {
         const char *ended = ts_json_text(run, "ended", "?");
         fprintf(to, "<p class=\"big\">fit %.6f after %u sweep%s, <span class=\"%s\">",
                 ts_json_number(run, "fit"), sweeps == NULL ? 0 : sweeps->n,
-                sweeps != NULL && sweeps->n == 1 ? "" : "s", tone_of(ended));
+                tool_plural(sweeps == NULL ? 0 : sweeps->n), tone_of(ended));
         report_text(to, strcmp(ended, "iterations") == 0 ? "not converged" : ended, 0);
         fputs("</span></p>\n", to);
     }

@@ -60,7 +60,7 @@ static void warn_singular(struct list *l, const struct ts_json_value *run)
             item(l),
             "In %u sweep%s (%.0f to %.0f) the equations of a mode were singular to rounding, and a pseudo-inverse "
             "took the place of the inverse: components are alike, or the rank is too high.",
-            n, n == 1 ? "" : "s", first, last);
+            n, ts_num_plural(n), first, last);
 }
 
 static void warn_pairs(struct list *l, const struct report_figures *f)

@@ -22,7 +22,7 @@ void tool_in_place(const char *path)
 
 const char *tool_plural(uint64_t n)
 {
-    return n == 1 ? "" : "s";
+    return ts_num_plural(n);
 }
 
 void tool_flush(void)

@@ -366,8 +366,9 @@ static void print_text(const struct plan *p)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], note[80], out[4096];
     const double memory = p->record_bytes + p->other_bytes;
-    printf("%s, %s, %" PRIu32 " threads\n", tool_plain(p->o->out, out, sizeof out),
-           p->o->value_bytes == 4 ? "float32" : "float64", p->o->threads);
+    printf("%s, %s, %" PRIu32 " thread%s\n", tool_plain(p->o->out, out, sizeof out),
+           p->o->value_bytes == 4 ? "float32" : "float64", p->o->threads,
+           tool_plural(p->o->threads));
     printf("tensor\n");
     plan_row("nonzeros", ts_num_short(a, p->nnz), p->share >= 1 ? "all were read" : "about");
     for (uint32_t m = 0; m < p->order; m++) {

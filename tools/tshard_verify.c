@@ -230,8 +230,9 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
                ts_num_count(a, v->n_here), ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total),
                ts_num_duration(d, ns));
     } else if (!args->quiet) {
-        printf("%s: sound: %" PRIu32 " copies of %s nonzeros in %s shards, %s in %s\n",
+        printf("%s: sound: %" PRIu32 " copies of %s nonzero%s in %s shards, %s in %s\n",
                tool_plain(v->t->path, path, sizeof path), v->t->order, ts_num_count(a, v->t->nnz),
+               tool_plural(v->t->nnz),
                ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total), ts_num_duration(d, ns));
     }
     if (!args->json && !args->quiet && !v->has_sums)

@@ -116,7 +116,7 @@ static void print_where(struct tool_words *l, const struct ts_json_value *run)
     tool_words_put(l, "on");
     tool_words_put(l, ts_json_text(run, "host", "?"));
     tool_words_put(l, "with");
-    put_count(l, ts_json_number(run, "threads"), "threads of");
+    put_count(l, ts_json_number(run, "threads"), ts_json_number(run, "threads") == 1 ? "thread of" : "threads of");
     put_count(l, ts_json_number(run, "cpus"), "CPUs");
     tool_words_put(l, ts_json_text(run, "cpu", ""));
     for (const struct ts_json_value *g = gpus == NULL ? NULL : gpus->first; g != NULL;

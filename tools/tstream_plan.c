@@ -489,7 +489,7 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
     printf("the run\n");
     snprintf(note, sizeof note, "reads %s and checks them", ts_num_bytes(a, p->packed_bytes));
     plan_time_row("first sweep", p->pace.first_s, note);
-    snprintf(what, sizeof what, "%u sweeps", p->args->iters);
+    snprintf(what, sizeof what, "%u sweep%s", p->args->iters, tool_plural(p->args->iters));
     plan_time_row(what, model_seconds(p), "at most");
     if (tstream_cp_models(p->args) == 1)
         return;
@@ -501,10 +501,11 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
 static void print_text(const struct plan *p, const struct ts_tensor *t)
 {
     char a[TS_NUM_CHARS], note[80], plain[4096];
-    printf("%s, rank %u, %s, %u CPU threads", tool_plain(p->path, plain, sizeof plain), p->args->rank,
-           p->args->precision == TS_FLOAT32 ? "float32" : "float64", p->threads);
+    printf("%s, rank %u, %s, %u CPU thread%s", tool_plain(p->path, plain, sizeof plain), p->args->rank,
+           p->args->precision == TS_FLOAT32 ? "float32" : "float64", p->threads,
+           tool_plural(p->threads));
     if (p->n_devices > 0)
-        printf(", %u GPU%s", p->n_devices, p->n_devices > 1 ? "s" : "");
+        printf(", %u GPU%s", p->n_devices, tool_plural(p->n_devices));
     printf("\n");
     if (plan_ranks_beside(&p->ranks))
         printf("  one of %u processes, %u on each machine like this one: number %u, which has "
@@ -538,7 +539,7 @@ static void print_text(const struct plan *p, const struct ts_tensor *t)
     plan_bytes_row("disk", (uint64_t)p->disk_per_s, "a second");
     if (p->pace.link_bytes_per_s > 0)
         plan_bytes_row("host to GPU", (uint64_t)p->pace.link_bytes_per_s, "a second");
-    printf("  %u sweeps over %.3g %% of the %s\n", p->pace.n_sweeps, 100 * p->sample_share,
+    printf("  %u sweep%s over %.3g %% of the %s\n", p->pace.n_sweeps, tool_plural(p->pace.n_sweeps), 100 * p->sample_share,
            p->dense ? "cells" : "shards");
 }
 

@@ -167,7 +167,7 @@ static int report(const struct ts_cmd *cmd, const struct report_args *args, stru
     if (rc == 0 && sink.file != NULL) {
         tool_in_place(out);
         printf("%s: %u component%s, %s\n", tool_plain(out, plain, sizeof plain), conf.components,
-               conf.components == 1 ? "" : "s", ts_num_bytes(a, bytes));
+               tool_plural(conf.components), ts_num_bytes(a, bytes));
         rc = tool_flushed(err);
     }
     export_sink_close(&sink);

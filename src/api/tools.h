@@ -46,7 +46,8 @@
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
 
-/* for people: ts_num_bytes, ts_num_count, ts_num_duration, ts_num_seconds, ts_num_short */
+/* for people: ts_num_bytes, ts_num_count, ts_num_duration, ts_num_plural, ts_num_seconds,
+ * ts_num_short */
 #include "base/num.h"
 /* the shortest digits that give the number back: ts_decimal_f32, ts_decimal_f64,
  * ts_decimal_u64 */

@@ -87,3 +87,8 @@ char *ts_num_seconds(char *buf, double seconds)
 {
     return ts_num_duration(buf, seconds > 0 ? (uint64_t)(fmin(seconds, MOST_SECONDS) * 1e9) : 0);
 }
+
+const char *ts_num_plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}

@@ -12,6 +12,7 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
+#include "base/num.h"
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
@@ -248,8 +249,8 @@ static int check_norm(const struct ts_build *b, struct ts_err *err)
     if (b->code->min == 0 && b->code->max == 0 && b->o->zeros)
         return 0; /* cells that are known to be 0 */
     if (b->code->min == 0 && b->code->max == 0)
-        return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " values are zero",
-                       b->o->out, b->merge.nnz);
+        return ts_fail(err, TS_EFORMAT, "%s: nothing was written: all %" PRIu64 " value%s are zero",
+                       b->o->out, b->merge.nnz, ts_num_plural(b->merge.nnz));
     if (b->merge.nnz > 0 && b->sum_of_squares < DBL_MIN)
         return ts_fail(err, TS_EFORMAT,
                        "%s: nothing was written: the squares of the values (%g to "
@@ -420,7 +421,7 @@ static void tell_rounded(const struct ts_build *b)
     }
     (void)ts_fail(&r->rounded, TS_EFORMAT,
                   "%" PRIu64 " value%s%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
-                  r->n_rounded, r->n_rounded == 1 ? "" : "s", b->o->weights ? " or weights" : "",
+                  r->n_rounded, ts_num_plural(r->n_rounded), b->o->weights ? " or weights" : "",
                   narrow ? 32 : 64, narrow ? (double)FLT_MIN : DBL_MIN, place,
                   b->o->weights ? "scale them up to keep them"
                   : narrow      ? TS_SET_FLOAT64 " keeps such values"
@@ -657,8 +658,8 @@ static int check_order(const struct ts_build *b, const char *name, struct ts_err
         return ts_fail(err, TS_EARG, TS_SET_LABELS " names " TS_NTH_MODE ", but %s has %u modes",
                        o->min_order, name, b->order);
     if (b->table == NULL && o->n_names > 0 && o->n_names != b->order)
-        return ts_fail(err, TS_EARG, TS_SET_NAMES " names %u modes, but %s has %u", o->n_names,
-                       name, b->order);
+        return ts_fail(err, TS_EARG, TS_SET_NAMES " names %u mode%s, but %s has %u", o->n_names,
+                       ts_num_plural(o->n_names), name, b->order);
     return 0;
 }
 
@@ -894,8 +895,8 @@ static int check_names(const struct ts_build_options *o, uint32_t order, struct 
 {
     if (o->n_names == 0 || o->n_names == order)
         return 0;
-    return ts_fail(err, TS_EARG, "%s: %u modes are named, and there are %u", o->out, o->n_names,
-                   order);
+    return ts_fail(err, TS_EARG, "%s: %u mode%s named, and there are %u", o->out, o->n_names,
+                   o->n_names == 1 ? " is" : "s are", order);
 }
 
 int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
@@ -948,8 +949,8 @@ static int take_modes(struct ts_build *b, const struct ts_tensor *t, const struc
     return b->order >= TS_MIN_ORDER
                ? 0
                : ts_fail(err, TS_EARG,
-                         "%s: %u modes would be left of %u, and a tensor has at least %u",
-                         b->o->out, b->order, t->order, TS_MIN_ORDER);
+                         "%s: %u mode%s would be left of %u, and a tensor has at least %u",
+                         b->o->out, b->order, ts_num_plural(b->order), t->order, TS_MIN_ORDER);
 }
 
 /* Reading takes an eighth of the memory besides; with fewer threads where that does not suffice. */

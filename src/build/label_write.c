@@ -15,6 +15,7 @@
 #include "format/layout.h"
 #include "format/tensor.h"
 #include "source/string_sort.h"
+#include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
@@ -135,9 +136,9 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
     if (n_labels == dim || n_labels == 0)
         return 0;
     return ts_fail(err, TS_EFORMAT,
-                   "%s: %" PRIu64 " names for the %" PRIu64 " indices of " TS_NTH_MODE
+                   "%s: %" PRIu64 " name%s for the %" PRIu64 " %s of " TS_NTH_MODE
                    "%s; " TS_SET_PARTIAL_MAP " takes them as they are",
-                   from, n_labels, dim, mode + 1,
+                   from, n_labels, ts_num_plural(n_labels), dim, dim == 1 ? "index" : "indices", mode + 1,
                    n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
                    : n_labels > dim    ? " (" TS_SET_SIZES " says how many indices there are)"
                                        : "");

@@ -135,8 +135,8 @@ static int check_shape(const struct core *c, struct ts_err *err)
     for (uint32_t m = 0; m < t->order; m++)
         if (has_used_rows(c, m) < 0)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE " of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
-                           m + 1, k->n_rows[m], t->mode[m].disk.dim);
+                           TS_NTH_MODE " of the model has %" PRIu64 " row%s, of the tensor %" PRIu64,
+                           m + 1, k->n_rows[m], ts_num_plural(k->n_rows[m]), t->mode[m].disk.dim);
     return ts_core_check(k->order, k->rank, err);
 }
 

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "format/dense.h"
 #include "model/kruskal_sums.h"
@@ -28,8 +29,8 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
             continue;
         if (k->index[m] != NULL ? k->dim[m] > d->dim : k->n_rows[m] != d->n_rows)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE " of the model has %" PRIu64 " rows, of the tensor %" PRIu64,
-                           m + 1, k->dim[m], d->dim);
+                           TS_NTH_MODE " of the model has %" PRIu64 " row%s, of the tensor %" PRIu64,
+                           m + 1, k->dim[m], ts_num_plural(k->dim[m]), d->dim);
         if (k->index[m] == NULL) /* else it ends with the last index that has a row */
             rc = ts_tensor_rows(t, m, &k->index[m], err);
         k->dim[m] = d->dim;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/num.h"
 #include "base/setting.h"
 #include "format/array_name.h"
 
@@ -83,7 +84,7 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     if (a->order < 2 || a->order > TS_DENSE_MAX_ORDER)
         return ts_fail(err, TS_EFORMAT,
                        "%s: an array of %u dimension%s; a dense tensor has 2 to %u", a->path,
-                       a->order, a->order == 1 ? "" : "s", TS_DENSE_MAX_ORDER);
+                       a->order, ts_num_plural(a->order), TS_DENSE_MAX_ORDER);
     for (uint32_t m = 0; m < a->order; m++) {
         if (a->dim[m] == 0)
             return ts_fail(err, TS_EFORMAT, "%s: " TS_NTH_MODE " has size 0, so there is no cell",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/file_read.h"
+#include "base/num.h"
 #include "format/tensor.h"
 
 #define PIECE_BYTES ((size_t)1 << 18)
@@ -154,8 +155,8 @@ static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64
         at += want;
     }
     if (rc == 0 && next < n)
-        rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " lines, expected %" PRIu64, m->labels_path,
-                     line_no, m->disk.n_labels);
+        rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " line%s, expected %" PRIu64, m->labels_path,
+                     line_no, ts_num_plural(line_no), m->disk.n_labels);
     free(line.text);
     free(piece);
     return rc;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
 
@@ -221,9 +222,9 @@ static int check_rows(const struct match *m, uint32_t mode, struct ts_err *err)
                             : used->index[used->n_rows - 1] < whole->n_rows)
         return 0;
     return ts_fail(err, TS_EARG,
-                   TS_NTH_MODE " of %s has %" PRIu64 " rows, of %s %" PRIu64
+                   TS_NTH_MODE " of %s has %" PRIu64 " row%s, of %s %" PRIu64
                                ": they are not of one tensor",
-                   mode + 1, a->model->path, a->n_rows, b->model->path, b->n_rows);
+                   mode + 1, a->model->path, a->n_rows, ts_num_plural(a->n_rows), b->model->path, b->n_rows);
 }
 
 static int start_side(struct side *s, uint32_t mode, struct ts_err *err)

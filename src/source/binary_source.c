@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "format/file_read.h"
@@ -236,8 +237,8 @@ static int check_dims(const struct ts_binary_source *s, const struct ts_binary_f
 {
     if (s->plan.n_dims > 0 && s->plan.n_dims != form->order)
         return ts_fail(err, TS_EARG,
-                       TS_SET_SIZES " has %" PRIu32 " sizes, but %s has %" PRIu32 " modes",
-                       s->plan.n_dims, name_of(s, 0), form->order);
+                       TS_SET_SIZES " has %" PRIu32 " size%s, but %s has %" PRIu32 " modes",
+                       s->plan.n_dims, ts_num_plural(s->plan.n_dims), name_of(s, 0), form->order);
     for (uint32_t m = 0; m < s->plan.n_dims; m++)
         if (s->plan.dim[m] != form->dim[m])
             return ts_fail(err, TS_EFORMAT,

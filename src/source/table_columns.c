@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_columns.c - what the columns of a table are: by what the user said, the header line, and a sample of the
  * lines. */
+#include "base/num.h"
 #include "base/setting.h"
 #include "source/table_impl.h"
 
@@ -290,8 +291,9 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
     }
     if (p->n_modes > t->order)
         return ts_fail(err, TS_EARG,
-                       TS_SET_NAMES " names %u modes, but there are %u columns for them",
-                       p->n_modes, t->order);
+                       TS_SET_NAMES " names %u mode%s, but there %s %u column%s for them",
+                       p->n_modes, ts_num_plural(p->n_modes), t->order == 1 ? "is" : "are",
+                       t->order, ts_num_plural(t->order));
     return 0;
 }
 
@@ -318,7 +320,7 @@ static int check_left(struct ts_table *t, const struct look *l, struct ts_err *e
                    "%u column%s %s no mode%s%s; " TS_SET_VALUE
                    " NAME says which is the value, " TS_SET_VALUE " none "
                    "that each line counts as 1",
-                   left, left == 1 ? "" : "s", left == 1 ? "is" : "are",
+                   left, ts_num_plural(left), left == 1 ? "is" : "are",
                    t->header != NULL ? ", such as " : "",
                    t->header != NULL ? ts_csv_quote(&l->first[one], buf) : "");
 }
@@ -469,7 +471,7 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
     if (rc == 0 && t->order < TS_MIN_ORDER)
         rc = ts_fail(err, TS_ELIMIT,
                      "%u column%s, so a tensor of %u mode%s: a decomposition needs at least 2%s",
-                     l->n_columns, l->n_columns == 1 ? "" : "s", t->order, t->order == 1 ? "" : "s",
+                     l->n_columns, ts_num_plural(l->n_columns), t->order, ts_num_plural(t->order),
                      l->n_columns == 1 ? " (" TS_SET_SEPARATOR " says what divides columns)" : "");
     return rc;
 }

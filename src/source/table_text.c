@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "source/csv_field.h"
 #include "source/number_text.h"
@@ -310,7 +311,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     if (n == 0)
         return 0;
     if (n != t->n_columns)
-        return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u", n, n == 1 ? "" : "s",
+        return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u", n, ts_num_plural(n),
                        t->n_columns);
     if (missing) {
         b->n_missing++;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "source/binary_kind.h"
 #include "source/text_input.h"
@@ -160,8 +161,8 @@ static int check_order(struct ts_text_source *s, const char *first, uint64_t lin
                        "modes; at most %u are possible",
                        name, line, order + 1, order, TS_MAX_ORDER);
     if (s->plan.n_dims > 0 && s->plan.n_dims != order)
-        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u sizes, but %s has %u modes",
-                       s->plan.n_dims, name, order);
+        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u size%s, but %s has %u modes",
+                       s->plan.n_dims, ts_num_plural(s->plan.n_dims), name, order);
     return 0;
 }
 
@@ -671,7 +672,7 @@ static int check(const void *self, struct ts_err *err)
             return ts_fail(err, TS_EFORMAT,
                            "%s: found %" PRIu64 " nonzero%s, but its header says "
                            "%" PRIu64,
-                           name_of(s, f), c->n_read, c->n_read == 1 ? "" : "s", c->header_nnz);
+                           name_of(s, f), c->n_read, ts_num_plural(c->n_read), c->header_nnz);
     }
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/num.h"
 #include "base/setting.h"
 #include "source/number_text.h"
 #include "source/tns_number.h"
@@ -214,7 +215,7 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
     if (rc < 0 || n == 0)
         return rc;
     if (n != r->order + 1 - (r->no_value != 0))
-        return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u%s", n, n == 1 ? "" : "s",
+        return ts_fail(err, TS_EFORMAT, "found %u field%s, expected %u%s", n, ts_num_plural(n),
                        r->order + 1 - (r->no_value != 0), comma_hint(r, p, *stop));
     for (uint32_t i = 0; i < n; i++)
         if (ts_number_missing(begin[i], (size_t)(end[i] - begin[i]))) {
