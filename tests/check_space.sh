@@ -68,6 +68,40 @@ grep -q 'warning: .*the disk may get full: the build takes .* to .* 24.0 MiB fre
 on 256m "$bin/tshard" gen --dims 300x400x500 -n 10K -o small/x.tsh || bad "small: $(cat err)"
 if [ -s err ]; then bad "small: $(cat err)"; fi
 
+# ---- texts and parts: refused before the first byte, unless it is to be tried ----
+"$bin/tshard" gen -q --dims 3000x4000x5000 -n 500K -o mid.tsh > log
+for to in small/x.tns '- > small/x.tns'; do
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    if on 3m sh -c '"$0" export mid.tsh -o '"$to" "$bin/tshard"; then bad "export -o $to"; fi
+    grep -q 'nothing was written: the result takes at least .*--no-space-check' err || bad "export -o $to: $(cat err)"
+done
+if on 4m "$bin/tshard" gen -q --dims 3000x4000x5000 -n 500K -o small/x.tns; then bad "gen text"; fi
+says 'gen text' 'nothing was written: the result takes at least '
+if on 4m "$bin/tshard" gen -q --dims 3000x4000x5000 -n 500K -o small/x.tns --no-space-check; then bad "gen text"; fi
+says 'gen text' 'No space left on device'
+if on 4m "$bin/tshard" gen -q --dims 900000x400000x5 --planted 3 -n 500K -o small/x.tsh --truth small/x.ktensor; then
+    bad "gen --truth"
+fi
+says 'gen --truth' 'x.ktensor.*: nothing was written: the result takes at least '
+if on 2m "$bin/tshard" part mid.tsh --part 1/1 -o small/x.tsh; then bad "part"; fi
+says part 'nothing was copied: the result takes at least '
+on 900m "$bin/tshard" export mid.tsh -o small/x.tns || bad "export: $(cat err)"
+if [ -s err ]; then bad "export: $(cat err)"; fi
+
+# ---- and never where there is just as much room as they take ----
+for law in uniform power:0.8; do
+    for dims in 3000x4000x5000 9x12x100000 1000000x2x3x4; do
+        "$bin/tshard" gen -q --dims $dims -n 50K --law $law -o any.tns
+        "$bin/tshard" build -q any.tns -o any.tsh > log
+        "$bin/tshard" export any.tsh -o any.out
+        on $((($(wc -c < any.tns) + 4095) / 4096 * 4))k "$bin/tshard" gen -q --dims $dims -n 50K --law $law \
+            -o small/x.tns || bad "gen $dims $law: $(cat err)"
+        on $((($(wc -c < any.out) + 4095) / 4096 * 4))k "$bin/tshard" export any.tsh -o small/x.tns ||
+            bad "export $dims $law: $(cat err)"
+        rm -rf any.tsh any.out any.tns
+    done
+done
+
 # ---- a limit of files ----
 # shellcheck disable=SC2016 # expanded by the inner shell
 if sh -c 'ulimit -f 4096; "$0" gen --dims 3000x4000x5000 -n 3M -m 1G -o f.tsh' "$bin/tshard" > out 2> err; then

@@ -38,8 +38,7 @@ struct build_common {
       "most bytes of a shard, the unit of reading" },                                              \
     { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
       "print the report as one JSON object" },                                                     \
-    { "no-space-check", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, no_space_check),    \
-      NULL, NULL, "start even where the disk has no room for what the build takes" },              \
+    TOOL_SPACE_OPT((base) + offsetof(struct build_common, no_space_check)),                        \
     TOOL_QUIET_OPT((base) + offsetof(struct build_common, quiet))
 #define BUILD_COMMON_OPTS(base)                                                                    \
     BUILD_FORCE_OPT(base),                                                                         \

@@ -18,7 +18,7 @@
  * level 1 38.2 MB in 1.1 s. */
 #define LEVEL 4
 
-static const char *name(const struct export_sink *s)
+const char *export_sink_name(const struct export_sink *s)
 {
     return s->file == NULL ? "standard output" : ts_atomic_file_path(s->file);
 }
@@ -73,7 +73,7 @@ int export_sink_write(struct export_sink *s, const char *bytes, size_t n, struct
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
-            rc = ts_fail_errno(err, TS_EIO, "%s: writing", name(s));
+            rc = ts_fail_errno(err, TS_EIO, "%s: writing", export_sink_name(s));
         bytes += done > 0 ? done : 0;
         n -= done > 0 ? (size_t)done : 0;
         s->written += done > 0 ? (uint64_t)done : 0;

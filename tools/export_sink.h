@@ -37,6 +37,8 @@ int export_sink_open(const char *path, int force, const char *option, struct exp
  * by blanks, go there. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
+const char *export_sink_name(const struct export_sink *s); /* for sentences */
+
 /* Gives the file its name. warn->code is not 0 when something failed after that. */
 int export_sink_commit(struct export_sink *s, struct ts_err *warn, struct ts_err *err);
 

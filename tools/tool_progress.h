@@ -82,6 +82,9 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
 
 /* The row of an option table, which tool_parse finds by its name. */
 /* clang-format off */
+#define TOOL_SPACE_OPT(at) \
+    { "no-space-check", 0, TS_OPT_FLAG, at, NULL, NULL, \
+      "start even where disk or memory have no room for what it takes at least" }
 #define TOOL_QUIET_OPT(at) \
     { "quiet", 'q', TS_OPT_FLAG, (at), NULL, NULL, \
       "tell no progress on standard error; SIGUSR1 still does" }

@@ -16,6 +16,7 @@
 #include "api/tools.h"
 #include "tools/export_dense.h"
 #include "tools/export_pieces.h"
+#include "tools/export_room.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
@@ -29,7 +30,7 @@ struct export_args {
     const char *output, *sort, *tmp;
     uint64_t memory;
     uint32_t mode, threads;
-    int format, header, base, numbers, force, quiet;
+    int format, header, base, numbers, force, quiet, no_space_check;
 };
 
 #define AT(field) offsetof(struct export_args, field)
@@ -57,6 +58,7 @@ static const struct ts_opt export_opts[] = {
     { "tmp", 0, TS_OPT_STRING, AT(tmp), NULL, "DIR",
       "directory for temporary files (default: $TMPDIR, else that of FILE)" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
+    TOOL_SPACE_OPT(AT(no_space_check)),
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -204,6 +206,11 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
         rc = ts_row_names_open(&names, &e->pieces.rows.names, err);
     if (rc == 0)
         rc = export_rows_open(&e->pieces.rows, err);
+    if (rc == 0 && !args->no_space_check)
+        rc = export_room_check(&e->sink,
+                               export_room_of_rows(e->t, e->pieces.rows.base, names.labels,
+                                                   e->pieces.rows.line_bytes),
+                               err);
     return rc;
 }
 
@@ -227,6 +234,8 @@ static int export_cells(struct export *e, struct ts_err *err)
     int rc = export_dense_count(&cells, &known, err);
     if (rc == 0)
         rc = export_sink_open(e->args->output, e->args->force, "--output", &e->sink, err);
+    if (rc == 0 && !e->args->no_space_check)
+        rc = export_room_check(&e->sink, export_room_of_cells(e->t, known), err);
     if (rc == 0)
         rc = write_head(e, known, err);
     if (rc == 0)

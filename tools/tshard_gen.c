@@ -9,7 +9,7 @@
 
 #include "api/tools.h"
 #include "tools/build_common.h"
-#include "tools/export_sink.h"
+#include "tools/export_room.h"
 #include "tools/gen_truth.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
@@ -113,7 +113,7 @@ static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch
 }
 
 static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const char *path,
-                      int force, struct ts_err *err)
+                      const struct build_common *common, struct ts_err *err)
 {
     const size_t line_chars = s->order * 14 + TS_DECIMAL_CHARS + 1;
     char *text = malloc(TEXT_PIECE * line_chars + TS_DECIMAL_CHARS), *packed = NULL;
@@ -125,7 +125,9 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                           : ts_batch_new(s->order, TEXT_PIECE, &b, err);
     if (rc == 0)
-        rc = export_sink_open(path, force, "--output", &sink, err);
+        rc = export_sink_open(path, common->force, "--output", &sink, err);
+    if (rc == 0 && !common->no_space_check)
+        rc = export_room_check(&sink, export_room_of_draws(s), err);
     tool_progress_start(&progress, "writing draws", "nonzeros", s->nnz);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
@@ -161,6 +163,8 @@ static int begin_truth(const struct gen_args *args, const struct ts_synth *s, ui
 {
     int rc =
         args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, "--truth", truth, err);
+    if (rc == 0 && args->truth != NULL && !args->common.no_space_check)
+        rc = export_room_check(truth, export_room_of_truth(s), err);
     if (rc == 0 && args->truth != NULL)
         rc = gen_truth_write(s, memory, truth, err);
     return rc;
@@ -239,7 +243,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         if (rc == 0)
             rc = build_common_report(cmd, &o, &report, args.common.json, &err);
     } else if (rc == 0) {
-        rc = write_text(cmd, &s, args.out, args.common.force, &err);
+        rc = write_text(cmd, &s, args.out, &args.common, &err);
     }
     rc = end_truth(cmd, &truth, rc, &err);
     return rc < 0 ? tool_fail(cmd, &err) : 0;

@@ -17,7 +17,7 @@
 struct part_args {
     const char *part, *out;
     uint32_t parts;
-    int force, quiet;
+    int force, quiet, no_space_check;
 };
 
 #define AT(field) offsetof(struct part_args, field)
@@ -30,6 +30,7 @@ static const struct ts_opt part_opts[] = {
       "the directory to write (default: the tensor's name, with .part2of4.tsh)" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
       "replace what has that name, once the new one is whole. Files that tshard did not write are never touched" },
+    TOOL_SPACE_OPT(AT(no_space_check)),
     { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "do not say what was written" },
     { 0 },
 };
@@ -76,6 +77,7 @@ static int write_part(const struct ts_cmd *cmd, const struct part_args *args,
     struct ts_part_conf conf = { .tensor = t,
                                  .out = out,
                                  .force = args->force,
+                                 .no_space_check = args->no_space_check,
                                  .stop = &tool_stop,
                                  .done = count_done,
                                  .ctx = &progress };

@@ -32,7 +32,7 @@ class _Build(Call):
                  replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
                  zeros: str = "drop", progress: Progress = None, weights: bool = False, skip_missing: bool = False,
-                 space_check: bool = True) -> None:
+                 space_check: bool = True, expect: int = 0) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -54,7 +54,7 @@ class _Build(Call):
             order=given[0] if given else 0, name=None if names is None else strings(names),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
             note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing,
-            no_space_check=not space_check)
+            no_space_check=not space_check, expect=whole("expect", expect))
         if progress is not None:
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
@@ -118,7 +118,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         What becomes of cells whose value is 0: kept, they are cells like any other, as ``cp`` with
         ``observed=True`` wants them.
     space_check : bool
-        Refuse a build that the disk has no room for, before it reads; False starts all the same.
+        Refuse a build that disk or memory have no room for: before it reads, or as soon as it can be known. False starts
+        all the same.
     progress : callable, optional
         Gets a dict with what, phase, phases, done, total and unit, a few times a second.
     columns, value, weights, text, bin, time_unit, separator, header, sorted_names : optional
@@ -372,8 +373,9 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
         What becomes of rows where a coordinate, a value or a weight is masked or NaN: the first is refused, or all are left
         out. A warning tells how many, and so does ``Tensor.skipped``.
     **options
-        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress: as in :func:`build`. base
-        (0 by default) is how indices are counted where they are shown.
+        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check: as in :func:`build`. base
+        (0 by default) is how indices are counted where they are shown. expect is the number of nonzeros in all, where it is
+        known, zeros left out: then what the disk has no room for is refused before it is read.
 
     Returns
     -------
@@ -426,6 +428,14 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     return count_skipped(Tensor(out, temporary), source.skipped, source.first)
 
 
+def _nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:
+    """How many values are kept: not those that are 0 in the type that they are stored in."""
+    if options.get("zeros") == "keep":
+        return len(values)
+    least = np.finfo(np.dtype(options.get("dtype", "float32"))).tiny
+    return sum(int(np.count_nonzero(np.abs(values[i:i + step]) >= least)) for i in range(0, len(values), step))
+
+
 def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None, *,
              weights: Any = None, missing: str = "error", **options: Any) -> Tensor:
     """Builds a tensor from coordinates and values.
@@ -452,5 +462,6 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     columns = [x for x in source.next() or () if x is not None]
     check_left(len(columns[0]), source.skipped, source.first)
     step = 1 << 22
+    options.setdefault("expect", _nonzeros(columns[1], step, options))
     pieces = (tuple(x[i:i + step] for x in columns) for i in range(0, max(len(columns[0]), 1), step))
     return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped, source.first)

@@ -176,7 +176,7 @@ class Tensor:
             The directories to make; by default named like this one, with ``.train.tsh`` and ``.test.tsh``, in
             the current directory.
         **options
-            memory, tmp, threads, shard, replace, progress: as in :func:`build`.
+            memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class Tensor:
         sum : sequence of modes
             They are left out, and what falls on one cell is added up.
         **options
-            memory, tmp, threads, shard, replace, progress: as in :func:`build`.
+            memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
         Returns
         -------

@@ -140,7 +140,7 @@
 #include "build/build_space.h"
 /* and what is free: ts_room_look, ts_room_is_one_disk, ts_room_check, ts_room_may_lack, ts_room_free */
 #include "build/room.h"
-/* in a plan of a run: ts_disk_free_get */
+/* in a plan of a run, and of a file: ts_disk_free_get, ts_disk_free_of */
 #include "base/disk_free.h"
 /* limits of the table of values */
 #include "build/value_table.h"

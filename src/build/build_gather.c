@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
@@ -189,7 +190,7 @@ static int nothing_left(const struct ts_build *b, struct ts_err *err)
     char left_out[80] = "";
     if (n_missing > 0)
         snprintf(left_out, sizeof left_out, "%" PRIu64 " line%s with a missing field left out",
-                 n_missing, n_missing == 1 ? "" : "s");
+                 n_missing, ts_num_plural(n_missing));
     if (b->collect.n_read == 0 && n_missing > 0)
         return ts_fail(err, TS_EFORMAT, "no nonzeros to build %s from: %s", b->o->out, left_out);
     return ts_fail(err, TS_EFORMAT,

@@ -121,29 +121,35 @@ struct lines {
         sure; /* of the pieces: lines, and those with a number other than 0 everywhere */
 };
 
-/* Whether no field of a line is a zero, and whether it is more than blanks or a comment. */
-static int look_at_line(const char *p, const char *end, int *sure)
+/* Whether no field of a line is a zero or, where lines with a missing field are left out, may be
+ * missing; and whether it is more than blanks or a comment. */
+static int look_at_line(const char *p, const char *end, int skip_missing, int *sure)
 {
-    int digits = 0, other = 0, any = 0;
+    int digits = 0, other = 0, any = 0, empty = 1;
     *sure = 1;
     for (; p <= end; p++) {
-        const int sep = p == end || *p == ' ' || *p == '\t' || *p == ',' || *p == ';' || *p == '\r';
+        const int blank = p < end && (*p == ' ' || *p == '\t' || *p == '\r');
+        const int sep = p == end || blank || *p == ',' || *p == ';';
         if (!any && !sep && (*p == '#' || *p == '%'))
             return 0;
         any |= !sep;
         if (!sep) {
+            if (skip_missing && empty && strchr("nN?\"'-<", *p) != NULL) /* nan, NA, null, ... */
+                *sure = 0;
             digits |= *p == '0';
             other |= *p != '0' && *p != '.' && *p != '-' && *p != '+';
+            empty = 0;
             continue;
         }
-        if (digits && !other)
+        if ((digits && !other) || (skip_missing && empty))
             *sure = 0;
         digits = other = 0;
+        empty = 1;
     }
     return any;
 }
 
-static void look_at_piece(const char *text, size_t n, int whole, struct lines *l)
+static void look_at_piece(const char *text, size_t n, int whole, int skip_missing, struct lines *l)
 {
     const char *p = text, *end = text + n;
     if (!whole) {
@@ -156,7 +162,7 @@ static void look_at_piece(const char *text, size_t n, int whole, struct lines *l
         if (stop == NULL && !whole)
             break;
         stop = stop == NULL ? end : stop;
-        any = look_at_line(p, stop, &sure);
+        any = look_at_line(p, stop, skip_missing, &sure);
         l->bytes += (double)(stop - p + 1);
         l->all += any;
         l->sure += any && sure;
@@ -177,7 +183,8 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
 }
 
 /* Lines of a packed file, at least. */
-static double look_at_packed(const char *path, int fd, uint64_t size, int gzip, uint64_t memory)
+static double look_at_packed(const struct ts_build_options *o, const char *path, int fd,
+                             uint64_t size, int gzip, uint64_t memory)
 {
     struct ts_byte_input *in = NULL;
     char text[PIECE];
@@ -189,7 +196,7 @@ static double look_at_packed(const char *path, int fd, uint64_t size, int gzip, 
         struct lines l = { 0 };
         if (ts_byte_input_read(in, text, sizeof text, &n, NULL) < 0 || n == 0)
             break;
-        look_at_piece(text, n, 0, &l);
+        look_at_piece(text, n, 0, o->skip_missing, &l);
         low = l.bytes == 0 ? low : fmin(low, l.sure / l.bytes);
     }
     ts_byte_input_close(in);
@@ -198,7 +205,8 @@ static double look_at_packed(const char *path, int fd, uint64_t size, int gzip, 
 
 /* Lines of a plain file, at least and at most: of the densest and of the sparsest piece. Returns -1
  * where it cannot be seen. */
-static int look_at_plain(int fd, uint64_t size, double *low, double *high)
+static int look_at_plain(const struct ts_build_options *o, int fd, uint64_t size, double *low,
+                         double *high)
 {
     const uint64_t pieces = size <= PIECES * (uint64_t)PIECE ? (size + PIECE - 1) / PIECE : PIECES;
     char text[PIECE];
@@ -210,7 +218,7 @@ static int look_at_plain(int fd, uint64_t size, double *low, double *high)
         const ssize_t n = pread(fd, text, sizeof text, (off_t)at);
         if (n <= 0)
             return -1;
-        look_at_piece(text, (size_t)n, pieces == 1, &l);
+        look_at_piece(text, (size_t)n, pieces == 1, o->skip_missing, &l);
         *low = fmin(*low, l.bytes == 0 ? 0 : l.sure / l.bytes);
         *high = fmax(*high, l.bytes == 0 ? 1 : l.all / l.bytes);
     }
@@ -221,7 +229,8 @@ static int look_at_plain(int fd, uint64_t size, double *low, double *high)
 
 /* Lines of a file; *packed: it is one that must be unpacked. Of what cannot be seen nothing is
  * known. */
-static void look_at_file(const char *path, uint64_t memory, double *low, double *high, int *packed)
+static void look_at_file(const struct ts_build_options *o, const char *path, uint64_t memory,
+                         double *low, double *high, int *packed)
 {
     static const unsigned char starts[][2] = {
         { 0x1f, 0x8b }, { 0x28, 0xb5 }, { 0xfd, '7' }, { 'B', 'Z' }
@@ -239,8 +248,8 @@ static void look_at_file(const char *path, uint64_t memory, double *low, double 
         for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
             *packed |= memcmp(head, starts[i], sizeof head) == 0;
         if (*packed)
-            *low = look_at_packed(path, fd, size, head[0] == 0x1f, memory);
-        else if (look_at_plain(fd, size, low, high) < 0)
+            *low = look_at_packed(o, path, fd, size, head[0] == 0x1f, memory);
+        else if (look_at_plain(o, fd, size, low, high) < 0)
             *low = 0, *high = INFINITY;
     }
     close(fd);
@@ -269,7 +278,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
     for (uint32_t i = 0; i < n_paths; i++) {
         double low, high;
         int packed;
-        look_at_file(paths[i], unpack_bytes, &low, &high, &packed);
+        look_at_file(in->o, paths[i], unpack_bytes, &low, &high, &packed);
         sum_low += low;
         sum_own += low * own_share(in->o->comm, i, packed);
         sum_high += high;

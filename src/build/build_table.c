@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
@@ -106,7 +107,7 @@ static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table
         ts_setting_print(note, sizeof b->report->note[0],
                          "%" PRIu64 " field%s of %s, such as %s, %s read as %s; "
                          TS_SET_TEXT " " TS_NTH("%u") " takes the fields as they are written",
-                         f->n[TS_TABLE_EXPONENT], f->n[TS_TABLE_EXPONENT] == 1 ? "" : "s", mode,
+                         f->n[TS_TABLE_EXPONENT], ts_num_plural(f->n[TS_TABLE_EXPONENT]), mode,
                          *example != '\0' ? example : "1e5",
                          f->n[TS_TABLE_EXPONENT] == 1 ? "is" : "are",
                          f->n[TS_TABLE_EXPONENT] == 1 ? "a number" : "numbers", m + 1);

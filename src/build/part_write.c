@@ -13,6 +13,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "build/build_dir.h"
+#include "build/room.h"
 #include "format/file_read.h"
 
 #define PIECE (1u << 20) /* bytes of a side file at a time */
@@ -183,14 +184,36 @@ static int copy_all(struct copy *c, struct ts_err *err)
     return rc;
 }
 
+/* Files beside the shards are copied whole; those of the shards have holes. */
+static int check_room(const struct ts_part_conf *conf, struct ts_err *err)
+{
+    const struct ts_tensor *t = conf->tensor;
+    uint64_t bytes = ts_part_shard_bytes(t, &conf->part) + t->header.index_bytes;
+    uint64_t longest = 0;
+    struct ts_room room;
+    struct ts_need need = { 0 };
+    int rc;
+    for (uint32_t m = 0; m < t->order; m++) {
+        const struct ts_disk_mode *disk = &t->mode[m].disk;
+        bytes += disk->rows_bytes + disk->labels_bytes;
+        longest = disk->shards_bytes > longest ? disk->shards_bytes : longest;
+    }
+    need.result = need.both = (struct ts_space){ bytes, bytes };
+    need.file = longest;
+    ts_room_look("the part", conf->out, NULL, &room);
+    rc = ts_room_check(&room, &need, "nothing was copied", err);
+    ts_room_free(&room);
+    return rc;
+}
+
 int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,
                   struct ts_err *err)
 {
     struct copy c = { .conf = conf };
-    const struct ts_place place[] = { { .path = conf->tensor->path },
-                                      { .path = conf->out,
-                                        .suffix = TS_BUILDING_SUFFIX,
-                                        .option = TS_SET_OUT } };
+    const struct ts_place place[] = {
+        { .path = conf->tensor->path },
+        { .path = conf->out, .suffix = TS_BUILDING_SUFFIX, .option = TS_SET_OUT }
+    };
     const size_t room = ts_tensor_raw_bytes(conf->tensor) + PIECE;
     int rc = 0;
     c.stored = malloc(room);
@@ -199,6 +222,8 @@ int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_er
         rc = ts_fail(err, TS_ENOMEM, "%s: no memory for a shard", conf->tensor->path);
     if (rc == 0)
         rc = ts_place_check(place, 2, err);
+    if (rc == 0 && !conf->no_space_check)
+        rc = check_room(conf, err);
     if (rc == 0)
         rc = ts_build_dir_open(conf->out, conf->force, &c.dir, err);
     if (rc == 0)

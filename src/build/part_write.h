@@ -19,6 +19,7 @@ struct ts_part_conf {
     struct ts_part part;            /* wanted */
     const char *out;
     int force;                               /* replaces a tensor that is there */
+    int no_space_check;                      /* starts however little is free */
     const volatile sig_atomic_t *stop;       /* NULL, or not 0 when the user wants to stop */
     void (*done)(void *ctx, uint64_t bytes); /* so many of shards are copied in all; or NULL */
     void *ctx;
