@@ -576,6 +576,15 @@ TS_API int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32
 TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *ret,
                           ts_error *err);
 
+/* Counts those of n cells, whose values ts_cpd_predict gave, of which an index has a row of zeros in the model, as an index
+ * without nonzeros has: the 0 there is no prediction (of log odds it is a probability of 1/2, of a logarithm a mean of 1).
+ *
+ *   returns  how many they are
+ *   errors   none
+ */
+TS_API uint64_t ts_cpd_unseen(const ts_cpd *c, uint64_t n, const uint64_t *index,
+                              const double *value);
+
 /* ---- sessions ---- */
 
 /* What a model is judged by. TS_LOSS_LEAST_SQUARES: the distance to the tensor. TS_LOSS_POISSON: of counts, their
@@ -987,6 +996,9 @@ typedef struct {
      * (all cells count), without terms that no model changes. */
     double gaussian, poisson;
     uint32_t n_top; /* how many were found */
+    /* Nonzeros of which an index has a row of zeros in the model, as an
+     * index that was never seen has: the 0 there is no prediction. */
+    uint64_t unseen;
 } ts_cpd_score_result;
 
 /* Compares a decomposition with the nonzeros of a tensor of its shape, as `tstream score` does, by a session of its own on CPU cores.

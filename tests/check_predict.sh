@@ -148,4 +148,31 @@ for out in n.csv n.tsv.gz; do
     ! grep -q -e '--format' log || bad "$out: $(cat log)"
 done
 
+# ---- indices that were never seen: their 0 is no prediction, whatever loss the model has ----
+printf '1 1 1 1\n1 2 2 1\n3 1 2 0\n3 2 1 1\n3 2 2 0\n1 1 2 0\n' > seen.tns
+"$bin/tshard" build seen.tns --zeros keep --dims 4x2x3 -o seen.tsh > log 2>&1
+printf '1 1 1\n2 1 1\n3 2 2\n4 1 1\n1 1 3\n2 2 3\n' > ask.tns # of six cells four
+printf '1 1 1\n3 2 2\n' > known.tns
+for how in '--loss bernoulli-logit --observed' '--loss poisson-log' '--observed --l2 0.01' ''; do
+    for rows in all used; do
+        # shellcheck disable=SC2086
+        "$bin/tstream" cp seen.tsh --cpu -q -r 2 -i 5 $how --rows $rows -f npy -o seen.cp --force > log 2>&1 || bad "cp $how: $(cat log)"
+        "$bin/tstream" predict seen.cp ask.tns seen.tsh > out 2> err || bad "predict, $how: $(cat err)"
+        grep -q '4 of 6 cells have an index whose row in the model is zeros' err || bad "$how, rows $rows: $(cat err)"
+        [ "$(wc -l < err)" -eq 1 ] && [ "$(wc -l < out)" -eq 6 ] || bad "predict, $how: $(cat err out)"
+        "$bin/tstream" predict seen.cp ask.tns seen.tsh --json 2> err | grep -q '"unseen_cells":4,' || bad "predict --json, $how"
+        "$bin/tstream" predict seen.cp known.tns seen.tsh > out 2> err
+        [ ! -s err ] || bad "predict, $how: $(cat err)"
+    done
+done
+sed 's/$/ 1/' ask.tns > test.tns
+"$bin/tshard" build test.tns --dims 4x2x3 -o test.tsh > log 2>&1
+for threads in 1 3; do
+    "$bin/tstream" score seen.cp test.tsh --threads $threads --json > json 2> err
+    grep -q '"unseen_cells":4,' json || bad "score: $(cat json err)"
+    grep -q '4 of 6 nonzeros have an index whose row in the model is zeros' err || bad "score: $(cat err)"
+done
+"$bin/tstream" score seen.cp seen.tsh --json > json 2> err
+grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "score: $(cat json err)"
+
 exit $failed

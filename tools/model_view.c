@@ -373,3 +373,13 @@ int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_stron
     free(label);
     return rc;
 }
+
+void model_view_note_unseen(const struct ts_cmd *cmd, uint64_t unseen, uint64_t n, const char *what)
+{
+    if (unseen > 0)
+        tool_note(cmd,
+                  "%" PRIu64 " of %" PRIu64
+                  " %s have an index whose row in the model is zeros, as one that was never seen "
+                  "has: the model's 0 there is no prediction",
+                  unseen, n, what);
+}

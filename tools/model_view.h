@@ -57,4 +57,7 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);
 
+/* Says on standard error, where `unseen` is not 0, how many of n cells have an index with a row of zeros in the model. */
+void model_view_note_unseen(const struct ts_cmd *cmd, uint64_t unseen, uint64_t n, const char *what);
+
 #endif

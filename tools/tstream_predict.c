@@ -56,6 +56,7 @@ struct piece {
     struct ts_batch batch;
     double *value, *model, *residual; /* room of the batch */
     struct cell_text out;
+    uint64_t unseen; /* cells with an index whose row is zeros */
     uint64_t line; /* of a failure, in this piece; 0: of no line */
     int rc;
     struct ts_err err;
@@ -74,7 +75,7 @@ struct predict {
     uint32_t threads;
     struct piece *piece; /* threads */
     int begun;           /* the first line was seen: rules.no_value is known */
-    uint64_t n_lines, n_cells, start_ns;
+    uint64_t n_lines, n_cells, n_unseen, start_ns;
     double squares, magnitudes; /* sums over cells, in their order */
     struct tool_progress progress;
 };
@@ -94,6 +95,7 @@ static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
         return rc;
     w->line = 0;
     (void)ts_cpd_predict(p->model, b->n, b->index, w->model, NULL); /* the rules know the sizes */
+    w->unseen = ts_cpd_unseen(p->model, b->n, b->index, w->model);
     if (p->rules.no_value)
         number[0] = w->model;
     for (uint64_t i = 0; i < b->n && !p->rules.no_value; i++) {
@@ -126,6 +128,7 @@ static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
     }
     p->n_lines += w->batch.n_lines;
     p->n_cells += w->batch.n;
+    p->n_unseen += w->unseen;
     for (uint64_t i = 0; i < w->batch.n && !p->rules.no_value; i++) {
         p->squares += w->residual[i] * w->residual[i];
         p->magnitudes += fabs(w->residual[i]);
@@ -342,6 +345,7 @@ static int report(const struct predict *p, struct ts_err *err)
         tool_json_u64(&j, "cells", p->n_cells);
         tool_json_f64(&j, "rmse", rmse);
         tool_json_f64(&j, "mae", mae);
+        tool_json_u64(&j, "unseen_cells", p->n_unseen);
         tool_json_f64(&j, "seconds", (double)ns * 1e-9);
         tool_json_close(&j);
     } else if (p->args->out != NULL) {
@@ -367,6 +371,8 @@ static int predict(const struct ts_cmd *cmd, struct predict *p, struct ts_err *e
     tool_warn(cmd, &warn);
     if (rc == 0 && p->args->out != NULL)
         tool_in_place(p->args->out);
+    if (rc == 0)
+        model_view_note_unseen(cmd, p->n_unseen, p->n_cells, "cells");
     return rc == 0 ? report(p, err) : rc;
 }
 
@@ -426,7 +432,8 @@ const struct ts_cmd tstream_predict = {
     .text =
         "Writes a line for each line of CELLS, in the same order: the indices of the cell, and the model's value "
         "there, in float64. Where lines of CELLS have a value, it stands before the model's, and behind that the "
-        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too.\n\n"
+        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too. A note counts cells with an index that "
+        "has a row of zeros in the model, as one that was never seen has: the model's 0 there is no prediction.\n\n"
         "CELLS is text, also compressed, or - for standard input: on each line an index for each mode, "
         "divided by blanks, and perhaps a value, 0 as well; a # begins a comment. Text of any length goes "
         "through a few buffers. A model in .npy files (tstream cp --format npy) is mapped, and may be larger than memory.\n\n"

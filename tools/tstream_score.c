@@ -315,6 +315,7 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
                                         .slices = s->wanted && args->by_slice,
                                         .take = all ? put_cells : NULL,
                                         .ctx = s,
+                                        .unseen = 1,
                                         .rows = all ? (1u << ts_order(e->tensor)) - 1 : 0,
                                         .comm = tool_ranks(),
                                         .stop = &tool_stop };
@@ -327,6 +328,9 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
         return rc;
     ts_feed_stats(e->feed, &stats);
     engine_note_feed(s->cmd, &stats);
+    if (s->score.unseen != TS_SCORE_UNKNOWN)
+        model_view_note_unseen(s->cmd, s->score.unseen, s->score.all.n,
+                               e->tensor->dense != NULL ? "cells" : "nonzeros");
     s->bytes_read = stats.bytes_read;
     return 0;
 }
@@ -444,6 +448,10 @@ static int report(const struct scoring *s, struct ts_err *err)
     tool_json_str(&j, "backend", s->backend);
     tool_json_u64(&j, "mode", s->args->mode);
     tool_json_u64(&j, "nnz", x->n);
+    if (s->score.unseen == TS_SCORE_UNKNOWN)
+        tool_json_f64(&j, "unseen_cells", NAN);
+    else
+        tool_json_u64(&j, "unseen_cells", s->score.unseen);
     tool_json_f64(&j, "rmse", sqrt(mean_of(x, x->squares)));
     tool_json_f64(&j, "mae", mean_of(x, x->magnitudes));
     tool_json_f64(&j, "mean_value", mean_of(x, x->value));

@@ -1518,3 +1518,17 @@ def test_exact_low_rank_of_a_dense_array():
     m = ts.cp(x, 3, sweeps=200, tol=0, precision="float64", progress=False)
     model = np.einsum("r,ar,br,cr->abc", m.weights, *m.factors)
     assert np.linalg.norm(model - x) < 1e-12 * np.linalg.norm(x)
+
+
+def test_cells_with_an_index_that_was_never_seen(tmp_path):
+    t = ts.from_coo(np.array([[0, 0, 0], [0, 1, 1], [2, 1, 0]]), np.array([1.0, 2.0, 3.0]), (4, 2, 3), tmp_path / "seen.tsh")
+    m = ts.cp(t, 2, sweeps=5, progress=False, cpu=True)
+    with pytest.warns(ts.TstreamWarning, match="3 of 4 cells have an index whose row in the model is zeros"):
+        assert list(m.predict([[1, 0, 0], [3, 1, 1], [0, 0, 2], [0, 0, 0]]))[:3] == [0, 0, 0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        m.predict([[0, 0, 0], [2, 1, 1]])
+        assert m.evaluate(t).unseen == 0
+    other = ts.from_coo(np.array([[1, 0, 0], [0, 1, 1]]), np.array([1.0, 2.0]), (4, 2, 3), tmp_path / "other.tsh")
+    with pytest.warns(ts.TstreamWarning, match="1 of 2 cells"):
+        assert m.evaluate(other).unseen == 1

@@ -277,7 +277,7 @@ class ts_cpd_score_conf(_Sized):
 class ts_cpd_score_result(_Sized):
     _fields_ = [("size", c.c_size_t), ("nnz", c.c_uint64), ("weight", c.c_double), ("rmse", c.c_double),
                 ("mae", c.c_double), ("mean_value", c.c_double), ("mean_model", c.c_double),
-                ("gaussian", c.c_double), ("poisson", c.c_double), ("n_top", c.c_uint32)]
+                ("gaussian", c.c_double), ("poisson", c.c_double), ("n_top", c.c_uint32), ("unseen", c.c_uint64)]
 
 
 class ts_array_conf(_Sized):
@@ -345,6 +345,7 @@ _functions = {
     "ts_cpd_factor": (_handle, [_handle, _u32]),
     "ts_cpd_index": (_handle, [_handle, _u32]),
     "ts_cpd_predict": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
+    "ts_cpd_unseen": (_u64, [_handle, _u64, c.c_void_p, c.c_void_p]),
     "ts_cpd_score": (_int, [_handle, _handle, c.POINTER(ts_cpd_score_conf), c.POINTER(ts_session_conf),
                             c.POINTER(ts_cpd_score_result), _err]),
     "ts_cpd_core": (_int, [_handle, _handle, c.POINTER(ts_session_conf), c.POINTER(ts_core_result), _err]),

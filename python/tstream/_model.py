@@ -21,6 +21,12 @@ _formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 _precisions = {"float32": 0, "float64": 1}
 
 
+def _warn_unseen(unseen: int, n: int) -> None:
+    if unseen:
+        warnings.warn(f"{unseen} of {n} cells have an index whose row in the model is zeros, as one that was never seen has: the model's 0 "
+                      "there is no prediction", TstreamWarning, stacklevel=3)
+
+
 def _table(columns: "Dict[str, Any]") -> Any:
     """A pandas.DataFrame, or a list of dict where pandas is not installed."""
     try:
@@ -48,6 +54,9 @@ class Evaluation:
     gaussian, poisson : float
         Log-likelihoods: of Gaussian residuals with the variance that they have; of counts as Poisson numbers whose means are the
         model's values, where the model is above 0, all cells counting. NaN where there is none.
+    unseen : int
+        Cells of which an index has a row of zeros in the model, as one that was never seen has: the 0 there is no prediction. A
+        TstreamWarning tells of them.
     top : pandas.DataFrame, or list of dict where pandas is not installed, or None
         The nonzeros of largest residual, the largest first: an index for each mode (by its name, or ``mode0``), value, model
         and residual.
@@ -56,7 +65,7 @@ class Evaluation:
         values and of the model's (value, model), rmse and mae.
     """
 
-    _names = ("nnz", "weight", "rmse", "mae", "mean_value", "mean_model", "gaussian", "poisson")
+    _names = ("nnz", "weight", "rmse", "mae", "mean_value", "mean_model", "gaussian", "poisson", "unseen")
     __slots__ = (*_names, "top", "slices")
 
     nnz: int
@@ -67,6 +76,7 @@ class Evaluation:
     mean_model: float
     gaussian: float
     poisson: float
+    unseen: int
     top: Any
     slices: Any
 
@@ -392,6 +402,7 @@ class Model:
         ret = Evaluation()
         for name in Evaluation._names:
             setattr(ret, name, getattr(result, name))
+        _warn_unseen(ret.unseen, ret.nnz)
         ret.top = ret.slices = None
         if top > 0:
             n = result.n_top  # fewer than cells, where some of a dense tensor are unknown
@@ -409,6 +420,9 @@ class Model:
 
     def predict(self, coords: Any) -> Array:
         """The model's values of cells.
+
+        A TstreamWarning tells how many have an index whose row in the model is zeros, as one that was never seen has: the model's 0
+        there is no prediction.
 
         Parameters
         ----------
@@ -431,6 +445,7 @@ class Model:
         index = np.ascontiguousarray(coords, dtype=np.uint64)
         ret, err = np.empty(len(coords)), ts_error()
         check(lib.ts_cpd_predict(self._handle, len(coords), index.ctypes.data, ret.ctypes.data, c.byref(err)), err)
+        _warn_unseen(lib.ts_cpd_unseen(self._handle, len(coords), index.ctypes.data, ret.ctypes.data), len(coords))
         return ret
 
     def score(self, other: "Model") -> float:

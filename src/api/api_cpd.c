@@ -239,3 +239,8 @@ int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *r
         ts_predict(c, n, index, ret);
     return ts_api_end(&a, rc, err);
 }
+
+uint64_t ts_cpd_unseen(const ts_cpd *c, uint64_t n, const uint64_t *index, const double *value)
+{
+    return ts_predict_unseen(c, n, index, value);
+}

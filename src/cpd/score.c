@@ -33,6 +33,7 @@ struct large {
 struct worker {
     _Alignas(LINE) struct ts_score_sums sums; /* of the partition */
     double logs;
+    uint64_t unseen;
     uint64_t row; /* of the slice under way, and its sums */
     struct ts_score_sums slice;
     int in_first; /* that slice is the partition's first, which may have begun in the one before */
@@ -50,6 +51,7 @@ struct slab_cell {
 struct part {
     struct ts_score_sums sums, first, last;
     double logs;
+    uint64_t unseen;
     int other;                    /* a value was seen that is no count, or a model not above 0 */
     uint32_t rank;                /* who took it, from 1 */
     uint64_t first_row, last_row; /* the same: there is one, in `first` */
@@ -65,6 +67,8 @@ struct score {
     struct slab_cell *slab;
     uint32_t *slab_n; /* and how many they are */
     uint64_t settled; /* partitions of the slabs before */
+    uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is zeros in the model; NULL: none is */
+    uint32_t blanks;              /* bit m: mode m has such rows */
     int counts;       /* logs are summed: as far as is known all values are counts; atomic */
 };
 
@@ -98,8 +102,30 @@ static void gather_rows(const struct ts_kruskal *k, uint32_t mode, const uint64_
     }
 }
 
-static int load_mode(const struct ts_score_conf *c, uint32_t mode, double *rows, struct ts_err *err)
+/* Notes which of n rows of a mode, from `row` on, are zeros. */
+static int note_blank(struct score *s, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+                      struct ts_err *err)
 {
+    const uint32_t rank = s->conf->model->rank;
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t r = 0;
+        while (r < rank && rows[i * rank + r] == 0)
+            r++;
+        if (r < rank)
+            continue;
+        if (s->blank[mode] == NULL)
+            s->blank[mode] = calloc(s->conf->tensor->mode[mode].disk.n_rows / 8 + 1, 1);
+        if (s->blank[mode] == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for rows of zeros");
+        s->blank[mode][(row + i) / 8] |= (uint8_t)(1u << (row + i) % 8);
+        s->blanks |= 1u << mode;
+    }
+    return 0;
+}
+
+static int load_mode(struct score *s, uint32_t mode, double *rows, struct ts_err *err)
+{
+    const struct ts_score_conf *c = s->conf;
     const struct ts_kruskal *k = c->model;
     const uint64_t n_rows = c->tensor->mode[mode].disk.n_rows, step = chunk_rows(k->rank);
     const double *own = c->weight != NULL ? c->weight : k->weight;
@@ -110,6 +136,8 @@ static int load_mode(const struct ts_score_conf *c, uint32_t mode, double *rows,
         const uint64_t n = n_rows - row < step ? n_rows - row : step;
         gather_rows(k, mode, index, row, n, weight, &at, rows);
         rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
+        if (rc == 0 && c->unseen && c->backend->weighted != NULL)
+            rc = note_blank(s, mode, row, n, rows, err);
         if (rc == 0)
             rc = ts_stop_check(c->stop, err);
     }
@@ -117,12 +145,13 @@ static int load_mode(const struct ts_score_conf *c, uint32_t mode, double *rows,
     return rc;
 }
 
-static int load_rows(const struct ts_score_conf *c, struct ts_err *err)
+static int load_rows(struct score *s, struct ts_err *err)
 {
+    const struct ts_score_conf *c = s->conf;
     double *rows = malloc(chunk_rows(c->model->rank) * c->model->rank * sizeof *rows);
     int rc = rows == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows") : 0;
     for (uint32_t m = 0; m < c->tensor->order && rc == 0; m++)
-        rc = load_mode(c, m, rows, err);
+        rc = load_mode(s, m, rows, err);
     free(rows);
     return rc;
 }
@@ -351,6 +380,20 @@ static void add_logs(struct score *s, struct worker *w, const struct ts_cells *c
         __atomic_store_n(&s->counts, 0, __ATOMIC_RELAXED);
 }
 
+/* Cells with an index whose row is zeros: the model is 0 there. */
+static uint64_t count_unseen(const struct score *s, const struct ts_cells *c)
+{
+    uint64_t ret = 0;
+    for (uint32_t i = 0; i < c->n; i++) {
+        int unseen = 0;
+        for (uint32_t m = 0; m < s->conf->tensor->order && !unseen && c->model[i] == 0; m++)
+            unseen = (s->blanks >> m & 1) != 0 &&
+                     (s->blank[m][c->row[m][i] / 8] >> c->row[m][i] % 8 & 1) != 0;
+        ret += (uint64_t)unseen;
+    }
+    return ret;
+}
+
 static void end_slice(const struct score *s, struct worker *w, struct part *p)
 {
     if (w->slice.n == 0)
@@ -434,6 +477,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
         memset(&w->sums, 0, sizeof w->sums);
         memset(&w->slice, 0, sizeof w->slice);
         w->logs = 0;
+        w->unseen = 0;
         w->in_first = 1;
         if (s->conf->slices && s->slab == NULL)
             w->row = s->part[c->partition].first_row = c->row[s->conf->mode][0];
@@ -444,6 +488,8 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
         add_block(&w->sums, c);
     if (__atomic_load_n(&s->counts, __ATOMIC_RELAXED))
         add_logs(s, w, c);
+    if (s->blanks != 0)
+        w->unseen += count_unseen(s, c);
     if (s->slab != NULL)
         keep_cells(s, c);
     else if (s->conf->slices)
@@ -453,6 +499,7 @@ static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_
     if (c->last) {
         s->part[c->partition].sums = w->sums;
         s->part[c->partition].logs = w->logs;
+        s->part[c->partition].unseen = w->unseen;
         s->part[c->partition].other = !__atomic_load_n(&s->counts, __ATOMIC_RELAXED);
         s->part[c->partition].rank = ts_comm_many(s->conf->comm) ? s->conf->comm->rank + 1 : 1;
     }
@@ -481,7 +528,9 @@ uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                         uint32_t n_ranks, uint32_t top, int slices)
 {
     const uint64_t cell = sizeof(struct large) + t->order * sizeof(uint32_t);
-    uint64_t most = 0;
+    uint64_t most = 0, blank = 0;
+    for (uint32_t m = 0; m < t->order; m++)
+        blank += t->mode[m].disk.n_rows / 8 + 1;
     for (uint32_t m = 0; m < t->order; m++)
         if (t->mode[m].disk.rows_bytes > 0 && t->mode[m].disk.n_rows > most)
             most = t->mode[m].disk.n_rows;
@@ -492,7 +541,7 @@ uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                         : 0) +
            dense_bytes(t, rank, threads, slices) +
            (slices ? t->mode[mode].disk.n_rows * sizeof(struct ts_score_sums) : 0) +
-           most * sizeof(uint64_t) + chunk_rows(rank) * rank * sizeof(double);
+           most * sizeof(uint64_t) + blank + chunk_rows(rank) * rank * sizeof(double);
 }
 
 static int new_sums(struct score *s, struct ts_err *err)
@@ -535,6 +584,8 @@ static void free_sums(struct score *s)
     free(s->part);
     free(s->slab);
     free(s->slab_n);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        free(s->blank[m]);
 }
 
 /* Slices that lie within one partition are on the rank that took it; a rank's begin with the first slice of its first
@@ -595,6 +646,7 @@ static int conclude(struct score *s, struct ts_err *err)
         const struct part *p = &s->part[k];
         add(&ret->all, &p->sums);
         logs += p->logs;
+        ret->unseen += p->unseen;
         s->counts &= !p->other;
         if (!s->conf->slices || s->slab != NULL)
             continue;
@@ -643,7 +695,8 @@ static int take_cells(struct score *s, struct ts_err *err)
     what.rows |= conf->slices ? 1u << conf->mode : 0;
     what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;
     if (rc == 0)
-        rc = load_rows(conf, err);
+        rc = load_rows(s, err);
+    what.rows |= s->blanks;
     what.part = s->part;
     what.part_bytes = sizeof *s->part;
     if (rc == 0) {
@@ -670,12 +723,13 @@ static int take_sums(struct score *s, struct ts_err *err)
             ret->slice == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for sums of residuals") : 0;
     }
     if (rc == 0)
-        rc = load_rows(conf, err);
+        rc = load_rows(s, err);
     if (rc == 0) {
         ts_feed_rewind(conf->feed);
         rc = conf->backend->scores(conf->be, conf->mode, conf->feed, &sums, &ret->times, err);
     }
     ret->all = sums.all;
+    ret->unseen = conf->unseen ? TS_SCORE_UNKNOWN : 0;
     s->counts = sums.counts;
     return rc == 0 ? judge(s, sums.logs, err) : rc;
 }

@@ -42,10 +42,13 @@ struct ts_score_conf {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
+    int unseen; /* nonzeros with an index whose row in the model is zeros are counted */
     struct ts_comm *
         comm; /* that of the backend: each rank takes a part, and all get the whole score; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
+
+#define TS_SCORE_UNKNOWN UINT64_MAX
 
 struct ts_score_cell {
     double value, model;
@@ -61,6 +64,7 @@ struct ts_score {
     uint32_t n_top;
     struct ts_score_cell
         *top; /* the largest residual first; of equal ones, the first in the copy */
+    uint64_t unseen; /* where they were asked for; TS_SCORE_UNKNOWN by a backend that lends no nonzeros */
     struct ts_backend_times times;
 };
 

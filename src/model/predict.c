@@ -158,3 +158,30 @@ uint64_t ts_predict_beyond(const struct ts_kruskal *k, uint64_t n, const uint64_
             }
     return n;
 }
+
+static int is_zeros(const struct ts_kruskal *k, const char *row)
+{
+    for (uint32_t r = 0; r < k->rank; r++)
+        if ((k->precision == TS_FLOAT32 ? (double)((const float *)row)[r]
+                                        : ((const double *)row)[r]) != 0)
+            return 0;
+    return 1;
+}
+
+uint64_t ts_predict_unseen(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
+                           const double *value)
+{
+    uint64_t ret = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        struct cell cell;
+        int unseen;
+        if (value[i] != 0)
+            continue;
+        find_rows(k, index + i * k->order, &cell);
+        unseen = cell.row[0] == NULL;
+        for (uint32_t m = 0; m < k->order && !unseen; m++)
+            unseen = is_zeros(k, cell.row[m]);
+        ret += (uint64_t)unseen;
+    }
+    return ret;
+}
