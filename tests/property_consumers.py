@@ -7,7 +7,7 @@ import os
 import random
 import shutil
 
-from property_tensors import (Model, Refused, Tensor, close, events, fit_of, here, held, library, listed_only, losses, make, norm_of,
+from property_tensors import (Model, Refused, Tensor, close, close_fit, events, fit_of, here, held, library, listed_only, losses, make, norm_of,
                               program, read_model, rmse_of, run, write_model, write_npy)
 
 
@@ -52,7 +52,7 @@ def check_cp(t, *options, observed=False, tol=2e-6, **more):
     for precision in ("float64", "float32"):
         end, m = done(cp(t, *options, precision=precision, **more)), read_model("m.cp")
         want = fit_of(t, m, observed)
-        close(f"fit ({precision})", end["fit"], want, tol if precision == "float64" else max(tol, 5e-6))  # some 50 roundings of float32
+        close_fit(f"fit ({precision})", end["fit"], want, t, m, tol if precision == "float64" else max(tol, 5e-6))  # some 50 roundings of float32
         if end["exact"] and not abs(1 - want) < 1e-3:
             raise AssertionError(f"exact at a fit of {want}")
         if listed_only(t, observed):
@@ -75,7 +75,7 @@ def cp_held(*options, observed):
         end, m = done(cp(t, "--hold-out", "30%", *options)), read_model("m.cp")
         kept, out = split_cells(t, 0.3)
         close("held-out RMSE", end["held_out_rmse"], rmse_of(t, m, out))
-        close("fit", end["fit"], fit_of(t, m, observed or t.dense, kept))
+        close_fit("fit", end["fit"], fit_of(t, m, observed or t.dense, kept), t, m)
     return check
 
 
@@ -128,7 +128,7 @@ def cp_folds(*options, observed):
             m = read_model(f"m.cp/r2.f{e['fold']}")
             kept, out = split_cells(t, 1 / 3, (e["fold"] - 1) / 3)
             close("held-out RMSE", e["held_out_rmse"], rmse_of(t, m, out))
-            close("fit", e["fit"], fit_of(t, m, observed or t.dense, kept))
+            close_fit("fit", e["fit"], fit_of(t, m, observed or t.dense, kept), t, m)
         shutil.rmtree("m.cp")
     return check
 
@@ -412,7 +412,8 @@ def c_cp(*options):
                 want = sum(x * math.log(max(m.at(c), 1e-10)) for c, x, _ in kept if x > 0) - sum(m.at(c) for c in here.cells)
                 close("log-likelihood", e["log_likelihood"], want, 1e-5)
             else:
-                close(f"fit ({precision})", e["fit"], fit_of(t, m, observed or (t.dense and out != []), kept), 2e-6 if precision == "float64" else 5e-6)
+                close_fit(f"fit ({precision})", e["fit"], fit_of(t, m, observed or (t.dense and out != []), kept), t, m,
+                          *((2e-6, 2.0**-52) if precision == "float64" else (5e-6, 2.0**-24)))
                 if e["exact"] and not abs(1 - fit_of(t, m, observed, kept)) < 1e-3:
                     raise AssertionError("exact")
             if e["same"] != 1:

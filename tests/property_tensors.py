@@ -214,6 +214,13 @@ def close(what, got, want, tol=2e-6):
         raise AssertionError(f"{what} is {got}, expected {want}")
 
 
+def close_fit(what, got, want, t, m, tol=2e-6, rounding=2.0**-52):
+    """Where components are larger than the tensor and cancel, roundings of their squares are left in (1 - fit)^2."""
+    size = sum(w * w for w in m.weight) / sum(x * x for _, x, _ in t.known)
+    if got is None or abs((1 - got) ** 2 - (1 - want) ** 2) > 16 * rounding * size:
+        close(what, got, want, tol)
+
+
 def listed_only(t, observed):
     return observed or t.weighted or t.unknown
 
