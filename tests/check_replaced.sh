@@ -212,6 +212,12 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
     [[ "$alike" == *" $name "* ]] || ! cmp -s is-old is-new || bad "$name: the outcomes are the same"
     looks=$(cat mark)
     [ "$looks" -ge 3 ] || bad "$name: looks at what it reads $looks times"
+    # Behind these looks a run holds its own directory by a lock, writes to it and puts it in place. What takes
+    # it away then heeds no lock, and the run ends with the sentence of what it could not write.
+    case $name in
+    *-here) looks=$((looks / 2)) ;;
+    resume-several) looks=$((looks < 40 ? looks : 40)) ;;
+    esac
     step=1
     if [ "$points" -gt 0 ] && [ "$looks" -gt "$points" ]; then step=$(((looks + points - 1) / points)); fi
     for ((k = 1 + looks % step; k <= looks; k += step)); do
