@@ -176,7 +176,7 @@ refused 2 'expected MODE=INDEX' "$bin/tshard" select x.tsh --keep 1 -o y.tsh
 refused 2 'an index is missing' "$bin/tshard" select x.tsh --keep 1=1,,2 -o y.tsh
 refused 2 "'eve' is no name of mode 1" "$bin/tshard" select r.tsh --keep user=eve -o y.tsh
 refused 2 'expected N or MODE=N' "$bin/tshard" select x.tsh --at-least 1=x -o y.tsh
-refused 2 '1 modes would be left of 3' "$bin/tshard" select x.tsh --sum 1,2 -o y.tsh
+refused 2 '1 mode would be left of 3' "$bin/tshard" select x.tsh --sum 1,2 -o y.tsh
 refused 1 'no nonzeros to build' "$bin/tshard" select x.tsh --at-least 70000 -o y.tsh
 
 # ---- damage behind the first shard is told of, and ends the command ----
