@@ -900,7 +900,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         observed = True
     if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
         observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), loss_number)))
-        if observed and number == 0: # another loss takes it where all cells are listed, which changes nothing
+        if observed and loss_number == 0: # another loss takes it where all cells are listed, which changes nothing
             warnings.warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
                           "pass it to say so", TstreamWarning, stacklevel=2)
     call = Call()
