@@ -77,6 +77,21 @@ cat pipe.tns > d.fifo & # which could not be read again
 refused 1 "more than one nonzero at (1, 1)" timeout 60 "$bin/tshard" build --duplicates error -o p.tsh d.fifo
 wait
 
+# whatever looks at inputs before they are read leaves pipes alone: their writer has one reader
+printf '1 1 1\n2 2 2\n' > one.tns
+printf 'a\nb\n' > one.map
+printf 'u,i,v\na,x,1\nb,y,2\n' > one.csv
+mkfifo one.fifo
+for one in "one.tns one.fifo" "one.csv one.fifo --separator , --modes u,i --value v" \
+    "one.csv one.fifo one.csv --separator , --modes u,i --value v" \
+    "one.map one.tns --map 1=one.fifo" "one.map one.tns one.tns --map 2=one.fifo -m 32M"; do
+    cat "${one%% *}" > one.fifo &
+    # shellcheck disable=SC2086
+    timeout 60 "$bin/tshard" build ${one#* } --force -o one.tsh > log 2>&1 || bad "build ${one#* }: $(cat log)"
+    kill $! 2> log || true # it has ended, unless it found no reader
+    wait
+done
+
 # names of indices that cannot be read are not names that are not there
 printf '1 1 1\n' > m.tns
 ln -s m.mode2.map m.mode2.map

@@ -144,8 +144,9 @@ refused 1 'nul.csv:3: column 1 (u): a name with a NUL byte' "$bin/tshard" build 
 printf '1 1 1\n2 2 1\n' > nul.tns
 printf 'a\np\000q\n' > nul.map
 refused 1 'nul.map:2: a name with a NUL byte' "$bin/tshard" build nul.tns --map 1=nul.map -o nul.tsh
-mkfifo nul.pipe && cat nul.map > nul.pipe & # which is read once, so not before the tensor
-refused 1 'nul.pipe:2: a name with a NUL byte' "$bin/tshard" build nul.tns --map 1=nul.pipe -o nul.tsh
+mkfifo nul.pipe
+cat nul.map > nul.pipe & # which is read once, so not before the tensor
+refused 1 'nul.pipe:2: a name with a NUL byte' timeout 60 "$bin/tshard" build nul.tns --map 1=nul.pipe -o nul.tsh
 wait
 
 python3 look.py "$bin" || failed=1

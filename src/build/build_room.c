@@ -2,7 +2,6 @@
 /* build_room.c - holds what a build takes against what is free: before it reads, and again when more
  * is known. */
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/num.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
+#include "source/byte_input.h"
 #include "source/decompress.h"
 
 #define WATCH_NS UINT64_C(500000000)
@@ -38,9 +38,9 @@ static uint64_t text_high(const char *path)
 {
     unsigned char head[TS_DECOMPRESS_HEAD];
     struct stat st;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = ts_byte_input_look(path, &st);
     ssize_t n = -1;
-    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+    if (fd >= 0)
         n = pread(fd, head, sizeof head, 0);
     if (fd >= 0)
         close(fd);

@@ -2,7 +2,6 @@
 /* What is known of a source before it is read: draws, lines of text, headers, shards. */
 #include "build/build_space.h"
 
-#include <fcntl.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -235,15 +234,15 @@ static void look_at_file(const struct ts_build_options *o, const char *path, uin
     static const unsigned char starts[][2] = {
         { 0x1f, 0x8b }, { 0x28, 0xb5 }, { 0xfd, '7' }, { 'B', 'Z' }
     };
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    unsigned char head[2] = { 0 };
     struct stat st;
+    const int fd = ts_byte_input_look(path, &st);
+    unsigned char head[2] = { 0 };
     *low = 0;
     *high = INFINITY;
     *packed = 0;
     if (fd < 0)
         return;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && pread(fd, head, sizeof head, 0) >= 0) {
+    if (pread(fd, head, sizeof head, 0) >= 0) {
         const uint64_t size = (uint64_t)st.st_size;
         for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
             *packed |= memcmp(head, starts[i], sizeof head) == 0;

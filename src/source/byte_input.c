@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/file_read.h"
@@ -23,6 +22,18 @@ struct ts_byte_input {
     unsigned char head[TS_BYTE_INPUT_HEAD];
     size_t head_at, n_head; /* of head: the first that was not handed out, and how many there are */
 };
+
+int ts_byte_input_look(const char *path, struct stat *st)
+{
+    int fd = -1;
+    if (stat(path, st) == 0 && S_ISREG(st->st_mode))
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd >= 0 && (fstat(fd, st) < 0 || !S_ISREG(st->st_mode))) { /* another took its name */
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
 
 const char *ts_byte_input_name(const struct ts_byte_input *in)
 {

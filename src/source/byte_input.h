@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/err.h"
 
@@ -27,6 +28,10 @@ struct ts_byte_input;
 int ts_byte_input_open(const char *path, uint64_t unpack_bytes, const volatile sig_atomic_t *stop,
                        struct ts_byte_input **ret, struct ts_err *err);
 void ts_byte_input_close(struct ts_byte_input *in); /* NULL is fine */
+
+/* A file that is looked at before it is read: opens a regular file, or returns -1. Pipes stay closed:
+ * their writer would lose the only reader. The caller closes the file. */
+int ts_byte_input_look(const char *path, struct stat *st);
 
 const char *ts_byte_input_name(const struct ts_byte_input *in); /* for sentences */
 

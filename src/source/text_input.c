@@ -148,9 +148,9 @@ uint64_t ts_text_input_unpack_need(const char *const paths[], uint32_t n_paths)
         struct stat st;
         ssize_t n = 0;
         int fd;
-        if (strcmp(paths[i], "-") == 0 || stat(paths[i], &st) < 0 || !S_ISREG(st.st_mode))
+        if (strcmp(paths[i], "-") == 0)
             continue;
-        fd = open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        fd = ts_byte_input_look(paths[i], &st);
         if (fd >= 0)
             n = read(fd, head, sizeof head);
         if (n > 0 && ts_decompress_memory(head, (size_t)n) > most)
