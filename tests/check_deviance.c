@@ -53,6 +53,7 @@ static const struct ts_loss normal = { .kind = (enum ts_loss_kind)TS_N_GCP,
 
 /* Each loss with each of these where it takes a number, and the example. */
 static const double numbers[] = { 0.3, 1, 2.5 };
+#define UNITS     15
 #define N_NUMBERS (int)(sizeof numbers / sizeof numbers[0])
 #define N_CASES   (TS_N_GCP * N_NUMBERS)
 
@@ -218,6 +219,38 @@ START_TEST(cells_of_one_value_leave_nothing_to_explain)
 }
 END_TEST
 
+/* Of values and models near 1, in another unit. */
+static double fit_of_unit(const struct ts_loss *loss, double at, double unit)
+{
+    double x[60], sum = 0;
+    const struct cells c = { .loss = loss, .at = at * unit, .n = 60, .x = x };
+    struct ts_cell_losses kept;
+    for (int i = 0; i < 60; i++) {
+        x[i] = unit * (1 + 0.5 * ts_unit(ts_mix((uint64_t)i)));
+        sum += f(loss, c.at, x[i], unit * (1 + 0.5 * i / 60));
+    }
+    kept = sums_of(&c);
+    return ts_deviance_fit(loss, c.at, 60, &kept, sum);
+}
+
+START_TEST(units_of_values_do_not_matter)
+{
+    static const struct {
+        enum ts_loss_kind kind;
+        int least, most; /* powers of 10 */
+    } way[] = { { TS_GCP_HUBER, -UNITS, UNITS } };
+    const struct ts_loss *loss = ts_loss_of(way[_i].kind);
+    const double at = ts_loss_some_number(loss->kind), want = fit_of_unit(loss, at, 1);
+    for (int k = way[_i].least; k <= way[_i].most; k++) {
+        const double got = fit_of_unit(loss, at, pow(10, k));
+        /* C less S is about 1e-2 of its terms, which are right to some 1e-14 */
+        ck_assert_msg(fabs(got - want) < 1e-7,
+                      "%s: the fit of unit 1e%d is %.17g, that of 1 is %.17g", loss->name, k, got,
+                      want);
+    }
+}
+END_TEST
+
 /* What a row says of its loss is so: second differences in x vanish, or those of them between two models do; and neither, where
  * the row says neither, so that no loss that has a constant model is measured against zeros. */
 START_TEST(losses_depend_on_the_value_as_their_rows_say)
@@ -358,6 +391,7 @@ int main(void)
     tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
     tcase_add_loop_test(t, the_constant_model_has_fit_0_and_the_saturated_one_1, 0, N_CASES);
     tcase_add_loop_test(t, cells_of_one_value_leave_nothing_to_explain, 0, N_CASES);
+    tcase_add_loop_test(t, units_of_values_do_not_matter, 0, 1);
     tcase_add_loop_test(t, losses_depend_on_the_value_as_their_rows_say, 0, N_CASES);
     tcase_add_loop_test(t, fits_of_runs_are_those_of_all_cells, 0, 8 * (N_CASES - N_NUMBERS));
     suite_add_tcase(suite, t);

@@ -45,15 +45,26 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
     return cells * f0 + kept->x * (value(loss, 1, m, at) - f0);
 }
 
+/* How far C less S may be off. Where x is about 1 terms of a cell cancel, as 1 and log x do, or x
+ * and x log x: the lesser of n and x is counted, so that units of x do not matter. Sums of APART
+ * are those apart from a model of 1. Of ANY nothing is subtracted. */
+static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
+                       double of_constant)
+{
+    const double n = kept->n, x = fabs(kept->x);
+    const double cancelled = loss->in_x == TS_IN_X_APART ? n + x : fmin(n, x);
+    return loss->in_x == TS_IN_X_ANY
+               ? 0
+               : TS_DEVIANCE_ROUNDING * (fabs(of_constant) + fabs(kept->reference) + cancelled);
+}
+
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum)
 {
     const double of_constant = ts_deviance_constant(loss, at, cells, kept);
     const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
     const double most = of_constant - least; /* the deviance of the constant model, not negative */
-    /* terms of a cell may cancel, as x and x log x do, and are then as large as 1 or x */
-    const double rounding =
-        TS_DEVIANCE_ROUNDING *
-        (fabs(of_constant) + fabs(kept->reference) + fabs(kept->x) + kept->n);
-    return kept->n == 0 ? 1 : most > rounding ? (of_constant - sum) / most : least - sum;
+    return kept->n == 0                               ? 1
+           : most > rounding(loss, kept, of_constant) ? (of_constant - sum) / most
+                                                      : least - sum;
 }
