@@ -237,17 +237,41 @@ START_TEST(units_of_values_do_not_matter)
 {
     static const struct {
         enum ts_loss_kind kind;
-        int least, most; /* powers of 10 */
-    } way[] = { { TS_GCP_HUBER, -UNITS, UNITS } };
+        int least, most; /* powers of 10; of gamma none is near TS_LOSS_LEAST */
+    } way[] = { { TS_GCP_HUBER, -UNITS, UNITS }, { TS_GCP_GAMMA, 0, UNITS } };
     const struct ts_loss *loss = ts_loss_of(way[_i].kind);
     const double at = ts_loss_some_number(loss->kind), want = fit_of_unit(loss, at, 1);
     for (int k = way[_i].least; k <= way[_i].most; k++) {
         const double got = fit_of_unit(loss, at, pow(10, k));
-        /* C less S is about 1e-2 of its terms, which are right to some 1e-14 */
+        /* C less S is about 1e-2 of its terms, which are right to some 1e-14; TS_LOSS_LEAST is
+         * added to m */
         ck_assert_msg(fabs(got - want) < 1e-7,
                       "%s: the fit of unit 1e%d is %.17g, that of 1 is %.17g", loss->name, k, got,
                       want);
     }
+}
+END_TEST
+
+/* The deviance of Poisson numbers of 1e9 that scatter as such is 1e-10 of the sums that it is the
+ * difference of. */
+START_TEST(large_counts_have_a_fit)
+{
+    const struct ts_loss *loss = ts_loss_of(TS_GCP_POISSON_LOG);
+    double x[60], mean = 0, of_constant = 0, of_saturated = 0;
+    struct cells c = { .loss = loss, .n = 60, .x = x };
+    struct ts_cell_losses kept;
+    for (int i = 0; i < 60; i++) {
+        x[i] = floor(1e9 + 3e4 * (2 * ts_unit(ts_mix((uint64_t)i)) - 1));
+        mean += x[i] / 60;
+    }
+    for (int i = 0; i < 60; i++) {
+        of_constant += f(loss, 0, x[i], log(mean));
+        of_saturated += f(loss, 0, x[i], log(x[i]));
+    }
+    kept = sums_of(&c);
+    ck_assert_double_gt(of_constant - of_saturated, 5);
+    ck_assert_double_le(fabs(ts_deviance_fit(loss, 0, 60, &kept, of_constant)), 1e-3);
+    ck_assert_double_le(fabs(ts_deviance_fit(loss, 0, 60, &kept, of_saturated) - 1), 1e-3);
 }
 END_TEST
 
@@ -391,7 +415,8 @@ int main(void)
     tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
     tcase_add_loop_test(t, the_constant_model_has_fit_0_and_the_saturated_one_1, 0, N_CASES);
     tcase_add_loop_test(t, cells_of_one_value_leave_nothing_to_explain, 0, N_CASES);
-    tcase_add_loop_test(t, units_of_values_do_not_matter, 0, 1);
+    tcase_add_loop_test(t, units_of_values_do_not_matter, 0, 2);
+    tcase_add_test(t, large_counts_have_a_fit);
     tcase_add_loop_test(t, losses_depend_on_the_value_as_their_rows_say, 0, N_CASES);
     tcase_add_loop_test(t, fits_of_runs_are_those_of_all_cells, 0, 8 * (N_CASES - N_NUMBERS));
     suite_add_tcase(suite, t);

@@ -33,16 +33,18 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept)
 {
     const double unlisted = cells - kept->n;
-    double m, f0;
+    const double mean = kept->x / cells;
+    double m;
     if (loss->in_x == TS_IN_X_ANY)
         return kept->reference + of_zeros(loss, unlisted, 0, at);
-    m = loss->constant(kept->x / cells);
+    m = loss->constant(mean);
     if (!isfinite(m)) /* all values are the same one, which an infinite m predicts */
         return 0;
     if (loss->in_x == TS_IN_X_APART)
         return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
-    f0 = value(loss, 0, m, at);
-    return cells * f0 + kept->x * (value(loss, 1, m, at) - f0);
+    /* LINEAR: the sum over cells is their number times f at the mean. Of f at 0 and at 1 the
+     * difference is lost where m is large. */
+    return cells * value(loss, mean, m, at);
 }
 
 /* How far C less S may be off. Where x is about 1 terms of a cell cancel, as 1 and log x do, or x
