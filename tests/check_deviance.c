@@ -31,8 +31,9 @@ static double normal_judge(uint32_t n, const double *restrict x, const double *r
     return sum;
 }
 
-static double mean_itself(double mean)
+static double mean_itself(double mean, double at)
 {
+    (void)at;
     return mean;
 }
 
@@ -51,23 +52,61 @@ static const struct ts_loss normal = { .kind = (enum ts_loss_kind)TS_N_GCP,
                                        .weigh = normal_weigh,
                                        .judge = normal_judge };
 
-/* Each loss with each of these where it takes a number, and the example. */
+/* Another, whose best m depends on a number: x successes before `at` failures, of odds m. */
+static double successes_judge(uint32_t n, const double *restrict x, const double *restrict m,
+                              double at)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (at + x[i]) * log1p(m[i]) - (x[i] > 0 ? x[i] * log(m[i]) : 0);
+    return sum;
+}
+
+static double odds_of_successes(double mean, double at)
+{
+    return mean / at;
+}
+
+static int is_count(double x)
+{
+    return x >= 0 && x == floor(x);
+}
+
+static int is_above_0(double at)
+{
+    return at > 0;
+}
+
+static const struct ts_loss successes = { .kind = (enum ts_loss_kind)TS_N_GCP,
+                                          .name = "successes",
+                                          .number = ":R",
+                                          .number_allows = is_above_0,
+                                          .allows = is_count,
+                                          .zeros = 1,
+                                          .in_x = TS_IN_X_LINEAR,
+                                          .constant = odds_of_successes,
+                                          .judge = successes_judge };
+
+/* Each loss with each of these where it takes a number, and the two examples. */
 static const double numbers[] = { 0.3, 1, 2.5 };
 #define UNITS     15
 #define N_NUMBERS (int)(sizeof numbers / sizeof numbers[0])
-#define N_CASES   (TS_N_GCP * N_NUMBERS)
+#define N_OF_RUNS ((TS_N_GCP - 1) * N_NUMBERS)
+#define N_CASES   (N_OF_RUNS + 2 * N_NUMBERS)
 
 static const struct ts_loss *loss_of(int i)
 {
     const int kind = 1 + i / N_NUMBERS;
-    return kind < TS_N_GCP ? ts_loss_of((enum ts_loss_kind)kind) : &normal;
+    return kind < TS_N_GCP    ? ts_loss_of((enum ts_loss_kind)kind)
+           : kind == TS_N_GCP ? &normal
+                              : &successes;
 }
 
 static double at_of(int i)
 {
     const struct ts_loss *loss = loss_of(i);
     const double some = ts_loss_some_number(loss->kind), at = numbers[i % N_NUMBERS];
-    return !ts_loss_takes_number(loss->kind) ? 0 : loss->number_allows(at) ? at : some;
+    return loss->number_allows == NULL ? 0 : loss->number_allows(at) ? at : some;
 }
 
 static double f(const struct ts_loss *loss, double at, double x, double m)
@@ -145,8 +184,9 @@ static double saturated_sum(const struct cells *c)
 
 static double reference_of(const struct ts_loss *loss, double at, double x)
 {
-    return loss == &normal ? f(loss, at, x, TS_LOSS_APART_AT)
-                           : ts_loss_reference(loss->kind, x, at);
+    return loss == &normal      ? f(loss, at, x, TS_LOSS_APART_AT)
+           : loss == &successes ? f(loss, at, x, x / at)
+                                : ts_loss_reference(loss->kind, x, at);
 }
 
 /* As passes add them up. */
@@ -418,7 +458,7 @@ int main(void)
     tcase_add_loop_test(t, units_of_values_do_not_matter, 0, 2);
     tcase_add_test(t, large_counts_have_a_fit);
     tcase_add_loop_test(t, losses_depend_on_the_value_as_their_rows_say, 0, N_CASES);
-    tcase_add_loop_test(t, fits_of_runs_are_those_of_all_cells, 0, 8 * (N_CASES - N_NUMBERS));
+    tcase_add_loop_test(t, fits_of_runs_are_those_of_all_cells, 0, 8 * N_OF_RUNS);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_FORK_GETENV);
 }

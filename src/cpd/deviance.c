@@ -37,7 +37,7 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
     double m;
     if (loss->in_x == TS_IN_X_ANY)
         return kept->reference + of_zeros(loss, unlisted, 0, at);
-    m = loss->constant(mean);
+    m = loss->constant(mean, at);
     if (!isfinite(m)) /* all values are the same one, which an infinite m predicts */
         return 0;
     if (loss->in_x == TS_IN_X_APART)

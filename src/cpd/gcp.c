@@ -171,7 +171,7 @@ static double start_value(const struct ts_init_conf *c)
     const struct ts_loss *loss = ts_loss_of(c->constraint[0].loss);
     const double mean = mean_value(c);
     if (loss->constant != NULL)
-        return loss->constant(mean);
+        return loss->constant(mean, c->constraint[0].loss_at);
     return c->tensor->header.value_min < 0 && c->tensor->header.value_max <= 0 ? -mean : mean;
 }
 

@@ -36,7 +36,7 @@ struct ts_loss {
 
     enum ts_loss_in_x in_x;
     /* The best m for values of this mean where it is the same for all; of TS_IN_X_ANY NULL. */
-    double (*constant)(double mean);
+    double (*constant)(double mean, double at);
 
     /* The model is a logarithm, of this, and a model of 0 gives that; else NULL. */
     const char *logarithm_of, *zero_is;
