@@ -174,5 +174,21 @@ for threads in 1 3; do
 done
 "$bin/tstream" score seen.cp seen.tsh --json > json 2> err
 grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "score: $(cat json err)"
+# An index that has a component without weight alone was seen, to both commands.
+cat > dead.ktensor << 'END'
+ktensor
+3
+4 2 3
+2
+1 0
+END
+for rows in 4 2 3; do
+    printf 'matrix\n2\n%d 2\n0 5\n' $rows
+    for i in $(seq 2 $rows); do echo '1 1'; done
+done >> dead.ktensor
+"$bin/tstream" score dead.ktensor test.tsh --json > json 2> err
+grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "score: $(cat json err)"
+"$bin/tstream" predict dead.ktensor ask.tns test.tsh --json > json 2> err
+grep -q '"unseen_cells":0,' json && [ ! -s err ] || bad "predict: $(cat json err)"
 
 exit $failed

@@ -84,43 +84,49 @@ static uint64_t held_index(const struct ts_kruskal *k, uint32_t mode, uint64_t r
     return k->index[mode] == NULL ? row : k->index[mode][row];
 }
 
-/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on from. */
-static void gather_rows(const struct ts_kruskal *k, uint32_t mode, const uint64_t *index,
-                        uint64_t row, uint64_t n, const double *weight, uint64_t *at, double *to)
-{
-    for (uint64_t i = 0; i < n; i++, to += k->rank) {
-        const uint64_t wanted = index == NULL ? row + i : index[row + i];
-        while (*at < k->n_rows[mode] && held_index(k, mode, *at) < wanted)
-            ++*at;
-        if (*at == k->n_rows[mode] || held_index(k, mode, *at) != wanted) {
-            memset(to, 0, k->rank * sizeof *to);
-            continue;
-        }
-        (void)ts_kruskal_held((void *)(uintptr_t)k, mode, *at, 1, to, NULL);
-        for (uint32_t r = 0; weight != NULL && r < k->rank; r++)
-            to[r] *= weight[r];
-    }
-}
-
-/* Notes which of n rows of a mode, from `row` on, are zeros. */
-static int note_blank(struct score *s, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+/* Notes that a row is zeros in the model, whatever its weights; nothing where it is not. */
+static int note_blank(struct score *s, uint32_t mode, uint64_t row, const double *numbers,
                       struct ts_err *err)
 {
     const uint32_t rank = s->conf->model->rank;
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t r = 0;
-        while (r < rank && rows[i * rank + r] == 0)
-            r++;
-        if (r < rank)
-            continue;
-        if (s->blank[mode] == NULL)
-            s->blank[mode] = calloc(s->conf->tensor->mode[mode].disk.n_rows / 8 + 1, 1);
-        if (s->blank[mode] == NULL)
-            return ts_fail(err, TS_ENOMEM, "out of memory for rows of zeros");
-        s->blank[mode][(row + i) / 8] |= (uint8_t)(1u << (row + i) % 8);
-        s->blanks |= 1u << mode;
-    }
+    uint32_t r = 0;
+    while (r < rank && numbers[r] == 0)
+        r++;
+    if (r < rank)
+        return 0;
+    if (s->blank[mode] == NULL)
+        s->blank[mode] = calloc(s->conf->tensor->mode[mode].disk.n_rows / 8 + 1, 1);
+    if (s->blank[mode] == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for rows of zeros");
+    s->blank[mode][row / 8] |= (uint8_t)(1u << row % 8);
+    s->blanks |= 1u << mode;
     return 0;
+}
+
+/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on from. */
+static int gather_rows(struct score *s, uint32_t mode, const uint64_t *index, uint64_t row,
+                       uint64_t n, const double *weight, uint64_t *at, double *to,
+                       struct ts_err *err)
+{
+    const struct ts_kruskal *k = s->conf->model;
+    const int notes = s->conf->unseen && s->conf->backend->weighted != NULL;
+    int rc = 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++, to += k->rank) {
+        const uint64_t wanted = index == NULL ? row + i : index[row + i];
+        int held;
+        while (*at < k->n_rows[mode] && held_index(k, mode, *at) < wanted)
+            ++*at;
+        held = *at < k->n_rows[mode] && held_index(k, mode, *at) == wanted;
+        if (held)
+            (void)ts_kruskal_held((void *)(uintptr_t)k, mode, *at, 1, to, NULL);
+        else
+            memset(to, 0, k->rank * sizeof *to);
+        if (notes)
+            rc = note_blank(s, mode, row + i, to, err);
+        for (uint32_t r = 0; held && weight != NULL && r < k->rank; r++)
+            to[r] *= weight[r];
+    }
+    return rc;
 }
 
 static int load_mode(struct score *s, uint32_t mode, double *rows, struct ts_err *err)
@@ -134,10 +140,9 @@ static int load_mode(struct score *s, uint32_t mode, double *rows, struct ts_err
     int rc = ts_tensor_rows(c->tensor, mode, &index, err);
     for (uint64_t row = 0; row < n_rows && rc == 0; row += step) {
         const uint64_t n = n_rows - row < step ? n_rows - row : step;
-        gather_rows(k, mode, index, row, n, weight, &at, rows);
-        rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
-        if (rc == 0 && c->unseen && c->backend->weighted != NULL)
-            rc = note_blank(s, mode, row, n, rows, err);
+        rc = gather_rows(s, mode, index, row, n, weight, &at, rows, err);
+        if (rc == 0)
+            rc = c->backend->put_rows(c->be, mode, row, n, rows, err);
         if (rc == 0)
             rc = ts_stop_check(c->stop, err);
     }
