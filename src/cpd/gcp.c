@@ -110,10 +110,10 @@ void ts_gcp_end(struct ts_als *a)
 
 /* ---- values ---- */
 
-/* Its values are zeros and ones. */
+/* Its values are zeros and ones; whole counts are not. */
 static int is_of_bits(const struct ts_loss *loss)
 {
-    return !loss->allows(0.5);
+    return !loss->allows(0.5) && !loss->allows(2);
 }
 
 int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
@@ -169,10 +169,10 @@ static int is_logarithm(enum ts_loss_kind kind)
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->constraint[0].loss);
-    const double mean = mean_value(c);
-    if (loss->constant != NULL)
-        return loss->constant(mean, c->constraint[0].loss_at);
-    return c->tensor->header.value_min < 0 && c->tensor->header.value_max <= 0 ? -mean : mean;
+    const double least = c->tensor->header.value_min, most = c->tensor->header.value_max;
+    const int negative = least < 0 && most <= 0 && loss->allows(least);
+    const double mean = negative ? -mean_value(c) : mean_value(c);
+    return loss->constant != NULL ? loss->constant(mean, c->constraint[0].loss_at) : mean;
 }
 
 /* and what random entries are multiplied with for it: they are 1/2 on average. */
