@@ -89,6 +89,29 @@ START_TEST(names_are_read)
 }
 END_TEST
 
+/* What is said of a logarithm is said of both, and what starts at it has a value there. */
+START_TEST(rows_are_whole)
+{
+    const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)_i);
+    const double mean = loss->allows(2) ? 2 : 0.5, at = test_loss_number(_i);
+    ck_assert_ptr_nonnull(loss->values);
+    ck_assert_int_eq(loss->logarithm_of == NULL, loss->zero_is == NULL);
+    ck_assert(loss->lower == 0 || loss->lower == -INFINITY);
+    ck_assert(loss->logarithm_of == NULL || (loss->lower < 0 && loss->constant != NULL));
+    ck_assert_int_eq(loss->zeros, loss->allows(0) != 0);
+    ck_assert_int_eq(loss->number[0] == '\0', loss->number_is == NULL);
+    ck_assert_int_eq(loss->number[0] == '\0', loss->number_like == NULL);
+    ck_assert_int_eq(loss->number[0] == '\0', loss->number_allows == NULL);
+    if (loss->constant != NULL)
+        ck_assert(isfinite(loss->constant(mean, at)));
+    if (loss->linear != 0) {
+        const double zero = 0, m = 1e-6;
+        const double near = (loss->judge(1, &zero, &m, at) - loss->judge(1, &zero, &zero, at)) / m;
+        ck_assert_double_le(fabs(near - loss->linear), 1e-4 * loss->linear);
+    }
+}
+END_TEST
+
 /* Bounds are of entries that the loss has a model of; one that is infinite is none. */
 START_TEST(bounds_are_those_of_the_loss)
 {
@@ -605,6 +628,7 @@ int main(void)
     const int n_with_zeros = test_loss_with_zeros(with_zeros);
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, slopes_are_those_of_the_losses, 1, TS_N_GCP);
+    tcase_add_loop_test(t, rows_are_whole, TS_GCP_NONE + 1, TS_N_GCP);
     tcase_add_loop_test(t, bounds_are_those_of_the_loss, TS_GCP_NONE + 1, TS_N_GCP);
     tcase_add_test(t, names_are_read);
     tcase_add_loop_test(t, gradients_are_those_of_the_obvious_loop, 0, (TS_N_GCP - 1) * N_SHAPES);
