@@ -26,10 +26,22 @@ static int fsyncs, fail_fsync_at; /* counts; the one that fails, from 1, and all
 static int steps,
     die_at; /* calls that change names or sync; the one before which this process dies */
 
+static void (*meanwhile)(void);   /* what another process does before the next such call, once; */
+static int at_names;              /* only before one that changes names */
+
 static void step(void)
 {
     if (++steps == die_at)
         _exit(9);
+}
+
+static void step_and_meanwhile(void)
+{
+    void (*other)(void) = meanwhile;
+    step();
+    meanwhile = NULL;
+    if (other != NULL)
+        other();
 }
 
 int flock(int fd, int how)
@@ -40,7 +52,7 @@ int flock(int fd, int how)
 
 int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
 {
-    step();
+    step_and_meanwhile();
     errno = EINVAL;
     return no_exchange && flags != 0
                ? -1
@@ -49,7 +61,10 @@ int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsign
 
 int fsync(int fd)
 {
-    step();
+    if (at_names)
+        step();
+    else
+        step_and_meanwhile();
     fsyncs++;
     errno = EIO;
     return fail_fsync_at > 0 && fsyncs >= fail_fsync_at ? -1 : (int)syscall(SYS_fsync, fd);
@@ -96,7 +111,8 @@ static void setup(void)
 {
     strcpy(top, "/tmp/check_atomic_out-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(top));
-    no_marks = lock_errno = no_exchange = fsyncs = fail_fsync_at = 0;
+    no_marks = lock_errno = no_exchange = fsyncs = fail_fsync_at = at_names = 0;
+    meanwhile = NULL;
     memset(&warn, 0, sizeof warn);
 }
 
@@ -454,6 +470,40 @@ START_TEST(without_locks_the_last_one_has_it)
     ts_atomic_dir_close(last);
     assert_holds(at("x/data"), "ours 2");
     ck_assert_int_eq(count(top), 1);
+}
+END_TEST
+
+static void take_away(void)
+{
+    ck_assert_int_eq(syscall(SYS_renameat2, AT_FDCWD, at("x.partial"), AT_FDCWD, at("ours"), 0), 0);
+    ck_assert_int_eq(mkdir(at("x.partial"), 0777), 0);
+    put(at("x.partial/data"), "ours, of another");
+}
+
+/* Who heeds no lock takes the directory while it is synced (_i = 0, 1), or just before it gets its name (2, 3): that is
+ * told, and neither what it took nor what was there before (odd _i) is lost. */
+START_TEST(a_directory_that_is_taken_away_last_is_no_result)
+{
+    struct ts_atomic_conf conf = conf_of(at("x"));
+    const int old = _i % 2, late = _i >= 2;
+    struct ts_atomic_dir *d;
+    if (old)
+        make("ours 1", 0);
+    conf.force = old;
+    d = open_dir(&conf);
+    write_in(d, "data", "ours 2");
+    meanwhile = take_away;
+    at_names = late;
+    ck_assert_int_eq(ts_atomic_dir_commit(d, &warn, &err), TS_EBUSY);
+    ck_assert_ptr_null(meanwhile);
+    ck_assert_ptr_nonnull(strstr(err.text, "another process took its name"));
+    ck_assert(!late == (strstr(err.text, "is another's") == NULL));
+    ts_atomic_dir_close(d);
+    assert_holds(at("ours/data"), "ours 2");
+    assert_holds(at(late ? "x/data" : "x.partial/data"), "ours, of another");
+    if (old)
+        assert_holds(at(late ? "x.partial/data" : "x/data"), "ours 1");
+    ck_assert_int_eq(count(top), 2 + old);
 }
 END_TEST
 
@@ -864,6 +914,7 @@ int main(void)
     tcase_add_loop_test(c, a_second_process_is_refused, 0, 4);
     tcase_add_test(c, without_locks_nothing_is_left_either);
     tcase_add_test(c, without_locks_the_last_one_has_it);
+    tcase_add_loop_test(c, a_directory_that_is_taken_away_last_is_no_result, 0, 4);
     tcase_add_test(c, a_failing_disk_is_a_failure_before_and_a_warning_after);
     tcase_add_test(c, links_are_followed);
     tcase_add_loop_test(c, a_kill_never_makes_a_run_of_what_was_replaced, 0, 2);

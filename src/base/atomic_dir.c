@@ -693,8 +693,13 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
                 d->path, d->partial);
 }
 
+static int fail_taken(const struct ts_atomic_dir *d, struct ts_err *err)
+{
+    return ts_fail(err, TS_EBUSY, "%s: another process took its name", d->partial);
+}
+
 /* Gives `partial` its final name. *replaced: there was a result of that name, which is now called
- * `partial`. */
+ * `partial`. It may take long to sync what is in it, so whose it is is asked once more. */
 static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *warn,
                         struct ts_err *err)
 {
@@ -706,6 +711,8 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
         if (there && (write_lock(d, 1, err) < 0 || ts_atomic_fsync(d->lock_fd) != 0))
             return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial,
                                  TS_ATOMIC_LOCK);
+        if (!holds_names(d))
+            return fail_taken(d, err);
         if (!there) {
             if (ts_atomic_rename_new(d->partial, d->path) == 0)
                 return 0;
@@ -721,16 +728,26 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
+/* Who heeds no lock took the name in the last instant, so that something else got that of the result. Nothing is removed. */
+static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
+{
+    return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",
+                   d->partial, d->path, replaced ? "; what was there is " : "",
+                   replaced ? d->partial : "");
+}
+
 int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err)
 {
     int replaced = 0, rc;
     warn->code = 0;
     if (!holds_names(d))
-        return ts_fail(err, TS_EBUSY, "%s: another process took its name", d->partial);
+        return fail_taken(d, err);
     ts_written_end_dir(d->fd);
     rc = sync_all(d, err);
     if (rc == 0)
         rc = put_in_place(d, &replaced, warn, err);
+    if (rc == 0 && !ts_atomic_has_name(d->fd, AT_FDCWD, d->path))
+        rc = fail_other(d, replaced, err);
     if (rc < 0)
         return rc;
     d->committed = 1;
