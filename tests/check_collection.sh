@@ -181,6 +181,11 @@ cp newer.cp/models.tsv before.tsv
 cp_cpu --resume newer.cp/best.r2 -i 5 > log 2>&1 || bad "one of several goes on: $(cat log)"
 grep -q 'newer.cp/best.r2 is one of several models: models.tsv, models.json and the links' log || bad "no word on the table: $(cat log)"
 cmp -s before.tsv newer.cp/models.tsv || bad "the table is another one"
+cp -r newer.cp/r2.s1 beside.partial # a file of the name of its result is no result, and none that was replaced
+echo mine > beside
+cp_cpu --resume beside -i 6 -o went.on > log 2>&1 || bad "a run beside a file does not go on: $(cat log)"
+rm -r beside.partial
+refused 1 'beside: holds no state of a run that could go on' cp_cpu --resume beside
 mkdir foreign.cp foreign.cp/r4.s1
 echo mine > foreign.cp/r4.s1/notes
 refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <xxhash.h>
 
@@ -84,7 +84,8 @@ static struct ts_open_dir *try_open(const char *path)
 /* Whether there is another directory of the name by now. */
 static int is_moved(const struct ts_open_dir *was, const char *path)
 {
-    return was != NULL ? ts_open_dir_replaced(was) : access(path, F_OK) == 0;
+    struct stat st;
+    return was != NULL ? ts_open_dir_replaced(was) : stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* The n bytes of `text`, which are to be strings. Takes nothing. */
