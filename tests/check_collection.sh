@@ -186,6 +186,9 @@ echo mine > beside
 cp_cpu --resume beside -i 6 -o went.on > log 2>&1 || bad "a run beside a file does not go on: $(cat log)"
 rm -r beside.partial
 refused 1 'beside: holds no state of a run that could go on' cp_cpu --resume beside
+cp -r newer.cp copied.cp
+rm copied.cp/r*/run.json
+refused 1 'neither a record of a run nor a mark shows that this program wrote it (copies' cp_cpu x.tsh --rank 4 -o copied.cp --force
 mkdir foreign.cp foreign.cp/r4.s1
 echo mine > foreign.cp/r4.s1/notes
 refused 1 'which is not a file of a decomposition' cp_cpu x.tsh --rank 4,6 -o foreign.cp --force

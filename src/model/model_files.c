@@ -196,24 +196,21 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
-static int is_ours(enum ts_atomic_kind kind)
-{
-    return kind == TS_ATOMIC_OURS || kind == TS_ATOMIC_STATE;
-}
-
-/* Whether all that the directory of a model holds is ours. */
-static int holds_ours(int dir, const char *name, int whole)
+/* Of the directory of a model: OURS where all that it holds is, else what the first other file in it is. */
+static enum ts_atomic_kind kind_inside(int dir, const char *name, int whole)
 {
     DIR *names = open_names(dir, name);
     const struct dirent *e;
-    int ours = names != NULL;
-    while (ours && (e = readdir(names)) != NULL)
+    enum ts_atomic_kind ret = names != NULL ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
+    while (ret == TS_ATOMIC_OURS && (e = readdir(names)) != NULL)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
-            !(!whole && strcmp(e->d_name, TS_ATOMIC_LOCK) == 0))
-            ours = is_ours(kind_of_file(dirfd(names), e->d_name, whole));
+            !(!whole && strcmp(e->d_name, TS_ATOMIC_LOCK) == 0)) {
+            ret = kind_of_file(dirfd(names), e->d_name, whole);
+            ret = ret == TS_ATOMIC_STATE ? TS_ATOMIC_OURS : ret;
+        }
     if (names != NULL)
         closedir(names);
-    return ours;
+    return ret;
 }
 
 static int partial_has_state(int dir, const char *name)
@@ -255,6 +252,7 @@ static enum ts_atomic_kind kind_of_common(int dir, const char *name, int whole)
 
 enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
 {
+    enum ts_atomic_kind inside;
     char byte;
     if (strcmp(name, TS_MODELS_RUN) == 0 || strcmp(name, TS_MODELS_JSON) == 0 ||
         strcmp(name, TS_MODELS_TSV) == 0)
@@ -267,9 +265,12 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
         return whole ? TS_ATOMIC_FOREIGN : TS_ATOMIC_OURS;
     if (strncmp(name, "best.", 5) == 0)
         return is_best(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
-    if (is_name(name) && holds_ours(dir, name, 1))
+    inside = is_name(name) ? kind_inside(dir, name, 1) : TS_ATOMIC_FOREIGN;
+    if (inside == TS_ATOMIC_OURS)
         return whole ? TS_ATOMIC_OURS : TS_ATOMIC_STATE;
-    if (is_partial_name(name) && !whole && holds_ours(dir, name, 0))
+    if (inside == TS_ATOMIC_UNMARKED)
+        return inside;
+    if (is_partial_name(name) && !whole && kind_inside(dir, name, 0) == TS_ATOMIC_OURS)
         return partial_has_state(dir, name) ? TS_ATOMIC_STATE : TS_ATOMIC_OURS;
     return kind_of_file(dir, name, whole);
 }
