@@ -5,7 +5,9 @@
 # (default 2, and all with TSTREAM_TEST_LARGE=1; 0: all), spread evenly.
 #
 # The outcome is that of the old one, or that of the new one, or exit status 1 with the sentence that it
-# was replaced: never a mixture, and never a sentence that a file is damaged, missing or of another size.
+# was replaced: never a mixture, and never a sentence that a file is damaged, missing or of another size. Once a run
+# has locked its own directory, who takes that away heeds no lock: then the sentence is of what it could not write, and what
+# took the place of the directory is as it was.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -210,15 +212,9 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
     [ $got -eq 0 ] || { bad "$name: exit $got: $(cat err)"; continue; }
     outcome > is-old
     [[ "$alike" == *" $name "* ]] || ! cmp -s is-old is-new || bad "$name: the outcomes are the same"
-    looks=$(cat mark)
+    read -r looks alone < mark
     [ "$looks" -ge 3 ] || bad "$name: looks at what it reads $looks times"
-    # Behind these looks a run holds its own directory by a lock, writes to it and puts it in place. What takes
-    # it away then heeds no lock, and the run ends with the sentence of what it could not write.
-    case $name in
-    *-here) looks=$((looks / 2)) ;;
-    resume-several) looks=$((looks < 40 ? looks : 40)) ;;
-    esac
-    step=1
+    step=1 strays=
     if [ "$points" -gt 0 ] && [ "$looks" -gt "$points" ]; then step=$(((looks + points - 1) / points)); fi
     for ((k = 1 + looks % step; k <= looks; k += step)); do
         fresh "$old"
@@ -228,22 +224,31 @@ for name in $(printf '%s\n' "${!command[@]}" | sort); do
         if [ $got -eq 0 ]; then
             outcome > is
             if cmp -s is is-old; then
+                # before its lock what it replaces is what it has read
+                [[ "$name" != *-here ]] || [ "$k" -gt "$alone" ] || bad "$name: look $k of $looks: what was put there is lost"
                 olds=$((olds + 1))
             elif cmp -s is is-new; then
                 news=$((news + 1))
+            elif [ "$k" -gt "$alone" ] && [ -d o ] && diff -r "$new" o > out; then
+                news=$((news + 1)) # it was put in the place of what the run had made
             else
                 bad "$name: look $k of $looks: neither the old outcome nor the new one"
             fi
         elif [ $got -eq 1 ] && [ "$(wc -l < err)" -eq 1 ] &&
             grep -qE "was replaced or removed while it was being read|another process took its name" err; then
             said=$((said + 1))
+        elif [ $got -eq 1 ] && [ "$k" -gt "$alone" ] && ! grep -qv "^tstream cp: $x" err && diff -r -x status.json "$new" "$x" > out; then
+            said=$((said + 1))
+            [ ! -e "$x/status.json" ] || strays="$strays $k"
         elif [ $got -eq 99 ]; then
             echo "skipped: $(cat err)"
             exit 77
         else
-            bad "$name: look $k of $looks: exit $got: $(cat err)"
+            bad "$name: look $k of $looks, $alone before a lock: exit $got: $(cat err out)"
         fi
     done
+    # The status is opened by its path when a model begins, and is of this directory until the end.
+    [ "$(wc -w <<< "$strays")" -le 3 ] || bad "$name: looks$strays: the status of the run in what took its place"
 done
 echo "$total replacements: $olds with the old outcome, $news with the new one, $said said so"
 exit $failed

@@ -8,7 +8,8 @@
  * first such one; looks are counted from 1 over all threads. Before the k-th look both names are
  * exchanged in one step, and then the old files are removed one by one, as base/atomic_dir.c does
  * when another process replaces a result. The path may be a file, too. At the end the file
- * TS_REPLACE_MARK holds the number of looks; k = 0 counts them alone.
+ * TS_REPLACE_MARK holds the number of looks, and how many of them came before the process locked a
+ * file of the path (all, where it locked none); k = 0 counts them alone.
  *
  *   limits   functions of the C library are replaced, not system calls: what the C library opens and
  *            reads for itself (fread), and reads of io_uring, are not seen
@@ -22,13 +23,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 static const char *part;
 static long wanted;
-static atomic_long looks;
+static atomic_long looks, locked = -1; /* locked: looks before the first lock */
 static atomic_int begun;
 
 static __thread int inside; /* what is called here is no look */
@@ -81,19 +83,25 @@ static void look_at(const char *path)
     }
 }
 
+static void path_of(int fd, char *ret, size_t size)
+{
+    char link[64];
+    ssize_t n;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, ret, size - 1);
+    ret[n > 0 ? n : 0] = '\0';
+}
+
 static void look_below(int dir, const char *path)
 {
-    char link[64], name[4096];
-    ssize_t n;
+    char name[4096];
     if (part == NULL || path == NULL)
         return;
     if (dir == AT_FDCWD || path[0] == '/') {
         look_at(path);
         return;
     }
-    snprintf(link, sizeof link, "/proc/self/fd/%d", dir);
-    n = readlink(link, name, sizeof name - 1);
-    name[n > 0 ? n : 0] = '\0';
+    path_of(dir, name, sizeof name);
     look_at(name);
 }
 
@@ -200,6 +208,20 @@ ssize_t read(int fd, void *to, size_t n)
     return real(fd, to, n);
 }
 
+int flock(int fd, int how)
+{
+    REAL(int, flock, int, int)
+    const int rc = real(fd, how);
+    char name[4096];
+    long none = -1;
+    if (part == NULL || rc != 0 || (how & LOCK_EX) == 0)
+        return rc;
+    path_of(fd, name, sizeof name);
+    if (strstr(name, part) != NULL)
+        atomic_compare_exchange_strong(&locked, &none, atomic_load(&looks));
+    return 0;
+}
+
 void *mmap(void *where, size_t n, int prot, int flags, int fd, off_t at)
 {
     REAL(void *, mmap, void *, size_t, int, int, int, off_t)
@@ -223,6 +245,7 @@ __attribute__((destructor)) static void end(void)
     f = mark == NULL ? NULL : fopen(mark, "w");
     if (f == NULL)
         return;
-    fprintf(f, "%ld\n", atomic_load(&looks));
+    fprintf(f, "%ld %ld\n", atomic_load(&looks),
+            atomic_load(atomic_load(&locked) < 0 ? &looks : &locked));
     fclose(f);
 }

@@ -151,7 +151,7 @@ static int open_out(struct cp_run *run, struct ts_err *err)
     if (rc == 0)
         rc = ts_model_begin(mc, &run->out, err);
     mc->start_bytes = NULL;
-    if (rc == 0 && mc->resume)
+    if (rc == 0 && args->from != NULL && (mc->resume || strcmp(mc->dir, args->from->dir) == 0))
         rc = ts_resume_check_place(args->from, err);
     if (rc == 0 && saves && !ts_init_is_computed(&start)) /* or it is yet to be */
         rc = ts_init_save(&start, run->out, err);

@@ -588,7 +588,7 @@ static void tell_status(struct several *s, const char *state, const char *senten
 {
     struct one *o = s->lead;
     struct status_file *f = &o->status;
-    if (f->run.told || !kept(s) || s->dir == NULL)
+    if (f->run.told || !kept(s) || s->dir == NULL || s->in == NULL || ts_open_dir_replaced(s->in))
         return;
     o->report.progress = (struct tool_progress){ 0 };
     *f = (struct status_file){ .run = { .partial = s->partial,

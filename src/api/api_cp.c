@@ -420,7 +420,7 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
     mc.start_bytes = c->saves ? start_bytes : NULL;
     if (rc == 0)
         rc = ts_model_begin(&mc, &c->out, err);
-    if (rc == 0 && mc.resume)
+    if (rc == 0 && c->from.file != NULL)
         rc = ts_resume_check_place(&c->from, err);
     return rc == 0 ? open_checkpoint(c, err) : rc;
 }

@@ -31,7 +31,7 @@ struct ts_resume {
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
 
-/* For whoever has taken X.cp.partial to go on in it: whether the state was read there. */
+/* For whoever has taken X.cp.partial to go on in it, or to replace X.cp: whether the state was read there. */
 int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err);
 
 enum ts_resume_start {

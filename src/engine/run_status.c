@@ -114,9 +114,13 @@ void ts_run_status_tick(struct ts_run_status *s)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int open_dir(struct ts_run_status *s)
+static int open_dir(struct ts_run_status *s, struct ts_file_id *which)
 {
     s->dir = s->partial == NULL ? -1 : open(s->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->dir >= 0 && !ts_file_id_open(s->dir, which)) {
+        close(s->dir);
+        s->dir = -1;
+    }
     return s->dir >= 0;
 }
 
@@ -128,7 +132,7 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    if (!open_dir(s))
+    if (!open_dir(s, &s->own))
         return;
     ts_run_status_tick(s);
 }
@@ -198,15 +202,17 @@ void ts_run_status_remove(struct ts_run_status *s)
 
 void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence)
 {
+    struct ts_file_id now;
     if (s->state == NULL)
         return;
     stop(s);
-    if (state != NULL && open_dir(s)) {
+    if (state != NULL && open_dir(s, &now)) {
         pthread_mutex_lock(&s->lock);
         s->state = state;
         s->sentence = sentence;
         s->told = 1;
-        put(s);
+        if (ts_file_id_same(&now, &s->own))
+            put(s);
         pthread_mutex_unlock(&s->lock);
         close(s->dir);
     }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "base/open_dir.h"
 #include "base/opt.h"
 
 #define TS_RUN_STATUS_NAME   "status.json"
@@ -47,6 +48,7 @@ struct ts_run_status {
 
     /* its own */
     int dir; /* of partial; valid between start and stop */
+    struct ts_file_id own; /* which directory that was, as another may have the name at the end */
     pthread_mutex_t lock;
     const char *state;    /* "running", ... */
     int told;             /* the end was written, for whoever looks later */
