@@ -210,8 +210,8 @@ static int check_old(const struct ts_atomic_file *f, struct ts_err *err)
     if (!ours)
         return ts_fail(err, TS_EBUSY,
                        "%s exists, and nothing shows that it is as this program wrote it (edited "
-                       "files, copies and files of 0.2.0 have no valid mark), so it is not "
-                       "replaced: move it elsewhere, or name another file with %s",
+                       "or touched files, copies and files of 0.2.0 have no valid mark), so it is "
+                       "not replaced: move it elsewhere, or name another file with %s",
                        f->path, f->conf.place);
     return ts_atomic_may_move(&f->conf, f->path, err);
 }

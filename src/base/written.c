@@ -32,14 +32,20 @@ static void mark(int fd, const char *how)
     (void)fsetxattr(fd, MARK, text, strlen(text), 0);
 }
 
-/* Whether the mark is of a file as it is now. Archives and some file systems keep whole seconds. */
+/* Whether the mark is of a file as it is now. Archives and other file systems keep fewer digits of its time: seconds,
+ * microseconds, units of 100 ns. */
 static int is_marked(const char *found, const char *how, const struct stat *st)
 {
     char text[96];
+    size_t n;
     snprintf(text, sizeof text, LAST, how, (uint64_t)st->st_size, (int64_t)st->st_mtim.tv_sec,
              (int64_t)st->st_mtim.tv_nsec);
-    return strcmp(found, text) == 0 ||
-           (st->st_mtim.tv_nsec == 0 && strncmp(found, text, strlen(text) - 9) == 0);
+    n = strlen(text);
+    if (strlen(found) != n)
+        return 0;
+    while (text[n - 1] == '0')
+        n--;
+    return strncmp(found, text, n) == 0;
 }
 
 void ts_written_ready(int fd)
