@@ -344,6 +344,15 @@ def test_numbers_in_several_spellings(tmp_path):
         ts.build(path, tmp_path / "x.tsh", value="none", replace=True)
 
 
+def test_warnings_name_the_line_of_the_call():
+    calls = (lambda: ts.from_frame({"x": ["7", "7.0", "a"], "i": np.arange(3)}, ["x", "i"]),
+             lambda: ts.from_frame({"w": [1, 2, 3], "i": np.arange(3)}, ["w", "i"], bin={"w": "1d"}, time_unit="s"))
+    for call in calls:
+        with pytest.warns(ts.TstreamWarning) as caught:
+            call()
+        assert {(w.filename, w.lineno) for w in caught} == {(__file__, call.__code__.co_firstlineno)}
+
+
 def test_columns_that_are_text():
     for column, names in ((["7", "007", "7.0"], ["007", "7", "7.0"]), ([1.5, 10.0, 2.0], ["1.5", "10", "2"]),
                           ([True, False, True], ["False", "True"]), (np.array([0.1, 2, 3], dtype="f4"), ["0.1", "2", "3"]),

@@ -124,7 +124,7 @@ class _Mode:
         if spelled is not None:
             warnings.warn(f"column {self.name!r} has names, and some are numbers in several spellings, such as {spelled} beside digits "
                           f"alone: 7 and 7.0 are two names there; text=[{self.name!r}] says that this is meant", TstreamWarning,
-                          stacklevel=4)
+                          stacklevel=3)
 
     def sort(self, indices: Array) -> Array:
         """Sorts the names of a table that is whole; returns the indices in this order."""
@@ -211,7 +211,7 @@ class _Bins:
         """Where all times fall into one bin, numbers may be read in another unit than they are."""
         if self.first == self.last and self.n_rows > 1:
             warnings.warn(f"column {self.name!r}: all times fall into one bin, that of {self._label(self.first)}; time_unit= says "
-                          "what numbers are", TstreamWarning, stacklevel=4)
+                          "what numbers are", TstreamWarning, stacklevel=3)
 
 
 class _Reader:
