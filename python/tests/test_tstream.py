@@ -774,7 +774,7 @@ def test_a_table_without_checksum_is_read_with_a_warning(tmp_path):
     golden = os.path.join(os.path.dirname(os.environ.get("TSTREAM_EXAMPLES", "")), "tests", "golden", "run-0.2.0", "several")
     if not os.path.isdir(golden):
         pytest.skip("no golden files")
-    with pytest.warns(UserWarning, match="models.json: has no checksum"):
+    with pytest.warns(ts.TstreamWarning, match="models.json: has no checksum"):
         assert len(ts.load(golden)) == 2
     with open(os.path.join(golden, "models.json")) as f:
         table = f.read()

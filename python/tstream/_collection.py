@@ -8,7 +8,7 @@ import os
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
-from ._lib import BusyError, FormatError, check, lib, ts_error
+from ._lib import BusyError, FormatError, TstreamWarning, check, lib, ts_error
 from ._model import Model
 
 _Key = Tuple[int, int]
@@ -145,7 +145,7 @@ def read(path: str, read_one: "Callable[[str], Model]") -> Collection:
     err = ts_error()
     if check(lib.ts_json_file_check(os.fsencode(file), data, len(data), c.byref(err)), err) > 0:
         warnings.warn(f"{file}: has no checksum, so a change of it would not be noticed (0.2.0 or before wrote it)",
-                      stacklevel=3)
+                      TstreamWarning, stacklevel=3)
     try:
         rows = json.loads(data)["models"]
         if not all(map(_is_model, rows)):
