@@ -38,6 +38,30 @@ says gen 'No space left on device, while .*; the build takes at least .* had 16.
 if on 16m "$bin/tshard" build -q -m 32M -o small/x.tsh big.tns; then bad build; fi
 says build 'nothing was read: .* at least '
 
+# ---- a line that is left out needs no room, however its zero or what is missing is written ----
+left_out() # FIELD FILE LINE OPTION...: lines of 1 to 9 and a value, which is FIELD in nearly all
+{
+    field=$1 file=$2 line=$3
+    shift 3
+    awk -v field="$field" -v line="$line" 'BEGIN {
+        if (line !~ / /) { s = line; gsub("[1-9]", "c&", s); sub("V", "v", s); print s }
+        for (i = 0; i < 300; i++) {
+            s = line
+            sub("1", 1 + i % 9, s)
+            sub("V", i == 7 ? "1" : field, s)
+            all = all s "\n"
+        }
+        for (i = 0; i < 20000; i++) printf "%s", all }' > "$file"
+    on 16m "$bin/tshard" build -q -m 32M -o small/x.tsh "$@" "$file" || bad "left out, $field: $(cat err)"
+    rm "$file"
+}
+left_out 0.0e+00 zeros.tns '1 2 V'
+left_out 1e-60 zeros.tns '1 2 V'
+left_out '"0"' zeros.csv '1,2,V'
+left_out 0 zeros.csv '1|2|V' --separator '|'
+left_out '\\N' missing.csv '1,2,V' --missing skip
+left_out '#N/A' missing.tsv "1$(printf '\t')2$(printf '\t')V" --missing skip
+
 # ---- a plan says what the build says: refused by the same sentence, perhaps with its warning, or nothing ----
 agrees() # SIZE VERDICT STATUS FILE
 {

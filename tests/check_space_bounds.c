@@ -142,6 +142,13 @@ static double value_at(const struct space_case *c, uint64_t *s, uint64_t i)
     return i + 1 == c->nnz && x == 0 ? 1 : x;
 }
 
+/* A zero in one of its spellings, or what the type that is stored makes one. */
+static const char *zero_of(const struct space_case *c)
+{
+    static const char *const spelled[] = { "0", "0.000e+00", "-0", "1e-320", "\"0\"" };
+    return spelled[c->seed / 7 % (c->source == TABLE ? 5 : 4)];
+}
+
 static void put_lines(const struct space_case *c, gzFile to)
 {
     uint64_t s = c->seed;
@@ -156,7 +163,11 @@ static void put_lines(const struct space_case *c, gzFile to)
             else
                 gzprintf(to, "%llu%c", (unsigned long long)k, sep);
         }
-        gzprintf(to, "%.9g\n", value_at(c, &s, i));
+        const double value = value_at(c, &s, i);
+        if (value == 0)
+            gzprintf(to, "%s\n", zero_of(c));
+        else
+            gzprintf(to, "%.9g\n", value);
     }
 }
 

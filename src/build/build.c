@@ -719,6 +719,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
         rc = ts_build_table_begin(b, s, err);
     if (rc == 0) {
         const struct ts_source source = ts_text_source_as_source(s);
+        b->space.separator = b->table == NULL ? ' ' : ts_table_separator(b->table);
         ts_build_space_of_text(paths, n_paths, b->unpack_bytes, &b->space);
         for (uint32_t m = 0; m < o->n_dims; m++)
             b->space.dim[m].high = o->dim[m];

@@ -23,6 +23,7 @@ struct ts_build_space_in {
     const struct ts_build_options *o;
     uint32_t order;
     uint64_t beside_bytes;              /* ts_build_memory_share_beside */
+    char separator;                     /* of the columns of a table; ' ' or 0: blanks */
     struct ts_space read;               /* nonzeros that come in, zeros left out; of all ranks */
     uint64_t own_low;                   /* of several ranks: that this one reads, at least */
     uint64_t runs_bytes;                /* of this one's files that are written already, at least */
@@ -42,8 +43,9 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 
 /* Lines of text files: of plain ones from some pieces of each; of packed ones at least as many as
  * the start has in as many bytes as are packed, or as gzip says; 0 to UINT64_MAX of a pipe. Lines
- * without any number but 0 may be zeros that are left out, so they count for the upper bound
- * alone. unpack_bytes: memory for unpacking. */
+ * with a 0 may be zeros that are left out, so they count for the upper bound alone; so do those
+ * with a number too near to 0 for the type that is stored, and with something missing, where these
+ * lines are left out. unpack_bytes: memory for unpacking. */
 void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_t unpack_bytes,
                             struct ts_build_space_in *in);
 

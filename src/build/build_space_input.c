@@ -10,6 +10,7 @@
 
 #include "source/binary_kind.h"
 #include "source/byte_input.h"
+#include "source/number_text.h"
 #include "stream/comm.h"
 
 #define PIECES 16 /* of a file that are looked at, */
@@ -116,39 +117,62 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
 /* ------------------------------------------------------------------ text */
 
 struct lines {
-    double bytes, all,
-        sure; /* of the pieces: lines, and those with a number other than 0 everywhere */
+    double bytes, all, sure; /* of the pieces: lines, and those that certainly are not left out */
 };
 
-/* Whether no field of a line is a zero or, where lines with a missing field are left out, may be
- * missing; and whether it is more than blanks or a comment. */
-static int look_at_line(const char *p, const char *end, int skip_missing, int *sure)
+/* Whether the line of a field may be left out: the field is 0, or may become 0 in the type that is
+ * stored, or stands for something missing. Quotes are not part of it. */
+static int may_be_nothing(const struct ts_build_options *o, const char *p, const char *end)
 {
-    int digits = 0, other = 0, any = 0, empty = 1;
+    const int least_point =
+        o->value_bytes == 4 || o->weights ? FLT_MIN_10_EXP : DBL_MIN_10_EXP;
+    struct ts_number x;
+    for (; p < end && *p == '"'; p++)
+        ;
+    for (; p < end && end[-1] == '"'; end--)
+        ;
+    if (o->skip_missing && ts_number_missing(p, (size_t)(end - p)))
+        return 1;
+    return ts_number_read(p, (size_t)(end - p), &x) && (x.n == 0 || x.point <= least_point);
+}
+
+/* Whether a line has neither a zero nor, where these lines are left out, a missing field; and
+ * whether it is more than blanks or a comment. Where a field is divided that is one, in quotes, a
+ * line may only seem less sure. */
+static int look_at_line(const struct ts_build_space_in *in, const char *p, const char *end,
+                        int *sure)
+{
+    const int blanks = in->separator == 0 || in->separator == ' ';
+    const char *first = NULL;
+    int any = 0, empty = 1;
     *sure = 1;
     for (; p <= end; p++) {
-        const int blank = p < end && (*p == ' ' || *p == '\t' || *p == '\r');
-        const int sep = p == end || blank || *p == ',' || *p == ';';
-        if (!any && !sep && (*p == '#' || *p == '%'))
-            return 0;
-        any |= !sep;
-        if (!sep) {
-            if (skip_missing && empty && strchr("nN?\"'-<", *p) != NULL) /* nan, NA, null, ... */
+        const int divides = p == end || *p == in->separator || *p == ',' || *p == ';';
+        if (!divides && *p != ' ' && *p != '\t' && *p != '\r') {
+            if (!any && (*p == '#' || *p == '%')) {
+                if (blanks)
+                    return 0;
                 *sure = 0;
-            digits |= *p == '0';
-            other |= *p != '0' && *p != '.' && *p != '-' && *p != '+';
-            empty = 0;
+            }
+            first = first == NULL ? p : first;
+            any = 1;
             continue;
         }
-        if ((digits && !other) || (skip_missing && empty))
-            *sure = 0;
-        digits = other = 0;
-        empty = 1;
+        if (first != NULL) {
+            *sure = *sure && !may_be_nothing(in->o, first, p);
+            empty = 0;
+        }
+        first = NULL;
+        if (divides && !blanks) {
+            *sure = *sure && !(empty && in->o->skip_missing);
+            empty = 1;
+        }
     }
     return any;
 }
 
-static void look_at_piece(const char *text, size_t n, int whole, int skip_missing, struct lines *l)
+static void look_at_piece(const struct ts_build_space_in *in, const char *text, size_t n, int whole,
+                          struct lines *l)
 {
     const char *p = text, *end = text + n;
     if (!whole) {
@@ -161,7 +185,7 @@ static void look_at_piece(const char *text, size_t n, int whole, int skip_missin
         if (stop == NULL && !whole)
             break;
         stop = stop == NULL ? end : stop;
-        any = look_at_line(p, stop, skip_missing, &sure);
+        any = look_at_line(in, p, stop, &sure);
         l->bytes += (double)(stop - p + 1);
         l->all += any;
         l->sure += any && sure;
@@ -182,7 +206,7 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
 }
 
 /* Lines of a packed file, at least. */
-static double look_at_packed(const struct ts_build_options *o, const char *path, int fd,
+static double look_at_packed(const struct ts_build_space_in *of, const char *path, int fd,
                              uint64_t size, int gzip, uint64_t memory)
 {
     struct ts_byte_input *in = NULL;
@@ -195,7 +219,7 @@ static double look_at_packed(const struct ts_build_options *o, const char *path,
         struct lines l = { 0 };
         if (ts_byte_input_read(in, text, sizeof text, &n, NULL) < 0 || n == 0)
             break;
-        look_at_piece(text, n, 0, o->skip_missing, &l);
+        look_at_piece(of, text, n, 0, &l);
         low = l.bytes == 0 ? low : fmin(low, l.sure / l.bytes);
     }
     ts_byte_input_close(in);
@@ -204,7 +228,7 @@ static double look_at_packed(const struct ts_build_options *o, const char *path,
 
 /* Lines of a plain file, at least and at most: of the densest and of the sparsest piece. Returns -1
  * where it cannot be seen. */
-static int look_at_plain(const struct ts_build_options *o, int fd, uint64_t size, double *low,
+static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t size, double *low,
                          double *high)
 {
     const uint64_t pieces = size <= PIECES * (uint64_t)PIECE ? (size + PIECE - 1) / PIECE : PIECES;
@@ -217,7 +241,7 @@ static int look_at_plain(const struct ts_build_options *o, int fd, uint64_t size
         const ssize_t n = pread(fd, text, sizeof text, (off_t)at);
         if (n <= 0)
             return -1;
-        look_at_piece(text, (size_t)n, pieces == 1, o->skip_missing, &l);
+        look_at_piece(in, text, (size_t)n, pieces == 1, &l);
         *low = fmin(*low, l.bytes == 0 ? 0 : l.sure / l.bytes);
         *high = fmax(*high, l.bytes == 0 ? 1 : l.all / l.bytes);
     }
@@ -228,7 +252,7 @@ static int look_at_plain(const struct ts_build_options *o, int fd, uint64_t size
 
 /* Lines of a file; *packed: it is one that must be unpacked. Of what cannot be seen nothing is
  * known. */
-static void look_at_file(const struct ts_build_options *o, const char *path, uint64_t memory,
+static void look_at_file(const struct ts_build_space_in *in, const char *path, uint64_t memory,
                          double *low, double *high, int *packed)
 {
     static const unsigned char starts[][2] = {
@@ -247,8 +271,8 @@ static void look_at_file(const struct ts_build_options *o, const char *path, uin
         for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
             *packed |= memcmp(head, starts[i], sizeof head) == 0;
         if (*packed)
-            *low = look_at_packed(o, path, fd, size, head[0] == 0x1f, memory);
-        else if (look_at_plain(o, fd, size, low, high) < 0)
+            *low = look_at_packed(in, path, fd, size, head[0] == 0x1f, memory);
+        else if (look_at_plain(in, fd, size, low, high) < 0)
             *low = 0, *high = INFINITY;
     }
     close(fd);
@@ -277,7 +301,7 @@ void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_
     for (uint32_t i = 0; i < n_paths; i++) {
         double low, high;
         int packed;
-        look_at_file(in->o, paths[i], unpack_bytes, &low, &high, &packed);
+        look_at_file(in, paths[i], unpack_bytes, &low, &high, &packed);
         sum_low += low;
         sum_own += low * own_share(in->o->comm, i, packed);
         sum_high += high;

@@ -583,6 +583,11 @@ const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode)
     return t->mode[mode].name;
 }
 
+char ts_table_separator(const struct ts_table *t)
+{
+    return t->plan.separator;
+}
+
 const char *ts_table_value_name(const struct ts_table *t)
 {
     return t->value_name;
