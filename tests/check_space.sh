@@ -62,6 +62,12 @@ left_out 0 zeros.csv '1|2|V' --separator '|'
 left_out '\\N' missing.csv '1,2,V' --missing skip
 left_out '#N/A' missing.tsv "1$(printf '\t')2$(printf '\t')V" --missing skip
 
+# ---- of a packed text the start says nothing of what follows, where zeros are left out ----
+awk 'BEGIN { print "a,b,v"; for (i = 0; i < 6000000; i++) print i % 9 + 1 "," i % 7 + 1 "," (i < 200000) }' |
+    gzip -1 > falling.csv.gz
+on 8m "$bin/tshard" build -q -m 32M -o small/x.tsh falling.csv.gz || bad "falling: $(cat err)"
+rm falling.csv.gz
+
 # ---- a plan says what the build says: refused by the same sentence, perhaps with its warning, or nothing ----
 agrees() # SIZE VERDICT STATUS FILE
 {

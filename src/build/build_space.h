@@ -41,8 +41,9 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
 /* What is known of draws: how many cells they fall on, and the information of these. */
 void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in *in);
 
-/* Lines of text files: of plain ones from some pieces of each; of packed ones at least as many as
- * the start has in as many bytes as are packed, or as gzip says; 0 to UINT64_MAX of a pipe. Lines
+/* Lines of text files: of plain ones from some pieces of each; of packed ones at least those
+ * of the start or, where no line is left out, as many as the start has in as many bytes as are
+ * packed, or as gzip says; 0 to UINT64_MAX of a pipe. Lines
  * with a 0 may be zeros that are left out, so they count for the upper bound alone; so do those
  * with a number too near to 0 for the type that is stored, and with something missing, where these
  * lines are left out. unpack_bytes: memory for unpacking. */

@@ -205,13 +205,14 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
     return fmax(0.8 * (double)size, (double)last / 4);
 }
 
-/* Lines of a packed file, at least. */
+/* Lines of a packed file, at least. Where lines may be left out, those of the start alone: all
+ * that follow may be zeros, as in a table that is sorted by its values. */
 static double look_at_packed(const struct ts_build_space_in *of, const char *path, int fd,
                              uint64_t size, int gzip, uint64_t memory)
 {
     struct ts_byte_input *in = NULL;
     char text[PIECE];
-    double low = INFINITY;
+    double low = INFINITY, seen = 0;
     size_t n = PIECE;
     if (ts_byte_input_open(path, memory, NULL, &in, NULL) < 0)
         return 0;
@@ -221,8 +222,11 @@ static double look_at_packed(const struct ts_build_space_in *of, const char *pat
             break;
         look_at_piece(of, text, n, 0, &l);
         low = l.bytes == 0 ? low : fmin(low, l.sure / l.bytes);
+        seen += l.sure;
     }
     ts_byte_input_close(in);
+    if (!of->o->zeros || of->o->skip_missing)
+        return seen;
     return low < INFINITY ? low * packed_text_low(fd, size, gzip) : 0;
 }
 
