@@ -75,11 +75,13 @@ struct ts_space export_room_of_truth(const struct ts_synth *s)
     return (struct ts_space){ 2 * entries, entries * (VALUE_CHARS + 1) + (64 << 10) };
 }
 
-int export_room_check(const struct export_sink *sink, struct ts_space text, struct ts_err *err)
+int export_room_check(const struct export_sink *sink, const char *option, struct ts_space text,
+                      struct ts_err *err)
 {
     static char place[] = "its disk";
     struct ts_room room = { .what = "the text",
                             .name = export_sink_name(sink),
+                            .place = option,
                             .dir = place,
                             .tmp = place,
                             .memory_bytes = UINT64_MAX };

@@ -25,7 +25,8 @@ struct ts_space export_room_of_draws(const struct ts_synth *s);
 struct ts_space export_room_of_truth(const struct ts_synth *s);
 
 /* Refuses what cannot fit into the file, and warns of what may not. `text` is before compression.
- * Pipes and devices take anything. */
-int export_room_check(const struct export_sink *sink, struct ts_space text, struct ts_err *err);
+ * Pipes and devices take anything. `option` names the file. */
+int export_room_check(const struct export_sink *sink, const char *option, struct ts_space text,
+                      struct ts_err *err);
 
 #endif

@@ -207,7 +207,7 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
     if (rc == 0)
         rc = export_rows_open(&e->pieces.rows, err);
     if (rc == 0 && !args->no_space_check)
-        rc = export_room_check(&e->sink,
+        rc = export_room_check(&e->sink, "--output",
                                export_room_of_rows(e->t, e->pieces.rows.base, names.labels,
                                                    e->pieces.rows.line_bytes),
                                err);
@@ -235,7 +235,7 @@ static int export_cells(struct export *e, struct ts_err *err)
     if (rc == 0)
         rc = export_sink_open(e->args->output, e->args->force, "--output", &e->sink, err);
     if (rc == 0 && !e->args->no_space_check)
-        rc = export_room_check(&e->sink, export_room_of_cells(e->t, known), err);
+        rc = export_room_check(&e->sink, "--output", export_room_of_cells(e->t, known), err);
     if (rc == 0)
         rc = write_head(e, known, err);
     if (rc == 0)

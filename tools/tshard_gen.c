@@ -127,7 +127,7 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     if (rc == 0)
         rc = export_sink_open(path, common->force, "--output", &sink, err);
     if (rc == 0 && !common->no_space_check)
-        rc = export_room_check(&sink, export_room_of_draws(s), err);
+        rc = export_room_check(&sink, "--output", export_room_of_draws(s), err);
     tool_progress_start(&progress, "writing draws", "nonzeros", s->nnz);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
         const uint64_t left = s->nnz - first;
@@ -164,7 +164,7 @@ static int begin_truth(const struct gen_args *args, const struct ts_synth *s, ui
     int rc =
         args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, "--truth", truth, err);
     if (rc == 0 && args->truth != NULL && !args->common.no_space_check)
-        rc = export_room_check(truth, export_room_of_truth(s), err);
+        rc = export_room_check(truth, "--truth", export_room_of_truth(s), err);
     if (rc == 0 && args->truth != NULL)
         rc = gen_truth_write(s, memory, truth, err);
     return rc;

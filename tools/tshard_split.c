@@ -102,6 +102,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     tool_progress_end(&progress);
     for (int i = 0; i < 2 && rc == 0; i++) {
         o.out = out[i];
+        o.place = i == 0 ? "--train" : "--test";
         pick.side = i == 0 ? TS_PICK_KEPT : TS_PICK_HELD;
         rc = ts_build_tensor(&o, t, &pick, &report, err);
         tool_progress_end(&progress);

@@ -78,6 +78,7 @@ struct ts_build_options {
     _Atomic uint64_t *work;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
+    const char *place;  /* as of struct ts_room */
     int no_space_check; /* a build starts however little is free */
     uint64_t expect;    /* nonzeros that a program will push, zeros left out; 0: not known */
     void (*note)(void *arg, const struct ts_err *warn); /* a warning under way; may be NULL */

@@ -90,6 +90,7 @@ int ts_build_room_begin(struct ts_build *b, struct ts_err *err)
         b->space.value_bits = ts_build_value_bits(b);
     b->space.names_bytes = names_high(b);
     ts_room_look("the build", b->o->out, b->tmp, &b->room);
+    b->room.place = b->o->place;
     ts_build_space_estimate(&b->space, need);
     if (b->o->trial > 0)
         report(b);

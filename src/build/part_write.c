@@ -201,6 +201,7 @@ static int check_room(const struct ts_part_conf *conf, struct ts_err *err)
     need.result = need.both = (struct ts_space){ bytes, bytes };
     need.file = longest;
     ts_room_look("the part", conf->out, NULL, &room);
+    room.place = TS_SET_OUT;
     rc = ts_room_check(&room, &need, "nothing was copied", err);
     ts_room_free(&room);
     return rc;

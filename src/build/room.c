@@ -2,6 +2,7 @@
 /* Compares bounds with what is free, and writes the sentences. */
 #include "build/room.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +41,17 @@ int ts_room_is_one_disk(const struct ts_room *r)
     return r->out.device == r->in_tmp.device;
 }
 
+/* Where else the result may lie, or temporary files, `with_tmp`. */
+static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_t size)
+{
+    const char *place = r->place == NULL ? TS_SET_OUTPUT : r->place;
+    const int named = *place != '\0';
+    snprintf(ret, size, "name another place%s%s%s", named ? " with " : "", place,
+             !with_tmp ? ""
+             : named   ? " or " TS_SET_TMP
+                       : ", or one for temporary files with " TS_SET_TMP);
+}
+
 /* One comparison: need bytes in dir, where there are some free. */
 static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint64_t there,
                   const char *dir, const char *what, const char *advice, struct ts_err *err)
@@ -55,15 +67,18 @@ int ts_room_check(const struct ts_room *r, const struct ts_need *need, const cha
                   struct ts_err *err)
 {
     const int one = ts_room_is_one_disk(r);
+    char advice[160];
     if (r->dir == NULL)
         return 0;
+    print_advice(r, one && need->tmp.low > 0 && need->both.low > r->out.bytes, advice,
+                 sizeof advice);
     if (one && need->tmp.low > 0 && need->both.low > r->out.bytes)
         return refuse(r, when, need->both.low, r->out.bytes, r->dir,
                       "the result and its temporary files take",
-                      "name another place with " TS_SET_OUTPUT " or " TS_SET_TMP, err);
+                      advice, err);
     if (need->result.low > r->out.bytes)
-        return refuse(r, when, need->result.low, r->out.bytes, r->dir, "the result takes",
-                      "name another place with " TS_SET_OUTPUT, err);
+        return refuse(r, when, need->result.low, r->out.bytes, r->dir, "the result takes", advice,
+                      err);
     if (!one && need->tmp.low > r->in_tmp.bytes)
         return refuse(r, when, need->tmp.low, r->in_tmp.bytes, r->tmp, "temporary files take",
                       "name another place with " TS_SET_TMP, err);

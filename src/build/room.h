@@ -32,6 +32,7 @@ struct ts_need {
 struct ts_room {
     const char *what; /* takes it: "the build" */
     const char *name; /* of the result, for sentences */
+    const char *place; /* the setting that names it; NULL: TS_SET_OUTPUT, "": there is none */
     char *dir, *tmp;  /* where it and temporary files lie; NULL: nobody has looked */
     struct ts_disk_free out, in_tmp;
     uint64_t memory_bytes; /* of the machine or its limits */
