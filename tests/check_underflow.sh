@@ -21,7 +21,7 @@ rounds()
     [ "$(member rounded_to_zero)" = "$count" ] || bad "$*: $(member rounded_to_zero) are rounded, expected $count"
     [ "$(member nnz)" = "$cells" ] || bad "$*: $(member nnz) cells, expected $cells"
     if [ "$count" -gt 0 ]; then
-        grep -q "^tshard [a-z]*: $count values*\\( or weights\\)* nearer to 0 than float.* became 0$place; " note || bad "$*: $(cat note)"
+        grep -q "^tshard [a-z]*: $count values*\\( or weights*\\)* nearer to 0 than float.* became 0$place; " note || bad "$*: $(cat note)"
     elif [ -s note ]; then
         bad "$*: a note without a reason: $(cat note)"
     fi

@@ -701,3 +701,17 @@ def test_columns_with_quotes_in_their_names(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('"say ""a""",b,v\n3,1,2\n')
     assert ts.build(path, tmp_path / "x.tsh", columns=['say "a"', "b"], value="v").mode_names == ('say "a"', "b")
+
+
+@pytest.mark.parametrize("mark, called", [("\n", "line end"), ("\0", "NUL byte")])
+def test_names_that_lines_cannot_hold(mark, called):
+    with pytest.raises(ts.ArgumentError, match=f"column 'a', row 1: text .* has a {called}"):
+        ts.from_frame({"a": ["q", f"r{mark}s"], "b": [0, 1], "v": [1.0, 1.0]}, ["a", "b"], "v", **OPTIONS)
+    with pytest.raises(ts.ArgumentError, match=f"label .* of mode 0 has a {called}"):
+        ts.from_coo([[0, 0], [1, 1]], [1.0, 1.0], labels=[["q", f"r{mark}s"]], **OPTIONS)
+
+
+def test_one_rounded_weight_is_called_one():
+    frame = {"a": [0, 1], "b": [0, 1], "v": [1.0, 1.0], "w": [1e-60, 1.0]}
+    with pytest.warns(ts.TstreamWarning, match="^1 value or weight nearer to 0 than float32 holds"):
+        ts.from_frame(frame, ["a", "b"], "v", weights="w", memory="64M")

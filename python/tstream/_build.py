@@ -333,8 +333,8 @@ def write_labels(path: str, texts: "Iterable[Any]", mode: int) -> None:
         f.write("\ufeff")
         for text in texts:
             text = str(text)
-            if "\n" in text:
-                raise ArgumentError(f"label {text!r} of mode {mode} has a line end")
+            if "\n" in text or "\0" in text:
+                raise ArgumentError(f"label {text!r} of mode {mode} has a {'line end' if chr(10) in text else 'NUL byte'}")
             f.write(text + "\r\n")
 
 

@@ -102,8 +102,9 @@ class _Mode:
         for i in seen:
             name = names[i]
             if name not in self.index:
-                if "\n" in name:
-                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: text {name!r} has a line end")
+                if "\n" in name or "\0" in name:
+                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: text {name!r} has a "
+                                        f"{'line end' if chr(10) in name else 'NUL byte'}")
                 if self.ordered and not c.ordered:
                     raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: {name!r} is none of the ordered categories "
                                         "of the tables before")

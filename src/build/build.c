@@ -420,8 +420,9 @@ static void tell_rounded(const struct ts_build *b)
                  strcmp(path, "-") == 0 ? "standard input" : path, c->rounded_line);
     }
     (void)ts_fail(&r->rounded, TS_EFORMAT,
-                  "%" PRIu64 " value%s%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
-                  r->n_rounded, ts_num_plural(r->n_rounded), b->o->weights ? " or weights" : "",
+                  "%" PRIu64 " value%s%s%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
+                  r->n_rounded, ts_num_plural(r->n_rounded), b->o->weights ? " or weight" : "",
+                  b->o->weights ? ts_num_plural(r->n_rounded) : "",
                   narrow ? 32 : 64, narrow ? (double)FLT_MIN : DBL_MIN, place,
                   b->o->weights ? "scale them up to keep them"
                   : narrow      ? TS_SET_FLOAT64 " keeps such values"
