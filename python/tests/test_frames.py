@@ -715,3 +715,9 @@ def test_one_rounded_weight_is_called_one():
     frame = {"a": [0, 1], "b": [0, 1], "v": [1.0, 1.0], "w": [1e-60, 1.0]}
     with pytest.warns(ts.TstreamWarning, match="^1 value or weight nearer to 0 than float32 holds"):
         ts.from_frame(frame, ["a", "b"], "v", weights="w", memory="64M")
+
+
+@pytest.mark.parametrize("dtype", [int, "int8", bool, complex, "float16", "M8[s]"])
+def test_types_that_are_not_stored(dtype):
+    with pytest.raises(ts.ArgumentError, match="values are float32 or float64"):
+        ts.from_coo([[0, 0], [1, 1]], [1.0, 1.0], dtype=dtype)

@@ -429,10 +429,13 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
 
 
 def _nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:
-    """How many values are kept: not those that are 0 in the type that they are stored in."""
+    """How many values are kept: not those that are 0 in the type that they are stored in. 0: the build will refuse the type."""
     if options.get("zeros") == "keep":
         return len(values)
-    least = np.finfo(np.dtype(options.get("dtype", "float32"))).tiny
+    dtype = np.dtype(options.get("dtype", "float32"))
+    if dtype.kind != "f":
+        return 0
+    least = np.finfo(dtype).tiny
     return sum(int(np.count_nonzero(np.abs(values[i:i + step]) >= least)) for i in range(0, len(values), step))
 
 
