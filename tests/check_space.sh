@@ -33,6 +33,9 @@ done
 if on 16m "$bin/tshard" gen --dims 3000x4000x5000 -n 6M -m 32M -o small/x.tsh --no-space-check; then bad gen; fi
 says gen 'No space left on device, while .*; the build takes at least .* had 16.0 MiB free'
 
+if on 1m "$bin/tshard" gen --dims 3000x4000x5000 -n 500K -m 1G --tmp . -o small/x.tsh --no-space-check; then bad two; fi
+says two 'No space left on device, while .*; the result takes at least .* and temporary files .* small/ had 10[0-9.]* .iB free and \. '
+
 # ---- text: by its lines; one that certainly does not fit, though the text lies elsewhere ----
 "$bin/tshard" gen -q --dims 3000x4000x5000 -n 3M -o big.tns > log
 if on 16m "$bin/tshard" build -q -m 32M -o small/x.tsh big.tns; then bad build; fi

@@ -2,6 +2,7 @@
 /* build_room.c - holds what a build takes against what is free: before it reads, and again when more
  * is known. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -204,11 +205,28 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
+/* What was needed, and what there was, of one disk or of two. */
+static void print_need(const struct ts_room *r, const struct ts_need *need, char *ret, size_t size)
+{
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];
+    if (ts_room_is_one_disk(r))
+        snprintf(ret, size,
+                 "the build takes at least %s with its temporary files, and when it began %s had "
+                 "%s free",
+                 ts_num_bytes(a, need->both.low), r->dir, ts_num_bytes(b, r->out.bytes));
+    else
+        snprintf(ret, size,
+                 "the result takes at least %s and temporary files %s, and when it began %s had %s "
+                 "free and %s %s",
+                 ts_num_bytes(a, need->result.low), ts_num_bytes(b, need->tmp.low), r->dir,
+                 ts_num_bytes(c, r->out.bytes), r->tmp, ts_num_bytes(d, r->in_tmp.bytes));
+}
+
 /* A disk that got full all the same. */
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err)
 {
     static const char *const phases[] = { "starting", "reading", "merging", "numbering" };
-    char a[TS_NUM_CHARS], c[TS_NUM_CHARS], before[sizeof err->text];
+    char before[sizeof err->text], need[sizeof err->text];
     struct ts_build_space_in in = b->space;
     struct ts_need s;
     const int code = err == NULL ? 0 : err->code, sys = err == NULL ? 0 : err->sys;
@@ -221,13 +239,11 @@ void ts_build_room_explain(const struct ts_build *b, struct ts_err *err)
         in.nnz.low = b->merge.nnz;
     ts_build_space_estimate(&in, &s);
     memcpy(before, err->text, sizeof before);
-    ts_fail(err, code,
-            "%s, while %s; the build takes at least %s with its temporary files, and when it began "
-            "%s had %s free",
-            before,
+    print_need(&b->room, &s, need, sizeof need);
+    ts_fail(err, code, "%s, while %s; %s", before,
             b->phase < TS_BUILD_PACKING              ? phases[b->phase]
             : b->phase < TS_BUILD_PACKING + b->order ? "packing"
                                                      : "writing",
-            ts_num_bytes(a, s.both.low), b->room.dir, ts_num_bytes(c, b->room.out.bytes));
+            need);
     err->sys = sys;
 }
