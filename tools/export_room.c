@@ -53,16 +53,25 @@ static double mean_digits(uint64_t n)
     return sum / (double)n;
 }
 
+/* Lines of draws, at least: those of 0 are left out. Six deviations of chance are left, here and
+ * below. */
+static double lines_of_draws(const struct ts_synth *s)
+{
+    const double n = (double)s->nnz, last = (double)s->value_last;
+    const int zeros = s->value_first == 0 && s->value_last > 0;
+    return zeros ? fmax(0, n * last / (last + 1) - 6 * sqrt(n)) : n;
+}
+
 struct ts_space export_room_of_draws(const struct ts_synth *s)
 {
-    const double n = (double)s->nnz;
-    double low = n * 2, high = n * (VALUE_CHARS + 1); /* a value and the end of its line */
+    const double all = (double)s->nnz, n = lines_of_draws(s);
+    double low = n * 2, high = all * (VALUE_CHARS + 1); /* a value and the end of its line */
     for (uint32_t m = 0; m < s->order; m++) {
         const int uniform = s->power[m] == 0 && s->planted == 0;
-        low += 2 * n; /* of indices that are drawn alike, the mean less six deviations of chance */
+        low += 2 * n; /* of indices that are drawn alike, the mean */
         if (uniform)
             low = fmax(low, low + n * (mean_digits(s->dim[m]) - 1) - 6 * sqrt(n));
-        high += n * (digits(s->dim[m]) + 1);
+        high += all * (digits(s->dim[m]) + 1);
     }
     return (struct ts_space){ (uint64_t)low, (uint64_t)high };
 }
