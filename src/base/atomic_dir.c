@@ -746,7 +746,8 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     rc = sync_all(d, err);
     if (rc == 0)
         rc = put_in_place(d, &replaced, warn, err);
-    if (rc == 0 && !ts_atomic_has_name(d->fd, AT_FDCWD, d->path))
+    if (rc == 0 && !ts_atomic_has_name(d->fd, AT_FDCWD, d->path) &&
+        !ts_atomic_has_name(d->fd, AT_FDCWD, d->partial)) /* where the next result has replaced it */
         rc = fail_other(d, replaced, err);
     if (rc < 0)
         return rc;
