@@ -134,4 +134,26 @@ for from in 'sleep 20 | "$bin/tshard" build - -o q.tsh' '"$bin/tshard" build fif
     done
 done
 
+# ---- a named pipe is opened once, whatever a build asks of its inputs before: its writer is there for the first alone ----
+mkfifo once
+printf 'a\nb\n' > names.map
+printf 'a,x,1\nb,y,2\n' > names.csv
+gzip -k names.csv
+piped() # FILE COMMAND...: it reads the file from the pipe "once"
+{
+    (cat "$1" > once) 2> cat.err &
+    writer=$!
+    shift
+    timeout 20 "$@" > log 2>&1 || bad "$*: exit $?: $(cat log)"
+    kill $writer 2> kills || true
+    wait $writer || true
+    rm -rf o.tsh
+}
+piped names.map "$bin/tshard" build a.tns --map 1=once -o o.tsh
+piped a.tns "$bin/tshard" build once -o o.tsh
+piped a.tns "$bin/tshard" build a.tns once -o o.tsh
+piped names.csv "$bin/tshard" build once --columns 1,2 --value 3 --separator , -o o.tsh
+piped names.csv "$bin/tshard" build names.csv once --columns 1,2 --value 3 --separator , -o o.tsh
+piped names.csv.gz "$bin/tshard" build once --columns 1,2 --value 3 --separator , -o o.tsh
+
 exit $failed

@@ -62,3 +62,5 @@ def test_expected_zeros(tmp_path):
     t = ts.from_coo(np.arange(8).reshape(4, 2), values, out=tmp_path / "x.tsh")
     assert t.nnz == 2
     assert ts.from_coo(np.arange(8).reshape(4, 2), values, out=tmp_path / "y.tsh", zeros="keep").nnz == 4
+    with pytest.raises(ts.ArgumentError, match="dtype=int32: values are float32 or float64"):
+        ts.from_coo(np.arange(8).reshape(4, 2), values, dtype="int32")

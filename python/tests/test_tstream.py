@@ -1329,14 +1329,17 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.from_array(x)
 
 
-def test_gamma_of_all_cells_has_no_warning():
-    """Its note speaks of weights and unknown cells, which such a tensor does not have."""
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_gamma_of_all_cells_has_no_warning(threads):
+    """The warning speaks of weights and unknown cells, which such a tensor does not have. Least squares of cells with weights have it."""
     cells = np.stack(np.unravel_index(np.arange(24), (4, 3, 2)), axis=1)
     t = ts.from_coo(cells, np.arange(24) + 1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ts.TstreamWarning)
-        m = ts.cp(t, 2, sweeps=3, loss="gamma", **CPU)
+        m = ts.cp(t, 2, sweeps=3, loss="gamma", threads=threads, **CPU)
     assert (m.factors[0] == ts.cp(t, 2, sweeps=3, loss="gamma", observed=True, **CPU).factors[0]).all()
+    with pytest.warns(ts.TstreamWarning, match="observed=True is taken for given"):
+        ts.cp(ts.from_coo(cells, np.ones(24), weights=np.arange(24) % 3 + 1.0), 2, sweeps=3, threads=threads, **CPU)
 
 
 def test_what_c_would_cut_is_refused(coo, tensor, tmp_path):
