@@ -27,17 +27,6 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Products and sums of bounds, in float64: a high bound that is not known stays so. */
-static uint64_t bytes(double x)
-{
-    return x < 9e18 ? (uint64_t)x : UINT64_MAX;
-}
-
-static double number(uint64_t x)
-{
-    return x == UINT64_MAX ? INFINITY : (double)x;
-}
-
 static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_bits)
 {
     uint32_t all[TS_RECORD_FIELDS];
@@ -81,7 +70,7 @@ static double packed_words(const struct ts_build_space_in *in, int high)
 static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
 {
     const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
-    const double nnz = number(in->nnz.high), blocks = nnz / TS_BLOCK_NNZ + 1;
+    const double nnz = ts_space_number(in->nnz.high), blocks = nnz / TS_BLOCK_NNZ + 1;
     double bits = in->value_bits + levels, body;
     for (uint32_t m = 0; m < in->order; m++)
         bits += m == mode ? 0 : row_width(in, m);
@@ -97,8 +86,8 @@ static double copy_low(const struct ts_build_space_in *in)
     double least_bits = 0, rows = 0;
     const double blocks = ceil((double)in->nnz.low / TS_BLOCK_NNZ);
     for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) { /* log2 of dim choose rows */
-        const double dim = number(in->dim[m].high);
-        const double n = fmin(number(in->nnz.high), dim / 2);
+        const double dim = ts_space_number(in->dim[m].high);
+        const double n = fmin(ts_space_number(in->nnz.high), dim / 2);
         rows += fmin(dim, n * (log2(dim / n) + 1.4427));
     }
     least_bits = fmax(0, in->cell_bits - rows - 8 * 16384.0);
@@ -107,18 +96,18 @@ static double copy_low(const struct ts_build_space_in *in)
 
 static void estimate_result(const struct ts_build_space_in *in, struct ts_need *s)
 {
-    double low = 0, high = 65536.0 + number(in->names_bytes), ahead = 0;
+    double low = 0, high = 65536.0 + ts_space_number(in->names_bytes), ahead = 0;
     for (uint32_t m = 0; m < in->order; m++) {
         const int known = in->copy[m].high > 0;
-        const double one_low = known ? number(in->copy[m].low) : copy_low(in);
-        const double one = known ? number(in->copy[m].high) : copy_high(in, m);
+        const double one_low = known ? ts_space_number(in->copy[m].low) : copy_low(in);
+        const double one = known ? ts_space_number(in->copy[m].high) : copy_high(in, m);
         low += one_low;
-        s->file = most(s->file, bytes(one_low));
-        high += one + number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
+        s->file = most(s->file, ts_space_bytes(one_low));
+        high += one + ts_space_number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
         high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
         ahead = fmax(ahead, one / 4 + (64 << 20)); /* a file grows ahead of what is written */
     }
-    s->result = (struct ts_space){ bytes(low), bytes(high + ahead) };
+    s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }
 
 /* Whether a mode may be numbered by a sort (high), or certainly is. */
@@ -159,15 +148,15 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
     const int ranks = ts_comm_many(in->o->comm);
     const double w_low = read_words(in, 0, 4), nnz_low = (double)in->nnz.low;
     const double own_words = w_low * (double)(ranks ? in->own_low : in->read.low);
-    const double read = number(in->read.high), nnz = number(in->nnz.high);
+    const double read = ts_space_number(in->read.high), nnz = ts_space_number(in->nnz.high);
     const double w = read_words(in, 1, 0), p = packed_words(in, 1);
     double low = 0, high = 0, pack_low = 0, pack_high = 0, area;
     memset(&s, 0, sizeof s);
     ts_build_memory_share_beside(in->o, in->order, in->beside_bytes, &m);
     area = (double)m.area_words;
     estimate_result(in, &s);
-    s.memory =
-        (struct ts_space){ bytes(8 * fmin(own_words, area)), bytes(memory_high(in, &m, read * w)) };
+    s.memory = (struct ts_space){ ts_space_bytes(8 * fmin(own_words, area)),
+                                  ts_space_bytes(memory_high(in, &m, read * w)) };
     if (ranks)
         low = fmax(0, rank_low(in, &m, own_words));
     if (!ranks && (in->runs_bytes > 0 || own_words > area)) {
@@ -175,7 +164,7 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         const double cells = 8 * nnz_low * read_words(in, 0, 0);
         low = fmax(runs + cells, is_numbered(in, &m, 0) ? 2 * cells : 0);
         pack_low = 8 * nnz_low * packed_words(in, 0);
-        s.file = most(s.file, bytes(runs));
+        s.file = most(s.file, ts_space_bytes(runs));
     }
     if (ranks || read * w > area / 2) {
         high = fmax(8 * (read + nnz) * w, is_numbered(in, &m, 1) ? 24 * nnz * w : 0);
@@ -186,10 +175,11 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }
-    high += number(in->names_bytes) + (high > 0 ? PAGES : 0);
+    high += ts_space_number(in->names_bytes) + (high > 0 ? PAGES : 0);
     pack_high += pack_high > 0 ? PAGES : 0;
-    s.tmp = (struct ts_space){ bytes(fmax(low, pack_low)), bytes(fmax(high, pack_high)) };
-    s.both.low = bytes(fmax(low, pack_low + (double)s.result.low));
-    s.both.high = bytes(fmax(high, pack_high) + number(s.result.high));
+    s.tmp = (struct ts_space){ ts_space_bytes(fmax(low, pack_low)),
+                               ts_space_bytes(fmax(high, pack_high)) };
+    s.both.low = ts_space_bytes(fmax(low, pack_low + (double)s.result.low));
+    s.both.high = ts_space_bytes(fmax(high, pack_high) + ts_space_number(s.result.high));
     *ret = s;
 }

@@ -14,10 +14,24 @@
 #ifndef TS_BUILD_BUILD_SPACE_H
 #define TS_BUILD_BUILD_SPACE_H
 
+#include <math.h>
+#include <stdint.h>
+
 #include "build/build.h"
 #include "build/room.h"
 #include "format/tensor.h"
 #include "source/tensor_source.h"
+
+/* Bounds are added and multiplied in float64, where a high bound that is not known is infinite. */
+static inline uint64_t ts_space_bytes(double x)
+{
+    return x < 9e18 ? (uint64_t)x : UINT64_MAX;
+}
+
+static inline double ts_space_number(uint64_t x)
+{
+    return x == UINT64_MAX ? INFINITY : (double)x;
+}
 
 struct ts_build_space_in {
     const struct ts_build_options *o;

@@ -28,16 +28,6 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-static uint64_t bytes(double x)
-{
-    return x < 9e18 ? (uint64_t)x : UINT64_MAX;
-}
-
-static double number(uint64_t x)
-{
-    return x == UINT64_MAX ? INFINITY : (double)x;
-}
-
 /* ------------------------------------------------------------------ draws */
 
 /* log2 of n choose k. */
@@ -83,7 +73,7 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
         entropy += h;
     }
     in->read = in->nnz = (struct ts_space){ s->nnz, s->nnz };
-    in->nnz.high = bytes(fmin(n, cells));
+    in->nnz.high = ts_space_bytes(fmin(n, cells));
     if (s->planted > 0 && !s->ratings) {
         for (uint32_t m = 0; m < s->order; m++)
             in->dim[m].low = least(s->side[m], s->dim[m]);
@@ -96,14 +86,15 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
     value = s->value_last == 0 || s->ratings ? (s->value_bytes == 4 ? 22 : 50) : log2(range);
     if (s->value_last > 0 && s->value_first == 0 && !s->ratings) { /* zeros are left out */
         const double kept = (range - 1) / range;
-        in->read.low = bytes(fmax(0, n * kept - 5 * sqrt(n)));
+        in->read.low = ts_space_bytes(fmax(0, n * kept - 5 * sqrt(n)));
         drawn = fmax(1, drawn * kept - 5 * sqrt(n));
         value = 0;
     }
-    in->nnz.low = least(bytes(drawn), in->nnz.high);
+    in->nnz.low = least(ts_space_bytes(drawn), in->nnz.high);
     if (s->ratings || squares * cells < 1.001) /* all sets of cells are as likely */
         bits =
-            fmin(log2_choose(cells, (double)in->nnz.low), log2_choose(cells, number(in->nnz.high)));
+            fmin(log2_choose(cells, (double)in->nnz.low),
+                 log2_choose(cells, ts_space_number(in->nnz.high)));
     else /* an order of the draws and how often each cell was drawn are all that the set lacks */
         bits = n * entropy * 0.98 - lgamma(n + 1) / log(2) -
                log2_choose(n, fmax((double)in->nnz.low, n / 2));
@@ -292,8 +283,8 @@ static double own_share(const struct ts_comm *comm, uint32_t file, int packed)
 
 static void set_read(struct ts_build_space_in *in, double low, double own, double high)
 {
-    in->read = (struct ts_space){ bytes(floor(low)), bytes(ceil(high)) };
-    in->own_low = bytes(fmax(0, floor(own) - 1));
+    in->read = (struct ts_space){ ts_space_bytes(floor(low)), ts_space_bytes(ceil(high)) };
+    in->own_low = ts_space_bytes(fmax(0, floor(own) - 1));
     in->nnz = (struct ts_space){ in->o->duplicates == TS_DUPLICATES_SUM ? 1 : in->read.low,
                                  in->read.high };
 }
@@ -437,7 +428,7 @@ void ts_build_space_of_tensor(const struct ts_tensor *t, const struct ts_pick *p
         low = fmax(0, low * share - 8 * sqrt(low * share) - 1);
         high = fmin(high, high * share + 8 * sqrt(high * share) + 1);
     }
-    in->read = (struct ts_space){ bytes(floor(low)), bytes(ceil(high)) };
+    in->read = (struct ts_space){ ts_space_bytes(floor(low)), ts_space_bytes(ceil(high)) };
     in->nnz = (struct ts_space){ pick->left_out == 0 ? most(1, in->read.low) : 1,
                                  most(1, in->read.high) };
 }
