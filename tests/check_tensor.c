@@ -166,10 +166,7 @@ END_TEST
 /* No builder writes a NUL byte, and a string of C would end there. */
 START_TEST(a_label_with_nul_bytes_is_whole)
 {
-    static const char *const want[] = { "2/5\xef\xbf\xbd",
-                                        "2\xef\xbf\xbd"
-                                        "56",
-                                        "2/57" };
+    static const char *const want[] = { "2/5\357\277\275", "2\357\277\27556", "2/57" };
     const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .stretch = 3, .labels = 1 };
     const uint64_t index[3] = { 55, 56, 57 };
     struct test_coo x = make(&conf, small_dim, 2000, 5);

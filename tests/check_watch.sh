@@ -25,8 +25,8 @@ pid=$!
 until_there '^ *3 ' table
 kill -USR1 $pid
 until_there "$dated" told
-grep -q -e "${dated}sweep [0-9]*/1000000, mode [123]/3: [0-9]* %, left [^,]*, run at most [^,]*, .* nonzeros, .* nonzeros/s$" \
-    -e "${dated}between two steps$" told || bad "cp: SIGUSR1 said $(cat told)"
+during="${dated}sweep [0-9]*/1000000, mode [123]/3: [0-9]* %, left [^,]*, run at most [^,]*"
+grep -q -e "$during, .* nonzeros, .* nonzeros/s$" -e "$during, starting, [0-9.]* [num]*s$" -e "${dated}between two steps$" told || bad "cp: SIGUSR1 said $(cat told)"
 kill $pid
 wait $pid || true
 if grep -v -e '^sweep ' -e '^ *[0-9][0-9]* ' table > other; then bad "cp: not of the table: $(cat other)"; fi
