@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: text as tshard build reads it. The first byte chooses the rules (base, precision, fixed
- * sizes; the highest bit: a table, or MatrixMarket by its banner), the second the length of the pieces, or the
- * separator, the rest is the file: plain text, or packed when it starts like that.
+/* libFuzzer: text as tshard build reads it, of each kind of the table in source/text_kind.h. The first byte
+ * chooses the rules (base, precision, fixed sizes; the highest bit: one piece, of a table unless the file begins
+ * like another kind), the second the length of the pieces, or the separator, the rest is the file: plain text, or
+ * packed when it starts like that.
  *
  * Whatever the text, parsing must stay inside it, every nonzero taken must obey the rules, and the
  * result must not depend on where the text is cut into pieces.
@@ -9,9 +10,9 @@
 #include <sys/mman.h>
 
 #include "fuzz/fuzz.h"
-#include "source/mm_text.h"
 #include "source/table_text.h"
 #include "source/text_input.h"
+#include "source/text_kind.h"
 #include "source/tns_text.h"
 #include "build/value_table.h"
 
@@ -21,14 +22,16 @@ struct outcome {
     uint64_t hash, n_read, n_zeros, line; /* line of the mistake, from the start of the file */
 };
 
-static void add(struct outcome *o, uint64_t x)
+static void hash_in(struct outcome *o, uint64_t x)
 {
     o->hash = (o->hash ^ x) * UINT64_C(0x100000001b3);
 }
 
 /* Parses one piece, with nothing but the promised padding behind it. */
-static int parse(const struct ts_tns_rules *r, const char *text, size_t bytes, struct outcome *o)
+static int parse_piece(const struct ts_text_kind *kind, const struct ts_tns_rules *r, const char *text,
+                       size_t bytes, struct outcome *o)
 {
+    char *side = calloc(1, ts_text_kind_side(kind, NULL) * bytes + TS_TEXT_PAD);
     char *copy = malloc(bytes + TS_TEXT_PAD);
     struct ts_batch b;
     struct ts_err err;
@@ -36,18 +39,18 @@ static int parse(const struct ts_tns_rules *r, const char *text, size_t bytes, s
     int rc;
     memcpy(copy, text, bytes);
     memset(copy + bytes, '7', TS_TEXT_PAD); /* digits: whoever reads on is found out */
-    MUST(ts_batch_new(r->order, bytes / (2 * (r->order + 1)) + 1, &b, &err) == 0);
+    MUST(ts_batch_new(r->order, kind->room(r, bytes), &b, &err) == 0);
     ts_batch_clear(&b);
-    rc = ts_tns_parse(r, copy, bytes, &b, &line, &err);
+    rc = kind->parse(NULL, side, r, copy, bytes, &b, &line, &err);
     MUST(b.n <= b.room && b.n + b.n_zeros == b.n_read);
     for (uint64_t i = 0; i < b.n; i++) {
         MUST(ts_value_of_bits(b.value[i], r->value_bytes) != 0);
         for (uint32_t m = 0; m < r->order; m++) {
             const uint64_t index = b.index[i * r->order + m];
             MUST(index < (r->fixed ? r->dim[m] : TS_MAX_DIM) && index <= b.max[m]);
-            add(o, index);
+            hash_in(o, index);
         }
-        add(o, b.value[i]);
+        hash_in(o, b.value[i]);
     }
     o->n_read += b.n_read;
     o->n_zeros += b.n_zeros;
@@ -55,13 +58,15 @@ static int parse(const struct ts_tns_rules *r, const char *text, size_t bytes, s
     o->rc = rc;
     ts_batch_free(&b);
     free(copy);
+    free(side);
     return rc;
 }
 
-static struct outcome run(const char *path, const struct ts_tns_rules *fixed, size_t piece)
+static struct outcome parse_file(const char *path, const struct ts_tns_rules *fixed, size_t piece)
 {
     struct ts_text_input *in;
     struct ts_tns_rules rules = *fixed;
+    const struct ts_text_kind *kind = NULL;
     struct outcome o = { 0 };
     struct ts_err err;
     char *buf = calloc(1, piece + TS_TEXT_PAD);
@@ -75,15 +80,19 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
             break;
         MUST(p.bytes <= piece && buf[p.bytes - 1] == '\n');
         memset(buf + p.bytes, '7', piece + TS_TEXT_PAD - p.bytes);
+        if (kind == NULL)
+            kind = ts_text_kind_find(buf, p.bytes);
         if (p.first)
-            o.rc = ts_tns_header(&rules, buf, p.bytes, &h, &line, &err);
+            o.rc = kind->header(NULL, &rules, buf, p.bytes, &h, &line, &err);
+        if (o.rc > 0 && h.sized && rules.fixed && memcmp(rules.dim, h.dim, h.order * sizeof *h.dim) != 0)
+            o.rc = TS_EFORMAT; /* as text_source.c refuses it */
         if (o.rc < 0)
             break;
         MUST(h.bytes <= p.bytes);
         o.line += h.lines;
         if (rules.order == 0)
             rules.order =
-                o.rc > 0 ? h.order : ts_tns_fields(buf + h.bytes, p.bytes - h.bytes, NULL) - 1;
+                o.rc > 0 ? h.order : kind->fields(buf + h.bytes, p.bytes - h.bytes, NULL) - 1;
         if (rules.order == UINT32_MAX) { /* comments alone so far */
             for (size_t i = 0; i < p.bytes; i++)
                 o.line += buf[i] == '\n';
@@ -94,7 +103,7 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
             o.rc = TS_ELIMIT;
             break;
         }
-        if (parse(&rules, buf + h.bytes, p.bytes - h.bytes, &o) < 0)
+        if (parse_piece(kind, &rules, buf + h.bytes, p.bytes - h.bytes, &o) < 0)
             break;
     }
     ts_text_input_close(in);
@@ -102,8 +111,8 @@ static struct outcome run(const char *path, const struct ts_tns_rules *fixed, si
     return o;
 }
 
-/* A piece of a table, or of a MatrixMarket file, whose padding is as far as reading may go. */
-static void run_columns(const uint8_t *data, size_t size)
+/* A piece of a table, or of a kind that the text begins like, whose padding is as far as reading may go. */
+static void parse_one_piece(const uint8_t *data, size_t size)
 {
     static const char separators[] = { ',', '\t', ' ', ';' };
     const struct ts_table_plan plan = { .separator = separators[data[1] & 3],
@@ -122,36 +131,36 @@ static void run_columns(const uint8_t *data, size_t size)
     struct ts_batch b;
     struct ts_err err;
     uint64_t line = 0, n_lines = 0;
-    int rc, mm;
+    const struct ts_text_kind *kind;
+    int rc, is_table;
     MUST(text != NULL && ts_table_new(&plan, &t, &err) == 0);
     memcpy(text, data + 2, size - 2);
     text[size - 2] = '\n';
     memset(text + bytes, '7', TS_TEXT_PAD);
     for (size_t i = 0; i < bytes; i++)
         n_lines += text[i] == '\n';
-    mm = ts_mm_recognise(text, bytes);
-    rc = mm ? ts_mm_header(&rules, text, bytes, &h, &line, &err)
-            : ts_table_header(t, text, bytes, &h, &line, &err);
+    kind = ts_text_kind_find(text, bytes);
+    is_table = kind == &ts_text_tns;
+    kind = is_table ? &ts_text_table : kind;
+    rc = kind->header(t, &rules, text, bytes, &h, &line, &err);
     if (rc == 1) {
         MUST(h.order >= TS_MIN_ORDER && h.order <= TS_MAX_ORDER && h.bytes <= bytes);
-        if (!mm && ts_table_look_on(t, text, bytes, 1))
+        if (is_table && ts_table_look_on(t, text, bytes, 1))
             ts_table_look_on(t, text, 0, 0);
-        side = malloc((mm ? 1 : ts_table_side(t)) * bytes + TS_TEXT_PAD);
+        side = malloc(ts_text_kind_side(kind, t) * bytes + TS_TEXT_PAD);
         MUST(side != NULL);
         rules.order = h.order;
         rules.fixed = h.sized;
         rules.fixed_by = "the header";
         memcpy(rules.dim, h.dim, sizeof rules.dim);
-        MUST(ts_batch_new(h.order, mm ? ts_mm_room(bytes) : ts_table_room(&rules, bytes), &b,
-                          &err) == 0);
+        MUST(ts_batch_new(h.order, kind->room(&rules, bytes), &b, &err) == 0);
         ts_batch_clear(&b);
-        rc = mm ? ts_mm_parse(&rules, text + h.bytes, bytes - h.bytes, &b, &line, &err)
-                : ts_table_parse(t, side, &rules, text + h.bytes, bytes - h.bytes, &b, &line, &err);
+        rc = kind->parse(t, side, &rules, text + h.bytes, bytes - h.bytes, &b, &line, &err);
         MUST(b.n <= b.room && b.n + b.n_zeros == b.n_read);
         MUST(rc == 0 ? b.n_lines + h.lines == n_lines : line >= 1 && line <= n_lines);
         for (uint64_t i = 0; i < b.n * h.order; i++) {
             const uint64_t index = b.index[i];
-            if (mm || (index & TS_NAME_UNKNOWN) == 0)
+            if (!is_table || (index & TS_NAME_UNKNOWN) == 0)
                 MUST(index < TS_MAX_DIM);
             else /* lies where it says */
                 MUST(ts_name_length(index) > 0 &&
@@ -178,7 +187,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2 || size > 1 << 16)
         return 0;
     if (data[0] & 0x80) {
-        run_columns(data, size);
+        parse_one_piece(data, size);
         return 0;
     }
     rules.base = data[0] & 1;
@@ -191,8 +200,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fd = memfd_create("text", 0);
     MUST(fd >= 0 && write(fd, data + 2, size - 2) == (ssize_t)(size - 2));
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    whole = run(path, &rules, 1 << 21);
-    cut = run(path, &rules, piece);
+    whole = parse_file(path, &rules, 1 << 21);
+    cut = parse_file(path, &rules, piece);
     /* a short piece may refuse a long line or not see a header whole; else both agree */
     if (cut.rc == 0 && whole.rc == 0 && cut.n_read == whole.n_read)
         MUST(cut.hash == whole.hash && cut.n_zeros == whole.n_zeros && cut.line == whole.line);

@@ -110,8 +110,6 @@ static char *stem_packed(const char *path)
 /* "dir/amazon.tns.gz" -> "amazon"; with_dir: "dir/amazon". malloc'ed. */
 static char *stem_of(const char *path, int with_dir)
 {
-    static const char *const kinds[] = { ".tns", ".txt", ".coo", ".csv", ".tsv",
-                                         ".tab", ".mtx", ".bin", ".sptn" };
     const char *slash = strrchr(path, '/');
     char *s = strdup(!with_dir && slash != NULL ? slash + 1 : path), *name, *dot;
     if (s == NULL)
@@ -125,11 +123,9 @@ static char *stem_of(const char *path, int with_dir)
             dot = strrchr(name, '.');
             break;
         }
-    for (size_t i = 0; dot != NULL && dot > name && i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(dot, kinds[i]) == 0) {
-            *dot = '\0';
-            break;
-        }
+    if (dot != NULL && dot > name &&
+        (ts_text_kind_has_ending(dot) || strcmp(dot, ".bin") == 0 || strcmp(dot, ".sptn") == 0))
+        *dot = '\0';
     return s;
 }
 

@@ -155,6 +155,8 @@
 /* text in pieces of whole lines: ts_text_input_open, ts_text_input_next, ts_text_input_total,
  * ts_text_input_close */
 #include "source/text_input.h"
+/* names of files of text: ts_text_kind_has_ending */
+#include "source/text_kind.h"
 /* lines to cells: ts_tns_parse, ts_tns_fields */
 #include "source/tns_text.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */

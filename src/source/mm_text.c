@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The banner and the sizes of MatrixMarket files. */
-#include "source/mm_text.h"
-
+/* mm_text.c - a kind of text: MatrixMarket coordinate files, a matrix, so a tensor of two modes.
+ *
+ * The banner says what a line has: real and integer have a value, pattern has none (then it is 1).
+ * symmetric and skew-symmetric list one triangle; the other is derived. The lines themselves are
+ * parsed by tns_text.h. */
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "source/batch.h"
+#include "source/text_kind.h"
 
 #define BANNER       "%%MatrixMarket"
 #define LONGEST_LINE 1024u /* the format's own limit */
 
-int ts_mm_recognise(const char *text, size_t bytes)
+/* Whether a file begins with the banner. */
+static int has_banner(const char *text, size_t bytes)
 {
     return bytes >= sizeof BANNER - 1 && memcmp(text, BANNER, sizeof BANNER - 1) == 0;
 }
@@ -92,16 +95,18 @@ static int take_sizes(const char *line, const struct ts_tns_rules *rules, struct
     return 0;
 }
 
-int ts_mm_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
-                 struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
+/* Parses banner, comments and sizes, all of which must be in the text. */
+static int parse_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
+                        struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
 {
     const char *p = text, *end = text + bytes;
     struct ts_tns_header h = { 0 };
     char copy[LONGEST_LINE + 1];
     int rc;
+    (void)form;
     *ret = h;
     *line = 1;
-    if (!ts_mm_recognise(text, bytes))
+    if (!has_banner(text, bytes))
         return ts_fail(err, TS_EFORMAT,
                        "the first file is a MatrixMarket file, so the others must be, too");
     for (h.lines = 1;; h.lines++) {
@@ -129,18 +134,21 @@ int ts_mm_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
 }
 
 /* "1 2\n", and its mirror image. */
-uint64_t ts_mm_room(size_t bytes)
+static uint64_t most_nonzeros(const struct ts_tns_rules *rules, size_t bytes)
 {
+    (void)rules;
     return 2 * (bytes / 4 + 1);
 }
 
-int ts_mm_parse(const struct ts_tns_rules *rules, const char *text, size_t bytes,
-                struct ts_batch *b, uint64_t *line, struct ts_err *err)
+static int parse_lines(void *form, char *side, const struct ts_tns_rules *rules, const char *text,
+                       size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err)
 {
     const uint64_t first = b->n;
     const int rc = ts_tns_parse(rules, text, bytes, b, line, err);
     const uint64_t end = b->n;
     const uint64_t sign = rules->value_bytes == 4 ? UINT64_C(1) << 31 : UINT64_C(1) << 63;
+    (void)form;
+    (void)side;
     if (rc < 0 || rules->mirror == 0)
         return rc;
     for (uint64_t i = first; i < end; i++) {
@@ -158,3 +166,16 @@ int ts_mm_parse(const struct ts_tns_rules *rules, const char *text, size_t bytes
         b->max[m] = b->max[0] > b->max[1] ? b->max[0] : b->max[1];
     return 0;
 }
+
+const struct ts_text_kind ts_text_mm = {
+    .number = TS_TEXT_IS_mm,
+    .name = "MatrixMarket",
+    .ending = { ".mtx" },
+    .example = "%%MatrixMarket matrix coordinate real general\n% a comment\n2 3 2\n1 1 1\n2 3 2.5\n",
+    .cost = 14,
+    .recognise = has_banner,
+    .header = parse_header,
+    .fields = ts_tns_fields,
+    .room = most_nonzeros,
+    .parse = parse_lines,
+};

@@ -11,6 +11,7 @@
 #include "source/csv_field.h"
 #include "source/number_text.h"
 #include "source/table_impl.h"
+#include "source/text_kind.h"
 #include "source/tns_number.h"
 
 /* Each mode has a column of at least a byte and its separator. */
@@ -388,3 +389,48 @@ int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *ru
     }
     return 0;
 }
+
+/* ------------------------------------------------------------------ the kind of text */
+
+static uint32_t kind_side(const void *form)
+{
+    return ts_table_side(form);
+}
+
+static int kind_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
+                       struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
+{
+    (void)rules;
+    return ts_table_header(form, text, bytes, ret, line, err);
+}
+
+/* Called where ts_table_header found no line: returns whether there is any text. */
+static uint32_t kind_fields(const char *text, size_t bytes, uint64_t *n_lines)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r' && text[i] != '\n')
+            return 1;
+        if (n_lines != NULL)
+            *n_lines += text[i] == '\n';
+    }
+    return 0;
+}
+
+static int kind_parse(void *form, char *side, const struct ts_tns_rules *rules, const char *text,
+                      size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err)
+{
+    return ts_table_parse(form, side, rules, text, bytes, b, line, err);
+}
+
+const struct ts_text_kind ts_text_table = {
+    .number = TS_TEXT_IS_table,
+    .name = "table",
+    .ending = { ".csv", ".tsv", ".tab" },
+    .example = "row,column,value\n1,1,1\n2,3,2.5\n",
+    .cost = 8,
+    .side = kind_side,
+    .header = kind_header,
+    .fields = kind_fields,
+    .room = ts_table_room,
+    .parse = kind_parse,
+};

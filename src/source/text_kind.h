@@ -3,8 +3,9 @@
  * its header and lines.
  *
  * Text of every kind is read in pieces of whole lines, which threads parse at the same time
- * (text_source.h). A kind says what comes before the first nonzero and what a line means. To add a
- * kind, add a row to the table in text_kind.c.
+ * (text_source.h). A kind says what comes before the first nonzero and what a line means. A new
+ * kind is a file like mm_text.c, which defines ts_text_NAME, and a row in TS_TEXT_KINDS. The build,
+ * the default name of its result, the fuzzer and tests/check_text_kind.c go over the table.
  *
  *   owner    text and batch are the caller's; `form` is what the kind keeps of the whole input
  *   threads  header from one at a time; parse is called from many with a header known
@@ -21,12 +22,36 @@
 #include "source/batch.h"
 #include "source/tns_text.h"
 
+/* The table, in the order in which kinds are asked whether a text is theirs. The last one takes any
+ * text. */
+#define TS_TEXT_KINDS(KIND) \
+    KIND(mm)                \
+    KIND(table)             \
+    KIND(tns)
+
+#define TS_TEXT_KIND_NUMBER(kind) TS_TEXT_IS_##kind,
+enum ts_text_kind_number { TS_TEXT_KINDS(TS_TEXT_KIND_NUMBER) TS_TEXT_N_KINDS };
+
 struct ts_text_kind {
-    const char *name;
+    enum ts_text_kind_number number; /* its row */
+    const char *name;                /* as in "a ... file" */
+
+    /* How names of such files end, up to NULL. The default name of a result leaves them out. */
+    const char *ending[4];
+
+    /* A file of this kind: the nonzeros (0, 0) = 1 and (1, 2) = 2.5 of a matrix, indices from 1.
+     * What no first byte tells (a table) is told by the separator ','. For tests. */
+    const char *example;
 
     /* Memory of a parsing thread, for each byte of a piece, the text included. */
     uint32_t cost;
-    int side; /* 1: parse needs memory of its own, as large as a piece */
+
+    /* Bytes of memory that parse needs of its own for each byte of a piece. NULL: none. */
+    uint32_t (*side)(const void *form);
+
+    /* Whether a file that begins with this text is of this kind. NULL: only the user's options
+     * choose the kind. */
+    int (*recognise)(const char *text, size_t bytes);
 
     /* Parses the start of a file: what comes before the first nonzero. Returns 1 and fills order,
      * bytes and lines (and sizes where ret->sized); 0 when there is nothing, and then ret->bytes is
@@ -47,10 +72,21 @@ struct ts_text_kind {
                  size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err);
 };
 
-/* Tables, which only the user's options choose; their form is a struct ts_table. */
-const struct ts_text_kind *ts_text_kind_table(void);
+#define TS_TEXT_KIND_DECLARE(kind) extern const struct ts_text_kind ts_text_##kind;
+TS_TEXT_KINDS(TS_TEXT_KIND_DECLARE)
+
+const struct ts_text_kind *ts_text_kind_of(enum ts_text_kind_number number);
 
 /* The kind of a file that begins with this text. */
 const struct ts_text_kind *ts_text_kind_find(const char *text, size_t bytes);
+
+/* Whether names of files of some kind end like this (".tns"). */
+int ts_text_kind_has_ending(const char *ending);
+
+/* Bytes of memory aside for each byte of a piece (`side`), or 0. */
+static inline uint32_t ts_text_kind_side(const struct ts_text_kind *kind, const void *form)
+{
+    return kind->side == NULL ? 0 : kind->side(form);
+}
 
 #endif

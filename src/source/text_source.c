@@ -177,7 +177,7 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
     uint32_t fields;
     int rc;
     if (s->kind == NULL && s->plan.table != NULL)
-        s->kind = ts_text_kind_table();
+        s->kind = &ts_text_table;
     else if (s->kind == NULL)
         s->kind = ts_text_kind_find(text, s->pending.bytes);
     s->rules.base = s->plan.base;
@@ -281,7 +281,8 @@ static int look_on(struct ts_text_source *s, struct ts_err *err)
 /* Chooses as many threads as there is memory for: it depends on the kind of text. */
 static void choose_threads(struct ts_text_source *s, uint32_t side)
 {
-    const uint64_t each = (uint64_t)(s->kind->cost + side - 1) * s->plan.piece_bytes;
+    const uint32_t more = side > 1 ? side - 1 : 0; /* `cost` has one byte of it */
+    const uint64_t each = (uint64_t)(s->kind->cost + more) * s->plan.piece_bytes;
     const uint64_t n = s->plan.read_bytes / each;
     s->threads = n < 1 ? 1 : n < s->plan.threads ? (uint32_t)n : s->plan.threads;
     for (uint32_t t = s->threads; t < s->plan.threads; t++) {
@@ -294,7 +295,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
                         struct ts_err *err)
 {
     struct ts_text_source *s = calloc(1, sizeof *s);
-    uint32_t side = 1;
+    uint32_t side;
     uint64_t room;
     int rc = 0;
     if (s == NULL) {
@@ -329,10 +330,8 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
             ts_text_input_part(s->input, plan->part, plan->n_parts);
         rc = find_order(s, err);
     }
-    if (rc == 0 && plan->table != NULL) {
+    if (rc == 0 && plan->table != NULL)
         rc = look_on(s, err);
-        side = ts_table_side(plan->table);
-    }
     if (rc < 0)
         goto fail;
     if (plan->n_dims > 0) {
@@ -341,11 +340,12 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
         memcpy(s->rules.dim, plan->dim, sizeof s->rules.dim);
     }
     room = s->kind->room(&s->rules, plan->piece_bytes);
+    side = ts_text_kind_side(s->kind, s->form);
     choose_threads(s, side);
     for (uint32_t t = 0; t < s->threads && rc == 0; t++) {
         s->worker[t].source = s;
         rc = ts_batch_new(s->rules.order, room, &s->worker[t].batch, err);
-        if (rc == 0 && s->kind->side) {
+        if (rc == 0 && side > 0) {
             s->worker[t].side = malloc(side * plan->piece_bytes + TS_TEXT_PAD);
             if (s->worker[t].side == NULL)
                 rc = ts_fail(err, TS_ENOMEM, "out of memory for reading text");

@@ -13,6 +13,7 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "source/number_text.h"
+#include "source/text_kind.h"
 #include "source/tns_number.h"
 
 /* Longest quote of the text in a sentence. */
@@ -450,3 +451,45 @@ int ts_tns_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
     *ret = h;
     return 1;
 }
+
+/* ------------------------------------------------------------------ the kind of text */
+
+static int takes_any_text(const char *text, size_t bytes)
+{
+    (void)text;
+    (void)bytes;
+    return 1;
+}
+
+static int kind_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
+                       struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
+{
+    (void)form;
+    return ts_tns_header(rules, text, bytes, ret, line, err);
+}
+
+static uint64_t kind_room(const struct ts_tns_rules *rules, size_t bytes)
+{
+    return bytes / (2 * (rules->order + 1)) + 1;
+}
+
+static int kind_parse(void *form, char *side, const struct ts_tns_rules *rules, const char *text,
+                      size_t bytes, struct ts_batch *b, uint64_t *line, struct ts_err *err)
+{
+    (void)form;
+    (void)side;
+    return ts_tns_parse(rules, text, bytes, b, line, err);
+}
+
+const struct ts_text_kind ts_text_tns = {
+    .number = TS_TEXT_IS_tns,
+    .name = "tns",
+    .ending = { ".tns", ".txt", ".coo" },
+    .example = "# a comment\n1 1 1\n2 3 2.5\n",
+    .cost = 5,
+    .recognise = takes_any_text,
+    .header = kind_header,
+    .fields = ts_tns_fields,
+    .room = kind_room,
+    .parse = kind_parse,
+};

@@ -36,7 +36,7 @@ struct ts_tns_rules {
     int numbers;  /* indices are numbers and divided by blanks: no option takes names or commas */
     int skip_missing; /* lines with a missing field are left out, not refused; -1: nor can they be */
     int zeros;    /* zeros are added as any other value, and not dropped */
-    int mirror;   /* mm_text.h. 1, -1: each line off the diagonal also stands for its mirror image,
+    int mirror;   /* mm_text.c. 1, -1: each line off the diagonal also stands for its mirror image,
                  * with this sign */
 };
 
