@@ -75,7 +75,8 @@ struct push {
 static void *build(void *arg)
 {
     struct push *p = arg;
-    p->rc = ts_build_push(&p->o, p->source, &p->report, &p->err);
+    const struct ts_source source = ts_push_source_as_source(p->source);
+    p->rc = ts_build_source(&p->o, ts_push_source_order(p->source), &source, &p->report, &p->err);
     return NULL;
 }
 

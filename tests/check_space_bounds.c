@@ -314,6 +314,7 @@ static uint64_t count_values(const struct space_case *c)
 static int run_pushed(const struct space_case *c, struct rank_run *run)
 {
     struct pushing p = { .c = c };
+    struct ts_source source;
     pthread_t thread;
     if (ts_push_source_new(c->order, c->o.value_bytes, c->o.zeros, c->o.weights, run->o.n_dims,
                            run->o.dim, &p.to, &run->err) < 0)
@@ -321,7 +322,8 @@ static int run_pushed(const struct space_case *c, struct rank_run *run)
     run->o.expect = c->seed % 4 == 0 ? 0 : count_values(c);
     if (pthread_create(&thread, NULL, push, &p) != 0)
         abort();
-    run->rc = ts_build_push(&run->o, p.to, &run->report, &run->err);
+    source = ts_push_source_as_source(p.to);
+    run->rc = ts_build_source(&run->o, ts_push_source_order(p.to), &source, &run->report, &run->err);
     pthread_join(thread, NULL);
     ts_push_source_free(p.to);
     return run->rc;

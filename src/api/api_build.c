@@ -288,8 +288,10 @@ struct ts_builder {
 static void *build(void *arg)
 {
     struct ts_builder *b = arg;
+    const struct ts_source source = ts_push_source_as_source(b->source);
     ts_api_begin(&b->request.api);
-    b->rc = ts_build_push(&b->request.o, b->source, &b->report, &b->request.api.err);
+    b->rc = ts_build_source(&b->request.o, ts_push_source_order(b->source), &source, &b->report,
+                            &b->request.api.err);
     ts_api_out(&b->request.api);
     return NULL;
 }

@@ -26,7 +26,6 @@
 #include "source/binary_kind.h"
 #include "source/binary_source.h"
 #include "source/byte_input.h"
-#include "source/push_source.h"
 #include "source/synth_source.h"
 #include "source/tensor_source.h"
 #include "base/tempfile.h"
@@ -901,14 +900,14 @@ static int check_names(const struct ts_build_options *o, uint32_t order, struct 
                    o->n_names == 1 ? " is" : "s are", order);
 }
 
-int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
-                  struct ts_build_report *ret, struct ts_err *err)
+int ts_build_source(const struct ts_build_options *o, uint32_t order,
+                    const struct ts_source *source, struct ts_build_report *ret,
+                    struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    const struct ts_source source = ts_push_source_as_source(s);
     struct ts_build b;
     int rc = init(&b, o, NULL, 0, ret, err);
-    b.order = ts_push_source_order(s);
+    b.order = order;
     b.base = o->base;
     if (rc == 0)
         rc = check_names(o, b.order, err);
@@ -920,9 +919,9 @@ int ts_build_push(const struct ts_build_options *o, struct ts_push_source *s,
         b.space.nnz =
             (struct ts_space){ o->duplicates == TS_DUPLICATES_SUM ? 1 : o->expect, o->expect };
     if (rc == 0)
-        rc = read_source(&b, &source, err);
+        rc = read_source(&b, source, err);
     if (rc < 0)
-        source.stop(source.self); /* it may not have started, and who adds waits for that */
+        source->stop(source->self); /* a program that pushes waits for a start */
     for (uint32_t m = 0; m < b.order && rc == 0; m++)
         b.dim[m] = o->n_dims > 0 ? o->dim[m] : b.collect.max[m] + 1;
     if (rc == 0)

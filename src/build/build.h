@@ -80,7 +80,7 @@ struct ts_build_options {
 
     const char *place;  /* as of struct ts_room */
     int no_space_check; /* a build starts however little is free */
-    uint64_t expect;    /* nonzeros that a program will push, zeros left out; 0: not known */
+    uint64_t expect;    /* nonzeros of ts_build_source, zeros left out; 0: not known */
     void (*note)(void *arg, const struct ts_err *warn); /* a warning under way; may be NULL */
     void *note_arg;
 
@@ -140,11 +140,13 @@ int ts_build_paths(const struct ts_build_options *o, const char *const paths[], 
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
                    struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds from the nonzeros that a program pushes (push_source.h), until it ends. dim[] as for text;
- * indices count from 0, and o->base is stored as the base of the input. */
-struct ts_push_source;
-int ts_build_push(const struct ts_build_options *o, struct ts_push_source *source,
-                  struct ts_build_report *ret, struct ts_err *err);
+/* Builds a tensor of `order` modes from the nonzeros of any source. dim[] as for text; indices count
+ * from 0, and o->base is stored as the base of the input. On failure the source is stopped, also
+ * where it was not started. */
+struct ts_source;
+int ts_build_source(const struct ts_build_options *o, uint32_t order,
+                    const struct ts_source *source, struct ts_build_report *ret,
+                    struct ts_err *err);
 
 /* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes, names, labels and
  * the first index are its own, and what is said of files in o is not looked at; value_bytes should be those

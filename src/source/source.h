@@ -49,7 +49,9 @@ struct ts_source {
     /* Starts the threads. On failure none runs. The source copies the sink. */
     int (*start)(void *self, const struct ts_sink *to, struct ts_err *err);
 
-    void (*stop)(void *self); /* waits for the threads; nothing is put afterwards */
+    /* Waits for the threads; nothing is put afterwards. Also called where start was not, and after
+     * a stop. */
+    void (*stop)(void *self);
 
     /* After stop: whether everything promised has come (by a header). NULL: nothing was
      * promised. */
