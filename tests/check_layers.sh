@@ -224,6 +224,13 @@ if command -v python3 > /dev/null; then
     printf 'static int run_one(void)\n{\n    struct x a = { .call = high, .other = more };\n    return ts_mid(&a);\n}\nint not_reached(struct x *p)\n{\n    p->near = more;\n    return 0;\n}\n' > "$tmp/up/tools/tstream_cp.c"
     said=$("$top/scripts/climbs" "$tmp/up")
     [ "$said" = "4 files, 6 functions, 2 climbs" ] || { echo "scripts/climbs of a small tree: $said" >&2; exit 1; }
+    # scripts/tokens counts code alone, and scripts/quiz draws it.
+    { printf '/* a "b" */ #define X "c d" // e\nint f(void)\n{\n'; yes '    x += y->z; /* w */' | head -n 98; printf '}\n'; } > "$tmp/up/src/cpd/long.c"
+    said=$("$top/scripts/tokens" "$tmp/up" | sed -n 's/^src\/cpd  *2  *//p; /long.c/p' | xargs)
+    [ "$said" = "111 633 src/cpd/long.c: f has 101 lines" ] || { echo "scripts/tokens of a small tree: $said" >&2; exit 1; }
+    printf '    low_sum += mid_sum * high_sum;\n' >> "$tmp/up/src/cpd/long.c"
+    said=$("$top/scripts/quiz" -n 1 --answers 3 "$tmp/up" | xargs)
+    [ "$said" = "1. low_sum += mid_sum * high_sum; src/cpd/long.c:103" ] || { echo "scripts/quiz of a small tree: $said" >&2; exit 1; }
 fi
 
 # File names are unique in the tree, so that ts_<file>_ names one file.
