@@ -7,6 +7,7 @@
 
 #include "build/build.h"
 #include "cpd/als.h"
+#include "cpd/method.h"
 #include "cpu/cpu_backend.h"
 #include "engine/engine_memory.h"
 #include "tests/run_suite.h"
@@ -104,7 +105,7 @@ START_TEST(sums_of_all_models_are_counted)
     const struct ts_backend_conf bc = {
         .tensor = tensor, .n_models = 8, .ranks = ranks, .threads = 1, .only_mode = -1
     };
-    const uint64_t sums = ts_als_sums_bytes(tensor, held);
+    const uint64_t sums = ts_method_bytes_of(tensor, 2, TS_FLOAT32, held).sums;
     struct ts_engine_memory_conf mc = { .host_bytes = UINT64_C(64) << 20 };
     struct ts_engine_memory without, with;
     ck_assert_msg(ts_engine_memory_plan(&ts_backend_cpu, &bc, &mc, &without, &err) == 0, "%s",

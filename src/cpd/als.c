@@ -11,20 +11,6 @@
 #include "cpd/accelerate.h"
 #include "cpd/als_impl.h"
 #include "cpd/best.h"
-#include "cpd/method.h"
-
-enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode)
-{
-    return a->constraint == NULL ? TS_ROW_LEAST_SQUARES : ts_constraint_kind(&a->constraint[mode]);
-}
-
-/* From `start` to now, on the trace's lane of modes. Returns now. */
-uint64_t ts_als_trace(const struct ts_als *a, const char *what, uint64_t start, uint32_t mode)
-{
-    const uint64_t now = ts_clock_ns();
-    ts_trace_add(a->conf->trace, TS_TRACE_MODES, what, start, now, mode, TS_TRACE_NO_SHARD, 0);
-    return now;
-}
 
 /* Means over devices; what is not the backend's counts as solving. */
 static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64_t all_ns)
@@ -52,42 +38,6 @@ static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64
 }
 
 /* ---- one product ---- */
-
-static int watches(const struct ts_als *a)
-{
-    return a->conf->each_mode && a->conf->mode != NULL && a->method->sums_of_modes;
-}
-
-/* What is needed before the pass, and how rows are to be updated, are the method's. */
-int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind, struct ts_err *err)
-{
-    int rc = 0;
-    a->begun_ns = ts_clock_ns();
-    a->product = mode;
-    a->times = (struct ts_backend_times){ 0 };
-    if (kind == TS_ROW_KEEP && a->at != TS_ALS_AGAIN &&
-        (mode + 1 < a->order || a->method->fit_apart)) /* the fit is computed elsewhere */
-        return 0;
-    a->how = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
-    a->sums = (struct ts_row_sums){
-        .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
-        .inner = mode + 1 == a->order ? &a->inner
-                 : watches(a)         ? &a->watched
-                                      : NULL,
-    };
-    a->singular = 0;
-    a->solved = 0;
-    if (kind != TS_ROW_KEEP && a->method->begin != NULL)
-        rc = a->method->begin(a, err);
-    ts_als_trace(a, "inverse", a->begun_ns, mode);
-    return rc < 0 ? rc : TS_ALS_WANTED;
-}
-
-int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
-{
-    *ret = (struct ts_wanted){ .be = a->conf->init.be };
-    return a->method->want(a, ret, err);
-}
 
 int ts_als_multiply(struct ts_als *a, struct ts_err *err)
 {
@@ -151,7 +101,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     a->now.n_singular += a->last_singular;
     rc = tell_ranks(a, rc, err);
     add_times(a, &a->times, done.total_ns);
-    if (rc == 0 && watches(a))
+    if (rc == 0 && ts_als_watches(a))
         done.objective = ts_als_fit_watched(a, *a->sums.inner);
     if (rc == 0 && a->conf->mode != NULL && a->now.sweep > 0)
         a->conf->mode(a->conf->ctx, &done);
@@ -183,13 +133,6 @@ static int keep_place(struct ts_als *a, int rc)
 
 /* ---- a sweep ---- */
 
-void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    if (a->conf->precision == TS_FLOAT32)
-        c->backend->sum_in(c->be, precision);
-}
-
 /* Between two modes: the user may want to stop, a state be due. */
 static int between_modes(struct ts_als *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
@@ -220,29 +163,6 @@ static int take_step(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-/* Of the sweep that is over, whose fit changed by `change`. */
-void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
-                        struct ts_als_result *ret)
-{
-    const int done = sweep > 1 && (a->method->settled != NULL ? a->method->settled(a, change)
-                                                              : fabs(change) < a->conf->tol);
-    ret->sweeps = sweep;
-    ret->fit = fit;
-    ret->n_dead = ts_als_fit_count_dead(a);
-    ret->constrained = a->constraint != NULL;
-    ret->objective = a->now.objective;
-    ret->log_likelihood = a->now.log_likelihood;
-    ret->kkt = a->now.kkt;
-    ret->exact = done && a->exact;
-    ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
-    ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
-    ret->converged = done && !a->exact && !ret->overfits;
-    ret->mean = a->now.mean;
-    ret->rmse = a->now.rmse;
-    ret->held_out = a->now.held_out;
-    ret->held_out_loss = a->now.held_out_loss;
-}
-
 /* Begins the sweep after those that are over. */
 static int begin_sweep(struct ts_als *a, struct ts_err *err)
 {
@@ -264,14 +184,6 @@ static void note_held_out(struct ts_als *a)
         a->held_best = error;
         a->held_since = 0;
     }
-}
-
-int ts_als_tell(struct ts_als *a)
-{
-    a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
-        a->now.kkt = NAN;
-    a->kept = a->n_held = 0;
-    return a->method->tell == NULL || a->method->tell(a);
 }
 
 /* What the run told of the sweep, for its states. */

@@ -148,9 +148,6 @@ static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
            ts_init_bytes(t, rank);
 }
 
-/* And what its pass after the last mode sums by partition, from the model's values at the cells. */
-uint64_t ts_als_sums_bytes(const struct ts_tensor *t, const struct ts_constraint *constraint);
-
 /* Whether conf->from is a state of this run, at a place that lies before its end: TS_EARG where it is not. Of conf,
  * init.tensor, init.rank, init.constraint, precision, accelerate and iters are looked at; ts_als_run asks this, too. */
 int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err);

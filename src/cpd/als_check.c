@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run refuses: before it begins, and when a sweep has left the range of the precision. */
+/* What a run refuses: before it begins, and when no cell is held out, or every one. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
 #include "base/setting.h"
 #include "cpd/accelerate.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 #include "cpd/smooth.h"
 #include "format/tensor_kind.h"
-
-static double largest_value(const struct ts_disk_header *h)
-{
-    return fmax(fabs(h->value_min), fabs(h->value_max));
-}
 
 /* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
  * range of float32 have factors of zeros. */
@@ -22,15 +17,15 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
     const struct ts_disk_header *h = &conf->init.tensor->header;
     const double norm = ts_tensor_listed_norm(conf->init.tensor);
     const int squares_vanish = norm * norm < DBL_MIN;
-    const int values_vanish = conf->precision == TS_FLOAT32 && largest_value(h) < FLT_MIN;
+    const int values_vanish = conf->precision == TS_FLOAT32 && ts_als_largest_value(h) < FLT_MIN;
     if (h->nnz == 0 || (!squares_vanish && !values_vanish))
         return 0;
-    if (largest_value(h) == 0)
+    if (ts_als_largest_value(h) == 0)
         return ts_fail(err, TS_EARG, "all values are 0, so there is nothing to decompose");
     return ts_fail(err, TS_ELIMIT,
                    "the values (up to %g) are too small to be computed with: scale them up so that "
                    "the largest is near 1%s",
-                   largest_value(h),
+                   ts_als_largest_value(h),
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
@@ -38,30 +33,11 @@ static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
 static int check_sums(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    const int by_sums = a->method == &ts_least_squares || a->method == &ts_held_out;
-    if (!by_sums || !t->cells_summed || t->header.norm > 8 * DBL_EPSILON * t->listed_norm)
+    if (!a->method->judged_by_cells || !t->cells_summed || t->header.norm > 8 * DBL_EPSILON * t->listed_norm)
         return 0;
     return ts_fail(err, TS_EARG,
                    "%s: the nonzeros of each cell add up to 0, so there is nothing to decompose",
                    t->path);
-}
-
-int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    const int rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
-    return rc < 0
-               ? rc
-               : ts_fail(
-                     err, TS_ELIMIT,
-                     "the fit of sweep %u is not finite: the values (up to %g)%s%s leave the range of "
-                     "the precision; %s",
-                     a->now.sweep, largest_value(&c->tensor->header),
-                     c->model != NULL ? " or the entries of " : "",
-                     c->model != NULL ? c->model->path : "",
-                     a->conf->precision == TS_FLOAT32 ? "take " TS_SET_PRECISION
-                                                        " float64, or scale them"
-                                                      : "scale them so that the largest is near 1");
 }
 
 int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
@@ -81,10 +57,10 @@ int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
                          t->path, cell);
 }
 
-/* Of these methods the one of counts asks its constraints. */
 static int holds_out_cells(const struct ts_als *a)
 {
-    return a->method->holds_out && (a->method != &ts_apr || ts_constraint_held(a->constraint));
+    return a->method->holds_out ||
+           (a->method->holds_out_asked && ts_constraint_held(a->constraint));
 }
 
 /* The constraints must make sense, and the backend have what they take. */

@@ -12,13 +12,9 @@ struct ts_als_part {
     struct ts_cell_errors kept, held;
 };
 
-/* Those of a loss are fewer (gcp.c). */
-uint64_t ts_als_sums_bytes(const struct ts_tensor *t, const struct ts_constraint *c)
+uint64_t ts_als_sums_bytes(const struct ts_tensor *t)
 {
-    const int sums = c != NULL && (c[0].observed || c[0].held || c[0].loss != TS_GCP_NONE);
-    return sums && !c[0].poisson
-               ? (ts_tensor_partitions(t, t->order - 1) + 1) * sizeof(struct ts_als_part)
-               : 0;
+    return (ts_tensor_partitions(t, t->order - 1) + 1) * sizeof(struct ts_als_part);
 }
 
 /* A weight counts a cell so many times. */

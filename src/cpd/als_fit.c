@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "base/setting.h"
 #include "cpd/als_impl.h"
 #include "stream/cells_norm.h"
 
@@ -197,4 +198,22 @@ uint32_t ts_als_fit_count_dead(const struct ts_als *a)
         n += (uint32_t)dead;
     }
     return n;
+}
+
+int ts_als_not_finite(const struct ts_als *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const int rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
+    return rc < 0
+               ? rc
+               : ts_fail(
+                     err, TS_ELIMIT,
+                     "the fit of sweep %u is not finite: the values (up to %g)%s%s leave the range of "
+                     "the precision; %s",
+                     a->now.sweep, ts_als_largest_value(&c->tensor->header),
+                     c->model != NULL ? " or the entries of " : "",
+                     c->model != NULL ? c->model->path : "",
+                     a->conf->precision == TS_FLOAT32 ? "take " TS_SET_PRECISION
+                                                        " float64, or scale them"
+                                                      : "scale them so that the largest is near 1");
 }

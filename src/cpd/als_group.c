@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 
 struct member {
     struct ts_als *run;      /* which `ended` may free */

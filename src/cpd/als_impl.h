@@ -2,11 +2,13 @@
 /* als_impl.h - a run between two products: what its files and its methods (method.h) share.
  *
  *   als.c        the order of things: modes, sweeps, when to stop
+ *   als_product.c what is asked of the next product
  *   als_check.c  what is refused
  *   als_start.c  what the first sweep starts from
  *   als_errors.c how far the model is off at the nonzeros
  *   als_fit.c    what Gram matrices and the last product say of the fit
  *   als_state.c  states: saved, and gone on from
+ *   als_result.c figures of a sweep, and the result
  *   als_group.c  several runs that share their passes
  *
  *   owner    the run owns its matrices
@@ -15,11 +17,12 @@
 #ifndef TS_CPD_ALS_IMPL_H
 #define TS_CPD_ALS_IMPL_H
 
+#include <math.h>
+
 #include "cpd/als.h"
+#include "cpd/method.h"
 
 #define TS_ALS_WANTED 1 /* a product is needed to go on */
-
-struct ts_method;
 
 /* What the next product is for. */
 enum ts_als_at {
@@ -78,6 +81,8 @@ struct ts_als {
     struct ts_backend_times times;
 };
 
+/* ---- als_product.c ---- */
+
 /* The update of a mode's rows. */
 enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode);
 
@@ -90,13 +95,16 @@ void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision);
 /* What is wanted of the pass that the run waits for; it holds until the next call of ts_als_next. */
 int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err);
 
+/* The run tells the objective after each mode, which takes a sum. */
+int ts_als_watches(const struct ts_als *a);
+
 /* From `start` to now, on the trace's lane of modes. Returns now. */
 uint64_t ts_als_trace(const struct ts_als *a, const char *what, uint64_t start, uint32_t mode);
 
-/* The method's numbers in a->now; 0 where one is not finite that should be. */
-int ts_als_tell(struct ts_als *a);
-void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
-                        struct ts_als_result *ret);
+static inline double ts_als_largest_value(const struct ts_disk_header *h)
+{
+    return fmax(fabs(h->value_min), fabs(h->value_max));
+}
 
 /* ---- als_check.c ---- */
 
@@ -106,8 +114,12 @@ int ts_als_check(struct ts_als *a, struct ts_err *err);
 /* After the method told of a sweep: TS_EARG where cells are held out and none is left, or none is held out. */
 int ts_als_check_cells(const struct ts_als *a, struct ts_err *err);
 
-/* Why the fit of the sweep is no number: TS_ELIMIT. */
-int ts_als_not_finite(const struct ts_als *a, struct ts_err *err);
+/* ---- als_result.c ---- */
+
+/* The method's numbers in a->now; 0 where one is not finite that should be. */
+int ts_als_tell(struct ts_als *a);
+void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
+                        struct ts_als_result *ret);
 
 /* ---- als_start.c ---- */
 
@@ -135,6 +147,8 @@ struct ts_als_summing {
     uint64_t n;
     struct ts_als_part *part; /* n; NULL: nothing is held */
 };
+/* Sums of errors by partition; those of a loss take no more (gcp.c). */
+uint64_t ts_als_sums_bytes(const struct ts_tensor *t);
 int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
                        struct ts_wanted *ret, struct ts_err *err);
 void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
@@ -164,6 +178,8 @@ int ts_als_fit_is_rounded(const struct ts_als *a);
 /* The same, where cells are held out: the squares of the others, each nonzero squared alone, are `listed`. */
 int ts_als_fit_of_kept(struct ts_als *a, double listed, double *ret, struct ts_err *err);
 int ts_als_fit_nothing_left(const struct ts_als *a);
+/* Why the fit of the sweep is not finite: TS_ELIMIT. */
+int ts_als_not_finite(const struct ts_als *a, struct ts_err *err);
 int ts_als_fit_check(const struct ts_als *a, struct ts_err *err); /* TS_EFORMAT: the residual's square is below 0 */
 int ts_als_fit_float32_will_do(const struct ts_als *a, double margin);
 double ts_als_fit_objective(const struct ts_als *a);

@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run hands out at its end: weights and norms of columns, and their rows. */
+/* What a run hands out: of a sweep its figures, at its end weights and norms of columns, and their rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cpd/als_impl.h"
 #include "cpd/best.h"
+
+/* Of the sweep that is over, whose fit changed by `change`. */
+void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
+                        struct ts_als_result *ret)
+{
+    const int done = sweep > 1 && (a->method->settled != NULL ? a->method->settled(a, change)
+                                                              : fabs(change) < a->conf->tol);
+    ret->sweeps = sweep;
+    ret->fit = fit;
+    ret->n_dead = ts_als_fit_count_dead(a);
+    ret->constrained = a->constraint != NULL;
+    ret->objective = a->now.objective;
+    ret->log_likelihood = a->now.log_likelihood;
+    ret->kkt = a->now.kkt;
+    ret->exact = done && a->exact;
+    ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
+    ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
+    ret->converged = done && !a->exact && !ret->overfits;
+    ret->mean = a->now.mean;
+    ret->rmse = a->now.rmse;
+    ret->held_out = a->now.held_out;
+    ret->held_out_loss = a->now.held_out_loss;
+}
+
+int ts_als_tell(struct ts_als *a)
+{
+    a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
+        a->now.kkt = NAN;
+    a->kept = a->n_held = 0;
+    return a->method->tell == NULL || a->method->tell(a);
+}
 
 static int stays(const struct ts_als *a, uint32_t mode)
 {

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/setting.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 #include "cpd/nvecs.h"
 
 /* Starts are positive. If the first mode that is solved must not be negative, negative parts of the tensor make it 0

@@ -9,7 +9,7 @@
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/best.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 
 #define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 

@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "cpd/loss_values.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 #include "stream/loss.h"
 
 #define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
@@ -161,7 +161,7 @@ static int is_asked(const struct ts_constraint *c)
 const struct ts_method ts_apr = {
     .name = "poisson",
     .own_bytes = sizeof(struct apr),
-    .holds_out = 1,
+    .holds_out_asked = 1,
     .is_asked = is_asked,
     .check = check,
     .start = start,

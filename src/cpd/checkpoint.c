@@ -13,7 +13,6 @@
 #include "base/thread.h"
 #include "cpd/accelerate.h"
 #include "cpd/best.h"
-#include "cpd/gcp.h"
 
 #define CHUNK_BYTES   (UINT64_C(1) << 20) /* of float64 rows from the backend */
 #define SECTION_BYTES 48                  /* at most, of a section beside what it holds */
@@ -75,10 +74,9 @@ static uint64_t gram_bytes(uint32_t order, uint32_t rank)
 }
 
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *constraint)
+                             const struct ts_constraint *constraint, uint64_t method_bytes)
 {
-    return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) +
-           ts_gcp_bytes(t, rank, precision, constraint) +
+    return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) + method_bytes +
            ts_best_bytes(t, rank, precision, constraint) + gram_bytes(t->order, rank) +
            3 * CHUNK_BYTES;
 }
@@ -305,14 +303,22 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
     return 0;
 }
 
+/* Of all matrices that it holds beside the factors. */
+static uint64_t moment_bytes(const struct ts_state *s)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
+        for (uint32_t m = 0; m < s->order && ts_constraint_has_moment(&s->constraint[0], i); m++)
+            n += s->n_rows[m];
+    return n * s->rank * ts_precision_bytes(s->precision);
+}
+
 static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * ts_precision_bytes(s->precision);
     const uint64_t bytes =
-        factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
-        ts_gcp_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
-        ts_best_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) +
+        factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) + moment_bytes(s) +
         (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, s->constraint)
                         : 0);
     uint64_t at = 0;

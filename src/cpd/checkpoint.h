@@ -54,9 +54,9 @@ struct ts_checkpoint_conf {
 struct ts_checkpoint;
 
 /* What a copy takes of memory, and one state of disk, of which up to three are there at a time. constraint: of each
- * mode, or NULL. */
+ * mode, or NULL. method_bytes: what the method keeps (`kept` of struct ts_method_bytes). */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *constraint);
+                             const struct ts_constraint *constraint, uint64_t method_bytes);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                             const struct ts_constraint *constraint, int accelerate);
 

@@ -4,13 +4,10 @@
  * It lowers F = sum over all cells of f(x, m), unlisted cells being 0, or with `observed` over the listed cells alone, those
  * held out apart, and 1/2 l2 times the squares of each factor (Hong, Kolda, Duersch, "Generalized canonical polyadic tensor
  * decomposition", SIAM Review 62, 2020; Kolda, Hong, "Stochastic gradients for large-scale tensor decomposition",
- * SIAM Journal on Mathematics of Data Science 2, 2020). A sweep takes the modes one after another: the gradient of the mode's
- * factor at the newest factors of the others, exact over the nonzeros, in one pass; that of cells that are not listed from their column
- * sums and from drawn columns (stream/row_update.h); then a step of Adam, whose rate counts in sizes (root mean squares) of the factor's
- * entries. Its moments are kept, two more factors for each mode, in host memory, and are part of a state.
+ * SIAM Journal on Mathematics of Data Science 2, 2020). The methods by
+ * which it falls are gcp_adam.c and lbfgsb.c; this file has what is the same for both.
  *
- * A pass after the last mode sums F; of unlisted cells it takes columns that are the same in all sweeps. The fit is the share of
- * the deviance that is explained (deviance.h). Where F was higher than in the sweep before, the rate is halved.
+ * A pass after the last mode sums F. The fit is the share of the deviance that is explained (deviance.h).
  *
  * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in between, so that a small change says
  * nothing. The run is over when F fell in none of IDLE sweeps by the tolerance times all that it has fallen since the first sweep:
@@ -40,9 +37,6 @@
 #include "stream/loss.h"
 
 #define RATE        0.05
-#define SLOWER      0.5
-#define PER_NONZERO 4.0 /* cells that are drawn, beside each nonzero */
-#define LEAST_DRAWN 64.0
 #define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls in them */
 #define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
@@ -54,22 +48,13 @@ static const struct ts_loss *loss_of(const struct ts_als *a)
 
 /* ---- memory ---- */
 
-uint64_t ts_gcp_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                      const struct ts_constraint *c)
+uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                              uint32_t n)
 {
     uint64_t sum = 0;
-    for (uint32_t m = 0; m < t->order && c != NULL && c[0].loss != TS_GCP_NONE; m++)
-        sum += ts_constraint_moments(c) * ts_mode_rows_bytes(t, m, rank, precision);
-    sum += sum > 0 && c[0].lbfgsb ? ts_lbfgsb_bytes(t, rank) : 0;
-    return sum > 0 ? ts_bigmem_cost(sum) : 0;
-}
-
-uint32_t ts_gcp_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
-{
-    const double rows = (double)t->mode[mode].disk.n_rows;
-    const double want = rows > 0 ? PER_NONZERO * (double)t->nnz / rows : 0;
-    const uint32_t most = ts_descent_most(rank);
-    return want >= most ? most : want > LEAST_DRAWN ? (uint32_t)want : (uint32_t)LEAST_DRAWN;
+    for (uint32_t m = 0; m < t->order; m++)
+        sum += n * ts_mode_rows_bytes(t, m, rank, precision);
+    return sum;
 }
 
 int ts_gcp_make(struct ts_als *a, struct ts_err *err)
@@ -325,19 +310,6 @@ struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
-{
-    const struct ts_gcp *g = a->own;
-    struct ts_descent ret = ts_gcp_descent(a, mode);
-    ret.n_drawn = ts_gcp_drawn(a->conf->init.tensor, mode, a->rank);
-    ret.draw = a->now.sweep;
-    ret.rate = g->rate * ts_gcp_size(a, mode);
-    ret.step = a->now.sweep;
-    ret.moment[0] = g->moment[0][mode];
-    ret.moment[1] = g->moment[1][mode];
-    return ret;
-}
-
 /* ---- sums ---- */
 
 /* Of a partition. */
@@ -484,28 +456,6 @@ double ts_gcp_fit(const struct ts_als *a)
 
 /* ---- a sweep ---- */
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
-{
-    struct ts_descent how = descend(a, a->product);
-    if (a->at == TS_ALS_AGAIN)
-        how.draw = 0; /* F is of the same cells in all sweeps */
-    return ts_gcp_want(a, &how, ret, err);
-}
-
-/* They have made their step. */
-static int rows(struct ts_als *a, struct ts_err *err)
-{
-    const struct ts_init_conf *c = &a->conf->init;
-    return a->at == TS_ALS_AGAIN ? ts_gcp_sum_up(a, err)
-                                 : c->backend->gram(c->be, a->product, a->sums.gram, err);
-}
-
-static int judge(struct ts_als *a, struct ts_err *err)
-{
-    a->pending = 1;
-    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
-}
-
 void ts_gcp_note(struct ts_als *a, double now)
 {
     struct ts_gcp *g = a->own;
@@ -520,21 +470,6 @@ int ts_gcp_settled(const struct ts_als *a, double change)
     const struct ts_gcp *g = a->own;
     (void)change;
     return a->conf->tol > 0 && g->idle >= IDLE;
-}
-
-/* Some losses are of any sign. */
-static int judged(struct ts_als *a, struct ts_err *err)
-{
-    struct ts_gcp *g = a->own;
-    const double now = ts_gcp_objective(a);
-    (void)err;
-    a->pending = 0;
-    a->now.fit = ts_gcp_fit(a);
-    if (now > g->before)
-        g->rate *= SLOWER;
-    g->before = now;
-    ts_gcp_note(a, now);
-    return 0;
 }
 
 int ts_gcp_tell(struct ts_als *a)
@@ -572,29 +507,3 @@ int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
         ts_gcp_note(a, s->figures[k - 1].objective);
     return rc;
 }
-
-static int is_asked(const struct ts_constraint *c)
-{
-    return c[0].loss != TS_GCP_NONE && !c[0].lbfgsb;
-}
-
-const struct ts_method ts_gcp = {
-    .name = "gcp",
-    .own_bytes = sizeof(struct ts_gcp),
-    .fit_apart = 1,
-    .holds_out = 1,
-    .is_asked = is_asked,
-    .check = ts_gcp_check,
-    .start = ts_gcp_start,
-    .want = want,
-    .rows = rows,
-    .norm = ts_als_norm,
-    .judge = judge,
-    .judged = judged,
-    .tell = ts_gcp_tell,
-    .objective = ts_gcp_objective,
-    .settled = ts_gcp_settled,
-    .save = ts_gcp_save,
-    .restore = ts_gcp_restore,
-    .end = ts_gcp_end,
-};

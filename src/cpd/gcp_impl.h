@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_impl.h - what the methods that descend by a loss share: gcp.c, by Adam, and lbfgsb.c. Of their `own` it is the first
+/* gcp_impl.h - what the methods that descend by a loss share: gcp_adam.c and lbfgsb.c. Of their `own` it is the first
  * member.
  *
  *   owner    the run (method.h); moments are in memory of `make`, until `end`
@@ -10,7 +10,7 @@
 #define TS_CPD_GCP_IMPL_H
 
 #include "cpd/gcp.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 
 struct ts_gcp_part;
 
@@ -35,6 +35,13 @@ struct ts_gcp {
     double first, last; /* the objective after the first sweep, and after the last one; */
     uint32_t idle;      /* and in how many, up to that, it hardly fell */
 };
+
+/* Bytes of n moments of all modes. */
+uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
+                              uint32_t n);
+
+/* Whether the loss leaves random factors as they were drawn. */
+int ts_gcp_start_is_drawn(const struct ts_init_conf *c);
 
 int ts_gcp_check(const struct ts_als *a, struct ts_err *err);
 

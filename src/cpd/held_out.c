@@ -7,12 +7,20 @@
  */
 #include <math.h>
 
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
     struct ts_als_summing sums;       /* of the pass that tells of them */
 };
+
+static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_constraint *c)
+{
+    struct ts_method_bytes ret = ts_least_squares.bytes(t, rank, precision, c);
+    ret.sums = ts_als_sums_bytes(t);
+    return ret;
+}
 
 static int check(const struct ts_als *a, struct ts_err *err)
 {
@@ -84,6 +92,8 @@ static int is_asked(const struct ts_constraint *c)
 const struct ts_method ts_held_out = {
     .name = "held out",
     .own_bytes = sizeof(struct held_out),
+    .judged_by_cells = 1,
+    .bytes = bytes,
     .fit_apart = 1,
     .holds_out = 1,
     .is_asked = is_asked,

@@ -67,12 +67,20 @@ static uint64_t numbers(const struct ts_tensor *t, uint32_t rank)
     return n + 2 * spans + 1;
 }
 
-uint64_t ts_lbfgsb_bytes(const struct ts_tensor *t, uint32_t rank)
+static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_constraint *c)
 {
-    return ts_bigmem_cost(numbers(t, rank) * sizeof(double)) + PUT_BYTES;
+    const uint64_t moments = ts_gcp_moments_bytes(t, rank, precision, TS_MOMENTS_LBFGSB);
+    const uint64_t steps = ts_bigmem_cost(numbers(t, rank) * sizeof(double)) + PUT_BYTES;
+    (void)c;
+    return (struct ts_method_bytes){
+        .kept = moments > 0 ? ts_bigmem_cost(moments + steps) : 0,
+        .sums = ts_als_sums_bytes(t),
+    };
 }
 
-uint64_t ts_lbfgsb_cells(const struct ts_tensor *t)
+/* Cells that stand for those that are not listed: a power of four, at least 4 for each nonzero. */
+static uint64_t cells_drawn(const struct ts_tensor *t)
 {
     uint64_t n = UINT64_C(1) << 14;
     while (n < UINT64_C(1) << 32 && n / 4 < t->nnz)
@@ -468,7 +476,7 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
 {
     const struct lbfgsb *l = a->own;
     struct ts_descent ret = ts_gcp_descent(a, mode);
-    ret.n_cells = ts_lbfgsb_cells(a->conf->init.tensor);
+    ret.n_cells = cells_drawn(a->conf->init.tensor);
     ret.gradient = l->gcp.moment[GRADIENT][mode];
     return ret;
 }
@@ -567,6 +575,8 @@ static int is_asked(const struct ts_constraint *c)
 const struct ts_method ts_lbfgsb = {
     .name = "lbfgsb",
     .own_bytes = sizeof(struct lbfgsb),
+    .bytes = bytes,
+    .start_is_drawn = ts_gcp_start_is_drawn,
     .fit_apart = 1,
     .holds_out = 1,
     .is_asked = is_asked,

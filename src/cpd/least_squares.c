@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "cpd/accelerate.h"
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 #include "cpd/polar.h"
 #include "cpd/smooth.h"
 #include "cpd/smooth_within.h"
@@ -246,9 +246,18 @@ static int is_asked(const struct ts_constraint *c)
     return 1;
 }
 
+static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_constraint *c)
+{
+    (void)precision;
+    return (struct ts_method_bytes){ .work = ts_smooth_bytes(t, rank, c) };
+}
+
 const struct ts_method ts_least_squares = {
     .name = "least squares",
     .sums_of_modes = 1,
+    .judged_by_cells = 1,
+    .bytes = bytes,
     .is_asked = is_asked,
     .begin = begin,
     .want = want,

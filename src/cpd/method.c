@@ -12,3 +12,11 @@ const struct ts_method *ts_method_of(const struct ts_constraint *c)
         i++;
     return methods[i];
 }
+
+struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
+                                          enum ts_precision precision,
+                                          const struct ts_constraint *c)
+{
+    const struct ts_method *m = ts_method_of(c);
+    return m->bytes == NULL ? (struct ts_method_bytes){ 0 } : m->bytes(t, rank, precision, c);
+}

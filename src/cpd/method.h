@@ -8,7 +8,7 @@
  *   held out        the same where nonzeros are held out: a pass for the errors, too (held_out.c)
  *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
  *   poisson         rows are multiplied (apr.c)
- *   gcp             rows descend by the gradient of another loss (gcp.c)
+ *   gcp             rows descend by the gradient of another loss (gcp_adam.c)
  *   lbfgsb          the same, all modes at once (lbfgsb.c)
  *
  * Of a mode, the run asks for `begin`, `want`, `rows` and `norm`, in this order; the pass itself, of this run alone or of several that
@@ -27,7 +27,19 @@
 
 #include <stddef.h>
 
-#include "cpd/als_impl.h"
+#include "cpd/constraint.h"
+#include "stream/backend.h"
+
+struct ts_als;
+struct ts_init_conf;
+struct ts_state;
+
+/* Memory of a method, beside the factors and what every run takes (ts_als_bytes). */
+struct ts_method_bytes {
+    uint64_t kept; /* from the start of the run to its end; a copy of its state takes as much again */
+    uint64_t work; /* while a mode is updated */
+    uint64_t sums; /* after the last mode, with a backend that lends the model's values instead of sums */
+};
 
 struct ts_method {
     const char *name;
@@ -38,7 +50,18 @@ struct ts_method {
 
     int takes_weights; /* of cells; where it does not, a tensor that has them is refused */
 
-    int holds_out; /* cells can be held out: it tells of the error there */
+    int holds_out; /* cells can be held out: the method computes the error there */
+
+    int holds_out_asked; /* they can be where the constraints say so, and only there */
+
+    int judged_by_cells; /* by sums of cells, which may be 0 although the nonzeros are not */
+
+    /* What it takes for a tensor and a model, whose constraints c (or NULL) ask for this method. NULL: nothing. */
+    struct ts_method_bytes (*bytes)(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_constraint *c);
+
+    /* Whether `start` leaves random factors as they were drawn. NULL: it does. */
+    int (*start_is_drawn)(const struct ts_init_conf *c);
 
     /* Whether these constraints, of all modes, ask for it. The last entry is always asked for. */
     int (*is_asked)(const struct ts_constraint *c);
@@ -92,5 +115,10 @@ extern const struct ts_method ts_least_squares, ts_observed, ts_held_out, ts_apr
 
 /* That of the constraints of n modes, or least squares where c is NULL. */
 const struct ts_method *ts_method_of(const struct ts_constraint *c);
+
+/* What that method takes. */
+struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
+                                          enum ts_precision precision,
+                                          const struct ts_constraint *c);
 
 #endif

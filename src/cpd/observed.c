@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpd/method.h"
+#include "cpd/als_impl.h"
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
@@ -151,9 +151,19 @@ static int is_asked(const struct ts_constraint *c)
     return c[0].observed;
 }
 
+static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_constraint *c)
+{
+    (void)rank;
+    (void)precision;
+    (void)c;
+    return (struct ts_method_bytes){ .sums = ts_als_sums_bytes(t) };
+}
+
 const struct ts_method ts_observed = {
     .name = "observed",
     .own_bytes = sizeof(struct observed),
+    .bytes = bytes,
     .fit_apart = 1,
     .takes_weights = 1,
     .holds_out = 1,

@@ -13,7 +13,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/checkpoint.h"
-#include "cpd/gcp.h"
+#include "cpd/method.h"
 #include "cpd/run_options.h"
 #include "model/model_write.h"
 
@@ -182,16 +182,17 @@ void ts_resume_close(struct ts_resume *r)
 
 /* ---- the start ---- */
 
-/* Whether the first row is as it was drawn, where the loss scales it: versions that wrote it before it was scaled left it so. */
+/* Whether the first row is as it was drawn, where the method scales it: versions that wrote it before it was scaled left it so. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {
     const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
+    const struct ts_method *method = ts_method_of(s->constraint);
     struct ts_init_conf then = *c;
     uint32_t r = 0;
     then.constraint = s->constraint;
-    if (s->constraint[0].loss == TS_GCP_NONE || init == NULL || strcmp(init, "random") != 0 ||
-        seed == NULL || ts_gcp_start_is_drawn(&then))
+    if (method->start_is_drawn == NULL || init == NULL || strcmp(init, "random") != 0 ||
+        seed == NULL || method->start_is_drawn(&then))
         return 0;
     while (r < c->rank && row[r] == ts_init_entry(strtoull(seed, NULL, 10), 0, index, r))
         r++;

@@ -12,9 +12,8 @@
 #include "base/setting.h"
 #include "cpd/accelerate.h"
 #include "cpd/best.h"
-#include "cpd/gcp.h"
 #include "cpd/als.h"
-#include "cpd/smooth.h"
+#include "cpd/method.h"
 #include "cpu/share.h"
 #include "format/dense.h"
 
@@ -100,7 +99,7 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
     one.rank = rank;
     backend->need(&one, &factor_bytes, &other_bytes);
     factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint) +
-                    ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+                    ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint).kept;
     return conf->accelerate ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision,
                                                                  conf->constraint)
                             : factor_bytes;
@@ -117,17 +116,18 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
     for (uint32_t k = 0; k < n_models(bc); k++) {
         const uint32_t rank = rank_of(bc, k);
         const uint64_t alone = alone_bytes(backend, bc, conf, rank);
+        const struct ts_method_bytes method =
+            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint);
         if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
             m->rest_bytes += last_rows * rank * sizeof(float);
-        m->factor_bytes += ts_gcp_bytes(bc->tensor, rank, bc->precision, conf->constraint) +
+        m->factor_bytes += method.kept +
                            ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint);
         if (conf->accelerate)
             m->factor_bytes +=
                 ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
-        m->method_bytes +=
-            ts_als_bytes(bc->tensor, rank) + ts_smooth_bytes(bc->tensor, rank, conf->constraint);
+        m->method_bytes += ts_als_bytes(bc->tensor, rank) + method.work;
         if (backend->errors == NULL) /* nor losses */
-            m->method_bytes += ts_als_sums_bytes(bc->tensor, conf->constraint);
+            m->method_bytes += method.sums;
         largest = alone > largest ? alone : largest;
     }
     m->other_bytes += m->method_bytes;
@@ -139,9 +139,12 @@ static uint64_t copy_bytes(const struct ts_backend_conf *bc,
 {
     uint64_t sum = 0;
     for (uint32_t k = 0; conf->copy && k < n_models(bc); k++) {
-        sum += ts_checkpoint_bytes(bc->tensor, rank_of(bc, k), bc->precision, conf->constraint);
+        const uint32_t rank = rank_of(bc, k);
+        const struct ts_method_bytes method =
+            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint);
+        sum += ts_checkpoint_bytes(bc->tensor, rank, bc->precision, conf->constraint, method.kept);
         if (conf->accelerate)
-            sum += ts_accelerate_bytes(bc->tensor, rank_of(bc, k), bc->precision, conf->constraint);
+            sum += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
     }
     return sum;
 }
