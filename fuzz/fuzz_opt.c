@@ -41,7 +41,9 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     (void)cmd, (void)argc, (void)argv;
     return 0;
 }
-static const struct ts_cmd cmd = { "prog", "do", "[X]...", 0, 3, "does it", NULL, NULL, opts, run };
+static const struct ts_cmd cmd = {
+    "prog", "do", "[X]...", 0, 3, "does it", NULL, NULL, opts, NULL, NULL, run
+};
 
 /* Each value as text, taken again. */
 static void check_again(const struct args *a)

@@ -33,17 +33,16 @@ static const struct ts_opt opts[] = {
     { "sizes", 0, TS_OPT_NUMBERS, AT(sizes), "16", "N,...", "one or several" },
     { 0 },
 };
-static const struct ts_cmd cmd = {
-    "prog",
-    "do",
-    "FILE...",
-    1,
-    2,
-    "does it",
-    "One paragraph.\n\n.Another one, with 'quotes'.",
-    "prog do x\n  does x\n",
-    opts,
-    NULL,
+static struct ts_cmd cmd = {
+    .program = "prog",
+    .name = "do",
+    .operands = "FILE...",
+    .min_operands = 1,
+    .max_operands = 2,
+    .summary = "does it",
+    .text = "One paragraph.\n\n.Another one, with 'quotes'.",
+    .examples = "prog do x\n  does x\n",
+    .opts = opts,
 };
 
 static struct args args;
@@ -278,6 +277,30 @@ START_TEST(help_shows_every_option_and_default_in_80_columns)
 }
 END_TEST
 
+START_TEST(help_has_sections)
+{
+    static const char *const sections[] = { "Model", "Model",  "Machine", "Model",  "Output",
+                                            "Model", "Output", "Output",  "Output", "Model" };
+    static const char *const order[] = { "\nOptions:\n", "\nModel:\n",  "--rank",  "--nnz",
+                                         "--tol",        "--init",      "--sizes", "\nMachine:\n",
+                                         "--memory",     "\nOutput:\n", "--out",   "--map",
+                                         "--json",       "--every",     "--help",  NULL };
+    char *text, *at;
+    ck_assert_uint_eq(sizeof sections / sizeof *sections, sizeof opts / sizeof *opts - 1);
+    cmd.sections = sections;
+    text = at = printed(ts_opt_help);
+    for (size_t i = 0; order[i] != NULL; i++) {
+        at = strstr(at, order[i]);
+        ck_assert_msg(at != NULL, "no %s where it belongs in %s", order[i], text);
+    }
+    free(text);
+    text = printed(ts_opt_man);
+    cmd.sections = NULL;
+    ck_assert_ptr_nonnull(strstr(text, ".SS Machine\n.TP\n.B \\-m, \\-\\-memory=SIZE\n"));
+    free(text);
+}
+END_TEST
+
 START_TEST(man_escapes_what_roff_would_read)
 {
     char *text = printed(ts_opt_man);
@@ -290,8 +313,8 @@ END_TEST
 
 START_TEST(text_shows_values)
 {
-    static const char *const want[] = { "8",  "1000000", "67108864", "1.0000000000000001e-05",
-                                        "",   "file",    "1=a,2=b",  "1",
+    static const char *const want[] = { "8",   "1000000", "67108864", "1.0000000000000001e-05",
+                                        "",    "file",    "1=a,2=b",  "1",
                                         "90s", "16" };
     char buf[64];
     ck_assert_int_eq(parse("-r8 --json --init file --map 1=a --map=2=b --every 1m30s b"), 0);
@@ -338,6 +361,7 @@ int main(void)
     tcase_add_test(tc, mistakes_get_a_sentence);
     tcase_add_test(tc, help_is_asked_for);
     tcase_add_test(tc, help_shows_every_option_and_default_in_80_columns);
+    tcase_add_test(tc, help_has_sections);
     tcase_add_test(tc, man_escapes_what_roff_would_read);
     tcase_add_test(tc, text_shows_values);
     tcase_add_test(tc, nearest_is_near);

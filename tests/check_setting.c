@@ -15,7 +15,7 @@
         TS_SET_GPU_MEMORY TS_SET_GPUS TS_SET_CPU TS_SET_THREADS TS_SET_TRACE TS_SET_OUT            \
             TS_SET_OUTPUT TS_SET_REPLACE TS_SET_RESUME TS_SET_ROWS_USED TS_SET_MEMORY TS_SET_SHARD \
                 TS_SET_SIZES TS_SET_BASE TS_SET_FLOAT64 TS_SET_LABELS TS_SET_NAMES                 \
-                    TS_SET_NO_DUPLICATES TS_SET_TRANSFORM TS_SET_PARTIAL_MAP TS_SET_FORMAT       \
+                    TS_SET_NO_DUPLICATES TS_SET_TRANSFORM TS_SET_PARTIAL_MAP TS_SET_FORMAT         \
                         TS_SET_FORMAT_CSV TS_SET_FORMAT_SEMICOLON TS_SET_SEPARATOR TS_SET_COLUMNS  \
                             TS_SET_VALUE TS_SET_HEADER TS_SET_TEXT TS_SET_BIN
 
@@ -115,6 +115,24 @@ START_TEST(long_sentences_hold_no_marks)
 }
 END_TEST
 
+START_TEST(rows_come_in_another_order)
+{
+    static const char *const none[] = { NULL }, *const first[] = { "json", "rank", NULL };
+    uint32_t n = 0, last;
+    ck_assert_uint_eq(ts_setting_row(none, 0), 0);
+    ck_assert_uint_eq(ts_setting_row(none, 5), 5);
+    while (ts_setting_row(none, n) != TS_NO_SETTING)
+        n++;
+    last = n - 1; /* json */
+    ck_assert_uint_gt(n, 40);
+    ck_assert_uint_eq(ts_setting_row(first, 0), last);
+    ck_assert_uint_eq(ts_setting_row(first, 1), 0);
+    for (uint32_t i = 2; i < n; i++)
+        ck_assert_uint_eq(ts_setting_row(first, i), i - 1);
+    ck_assert_uint_eq(ts_setting_row(first, n), TS_NO_SETTING);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("setting");
@@ -124,6 +142,7 @@ int main(void)
     tcase_add_test(t, every_mark_is_known);
     tcase_add_test(t, what_is_no_mark_stays);
     tcase_add_test(t, a_sentence_is_cut_where_room_ends);
+    tcase_add_test(t, rows_come_in_another_order);
     tcase_add_test(t, long_sentences_hold_no_marks);
     suite_add_tcase(s, t);
     return test_run_suite(s, CK_FORK_GETENV);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# What sentences call a setting is there: each option of src/base/setting.c in the help of a command, each field
+# docs/options.md is what settings.def says; what sentences call a setting is there: each option of src/base/setting.c in the help of a command, each field
 # in tstream.h, each keyword in the Python package; every mark has a row; and the same mistake, made by the
 # three ways, is told in the words of each.
 set -eu
@@ -35,6 +35,15 @@ while IFS='|' read -r first keyword option; do
         bad "$mark: the package has no $keyword" ;;
     esac
 done < rows
+
+# ---- the page of settings ----
+"$bin/tstream" --help-options > options.md
+cmp options.md "$top/docs/options.md" ||
+    bad "docs/options.md is not made of src/base/settings.def: tstream --help-options > docs/options.md"
+
+if command -v python3 > /dev/null; then
+    python3 "$top/tests/settings_names.py" "$top" options.md || bad "settings have other names elsewhere"
+fi
 
 # ---- numbers of modes ----
 # A sentence prints the number of a mode or component through TS_NTH alone; this is the source with strings that the

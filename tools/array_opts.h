@@ -12,15 +12,24 @@ struct array_opts {
     int fortran;
 };
 
-/* The rows of an option table that fill one at offset `at`. */
+#define HELP_DIMS                                                                                  \
+    "TENSOR is a file of cells alone, one after another: a dense tensor of these sizes, and of "   \
+    "the type --dtype"
+#define HELP_DTYPE                                                                                 \
+    "of such cells: f4, f8, i1 to i8 or u1 to u8 with the bytes of each; < or > before it for "    \
+    "little or big endian"
+#define HELP_ORDER                                                                                 \
+    "of such cells: the last index (C) or the first one (F) changes from a cell to the next"
+
+/* The rows of an option table that fill one at offset `at`. Those of tstream cp are in base/settings.def. */
 /* clang-format off */
 #define ARRAY_OPTS(at) \
     { "dims", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dims), NULL, "IxJxK", \
-      "TENSOR is a file of cells alone, one after another: a dense tensor of these sizes, and of the type --dtype" }, \
+      HELP_DIMS }, \
     { "dtype", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dtype), NULL, "TYPE", \
-      "of such cells: f4, f8, i1 to i8 or u1 to u8 with the bytes of each; < or > before it for little or big endian" }, \
+      HELP_DTYPE }, \
     { "order", 0, TS_OPT_CHOICE, (at) + offsetof(struct array_opts, fortran), "C", "C|F", \
-      "of such cells: the last index (C) or the first one (F) changes from a cell to the next" }
+      HELP_ORDER }
 /* clang-format on */
 
 /* The name of the tensor that operand and options mean, in *ret, to be freed; the operand's own where no dims are given.

@@ -217,8 +217,8 @@ static int unknown(const char *program, const char *word, const struct ts_cmd *c
     return 2;
 }
 
-/* --version, and what make builds from the option tables: man pages and completions. -1: none of
- * these. */
+/* --version, and what is built from the option tables: man pages, completions and docs/options.md. -1:
+ * none of these. */
 static int about(const struct tool_program *program, int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -232,6 +232,10 @@ static int about(const struct tool_program *program, int argc, char **argv)
     if (strcmp(word, "--help-completion") == 0 && argc == 3 &&
         tool_completion(program, argv[2], stdout) == 0)
         return 0;
+    if (strcmp(word, "--help-options") == 0 && argc == 2 && program->options_page != NULL) {
+        program->options_page(stdout);
+        return 0;
+    }
     return -1;
 }
 

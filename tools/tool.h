@@ -49,6 +49,7 @@ struct tool_program {
     const struct tool_entry
         *related;         /* a command, the pages beside it: "tshard-build tstream-plan" */
     const char *see_also; /* the other program: "tstream" */
+    void (*options_page)(FILE *to); /* for --help-options, from which a page of docs/ is made */
 };
 
 int tool_main(const struct tool_program *program, int argc, char **argv);

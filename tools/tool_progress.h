@@ -85,9 +85,8 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
 #define TOOL_SPACE_OPT(at) \
     { "no-space-check", 0, TS_OPT_FLAG, at, NULL, NULL, \
       "start even where disk or memory have no room for what it takes at least" }
-#define TOOL_QUIET_OPT(at) \
-    { "quiet", 'q', TS_OPT_FLAG, (at), NULL, NULL, \
-      "tell no progress on standard error; SIGUSR1 still does" }
+#define HELP_QUIET "tell no progress on standard error; SIGUSR1 still does"
+#define TOOL_QUIET_OPT(at) { "quiet", 'q', TS_OPT_FLAG, (at), NULL, NULL, HELP_QUIET }
 /* clang-format on */
 
 /* ---- for tool.c and tool_watch.c */

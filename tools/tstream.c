@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "tools/settings_page.h"
 #include "tools/tool.h"
 
 static const char description[] =
@@ -114,6 +115,7 @@ int tstream_run(int argc, char **argv)
         .environment = environment,
         .related = related,
         .see_also = "tshard",
+        .options_page = settings_page,
     };
     static const char *const other[] = { "build", "verify", "index",  "gen",
                                          "split", "part",   "select", NULL };

@@ -31,131 +31,21 @@
 #define MAX_RESTARTS 1000u
 #define MANY_ROWS    1e6 /* that --rows auto writes, though most be zeros */
 
-#define AT(field) offsetof(struct cp_args, field)
+/* What tables of other commands have as well. */
+#define LOSS_NAMES ts_loss_names
+#define HELP_LOSS  ts_loss_help
+
+#define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value,    \
+                help)                                                                              \
+    { option, letter, TS_OPT_OF_##kind, offsetof(struct cp_args, member), def, arg, help },
 const struct ts_opt tstream_cp_opts[] = {
-    { "rank", 'r', TS_OPT_NUMBERS, AT(ranks), "16", "N,...",
-      "columns of each factor matrix, 1 to 2048; with --init FILE those of the model. Several ranks, "
-      "divided by commas: a model of each, see --restarts" },
-    { "restarts", 0, TS_OPT_U32, AT(restarts), "1", "N",
-      "so many starts of each rank, drawn with --seed, --seed + 1 and so on. Several models lie in DIR as r8.s1, r8.s2 "
-      "(rank 8, seeds 1 and 2), each as its own run would write it, with best.r8, a link to the best of its rank, and a table" },
-    { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
-      "of several models: the core consistency of the best of each rank, as tstream fit --diagnose "
-      "computes it" },
-    { "loss", 0, TS_OPT_STRING, AT(loss), "least-squares", ts_loss_names, ts_loss_help },
-    { "optimizer", 0, TS_OPT_CHOICE, AT(optimizer), "adam", "adam|lbfgsb",
-      "how models by losses other than least-squares and poisson descend: adam, a step of each mode a sweep, for which cells that are not "
-      "listed are drawn anew; lbfgsb, a step of all modes a sweep by gradients of the last five (L-BFGS-B), the cells that stand for those not "
-      "listed being the same: fewer sweeps on small tensors and with --observed, and memory for twelve more models, not two" },
-    { "inner", 0, TS_OPT_U32, AT(inner), "10", "N",
-      "with --loss poisson: rounds of each row while its shard is in memory" },
-    { "iters", 'i', TS_OPT_U32, AT(iters), "50", "N", "most sweeps over all modes" },
-    { "tol", 0, TS_OPT_DOUBLE, AT(tol), "1e-5", "X",
-      "stop when the fit changes by less than this from one sweep to the next; 0 runs all sweeps. With --loss poisson: when the "
-      "violation is less; 1e-4 where it is not given. With the losses after it: when the loss fell in none of ten sweeps by this share of all that it "
-      "has fallen since the first one; 1e-4 where it is not given" },
-    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random initial factors" },
-    { "init", 0, TS_OPT_STRING, AT(init), "random", "random|nvecs|FILE",
-      "initial factors: random numbers in [0, 1); nvecs, leading left singular vectors of each unfolding, found with --seed "
-      "in about the time of two sweeps (of modes that must not be negative the positive part); or a ktensor file or "
-      "directory of factors (./nvecs where it has such a name). Of several models: the first one of its rank starts from it, or from "
-      "a directory of several each that it has, by rank and seed; the others from random numbers" },
-    { "save-init", 0, TS_OPT_FLAG, AT(save_init), NULL, NULL,
-      "write the initial factors, too: init.ktensor beside the factors, float64. --init with that file and the same --seed, by "
-      "which --loss, --hold-out and --orthogonal draw, too, computes the same bits again, and other programs can start from it" },
-    { "nonneg", 0, TS_OPT_MODES, AT(nonneg), NULL, "MODES",
-      "no entries below 0 in the factors of these modes, numbers from 1 divided by commas; without them of "
-      "all modes. Entries of --init below 0 start as 0; of its weights the magnitudes count" },
-    { "l1", 0, TS_OPT_STRING, AT(l1), NULL, "X|MODE=X,...",
-      "minimise X times the sum of magnitudes of the factor too, for all modes or those named: a larger X "
-      "makes more entries 0" },
-    { "l2", 0, TS_OPT_STRING, AT(l2), NULL, "X|MODE=X,...",
-      "minimise X / 2 times the sum of squares of the factor too, for all modes or those named" },
-    ARRAY_OPTS(AT(array)),
-    { "observed", 0, TS_OPT_FLAG, AT(observed), NULL, NULL,
-      "cells that the tensor does not list (NaN in a dense one) are unknown, not zeros: completion, as of ratings. Each row is solved for with its own "
-      "Gram matrix, and fit and RMSE are those at the listed cells. With --l2 (0.1 where it is not given), --nonneg, --bounds and --fix; on CPU cores or GPUs, "
-      "there of a dense array up to rank 128 (in float64 64). A cell with a weight (tshard build --weights) counts so many times in all sums" },
-    { "mean", 0, TS_OPT_FLAG, AT(mean), NULL, NULL,
-      "with --observed: subtract the mean of the listed cells that are not held out. It is a component of the model that is written, "
-      "of columns of equal entries beside the --rank others, so that score and predict add it" },
-    { "l2-scale", 0, TS_OPT_CHOICE, AT(l2_scale), "none", "none|count",
-      "with --observed: whether --l2 counts once for a row, or once for each of its nonzeros" },
-    { "hold-out", 0, TS_OPT_STRING, AT(hold_out), NULL, "SHARE",
-      "nothing is learnt from this share of the nonzeros, like 10% (one at least, and not all), and each sweep tells the RMSE or, of losses other than "
-      "least-squares, the mean loss there. Without --observed they are zeros to the model like all cells that are not listed; those of a dense tensor are unknown, and --observed is taken for given. Which they are "
-      "is a hash of their cells and --seed: those of tshard split with the same share and seed; 'fold 2/5' is the second fifth. On GPUs, too, of a "
-      "dense array up to rank 128 (in float64 64)" },
-    { "patience", 0, TS_OPT_U32, AT(patience), "0", "N",
-      "with --hold-out: stop when the RMSE or loss there has not fallen for N sweeps; 0: never. What is written is the model of the sweep "
-      "that had the least, for which there is memory for a second one" },
-    { "folds", 0, TS_OPT_U32, AT(folds), "0", "K",
-      "cross-validation: divide the nonzeros into K folds, 2 to 20, by a hash of their cells and --seed, and compute a model without each, for "
-      "each --rank, those of all ranks side by side. The table tells the error there, and its mean and "
-      "standard error over the folds. With --out DIR the models lie there as r8.f1, r8.f2 (rank 8, without fold 1 or 2; each as --hold-out 'fold 1/K' "
-      "would write it), and --resume DIR goes on; without it nothing is written" },
-    { "simplex", 0, TS_OPT_STRING, AT(simplex), NULL, "MODES",
-      "rows of the factors of these modes are not negative and sum to 1: a share of each component. Their columns are "
-      "written as they are, so that weights are of the other modes" },
-    { "bounds", 0, TS_OPT_STRING, AT(bounds), NULL, "LOWER:UPPER|MODE=LOWER:UPPER,...",
-      "entries of the factors between these, for all modes or those named: 1=0:1,2=-1:inf. Columns are written as with "
-      "--simplex" },
-    { "orthogonal", 0, TS_OPT_STRING, AT(orthogonal), NULL, "MODES",
-      "columns of the factors of these modes are orthonormal. Their indices must be as many as the rank at least, and one "
-      "mode must be left free to have the size of the values" },
-    { "smooth", 0, TS_OPT_STRING, AT(smooth), NULL, "MODE[=X],...",
-      "minimise X / 2 (X is 1 where it is not given) times the sum of squares of second differences of neighbouring rows too, for modes "
-      "in which neighbours are alike, such as time. Empty slices count as lying on the curve between. A note says where labels of the mode are in no order. It goes with --nonneg, --bounds, --l1 and "
-      "--l2 of the same mode" },
-    { "fix", 0, TS_OPT_STRING, AT(fix), NULL, "MODES",
-      "keep the factors of these modes, numbers from 1 divided by commas, as --init FILE has them but for the norm, "
-      "sign and order of columns, which the result makes its own, and compute the others: to fold new slices in. Rows of empty slices count as 0. Constraints that name no modes leave "
-      "these out" },
-    { "accelerate", 0, TS_OPT_FLAG, AT(accelerate), NULL, NULL,
-      "fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is minimised rise, "
-      "is given up; where that is the last one, one more follows. No further pass; memory for second factors; with least squares of all cells, without --orthogonal" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "threads; 0 takes all CPUs. The result does not depend on it" },
-    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; what does not fit is streamed from disk. Factor matrices come on top. "
-      "Default: what the machine has free, less an eighth and 64M" },
-    { "ranks", 0, TS_OPT_U32, AT(processes), "0", "N",
-      "processes of MPI (ranks) that compute together: cp refuses to begin where a launcher has not started so many, plan "
-      "tells what one of them takes. 0: as many as there are; plan: one" },
-    { "ranks-per-host", 0, TS_OPT_U32, AT(per_host), "0", "N",
-      "how many of them are on each machine: cp refuses to begin where there are more, plan tells what all of a machine take, and "
-      "what they share, of as many as --ranks says. 0: as many as there are; plan: one" },
-    { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
-      "of factor matrices and products; Gram matrices and solves are float64 always, and, where the "
-      "fit nears 1, the products that it is computed from" },
-    { "out", 'o', TS_OPT_STRING, AT(out), NULL, "DIR",
-      "directory for the factors, written whole or not at all; one that is there stays without --force. Default: the tensor's name with .cp "
-      "instead of .tsh, in the current directory" },
-    { "format", 'f', TS_OPT_STRING, AT(format), "ktensor", "LIST",
-      "any of ktensor (Tensor Toolbox text), npy (NumPy), splatt, divided by commas" },
-    { "rows", 0, TS_OPT_CHOICE, AT(rows), "auto", "auto|all|used",
-      "rows of the factors written: all, one per index, zeros for empty slices; used, those of used slices alone with "
-      "a file that names their indices; auto, used where there are more than a million rows and most of them "
-      "would be zeros" },
-    { "no-output", 'n', TS_OPT_FLAG, AT(no_output), NULL, NULL, "write no factors" },
-    { "checkpoint", 0, TS_OPT_DURATION, AT(checkpoint_ns), "5m", "TIME",
-      "how often the state of the run is saved, so that it can go on with --resume; seldom enough to cost "
-      "at most a hundredth of the time. 0: only when the run is stopped" },
-    { "resume", 0, TS_OPT_STRING, AT(resume), NULL, "DIR",
-      "go on with the run that was to write DIR, from its last state, and with its options; --iters "
-      "and --tol may be others, also when it had ended. The bits are those of a run without a stop" },
-    { "max-time", 0, TS_OPT_DURATION, AT(max_time_ns), "0", "TIME",
-      "stop after so much time, save the state and exit with 0. 0: no limit" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace what an earlier run wrote to --out or --trace, once the new one is whole, and drop the state "
-      "of one that did not end. Files that tstream did not write are never touched" },
-    TSTREAM_PROCESSOR_OPTS(AT(processor)),
-    TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
-    TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object a line on standard output: an event \"start\", for each mode \"mode\" with "
-      "what --details tells, for each sweep \"sweep\", then \"done\" or \"stopped\"" },
+#include "base/settings.def"
     { 0 },
+};
+
+#define SETTING(member, option, letter, kind, def, arg, section, ...) TSTREAM_SECTION_##section,
+const char *const tstream_cp_sections[] = {
+#include "base/settings.def"
 };
 
 int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
@@ -852,5 +742,6 @@ const struct ts_cmd tstream_cp = {
         "tstream cp --gpus 4 --details --trace cp.json\n"
         "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,
+    .sections = tstream_cp_sections,
     .run = run_cp,
 };

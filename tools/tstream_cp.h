@@ -8,31 +8,24 @@
 #include "tools/tstream_resume.h"
 
 struct cp_args {
-    uint32_t
-        rank; /* of the model; where there are several, the largest. Set by tstream_cp_command */
-    struct ts_opt_numbers ranks;
-    uint32_t restarts, iters, inner, threads;
-    uint32_t processes, per_host; /* --ranks, --ranks-per-host; 0: not said */
-    double tol;
-    uint64_t seed, host_bytes;
-    int precision, rows, details, json, no_output, save_init, force, quiet, diagnose, accelerate,
-        observed, mean, l2_scale;
-    const char *loss;
-    int optimizer;
-    const char *takes_observed; /* why --observed is taken for given; NULL: it is not. By tstream_cp_command */
+    /* The values of the options, a member for each row of base/settings.def, and what several commands have: */
+#define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
+#define SETTING_IN(...)
+#include "base/settings.def"
+    struct ts_processor processor;
+    struct array_opts array;
+
+    /* What follows from them, by tstream_cp_command: */
+    uint32_t rank;                                 /* of the model; of several models the largest */
+    double held_share, held_from;                  /* of hold_out */
+    int poisson;                                   /* of loss */
+    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
+    uint32_t n_named;                              /* the highest mode that an option names */
+    int start_asked; /* --save-init was given, and is not that of the run that goes on */
+    const char *takes_observed; /* why --observed is taken for given; NULL: it is not */
     uint64_t seen_hash; /* checksum of the tensor that takes_observed was asked of; 0: none was opened for that */
     int (*work)(const struct ts_cmd *cmd, const void *args, const char *path, struct ts_err *err);
-    int start_asked; /* --save-init was given, and is not that of the run that goes on; by tstream_cp_command */
-    int poisson; /* of loss; by tstream_cp_command */
-    uint32_t patience, folds;
-    double held_share, held_from; /* of hold_out, by tstream_cp_command */
-    struct ts_processor processor;
-    const char *nonneg, *l1, *l2, *simplex, *bounds, *orthogonal, *smooth, *fix, *hold_out;
-    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode; by tstream_cp_command */
-    uint32_t n_named;                              /* the highest mode that an option names */
-    const char *init, *out, *format, *trace, *resume;
-    uint64_t checkpoint_ns, max_time_ns;
-    struct array_opts array;
+
     /* Options are copied for each model and rank. So they own nothing: what --resume opened is tstream_cp_command's. */
     const struct ts_resume *from; /* NULL: the run begins, or is of several models: */
     const struct ts_models_run *models_from; /* or NULL */
@@ -96,7 +89,19 @@ int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
 
+/* The rows of base/settings.def as options, and the section of help of each. */
+#define TSTREAM_SECTION_MODEL    "Model"
+#define TSTREAM_SECTION_SWEEPS   "Sweeps"
+#define TSTREAM_SECTION_START    "Start"
+#define TSTREAM_SECTION_FACTORS  "Constraints and penalties of factors"
+#define TSTREAM_SECTION_HELD_OUT "Held-out cells"
+#define TSTREAM_SECTION_INPUT    "A file of cells alone"
+#define TSTREAM_SECTION_MACHINE  "Processors and memory"
+#define TSTREAM_SECTION_RESULT   "Result"
+#define TSTREAM_SECTION_STATES   "Saved states and the end of a run"
+#define TSTREAM_SECTION_OUTPUT   "What is printed"
 extern const struct ts_opt tstream_cp_opts[];
+extern const char *const tstream_cp_sections[];
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's path:
  * returns the exit status. */

@@ -771,5 +771,6 @@ const struct ts_cmd tstream_plan = {
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,
+    .sections = tstream_cp_sections,
     .run = run_plan,
 };

@@ -29,8 +29,8 @@ static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, co
 }
 
 /* An option takes the text of the file. */
-static int take(const char *file, const struct ts_opt *o, const char *value, void *args,
-                struct ts_err *err)
+static int set_from_file(const char *file, const struct ts_opt *o, const char *value, void *args,
+                         struct ts_err *err)
 {
     struct ts_err why;
     int rc = 0;
@@ -45,12 +45,13 @@ int tstream_resume_all(const char *file, const struct ts_state *s, const struct 
                        void *args, struct ts_err *err)
 {
     int rc = 0;
-    for (const struct ts_run_option *k = ts_run_option; k->name != NULL && rc == 0; k++) {
+    const struct ts_run_option *k;
+    for (uint32_t i = 0; rc == 0 && (k = ts_run_option(i)) != NULL; i++) {
         const char *value = ts_state_option(s, k->name);
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, k->name, &at);
         if (o != NULL && value != NULL)
-            rc = take(file, o, value, args, err);
+            rc = set_from_file(file, o, value, args, err);
     }
     return rc;
 }
@@ -58,15 +59,15 @@ int tstream_resume_all(const char *file, const struct ts_state *s, const struct 
 int tstream_resume_options(const char *file, const char *dir, const struct ts_state *s, int several,
                            const struct ts_cmd *cmd, uint64_t given, void *args, struct ts_err *err)
 {
-    for (const struct ts_run_option *k = ts_run_option; k->name != NULL; k++) {
+    const struct ts_run_option *k;
+    for (uint32_t i = 0; (k = ts_run_option(i)) != NULL; i++) {
         const char *value = ts_state_option(s, k->name);
         const enum ts_run_fixed fixed = fixed_of(k, several, value);
         char now[4096];
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, k->name, &at);
         int rc = 0;
-        if (o == NULL ||
-            (value == NULL && !(fixed != TS_RUN_MAY_CHANGE && (given >> at & 1) != 0)))
+        if (o == NULL || (value == NULL && !(fixed != TS_RUN_MAY_CHANGE && (given >> at & 1) != 0)))
             continue;
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
@@ -77,7 +78,7 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)
-            rc = take(file, o, value, args, err);
+            rc = set_from_file(file, o, value, args, err);
         else if (fixed == TS_RUN_SAME_TEXT && strcmp(now, value) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
                          dir, o->name, value, o->name, now);
@@ -101,7 +102,8 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
     uint32_t at;
     if (to != NULL) {
         fprintf(to, "tensor=%s%c", real != NULL ? real : tensor, 0);
-        for (const struct ts_run_option *k = ts_run_option; k->name != NULL; k++) {
+        const struct ts_run_option *k;
+        for (uint32_t i = 0; (k = ts_run_option(i)) != NULL; i++) {
             if (k->fixed == TS_RUN_OF_SEVERAL && !several)
                 continue;
             ts_opt_text(find_option(cmd, k->name, &at), args, value, sizeof value);

@@ -11,18 +11,22 @@
 #include "api/tools.h"
 #include "tools/tool.h"
 
-/* The rows of an option table that choose what is told: --details and --trace. */
+#define HELP_DETAILS                                                                               \
+    "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of "    \
+    "wait (for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with "  \
+    "other GPUs), exposed (exchange while nothing computes) and idle; share is its part of the "   \
+    "mode in the next sweep. Of several processes on CPU cores a line for each (\"1:CPU\"), and "  \
+    "also the bytes of rows that reached all of them together, and whether rows went to all or "   \
+    "to those needing them"
+#define HELP_TRACE                                                                                 \
+    "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or "              \
+    "chrome://tracing; some 120 bytes for each shard and step"
+
+/* The rows of an option table that choose what is told: --details and --trace. Those of tstream cp are in base/settings.def. */
 /* clang-format off */
 #define TSTREAM_TIMES_OPTS(at_details, at_trace) \
-    { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, \
-      "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of wait " \
-      "(for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with other " \
-      "GPUs), exposed (exchange while nothing computes) and idle; share is its part of the mode in " \
-      "the next sweep. Of several processes on CPU cores a line for each (\"1:CPU\"), and also the bytes of " \
-      "rows that reached all of them together, and whether rows went to all or to those needing them" }, \
-    { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", \
-      "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or " \
-      "chrome://tracing; some 120 bytes for each shard and step" }
+    { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, HELP_DETAILS }, \
+    { "trace", 0, TS_OPT_STRING, (at_trace), NULL, "FILE", HELP_TRACE }
 /* clang-format on */
 
 /* Means over the devices; bytes and nonzeros are sums. */

@@ -52,6 +52,11 @@ struct ts_opt {
     const char *help; /* one or more sentences, lower-case start, no full stop at the end */
 };
 
+/* Another name for an option, of an earlier version or another language. */
+struct ts_opt_alias {
+    const char *name, *option;
+};
+
 struct ts_cmd {
     const char *program;  /* "tshard" */
     const char *name;     /* "build"; NULL when the program has one command */
@@ -61,6 +66,10 @@ struct ts_cmd {
     const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;
+    /* The section of help that each of opts is in, and more names for some of them, which help does not show; a name of NULL ends the
+     * second. NULL: there are none. */
+    const char *const *sections;
+    const struct ts_opt_alias *aliases;
     int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
 };
 

@@ -114,6 +114,40 @@ static struct ts_opt own_help(const struct ts_cmd *cmd)
     return o;
 }
 
+/* The heading of a section of --help. */
+static void help_heading(const char *section, FILE *to)
+{
+    fprintf(to, "\n%s:\n", section);
+}
+
+/* Whether option i is the first one of its section. */
+static int begins_section(const struct ts_cmd *cmd, size_t i)
+{
+    size_t k = 0;
+    while (strcmp(cmd->sections[k], cmd->sections[i]) != 0)
+        k++;
+    return k == i;
+}
+
+/* All options, section by section in the order in which sections begin. */
+static void each_option(const struct ts_cmd *cmd, FILE *to,
+                        void (*heading)(const char *section, FILE *to),
+                        void (*option)(const struct ts_opt *o, FILE *to))
+{
+    for (size_t i = 0; cmd->opts[i].name != NULL; i++) {
+        if (cmd->sections == NULL) {
+            option(&cmd->opts[i], to);
+            continue;
+        }
+        if (!begins_section(cmd, i))
+            continue;
+        heading(cmd->sections[i], to);
+        for (size_t k = i; cmd->opts[k].name != NULL; k++)
+            if (strcmp(cmd->sections[k], cmd->sections[i]) == 0)
+                option(&cmd->opts[k], to);
+    }
+}
+
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
 {
     const struct ts_opt help = own_help(cmd);
@@ -132,8 +166,7 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
         fputs("\n\n", to);
     }
     fputs("Options:\n", to);
-    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
-        help_option(o, to);
+    each_option(cmd, to, help_heading, help_option);
     help_option(&help, to);
     if (cmd->examples != NULL)
         fputs("\nExamples:\n", to);
@@ -175,6 +208,12 @@ static void man_option(const struct ts_opt *o, FILE *to)
     fputs(".TP\n.B ", to);
     roff_line(to, left + strspn(left, " "));
     roff_line(to, right);
+}
+
+static void man_heading(const char *section, FILE *to)
+{
+    fputs(".SS ", to);
+    roff_line(to, section);
 }
 
 static int has_type(const struct ts_cmd *cmd, enum ts_opt_type type)
@@ -221,8 +260,7 @@ void ts_opt_man(const struct ts_cmd *cmd, FILE *to)
     }
     fputs(".SH OPTIONS\n", to);
     man_values(cmd, to);
-    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
-        man_option(o, to);
+    each_option(cmd, to, man_heading, man_option);
     man_option(&help, to);
     if (cmd->examples != NULL) {
         fputs(".SH EXAMPLES\n.nf\n", to);

@@ -65,6 +65,33 @@ static const struct setting {
     { TS_SET_SKIP_MISSING, { "skip_missing", "missing='skip'", "--missing skip" } },
 };
 
+/* ---- rows of settings.def ---- */
+
+#define SETTING(member, option, ...) option,
+static const char *const options[] = {
+#include "base/settings.def"
+};
+#define N_OPTIONS (sizeof options / sizeof *options)
+
+uint32_t ts_setting_row(const char *const *first, uint32_t i)
+{
+    uint32_t n_first = 0, n_others = 0;
+    while (first[n_first] != NULL)
+        n_first++;
+    for (uint32_t row = 0; row < N_OPTIONS; row++) {
+        uint32_t at = 0;
+        while (at < n_first && strcmp(first[at], options[row]) != 0)
+            at++;
+        if (at == n_first)
+            at += n_others++;
+        if (at == i)
+            return row;
+    }
+    return TS_NO_SETTING;
+}
+
+/* ---- sentences ---- */
+
 static atomic_int spoken = TS_WORDS_FIELDS;
 
 void ts_setting_words(enum ts_words words)

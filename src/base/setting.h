@@ -23,6 +23,7 @@
 #define TS_BASE_SETTING_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* A mark that setting.c does not know stays as it is: it is of a path, or of a text that was
  * read. */
@@ -93,6 +94,11 @@ enum ts_words {
 
 /* What sentences of this process say from now on. */
 void ts_setting_words(enum ts_words words);
+
+/* The rows of base/settings.def in another order: those that `first` names, of which NULL ends the list, then the others. Returns the
+ * row that comes as number i, or TS_NO_SETTING behind the last one. */
+#define TS_NO_SETTING UINT32_MAX
+uint32_t ts_setting_row(const char *const *first, uint32_t i);
 
 /* Copies a sentence with marks to `ret`, as ts_fail does; cut to `room`. */
 void ts_setting_write(const char *text, char *ret, size_t room);

@@ -6,26 +6,67 @@
 #include <string.h>
 
 #include "base/c_locale.h"
-#include "base/opt.h"
+#include "base/setting.h"
+#include "base/setting_kind.h"
 
-const struct ts_run_option ts_run_option[] = {
-    { "rank", TS_RUN_SAME_TEXT },        { "seed", TS_RUN_SAME_TEXT },
-    { "init", TS_RUN_SAME_TEXT },        { "precision", TS_RUN_SAME_TEXT },
-    { "nonneg", TS_RUN_SAME_VALUE },     { "l1", TS_RUN_SAME_VALUE },
-    { "l2", TS_RUN_SAME_VALUE },         { "simplex", TS_RUN_SAME_VALUE },
-    { "bounds", TS_RUN_SAME_VALUE },     { "observed", TS_RUN_SAME_TEXT },
-    { "l2-scale", TS_RUN_SAME_TEXT },    { "hold-out", TS_RUN_SAME_TEXT },
-    { "patience", TS_RUN_SAME_TEXT },    { "orthogonal", TS_RUN_SAME_VALUE },
-    { "smooth", TS_RUN_SAME_VALUE },     { "fix", TS_RUN_SAME_VALUE },
-    { "iters", TS_RUN_MAY_CHANGE },      { "tol", TS_RUN_MAY_CHANGE },
-    { "format", TS_RUN_MAY_CHANGE },     { "rows", TS_RUN_MAY_CHANGE },
-    { "checkpoint", TS_RUN_MAY_CHANGE }, { "save-init", TS_RUN_MAY_CHANGE },
-    { "restarts", TS_RUN_OF_SEVERAL },   { "diagnose", TS_RUN_OF_SEVERAL },
-    { "accelerate", TS_RUN_SAME_TEXT },  { "loss", TS_RUN_SAME_VALUE },
-    { "inner", TS_RUN_SAME_TEXT },       { "optimizer", TS_RUN_SAME_TEXT },
-    { "mean", TS_RUN_SAME_TEXT },        { "folds", TS_RUN_OF_SEVERAL },
-    { NULL, TS_RUN_MAY_CHANGE },
+/* A row of base/settings.def, as far as the text of a run is concerned. */
+struct row {
+    struct ts_run_option kept;
+    struct ts_opt opt;     /* what ts_opt_set takes, at 0 */
+    uint32_t least, most;  /* of a COUNT */
+    int is_share, is_read; /* whether a value can be judged without the other options */
 };
+
+#define LIMITS_FLAG
+#define LIMITS_COUNT(A, B) .least = (A), .most = (B), .is_read = 1
+#define LIMITS_NUMBER      .is_read = 1
+#define LIMITS_NUMBERS     .is_read = 1
+#define LIMITS_REAL
+#define LIMITS_SIZE     .is_read = 1
+#define LIMITS_DURATION .is_read = 1
+#define LIMITS_CHOICE
+#define LIMITS_SHARE .is_share = 1
+#define LIMITS_TEXT
+#define LIMITS_MODES(x)
+#define LIMITS_MODES_OR_ALL(x)
+#define LIMITS_PENALTIES(x)
+#define LIMITS_PENALTIES_1(x)
+#define LIMITS_BOUNDS(x)
+
+#define SETTING(member, option, letter, kind, def, arg, section, resume, ...) \
+    { .kept = { option, TS_RUN_##resume },                                    \
+      .opt = { .name = option, .type = TS_OPT_OF_##kind },                    \
+      LIMITS_##kind },
+static const struct row rows[] = {
+#include "base/settings.def"
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+/* The order of states of all versions. Settings that are not listed come behind these. */
+static const char *const first[] = {
+    "rank",      "seed",     "init",     "precision",  "nonneg",   "l1",       "l2",
+    "simplex",   "bounds",   "observed", "l2-scale",   "hold-out", "patience", "orthogonal",
+    "smooth",    "fix",      "iters",    "tol",        "format",   "rows",     "checkpoint",
+    "save-init", "restarts", "diagnose", "accelerate", "loss",     "inner",    "optimizer",
+    "mean",      "folds",    NULL,
+};
+
+static const struct row *find_row(const char *name, size_t n)
+{
+    for (size_t i = 0; i < N_ROWS; i++)
+        if (strlen(rows[i].kept.name) == n && memcmp(rows[i].kept.name, name, n) == 0)
+            return &rows[i];
+    return NULL;
+}
+
+const struct ts_run_option *ts_run_option(uint32_t i)
+{
+    uint32_t row;
+    for (uint32_t k = 0; (row = ts_setting_row(first, k)) != TS_NO_SETTING; k++)
+        if (rows[row].kept.fixed != TS_RUN_NOT_KEPT && i-- == 0)
+            return &rows[row].kept;
+    return NULL;
+}
 
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name)
 {
@@ -52,45 +93,33 @@ static int is_share(const char *text)
 
 /* What can be said of a value without the other options, as of a typed one. The commands look at all of them
  * (tools/tstream_cp.c); the library takes its own from the caller. */
-static int is_possible(const char *name, size_t n, const char *value)
+static int is_possible(const struct row *row, const char *value)
 {
-    static const struct {
-        struct ts_opt opt;
-        double least, most;
-    } number[] = { { { .name = "rank", .type = TS_OPT_NUMBERS }, 0, 0 },
-                   { { .name = "seed", .type = TS_OPT_U64 }, 0, 0 },
-                   { { .name = "iters", .type = TS_OPT_U32 }, 1, UINT32_MAX },
-                   { { .name = "inner", .type = TS_OPT_U32 }, 1, UINT32_MAX },
-                   { { .name = "patience", .type = TS_OPT_U32 }, 0, UINT32_MAX },
-                   { { .name = "restarts", .type = TS_OPT_U32 }, 1, 1000 },
-                   { { .name = "folds", .type = TS_OPT_U32 }, 0, 20 },
-                   { { .name = "checkpoint", .type = TS_OPT_DURATION }, 0, 0 } };
     union {
         struct ts_opt_numbers numbers;
         uint64_t u64;
         uint32_t u32;
     } x = { .u64 = 0 };
     struct ts_err why;
-    if (n == strlen("hold-out") && memcmp(name, "hold-out", n) == 0)
+    if (row == NULL) /* what the file has beside options */
+        return 1;
+    if (row->is_share)
         return is_share(value);
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++)
-        if (strlen(number[i].opt.name) == n && memcmp(number[i].opt.name, name, n) == 0)
-            return ts_opt_set(&number[i].opt, &x, value, &why) == 0 &&
-                   (number[i].opt.type != TS_OPT_U32 ||
-                    (x.u32 >= number[i].least && x.u32 <= number[i].most));
-    return 1;
+    if (!row->is_read)
+        return 1;
+    return ts_opt_set(&row->opt, &x, value, &why) == 0 &&
+           (row->opt.type != TS_OPT_U32 || (x.u32 >= row->least && x.u32 <= row->most));
 }
 
 static int is_known(const char *name, size_t n, int several)
 {
     static const char *const of_file[] = { "tensor", "version", "checksum", "xxh3" };
+    const struct row *row = find_row(name, n);
     for (int i = 0; i < (several ? 4 : 1); i++)
         if (strlen(of_file[i]) == n && memcmp(of_file[i], name, n) == 0)
             return 1;
-    for (const struct ts_run_option *o = ts_run_option; o->name != NULL; o++)
-        if (strlen(o->name) == n && memcmp(o->name, name, n) == 0)
-            return several || o->fixed != TS_RUN_OF_SEVERAL;
-    return 0;
+    return row != NULL && row->kept.fixed != TS_RUN_NOT_KEPT &&
+           (several || row->kept.fixed != TS_RUN_OF_SEVERAL);
 }
 
 int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int several,
@@ -108,7 +137,7 @@ int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int
         if (*(equals + 1) == '\0')
             return ts_fail(err, TS_EFORMAT, "%s: its option \"%.*s\" has no value", path, (int)n,
                            at);
-        if (!is_possible(at, n, equals + 1))
+        if (!is_possible(find_row(at, n), equals + 1))
             return ts_fail(err, TS_EFORMAT,
                            "%s: its option \"%.*s\" is \"%.40s\", which no run has", path, (int)n,
                            at, equals + 1);

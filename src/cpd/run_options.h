@@ -15,18 +15,21 @@
 /* Whether an option may change in the middle of a run. Texts of the same constraints may differ: those are compared
  * by value when the run goes on. */
 enum ts_run_fixed {
+    TS_RUN_NOT_KEPT, /* the text of a run does not have it */
     TS_RUN_MAY_CHANGE,
     TS_RUN_SAME_TEXT,
     TS_RUN_SAME_VALUE,
     TS_RUN_OF_SEVERAL, /* only a run of several models has it */
 };
 
-/* Every option that makes up a run, by its name of tstream cp; a name of NULL ends the table. */
+/* A setting (base/settings.def), by its name of tstream cp. */
 struct ts_run_option {
     const char *name;
     enum ts_run_fixed fixed;
 };
-extern const struct ts_run_option ts_run_option[];
+
+/* The settings that make up a run, in the order of its text: number i, or NULL behind the last one. */
+const struct ts_run_option *ts_run_option(uint32_t i);
 
 /* The value of an option, or NULL. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""settings_names.py TOP PAGE: the names of src/base/settings.def, which PAGE shows (tstream --help-options), against tstream.h and the package.
+
+Every keyword of tstream.cp and every field of ts_cp_conf and ts_session_conf is that of a setting, or is listed here as none; and the
+other way round. Defaults agree. The structs of ctypes have the fields of tstream.h in their order.
+"""
+import ast
+import re
+import sys
+
+top, page = sys.argv[1], sys.argv[2]
+DEF, HEADER, MODEL, LIB = "src/base/settings.def", "include/tstream.h", "python/tstream/_model.py", "python/tstream/_lib.py"
+
+# of the caller, not of the run
+NO_KEYWORDS = {"tensor", "on_sweep", "progress", "hold_out_from"}
+NO_FIELDS = {"ts_cp_conf": {"size", "sweep", "mode", "ctx"}, "ts_session_conf": {"size", "stop", "note", "work", "ctx"}}
+
+failed = 0
+
+
+def bad(text):
+    global failed
+    failed = 1
+    print(text, file=sys.stderr)
+
+
+def read(name):
+    with open(f"{top}/{name}", encoding="utf-8") as f:
+        return f.read()
+
+
+def rows():
+    """(option, keyword, its default or None, fields, default or None) of each setting."""
+    with open(page, encoding="utf-8") as f:
+        for line in f:
+            if not re.match(r"\| `-", line):
+                continue
+            option, keyword, fields, default = [x.strip() for x in re.split(r"(?<!\\)\|", line)[1:5]]
+            name = re.search(r"`--([a-z0-9-]+)", option)[1]
+            own = re.match(r"`(\w+)`(?: \((.*)\))?$", keyword)
+            yield (name, own and own[1], own and own[2], re.findall(r"`([\w.]+)`", fields), default.strip("`") or None)
+
+
+def number(text):
+    """What a user types for a number or a time, in seconds; else the text."""
+    time = re.fullmatch(r"(\d+)m", text)
+    if time:
+        return 60.0 * int(time[1])
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def same_default(python, typed):
+    """Whether Python's default says what the option's does. None: the default of the option, as far as there is one."""
+    if python is None:
+        return True
+    if typed is None:
+        return python is False
+    return str(python) == typed if isinstance(python, (bool, str)) else number(typed) == float(python)
+
+
+settings = list(rows())
+if len(settings) < 40:
+    bad(f"{page}: {len(settings)} settings")
+
+# ---- keywords ----
+cp = next(f for f in ast.parse(read(MODEL)).body if isinstance(f, ast.FunctionDef) and f.name == "cp")
+signature = {a.arg: None for a in cp.args.args}
+signature.update({a.arg: d for a, d in zip(cp.args.kwonlyargs, cp.args.kw_defaults)})
+keywords = {}
+for option, keyword, own, fields, default in settings:
+    if keyword is None:
+        continue
+    keywords[keyword] = option
+    if keyword not in signature:
+        bad(f"{MODEL}: cp() has no keyword {keyword}, which {DEF} gives to --{option}")
+    elif signature[keyword] is not None:
+        now = ast.literal_eval(signature[keyword])
+        if not (str(now) == own if own is not None else same_default(now, default)):
+            bad(f"{MODEL}: cp() has {keyword}={now!r}, {DEF} says {own or default} of --{option}")
+for keyword in signature:
+    if keyword not in keywords and keyword not in NO_KEYWORDS:
+        bad(f"{DEF}: no setting has the keyword {keyword}, which cp() of {MODEL} has")
+told = ast.get_docstring(cp)
+for keyword in signature:
+    if not re.search(rf"^(\w+, )*{keyword}(, \w+)*( :|$)", told, re.M):
+        bad(f"{MODEL}: the docstring of cp() does not explain {keyword}")
+
+# ---- fields ----
+header, lib = re.sub(r"/\*.*?\*/", "", read(HEADER), flags=re.S), read(LIB)
+
+
+def fields_of(struct):
+    body = re.search(r"typedef struct \{([^}]*)\} " + struct + ";", header)[1]
+    found = []
+    for line in body.split(";"):
+        function = re.search(r"\(\*(\w+)\)", line)
+        if function:
+            found.append(function[1])
+        elif line.strip():
+            found += [re.search(r"(\w+)\s*$", word)[1] for word in line.split(",")]
+    return found
+
+
+for struct, others in NO_FIELDS.items():
+    own = fields_of(struct)
+    named = {f.split(".")[1] for row in settings for f in row[3] if f.startswith(struct + ".")}
+    for field in own:
+        if field not in named and field not in others:
+            bad(f"{DEF}: no setting names {struct}.{field} of {HEADER}")
+    for field in named - set(own):
+        bad(f"{HEADER}: {struct} has no field {field}, which {DEF} names")
+    body = re.search(rf"class {struct}\(.*?\n\n\n", lib, re.S)[0]
+    held = re.findall(r'\("(\w+)", ', body)
+    if held != own:
+        bad(f"{LIB}: the fields of {struct} are not those of {HEADER}: {sorted(set(held) ^ set(own)) or 'another order'}")
+for option, keyword, own, fields, default in settings:
+    for field in fields:
+        struct, member = field.split(".")
+        if struct not in NO_FIELDS and member not in fields_of(struct):
+            bad(f"{HEADER}: {struct} has no field {member}, which {DEF} gives to --{option}")
+
+sys.exit(failed)

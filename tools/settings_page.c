@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Prints docs/options.md. */
+#include "tools/settings_page.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "tools/tstream_cp.h"
+
+struct row {
+    const char *section;
+    enum ts_run_fixed resume;
+    const char *keyword, *field; /* NULL: none */
+};
+
+#define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, ...) \
+    { TSTREAM_SECTION_##section, TS_RUN_##resume, keyword, field },
+static const struct row rows[] = {
+#include "base/settings.def"
+};
+#define N_ROWS (sizeof rows / sizeof *rows)
+
+static const char head[] =
+    "# Settings of a run\n\n"
+    "Every setting of `tstream cp` and `tstream plan`, of `ts_cp` in `tstream.h` "
+    "([C library](api.md)) and of `tstream.cp` in Python ([Python](python.md)). This page is made from "
+    "`src/base/settings.def`: `tstream --help-options > docs/options.md`.\n\n"
+    "*Default* is that of the command line; Python has the same one where nothing stands behind the keyword. "
+    "*Resumed* says what `--resume` does with the setting: a run *keeps* it, and is refused with "
+    "another one; or it *may change*; or it belongs to each *call*. Of several models nothing may change "
+    "but `--checkpoint`.\n";
+
+/* `text` in a cell of a table, from which '|' would lead to the next one. */
+static void put_text(const char *text, size_t n, FILE *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] == '|')
+            fputc('\\', to);
+        fputc(text[i], to);
+    }
+}
+
+static void put_code(const char *text, size_t n, FILE *to)
+{
+    fputc('`', to);
+    put_text(text, n, to);
+    fputc('`', to);
+}
+
+static void put_option(const struct ts_opt *o, FILE *to)
+{
+    char name[256];
+    snprintf(name, sizeof name, "--%s%s%s", o->name, o->type == TS_OPT_FLAG ? "" : "=",
+             o->type == TS_OPT_FLAG ? "" : o->arg);
+    fputs("| ", to);
+    if (o->letter != 0)
+        fprintf(to, "`-%c`, ", o->letter);
+    put_code(name, strlen(name), to);
+}
+
+static void put_keyword(const char *keyword, FILE *to)
+{
+    const size_t n = keyword == NULL ? 0 : strcspn(keyword, "=");
+    fputs(" | ", to);
+    if (n == 0)
+        return;
+    put_code(keyword, n, to);
+    if (keyword[n] == '=')
+        fprintf(to, " (%s)", keyword + n + 1);
+}
+
+static void put_fields(const char *field, FILE *to)
+{
+    fputs(" | ", to);
+    for (size_t n; field != NULL && *field != '\0'; field += n + strspn(field + n, " ")) {
+        n = strcspn(field, " ");
+        put_code(field, n, to);
+        if (field[n] != '\0')
+            fputs(", ", to);
+    }
+}
+
+static const char *resumed(enum ts_run_fixed resume)
+{
+    switch (resume) {
+    case TS_RUN_NOT_KEPT:
+        return "of the call";
+    case TS_RUN_MAY_CHANGE:
+        return "may change";
+    default:
+        return "kept";
+    }
+}
+
+static void put_row(const struct row *r, const struct ts_opt *o, FILE *to)
+{
+    put_option(o, to);
+    put_keyword(r->keyword, to);
+    put_fields(r->field, to);
+    fputs(" | ", to);
+    if (o->def != NULL)
+        put_code(o->def, strlen(o->def), to);
+    fprintf(to, " | %s | %c", resumed(r->resume), toupper((unsigned char)o->help[0]));
+    put_text(o->help + 1, strlen(o->help + 1), to);
+    fputs(" |\n", to);
+}
+
+static int begins_section(size_t i)
+{
+    size_t k = 0;
+    while (strcmp(rows[k].section, rows[i].section) != 0)
+        k++;
+    return k == i;
+}
+
+void settings_page(FILE *to)
+{
+    fputs(head, to);
+    for (size_t i = 0; i < N_ROWS; i++) {
+        if (!begins_section(i))
+            continue;
+        fprintf(
+            to,
+            "\n## %s\n\n| Option | Python | C | Default | Resumed | |\n|---|---|---|---|---|---|\n",
+            rows[i].section);
+        for (size_t k = i; k < N_ROWS; k++)
+            if (strcmp(rows[k].section, rows[i].section) == 0)
+                put_row(&rows[k], &tstream_cp_opts[k], to);
+    }
+}
