@@ -9,147 +9,158 @@
 
 #include "api/version.h"
 #include "base/clock.h"
+#include "base/setting.h"
+#include "base/setting_kind.h"
 #include "base/thread.h"
+#include "cpd/run_options.h"
 #include "engine/models_table.h"
+#include "engine/processor.h"
 #include "engine/run_record.h"
 #include "engine/run_status.h"
 #include "format/array_name.h"
 
-#define TICK_NS      UINT64_C(1000000000)
-#define SECOND_NS    1e9
-#define MOST_NS      9e18                   /* of what is told */
-#define STATES_NS    UINT64_C(300000000000) /* between two, as tstream cp has it */
-#define MOST_SECONDS 1e9                    /* some thirty years */
+#define TICK_NS       UINT64_C(1000000000)
+#define SECOND_NS     1e9
+#define MOST_NS       9e18                   /* of what is told */
+#define STATES_NS     UINT64_C(300000000000) /* between two, as tstream cp has it */
+#define LEAST_SQUARES "least-squares"
+#define MOST_SECONDS  1e9 /* some thirty years */
 
 /* ---- options, by the names of tstream cp ---- */
 
+/* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the setting is one of the run. */
+struct of_modes {
+    enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
+    size_t at;
+};
+#define WHETHER(x) IS_WHETHER, offsetof(struct ts_constraint, x)
+#define PENALTY(x) IS_PENALTY, offsetof(struct ts_constraint, x)
+#define BOUNDS(x)  IS_BOUNDS, offsetof(struct ts_constraint, x)
+
+#define MODES_CHARS (TS_MAX_ORDER * 64)
+
+/* The values of the options, as tstream cp has them. */
 struct args {
-    uint32_t rank, iters, threads;
-    double tol;
-    uint64_t seed, host_bytes, device_bytes, every_ns, max_ns;
-    int accelerate, force, cpu, observed, mean, save_init;
-    uint32_t patience, inner;
-    const char *loss, *optimizer, *l2_scale, *hold_out;
-    char hold_out_text[32], loss_text[64];
-    const char *init, *precision, *out, *rows, *resume, *trace, *gpus, *format;
-    const char *constraint[TS_API_CONSTRAINTS]; /* NULL: none */
-    char format_text[32], constraint_text[TS_API_CONSTRAINTS][TS_API_CONSTRAINT_CHARS];
+#define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
+#define SETTING_IN(...)
+#include "base/settings.def"
+    struct ts_processor processor;
+    struct {
+        const char *dims, *dtype;
+        int fortran;
+    } array; /* the library has them in the name of the tensor */
+    char loss_text[64], hold_out_text[32], format_text[32];
+    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* of those that are of modes */
 };
 
-#define AT(field) offsetof(struct args, field)
-static const struct ts_opt opts[] = {
-    { .name = "rank", .type = TS_OPT_U32, .at = AT(rank) },
-    { .name = "loss", .type = TS_OPT_STRING, .at = AT(loss) },
-    { .name = "optimizer", .type = TS_OPT_STRING, .at = AT(optimizer) },
-    { .name = "inner", .type = TS_OPT_U32, .at = AT(inner) },
-    { .name = "iters", .type = TS_OPT_U32, .at = AT(iters) },
-    { .name = "tol", .type = TS_OPT_DOUBLE, .at = AT(tol) },
-    { .name = "seed", .type = TS_OPT_U64, .at = AT(seed) },
-    { .name = "init", .type = TS_OPT_STRING, .at = AT(init) },
-    { .name = "save-init", .type = TS_OPT_FLAG, .at = AT(save_init) },
-    { .name = "nonneg", .type = TS_OPT_STRING, .at = AT(constraint[0]) },
-    { .name = "l1", .type = TS_OPT_STRING, .at = AT(constraint[3]) },
-    { .name = "l2", .type = TS_OPT_STRING, .at = AT(constraint[4]) },
-    { .name = "simplex", .type = TS_OPT_STRING, .at = AT(constraint[2]) },
-    { .name = "bounds", .type = TS_OPT_STRING, .at = AT(constraint[5]) },
-    { .name = "fix", .type = TS_OPT_STRING, .at = AT(constraint[1]) },
-    { .name = "orthogonal", .type = TS_OPT_STRING, .at = AT(constraint[6]) },
-    { .name = "smooth", .type = TS_OPT_STRING, .at = AT(constraint[7]) },
-    { .name = "accelerate", .type = TS_OPT_FLAG, .at = AT(accelerate) },
-    { .name = "observed", .type = TS_OPT_FLAG, .at = AT(observed) },
-    { .name = "mean", .type = TS_OPT_FLAG, .at = AT(mean) },
-    { .name = "l2-scale", .type = TS_OPT_STRING, .at = AT(l2_scale) },
-    { .name = "hold-out", .type = TS_OPT_STRING, .at = AT(hold_out) },
-    { .name = "patience", .type = TS_OPT_U32, .at = AT(patience) },
-    { .name = "threads", .type = TS_OPT_U32, .at = AT(threads) },
-    { .name = "host-memory", .type = TS_OPT_SIZE, .at = AT(host_bytes) },
-    { .name = "precision", .type = TS_OPT_STRING, .at = AT(precision) },
-    { .name = "out", .type = TS_OPT_STRING, .at = AT(out) },
-    { .name = "format", .type = TS_OPT_STRING, .at = AT(format) },
-    { .name = "rows", .type = TS_OPT_STRING, .at = AT(rows) },
-    { .name = "checkpoint", .type = TS_OPT_DURATION, .at = AT(every_ns) },
-    { .name = "resume", .type = TS_OPT_STRING, .at = AT(resume) },
-    { .name = "max-time", .type = TS_OPT_DURATION, .at = AT(max_ns) },
-    { .name = "force", .type = TS_OPT_FLAG, .at = AT(force) },
-    { .name = "cpu", .type = TS_OPT_FLAG, .at = AT(cpu) },
-    { .name = "gpus", .type = TS_OPT_STRING, .at = AT(gpus) },
-    { .name = "gpu-memory", .type = TS_OPT_SIZE, .at = AT(device_bytes) },
-    { .name = "trace", .type = TS_OPT_STRING, .at = AT(trace) },
-    { 0 },
+struct row {
+    struct ts_opt opt;
+    struct of_modes modes;
+    const char *field; /* NULL: the library does not have it */
+    enum ts_run_fixed resume;
 };
-#define N_OPTS (sizeof opts / sizeof opts[0]) /* with the end */
 
-const char *const ts_api_constraints[TS_API_CONSTRAINTS] = { "nonneg",     "fix",   "simplex",
-                                                             "l1",         "l2",    "bounds",
-                                                             "orthogonal", "smooth" };
+#define SETTING(member, option, letter, kind_, def_, arg_, section, resume_, keyword, field_, ...) \
+    { .opt = { .name = option,                                                                     \
+               .type = TS_OPT_OF_##kind_,                                                          \
+               .at = offsetof(struct args, member),                                                \
+               .arg = arg_ },                                                                      \
+      .modes = { TS_MODES_OF_##kind_ },                                                            \
+      .field = field_,                                                                             \
+      .resume = TS_RUN_##resume_ },
+#define LOSS_NAMES ts_loss_names
+static const struct row rows[] = {
+#include "base/settings.def"
+};
 
-void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t order, int kind,
-                            char ret[TS_API_CONSTRAINT_CHARS])
+/* run.json has these first, as in all versions, and then what is not listed. */
+static const char *const record_first[] = {
+    "rank",       "loss",       "optimizer", "inner",       "iters",     "tol",     "seed",
+    "init",       "save-init",  "nonneg",    "l1",          "l2",        "simplex", "bounds",
+    "fix",        "orthogonal", "smooth",    "accelerate",  "observed",  "mean",    "l2-scale",
+    "hold-out",   "patience",   "threads",   "host-memory", "precision", "out",     "format",
+    "rows",       "checkpoint", "resume",    "max-time",    "force",     "cpu",     "gpus",
+    "gpu-memory", "trace",      "restarts",  NULL,
+};
+
+/* And a state these. */
+static const char *const state_first[] = {
+    "rank",      "seed",       "init",   "precision",  "iters",      "tol",
+    "format",    "nonneg",     "fix",    "simplex",    "l1",         "l2",
+    "bounds",    "orthogonal", "smooth", "restarts",   "accelerate", "observed",
+    "l2-scale",  "patience",   "mean",   "save-init",  "loss",       "inner",
+    "optimizer", "hold-out",   "rows",   "checkpoint", NULL,
+};
+
+/* The options of run.json, of one model or of several. */
+static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
+{
+    uint32_t n = 0, at;
+    for (uint32_t i = 0; (at = ts_setting_row(record_first, i)) != TS_NO_SETTING; i++)
+        if (rows[at].field != NULL && (several || rows[at].resume != TS_RUN_OF_SEVERAL))
+            ret[n++] = rows[at].opt;
+    ret[n] = (struct ts_opt){ 0 };
+}
+
+/* What is asked of the modes by one setting, as the option says it; "": nothing. */
+static void modes_text(const struct ts_constraint *constraint, uint32_t order,
+                       const struct of_modes *modes, char ret[MODES_CHARS])
 {
     size_t n = 0;
     ret[0] = '\0';
     for (uint32_t m = 0; m < order; m++) {
-        const struct ts_constraint *of = &constraint[m];
-        const double x[] = { of->nonneg, of->fixed,   of->simplex,    of->l1,
-                             of->l2,     of->bounded, of->orthogonal, of->smooth };
-        if (x[kind] == 0)
+        const void *at = (const char *)&constraint[m] + modes->at;
+        if (modes->kind == IS_PENALTY ? *(const double *)at == 0 : *(const int *)at == 0)
             continue;
-        n +=
-            (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "%s%u", n > 0 ? "," : "", m + 1);
-        if (kind == 3 || kind == 4 || kind == 7)
-            n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g", x[kind]);
-        if (kind == 5)
-            n += (size_t)snprintf(ret + n, TS_API_CONSTRAINT_CHARS - n, "=%.17g:%.17g", of->lower,
-                                  of->upper);
+        n += (size_t)snprintf(ret + n, MODES_CHARS - n, "%s%u", n > 0 ? "," : "", m + 1);
+        if (modes->kind == IS_PENALTY)
+            n += (size_t)snprintf(ret + n, MODES_CHARS - n, "=%.17g", *(const double *)at);
+        if (modes->kind == IS_BOUNDS)
+            n += (size_t)snprintf(ret + n, MODES_CHARS - n, "=%.17g:%.17g", constraint[m].lower,
+                                  constraint[m].upper);
     }
 }
 
-static const char *const formats[] = { "ktensor", "npy", "splatt" };
-
-static void take_args(struct args *a, const ts_session_conf *sc, const struct ts_tensor *t,
-                      const ts_cp_conf *conf, const struct ts_constraint *constraint)
+static void loss_text(const ts_cp_conf *run, char ret[64])
 {
+    if (run->loss > TS_LOSS_POISSON)
+        ts_loss_text(ts_api_gcp(run->loss), run->loss_at, 17, ret, 64);
+    else
+        snprintf(ret, 64, "%s", run->loss == TS_LOSS_POISSON ? "poisson" : LEAST_SQUARES);
+}
+
+static void format_text(const ts_cp_conf *run, char ret[32])
+{
+    static const char *const formats[] = { "ktensor", "npy", "splatt" };
     size_t n = 0;
-    a->rank = sc->rank;
-    a->iters = conf->sweeps;
-    a->threads = sc->threads;
-    a->tol = conf->tol;
-    a->seed = conf->seed;
-    a->host_bytes = sc->host_memory;
-    a->device_bytes = sc->gpu_memory;
-    a->max_ns = (uint64_t)fmin(SECOND_NS * conf->max_seconds, MOST_NS);
-    a->accelerate = conf->accelerate != 0;
-    a->observed = conf->observed != 0;
-    a->mean = conf->mean != 0;
-    a->save_init = conf->save_init != 0;
-    a->l2_scale = conf->l2_by_count ? "count" : "none";
-    snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", conf->hold_out);
-    a->hold_out = conf->hold_out > 0 ? a->hold_out_text : NULL;
-    a->patience = conf->patience;
-    a->loss = conf->loss == TS_LOSS_POISSON ? "poisson" : "least-squares";
-    if (conf->loss > TS_LOSS_POISSON) {
-        ts_loss_text(ts_api_gcp(conf->loss), conf->loss_at, 17, a->loss_text, sizeof a->loss_text);
-        a->loss = a->loss_text;
-    }
-    a->optimizer = conf->optimizer == TS_OPTIMIZER_LBFGSB ? "lbfgsb" : "adam";
-    a->inner = conf->inner;
-    a->force = conf->replace != 0;
-    a->cpu = sc->cpu != 0;
-    a->init = conf->start != NULL ? "given" : conf->nvecs ? "nvecs" : "random";
-    a->precision = sc->precision == TS_REAL_FLOAT32 ? "float32" : "float64";
-    a->out = conf->out;
-    a->every_ns = ts_api_every_ns(conf);
-    a->rows = conf->held_rows ? "used" : "all";
-    a->trace = sc->trace;
-    a->gpus = sc->gpus;
-    a->format = a->format_text;
     for (unsigned f = 0; f < 3; f++)
-        if ((conf->formats >> f & 1) != 0)
-            n += (size_t)snprintf(a->format_text + n, sizeof a->format_text - n, "%s%s",
-                                  n > 0 ? "," : "", formats[f]);
-    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
-        ts_api_constraint_text(constraint, t->order, k, a->constraint_text[k]);
-        a->constraint[k] = a->constraint_text[k][0] != '\0' ? a->constraint_text[k] : NULL;
+        if ((run->formats >> f & 1) != 0)
+            n += (size_t)snprintf(ret + n, 32 - n, "%s%s", n > 0 ? "," : "", formats[f]);
+}
+
+/* *a holds texts that it points to, and is not to be moved. */
+static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
+                      const ts_cp_conf *run, const struct ts_constraint *constraint)
+{
+    /* values of settings.def; those that are left out there follow */
+#define SET(member, ...) __VA_OPT__(a->member = __VA_ARGS__;)
+#define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value, \
+                help)                                                                           \
+    SET(member, value)
+#include "base/settings.def"
+    a->ranks = (struct ts_opt_numbers){ .n = 1, .at = { session->rank } };
+    loss_text(run, a->loss_text);
+    a->loss = a->loss_text;
+    format_text(run, a->format_text);
+    a->format = a->format_text;
+    snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", run->hold_out);
+    a->hold_out = run->hold_out > 0 ? a->hold_out_text : NULL;
+    for (uint32_t i = 0; i < TS_N_SETTINGS; i++) {
+        const char **to = (const char **)((char *)a + rows[i].opt.at);
+        if (rows[i].modes.kind == OF_RUN)
+            continue;
+        modes_text(constraint, t->order, &rows[i].modes, a->modes_text[i]);
+        *to = a->modes_text[i][0] != '\0' ? a->modes_text[i] : NULL;
     }
 }
 
@@ -163,39 +174,40 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf)
                          : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
 }
 
-/* Behind an option, which they end: as they would be given. */
-static void remember_constraints(const struct ts_constraint *constraint, uint32_t order, FILE *to)
+/* Whether a state says it: not what is as without it. */
+static int is_said(const struct row *row, const struct args *a, int several)
 {
-    for (int k = 0; k < TS_API_CONSTRAINTS; k++) {
-        char text[TS_API_CONSTRAINT_CHARS];
-        ts_api_constraint_text(constraint, order, k, text);
-        if (text[0] != '\0')
-            fprintf(to, "%c%s=%s", 0, ts_api_constraints[k], text);
-    }
+    const void *at = (const char *)a + row->opt.at;
+    const char *name = row->opt.name;
+    if (row->resume == TS_RUN_OF_SEVERAL)
+        return several;
+    if (strcmp(name, "save-init") == 0)
+        return a->save_init || several; /* what several models do not say may be either */
+    if (strcmp(name, "l2-scale") == 0)
+        return a->observed;
+    if (strcmp(name, "patience") == 0)
+        return a->observed || a->patience > 0;
+    if (strcmp(name, "loss") == 0)
+        return strcmp(a->loss, LEAST_SQUARES) != 0;
+    if (strcmp(name, "inner") == 0)
+        return strcmp(a->loss, "poisson") == 0;
+    if (strcmp(name, "optimizer") == 0)
+        return a->optimizer != TS_OPTIMIZER_ADAM;
+    return row->opt.type == TS_OPT_FLAG ? *(const int *)at != 0
+           : row->opt.type == TS_OPT_STRING || row->opt.type == TS_OPT_MODES
+               ? *(const char *const *)at != NULL
+               : 1;
 }
 
-static void remember_formats(const ts_cp_conf *conf, FILE *to)
+static void remember(const struct row *row, const struct args *a, FILE *to)
 {
-    const char *comma = "";
-    fprintf(to, "format=");
-    for (unsigned f = 0; f < 3; f++)
-        if ((conf->formats >> f & 1) != 0) {
-            fprintf(to, "%s%s", comma, formats[f]);
-            comma = ",";
-        }
-}
-
-static void remember_loss(const ts_cp_conf *conf, FILE *to)
-{
-    char text[64];
-    if (conf->loss > TS_LOSS_POISSON) {
-        ts_loss_text(ts_api_gcp(conf->loss), conf->loss_at, 17, text, sizeof text);
-        fprintf(to, "%closs=%s", 0, text);
-    }
-    if (conf->loss == TS_LOSS_POISSON)
-        fprintf(to, "%closs=poisson%cinner=%u", 0, 0, conf->inner);
-    if (conf->optimizer == TS_OPTIMIZER_LBFGSB)
-        fprintf(to, "%coptimizer=lbfgsb", 0);
+    char text[4096]; /* 64 ranks of 4 digits, and what modes_text makes */
+    ts_opt_text(&row->opt, a, text, sizeof text);
+    if (row->opt.type == TS_OPT_DURATION)
+        snprintf(
+            text, sizeof text, "%llums",
+            (unsigned long long)(*(const uint64_t *)((const char *)a + row->opt.at) / 1000000u));
+    fprintf(to, "%s=%s%c", row->opt.name, text, 0);
 }
 
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
@@ -204,41 +216,24 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                         uint64_t *bytes, struct ts_err *err)
 {
     char *real = ts_array_name_real(t->path), *text = NULL;
+    struct args *a = calloc(1, sizeof *a);
     size_t n = 0;
-    FILE *to = open_memstream(&text, &n);
+    uint32_t at;
+    FILE *to = a != NULL ? open_memstream(&text, &n) : NULL;
     if (to != NULL) {
-        fprintf(to, "tensor=%s%crank=", real != NULL ? real : t->path, 0);
-        for (uint32_t i = 0; i < n_ranks; i++)
-            fprintf(to, "%s%u", i > 0 ? "," : "", ranks[i]);
-        fprintf(to, "%cseed=%llu%c", 0, (unsigned long long)conf->seed, 0);
-        fprintf(to, "init=%s%cprecision=%s%c",
-                conf->start != NULL ? "given"
-                : conf->nvecs       ? "nvecs"
-                                    : "random",
-                0, session->precision == TS_REAL_FLOAT32 ? "float32" : "float64", 0);
-        fprintf(to, "iters=%u%ctol=%.17g%c", conf->sweeps, 0, conf->tol, 0);
-        remember_formats(conf, to);
-        remember_constraints(constraint, t->order, to);
-        if (restarts > 0)
-            fprintf(to, "%crestarts=%u", 0, restarts);
-        if (conf->accelerate)
-            fprintf(to, "%caccelerate=1", 0);
-        if (conf->observed)
-            fprintf(to, "%cobserved=1%cl2-scale=%s%cpatience=%u", 0, 0,
-                    conf->l2_by_count ? "count" : "none", 0, conf->patience);
-        else if (conf->patience > 0)
-            fprintf(to, "%cpatience=%u", 0, conf->patience);
-        if (conf->mean)
-            fprintf(to, "%cmean=1", 0);
-        if (conf->save_init || restarts > 0) /* what several models do not say may be either */
-            fprintf(to, "%csave-init=%d", 0, conf->save_init != 0);
-        remember_loss(conf, to);
-        if (conf->hold_out > 0)
-            fprintf(to, "%chold-out=%.17g", 0, conf->hold_out);
-        fprintf(to, "%crows=%s%ccheckpoint=%llums%c", 0, conf->held_rows ? "used" : "all", 0,
-                (unsigned long long)(ts_api_every_ns(conf) / 1000000u), 0);
+        take_args(a, session, t, conf, constraint);
+        a->ranks.n = 0;
+        for (uint32_t i = 0; i < n_ranks && i < TS_OPT_NUMBERS_MAX; i++)
+            a->ranks.at[a->ranks.n++] = ranks[i];
+        a->restarts = restarts;
+        fprintf(to, "tensor=%s%c", real != NULL ? real : t->path, 0);
+        for (uint32_t i = 0; (at = ts_setting_row(state_first, i)) != TS_NO_SETTING; i++)
+            if (rows[at].field != NULL && rows[at].resume != TS_RUN_NOT_KEPT &&
+                is_said(&rows[at], a, restarts > 0))
+                remember(&rows[at], a, to);
     }
     free(real);
+    free(a);
     if (to == NULL || fclose(to) != 0) {
         free(text);
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
@@ -250,43 +245,39 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
 
 /* ---- the table of several models ---- */
 
-struct several_args {
-    struct args one; /* first: what opts point into */
-    struct ts_opt_numbers ranks;
-    uint32_t restarts;
-};
-
 int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *session,
                         const ts_cp_conf *conf, const struct ts_constraint *constraint,
                         const struct ts_models_table *table, const struct ts_atomic_dir *dir,
                         int resumed, struct ts_err *err)
 {
-    struct several_args a = { .restarts = table->restarts };
-    struct ts_opt all[N_OPTS + 1]; /* rank has several numbers, and restarts end it */
+    struct args *a = calloc(1, sizeof *a);
+    struct ts_opt opts[TS_N_SETTINGS + 1];
     const struct ts_models_writer who = { .version = ts_library_version(),
                                           .commit = ts_version_commit(),
                                           .tensor = t->path,
-                                          .opts = all,
-                                          .args = &a };
-    memcpy(all, opts, sizeof opts);
-    all[0].type = TS_OPT_NUMBERS;
-    all[0].at = offsetof(struct several_args, ranks);
-    all[N_OPTS - 1] = (struct ts_opt){ .name = "restarts",
-                                       .type = TS_OPT_U32,
-                                       .at = offsetof(struct several_args, restarts) };
-    all[N_OPTS] = (struct ts_opt){ 0 };
-    take_args(&a.one, session, t, conf, constraint);
-    a.one.resume = resumed ? conf->out : NULL;
+                                          .opts = opts,
+                                          .args = a };
+    int rc;
+    if (a == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+    options_of_record(1, opts);
+    take_args(a, session, t, conf, constraint);
+    a->resume = resumed ? conf->out : NULL;
+    a->restarts = table->restarts;
+    a->ranks.n = 0;
     for (uint32_t k = 0; k < table->n_ranks && k < TS_OPT_NUMBERS_MAX; k++)
-        a.ranks.at[a.ranks.n++] = table->rank[k].rank;
-    return ts_models_table_write(table, &who, t, ts_atomic_dir_fd(dir), ts_atomic_dir_partial(dir),
-                                 err);
+        a->ranks.at[a->ranks.n++] = table->rank[k].rank;
+    rc = ts_models_table_write(table, &who, t, ts_atomic_dir_fd(dir), ts_atomic_dir_partial(dir),
+                               err);
+    free(a);
+    return rc;
 }
 
 /* ---- the object ---- */
 
 struct ts_api_record {
     const ts_session *session;
+    struct ts_opt opts[TS_N_SETTINGS + 1];
     struct args args;
     struct ts_run_record record;
     struct ts_run_status status;
@@ -313,8 +304,9 @@ int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
     if (r == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->out);
     r->session = s;
+    options_of_record(0, r->opts);
     take_args(&r->args, &s->conf, t, conf, constraint);
-    r->args.every_ns = every_ns;
+    r->args.checkpoint_ns = every_ns;
     if (place != NULL) {
         r->place = *place;
         r->args.out = place->out;
@@ -327,7 +319,7 @@ int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
     r->record = (struct ts_run_record){ .interface = "library",
                                         .version = ts_library_version(),
                                         .commit = ts_version_commit(),
-                                        .opts = opts,
+                                        .opts = r->opts,
                                         .args = &r->args,
                                         .engine = s->engine };
     rc = ts_run_record_start(&r->record, t->path, err);
@@ -406,7 +398,7 @@ void ts_api_record_start(struct ts_api_record *r, const char *partial, uint32_t 
     pthread_condattr_t attr;
     r->partial = strdup(partial); /* NULL: no status */
     r->status.partial = r->partial;
-    r->status.opts = opts;
+    r->status.opts = r->opts;
     r->status.args = &r->args;
     r->status.tensor = r->session->engine->tensor->path;
     r->status.out = r->args.out;

@@ -53,13 +53,6 @@ void ts_api_record_hide(struct ts_api_record *r);
 /* The run is over; where its directory is still there its status says so. why: NULL: it has a result. */
 void ts_api_record_end(struct ts_api_record *r, const struct ts_err *why);
 
-/* What is asked of the modes in one way, as an option says it; kind: an index of ts_api_constraints. */
-#define TS_API_CONSTRAINTS      8
-#define TS_API_CONSTRAINT_CHARS (TS_MAX_ORDER * 64)
-extern const char *const ts_api_constraints[TS_API_CONSTRAINTS];
-void ts_api_constraint_text(const struct ts_constraint *constraint, uint32_t order, int kind,
-                            char ret[TS_API_CONSTRAINT_CHARS]);
-
 /* What a state or models.run remembers of runs, by the names that `tstream cp` has for it: so that goes on from it. n_ranks: 1, or
  * of several models, which have `restarts` of each rank; restarts 0: of one model. *ret is to be freed. */
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,

@@ -48,4 +48,22 @@ enum {
 #define TS_VALUE_OF_PENALTIES_1(x)  const char *
 #define TS_VALUE_OF_BOUNDS(x)       const char *
 
+/* A setting of each mode is WHETHER(x), PENALTY(x) or BOUNDS(x), which the file that uses TS_MODES_OF_ defines; one of the run is
+ * nothing. */
+#define TS_MODES_OF_FLAG
+#define TS_MODES_OF_COUNT(A, B)
+#define TS_MODES_OF_NUMBER
+#define TS_MODES_OF_NUMBERS
+#define TS_MODES_OF_REAL
+#define TS_MODES_OF_SIZE
+#define TS_MODES_OF_DURATION
+#define TS_MODES_OF_CHOICE
+#define TS_MODES_OF_SHARE
+#define TS_MODES_OF_TEXT
+#define TS_MODES_OF_MODES(x)        WHETHER(x)
+#define TS_MODES_OF_MODES_OR_ALL(x) WHETHER(x)
+#define TS_MODES_OF_PENALTIES(x)    PENALTY(x)
+#define TS_MODES_OF_PENALTIES_1(x)  PENALTY(x)
+#define TS_MODES_OF_BOUNDS(x)       BOUNDS(x)
+
 #endif
