@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# What is added at a seam is whole: a file of src/ is in the list of its folder, a file or formula of a table has its
+# row, a row its line in the documents. Compilers see none of that. Each sentence names the file that lacks something.
+# tests/stranger/apply --parts leaves out each part of what is added there, and expects red.
+set -eu
+
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+failed=0
+complain()
+{
+    echo "$*" >&2
+    failed=1
+}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$top"
+
+# ---- files, and the lists of what is built ----
+find src tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' | sort > "$tmp/files"
+cat src/*/Makefile.inc tools/Makefile.inc Makefile.am | tr -s ' \t\\' '\n' | sort -u > "$tmp/listed"
+comm -23 "$tmp/files" "$tmp/listed" | sed 's|^\(.*\)/\([^/]*\)$|\1/Makefile.inc: does not list \1/\2|' > "$tmp/said"
+[ "$(wc -l < "$tmp/files")" -ge 300 ] || complain "few files are found: the search for them is broken"
+
+# ---- losses ----
+table=src/stream/losses.def
+rows=$(grep -c '^LOSS(' $table)
+[ "$rows" -ge 5 ] || complain "$table: $rows rows found; the search for them is broken"
+sed -n 's/.* ts_\([a-z0-9_]*\)_value(double .*/\1/p' $table | while read -r name; do
+    grep -q "^LOSS([A-Z0-9_]*, $name, " $table || echo "$table: there are formulas of $name, and no row LOSS(..., $name, ...)"
+done >> "$tmp/said"
+sed -n 's/^LOSS([A-Z0-9_]*, [a-z0-9_]*, [A-Z]*, "\([a-z-]*\)".*/\1/p' $table | while read -r name; do
+    grep -q "^|.*\`--loss $name[: \`]" docs/tutorial.md || echo "docs/tutorial.md: the table of losses has no row of --loss $name, which $table has"
+done >> "$tmp/said"
+
+# ---- kinds of text ----
+table=src/source/text_kind.h
+grep -n '^const struct ts_text_kind ts_text_' src/source/*.c | while IFS=: read -r file line text; do
+    name=$(echo "$text" | sed 's/.* ts_text_\([a-z0-9_]*\) .*/\1/')
+    grep -q "^    KIND($name)" $table || echo "$table: TS_TEXT_KINDS has no row of $name, which $file defines"
+    shown=$(sed -n "$line,\$s/^    \.name = \"\(.*\)\",.*/\1/p" "$file" | head -n 1)
+    [ -n "$shown" ] || echo "$file: ts_text_$name has no name"
+    sed -n '/^| form |/,/^$/p' docs/input.md | grep -qiF "$shown" || echo "docs/input.md: the table of forms has no row of $shown, which $file defines"
+done >> "$tmp/said"
+
+[ ! -s "$tmp/said" ] || { cat "$tmp/said" >&2; failed=1; }
+exit $failed
