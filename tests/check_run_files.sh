@@ -202,6 +202,10 @@ changed several/models.json "$bin/tstream" info --json several
 changed several/models.json "$bin/tstream" status several
 cp_cpu x.tsh -r 3 -i 1000000 --tol 0 --max-time 300ms -o under > log 2>&1 || bad "--max-time: $(cat log)"
 [ -e under.partial/status.json ] || bad "no status of a run that was stopped"
+# of up to a thousand sweeps the first and the last: what is tried byte by byte is every kind of member
+sed -i 's/"sweeps":\[\({[^}]*}\).*,\({[^}]*}\)\]/"sweeps":[\1,\2]/' under.partial/status.json
+"$reseal" json under.partial/status.json || bad "reseal"
+[ "$(wc -c < under.partial/status.json)" -lt 4000 ] || bad "the status is long: $(head -c 300 under.partial/status.json)"
 changed under.partial/status.json "$bin/tstream" status under
 begin_several
 "$reseal" json several.partial/r2.s1/run.json || bad "reseal"
