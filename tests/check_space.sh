@@ -6,6 +6,7 @@ set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 . "$top/tests/outside.sh"
+unset TMPDIR # temporary files lie beside the result, on the small disk
 mkdir small
 unshare -rm mount -t tmpfs none small > log 2>&1 || exit 77
 

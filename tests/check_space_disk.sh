@@ -7,6 +7,7 @@ set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 . "$top/tests/outside.sh"
+unset TMPDIR # temporary files lie beside the result, on the small disk
 PATH=$PATH:/usr/sbin:/sbin
 skip()
 {
