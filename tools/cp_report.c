@@ -19,10 +19,11 @@
 static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
 {
     char model[40] = "";
-    if (r->model != NULL && r->model->at_once > 1)
-        snprintf(model, sizeof model, "%u of %u models, ", r->model->at_once, r->model->n);
-    else if (r->model != NULL)
-        snprintf(model, sizeof model, "model %u/%u, ", r->model->number, r->model->n);
+    const struct ts_run_place *p = r->model != NULL ? &r->model->place : NULL;
+    if (p != NULL && p->at_once > 1)
+        snprintf(model, sizeof model, "%u of %u models, ", p->at_once, p->n);
+    else if (p != NULL)
+        snprintf(model, sizeof model, "model %u/%u, ", p->number, p->n);
     snprintf(buf, size, "%ssweep %u/%u, mode %u/%u", model, r->sweeps_done + 1, r->iters, mode + 1,
              r->engine->tensor->order);
 }
@@ -57,9 +58,9 @@ static void start_sweep(struct cp_report *r)
     tool_progress_start(&r->progress, name, "nonzeros",
                         (n_passes(r) + finds_mean(r)) * t->nnz / tool_ranks_count());
     tool_progress_rest(&r->progress, r->sweep_ns, r->iters - r->sweeps_done - 1,
-                       r->model == NULL        ? "run at most"
-                       : r->model->at_once > 1 ? "models at most"
-                                               : "model at most");
+                       r->model == NULL              ? "run at most"
+                       : r->model->place.at_once > 1 ? "models at most"
+                                                     : "model at most");
 }
 
 void cp_report_lead(struct cp_report *r)
@@ -74,6 +75,19 @@ void cp_report_count(void *ctx, uint64_t nnz)
 {
     struct cp_report *r = ctx;
     tool_progress_update(&r->progress, atomic_fetch_add(&r->done_nnz, nnz) + nnz);
+}
+
+void cp_report_figures(void *ctx, struct ts_run_figures *ret)
+{
+    struct cp_report *r = ctx;
+    struct tool_progress_figures f;
+    tool_progress_get(&r->progress, &f);
+    *ret = (struct ts_run_figures){ .done = f.done,
+                                    .total = f.total,
+                                    .per_s = f.per_s,
+                                    .known = f.known,
+                                    .left_ns = f.left_ns,
+                                    .run_left_ns = f.whole_ns };
 }
 
 static double seconds(uint64_t ns)
@@ -234,16 +248,13 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_flush();
 }
 
-void cp_report_mode(void *ctx, const struct ts_als_mode *m)
+void cp_report_mode(struct cp_report *r, const struct ts_als_mode *m)
 {
-    struct cp_report *r = ctx;
     char name[TOOL_PROGRESS_CHARS];
     struct tool_json j;
     if (m->mode + 1 < r->engine->tensor->order && !r->beside) {
         name_mode(r, m->mode + 1, name, sizeof name);
         tool_progress_name(&r->progress, name);
-        if (r->status != NULL)
-            ts_run_status_mode(&r->status->run, m->mode + 2);
     }
     if (r->json) {
         open_event(r, &j, "mode");
@@ -263,20 +274,14 @@ void cp_report_mode(void *ctx, const struct ts_als_mode *m)
     }
 }
 
-void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
+void cp_report_sweep(struct cp_report *r, const struct ts_als_sweep *s)
 {
-    struct cp_report *r = ctx;
     struct ts_feed_stats stats;
     tool_progress_end(&r->progress);
     r->sweeps_done = s->sweep;
     r->sweep_ns = s->total_ns;
-    if (r->status != NULL)
-        ts_run_status_sweep(&r->status->run, s->sweep, s->fit, s->log_likelihood,
-                            seconds(s->total_ns));
     r->bytes_read += s->bytes_read;
     r->n_singular += s->n_singular > 0;
-    if (r->record != NULL)
-        ts_run_record_sweep(r->record, s);
     if (!r->noted) {
         ts_feed_stats(r->engine->feed, &stats);
         r->bytes_read += stats.bytes_read;
@@ -295,12 +300,12 @@ void cp_report_sweep(void *ctx, const struct ts_als_sweep *s)
     start_sweep(r);
 }
 
-static void json_start(const struct cp_report *r, const char *path)
+static void json_start(const struct cp_report *r)
 {
     const struct ts_engine *e = r->engine;
     struct tool_json j;
     open_event(r, &j, "start");
-    tool_json_str(&j, "tensor", path);
+    tool_json_str(&j, "tensor", r->path);
     tool_json_u64(&j, "nnz", e->tensor->nnz);
     tool_json_array(&j, "shape");
     for (uint32_t m = 0; m < e->tensor->order; m++)
@@ -321,10 +326,10 @@ static void json_start(const struct cp_report *r, const char *path)
     tool_json_close(&j);
 }
 
-void cp_report_start(struct cp_report *r, const char *path)
+void cp_report_start(struct cp_report *r)
 {
     if (r->json)
-        json_start(r, path);
+        json_start(r);
     start_sweep(r);
 }
 

@@ -4,7 +4,7 @@
  *
  *   owner    the caller owns the struct and fills its first part; it lives as long as the engine
  *   units    bytes, nanoseconds
- *   threads  cp_report_count from any; the others from the one that runs
+ *   threads  cp_report_count and cp_report_figures from any; the others from the one that runs
  */
 #ifndef TS_TOOLS_CP_REPORT_H
 #define TS_TOOLS_CP_REPORT_H
@@ -13,16 +13,14 @@
 #include <stdint.h>
 
 #include "api/tools.h"
-#include "tools/status_file.h"
+#include "tools/cp_starts.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 
 /* Which of several models a run computes. */
 struct cp_model {
-    const char *out;    /* X.cp, of all of them */
-    const char *name;   /* "r8.s3" */
-    uint32_t number, n; /* from 1; how many there are */
-    uint32_t at_once;   /* so many are computed side by side; 0: this one alone */
+    struct ts_run_place place; /* its `out` is X.cp */
+    const char *name;          /* "r8.s3" */
     uint32_t rank;
     uint64_t seed;
     int kept;                    /* there is something that --resume goes on with */
@@ -34,6 +32,9 @@ struct cp_model {
 struct cp_report {
     const struct ts_cmd *cmd;
     const void *args;       /* of cmd, for the record */
+    const char *path;       /* of the tensor */
+    struct cp_given given;  /* opens the start once more */
+    const char *out_dir;    /* where factors are written; NULL: nowhere. By cp_run_begin */
     struct cp_model *model; /* NULL: it is the only one */
     int json, details;
     int descends;           /* rmse and errors are of no use: held-out cells have a mean loss */
@@ -47,11 +48,8 @@ struct cp_report {
     int beside;                 /* progress and status tell of another model, computed at once: */
     struct cp_report *lead;     /* its report when the models begin, or NULL: passes count there */
     struct ts_trace *trace;     /* or NULL */
-    struct status_file *status; /* told where the run is; or NULL */
-    struct ts_run_record *record; /* told of sweeps; or NULL */
     uint64_t bytes_read;          /* in all sweeps */
     int stopped;                  /* it was told that the run was stopped */
-    struct ts_model_out *out;     /* of cp_run: where the start is saved, too; or NULL */
 
     /* the report's own */
     int noted;                     /* what the kernel refused was said */
@@ -65,15 +63,18 @@ struct cp_report {
     uint64_t sweep_ns;             /* of the sweep before; 0: none */
 };
 
-/* Before the first sweep: the event "start" about the tensor at `path`, and progress begins. */
-void cp_report_start(struct cp_report *r, const char *path);
+/* Before the first sweep: the event "start", and progress begins. */
+void cp_report_start(struct cp_report *r);
 
 /* Progress tells of this model from now on: of those computed at once the one before is done. */
 void cp_report_lead(struct cp_report *r);
 
-/* For struct ts_als_conf, with the report as context. */
-void cp_report_mode(void *ctx, const struct ts_als_mode *m);
-void cp_report_sweep(void *ctx, const struct ts_als_sweep *s);
+/* A mode, or a sweep, is over. */
+void cp_report_mode(struct cp_report *r, const struct ts_als_mode *m);
+void cp_report_sweep(struct cp_report *r, const struct ts_als_sweep *s);
+
+/* Progress as numbers, for the status of the run; from any thread. */
+void cp_report_figures(void *ctx, struct ts_run_figures *ret);
 
 /* For struct ts_engine_conf: nonzeros of a shard that was worked through. */
 void cp_report_count(void *ctx, uint64_t nnz);

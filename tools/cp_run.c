@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "api/tools.h"
 #include "tools/cp_constraint.h"
@@ -21,171 +19,6 @@
 #define MANY_SWEEPS 20   /* without an end of which --accelerate is told, */
 #define LONG_SWEEPS 30   /* and which it is told after when they came to one */
 #define ROUGH_TOL   2e-4 /* of the fit: a larger --tol is noted */
-
-/* run.json, which gets its place with the factors. */
-static int add_record(const struct cp_report *r, struct ts_model_out *out, const char *ended,
-                      const struct ts_als_result *result, struct ts_err *err)
-{
-    char *text;
-    size_t bytes;
-    int rc = ts_run_record_end(r->record, ended, result, &text, &bytes, err);
-    if (rc < 0)
-        return rc;
-    rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);
-    free(text);
-    return rc;
-}
-
-/* A state that could not be saved: the run goes on. */
-static void warn_state(void *ctx, const struct ts_err *err)
-{
-    const struct cp_report *r = ctx;
-    tool_note(r->cmd, "%s", err->text);
-}
-
-static void state_saved(void *ctx)
-{
-    const struct cp_report *r = ctx;
-    ts_run_status_saved(&r->status->run);
-}
-
-/* Where states of the run go: to the directory that its factors are written in. */
-static int open_checkpoint(struct cp_report *r, const struct ts_model_out *out, const char *out_dir,
-                           const char *path, struct ts_checkpoint **ret, struct ts_err *err)
-{
-    const struct cp_args *args = r->args;
-    const struct ts_engine *e = r->engine;
-    struct ts_checkpoint_conf c = { .tensor = e->tensor,
-                                    .backend = e->backend,
-                                    .be = r->be,
-                                    .rank = args->rank,
-                                    .precision = args->precision,
-                                    .constraint = args->constraint,
-                                    .accelerate = args->accelerate,
-                                    .every_ns = args->checkpoint_ns,
-                                    .copy = e->memory.copy_bytes > 0,
-                                    .warn = warn_state,
-                                    .saved = state_saved,
-                                    .ctx = r };
-    char *options;
-    int rc = tstream_resume_record(r->cmd, args, 0, path, &options, &c.options_bytes, err);
-    if (rc < 0)
-        return rc;
-    c.dir = ts_model_dir(out, &c.where);
-    c.options = options;
-    if (args->from != NULL) {
-        c.from = ts_state_get(args->from->file);
-        c.from_here = strcmp(out_dir, args->from->dir) == 0;
-    }
-    rc = ts_checkpoint_new(&c, ret, err);
-    free(options);
-    return rc;
-}
-
-static int starts_with_vectors(const struct cp_args *args)
-{
-    return args->from == NULL && tstream_cp_init_is_nvecs(args);
-}
-
-/* Of a run that goes on and did not save what it was given: whether that can be saved now. */
-static int given_again(const struct cp_args *args, struct ts_err *err)
-{
-    if (access(args->init, F_OK) == 0 && !cp_starts_is_pipe(args))
-        return TS_START_GIVEN;
-    ts_fail(err, TS_EARG,
-            "%s: the run did not save its start, and %s, which it was given, is not there as a "
-            "file; leave --save-init out",
-            args->from->dir, args->init);
-    return TS_START_LOST;
-}
-
-int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_tensor *t,
-                 int stays, struct ts_init_conf *ret, int *saves, struct ts_err *err)
-{
-    const int goes_on = args->from != NULL;
-    int rc = !goes_on && tstream_cp_init_is_file(args) ? TS_START_GIVEN : TS_START_KNOWN;
-    *ret = (struct ts_init_conf){ .tensor = t,
-                                  .rank = args->rank,
-                                  .seed = args->seed,
-                                  .nvecs = starts_with_vectors(args),
-                                  .constraint = args->constraint,
-                                  .stop = &tool_stop };
-    *saves = 0;
-    if (!args->save_init && !(goes_on && stays)) /* what lies there stays, and is to be its start */
-        return 0;
-    if (goes_on)
-        rc = ts_resume_start(args->from, stays, ret, err);
-    if (!args->save_init)
-        return rc < 0 ? rc : 0;
-    if (rc == TS_START_GIVEN && goes_on)
-        rc = given_again(args, err);
-    if (rc == TS_START_LOST && args->start_asked)
-        return err->code;
-    if (rc == TS_START_LOST && cmd != NULL)
-        tool_note(cmd,
-                  "%s: the start that --save-init wrote is gone, and cannot be written again: "
-                  "the result has none",
-                  args->from->dir);
-    if (rc == TS_START_GIVEN && cp_starts_is_pipe(args))
-        return ts_fail(err, TS_EARG,
-                       "--init %s: a pipe is read once, and --save-init reads the start twice: "
-                       "name a file",
-                       args->init);
-    *saves = rc == TS_START_GIVEN || rc == TS_START_KNOWN;
-    return rc == TS_START_GIVEN ? cp_starts_model(args, &ret->model, err) : rc < 0 ? rc : 0;
-}
-
-/* The directory that factors are written to, and the start in it. */
-static int open_out(struct cp_run *run, struct ts_err *err)
-{
-    const struct cp_report *r = run->report;
-    const struct cp_args *args = r->args;
-    const struct ts_tensor *t = r->engine->tensor;
-    struct ts_model_conf *mc = run->mc;
-    struct ts_init_conf start;
-    double start_bytes[TS_MAX_ORDER];
-    int saves, rc = cp_run_start(r->cmd, args, t, mc->resume, &start, &saves, err);
-    for (uint32_t m = 0; m < t->order && saves; m++)
-        start_bytes[m] = ts_init_save_bytes(&start, m);
-    mc->start_bytes = saves ? start_bytes : NULL;
-    if (rc == 0)
-        rc = ts_model_begin(mc, &run->out, err);
-    mc->start_bytes = NULL;
-    if (rc == 0 && args->from != NULL && (mc->resume || strcmp(mc->dir, args->from->dir) == 0))
-        rc = ts_resume_check_place(args->from, err);
-    if (rc == 0 && saves && !ts_init_is_computed(&start)) /* or it is yet to be */
-        rc = ts_init_save(&start, run->out, err);
-    ts_model_close(start.model);
-    return rc;
-}
-
-/* The run has computed its start; progress is that of the sweep that begins now. */
-static int take_computed(void *ctx, struct ts_err *err)
-{
-    struct cp_report *r = ctx;
-    const struct cp_args *args = r->args;
-    const struct ts_init_conf conf = { .tensor = r->engine->tensor,
-                                       .backend = r->engine->backend,
-                                       .be = r->be,
-                                       .rank = args->rank,
-                                       .held = 1,
-                                       .stop = &tool_stop };
-    atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
-    return !args->save_init || r->out == NULL ? 0 : ts_init_save(&conf, r->out, err);
-}
-
-static int write_factors(struct cp_report *r, struct ts_als_result *result,
-                         struct ts_model_out *out, const char *out_dir, struct ts_err *err)
-{
-    struct ts_err warn = { 0 };
-    int rc;
-    status_file_remove(r->status);
-    rc = ts_model_write(out, ts_als_rows, &result->rows, result->weight, result->norm, &warn, err);
-    tool_warn(r->cmd, &warn);
-    if (rc == 0 && r->model == NULL)
-        tool_in_place(out_dir);
-    return rc;
-}
 
 const char *cp_run_stopped_by(void)
 {
@@ -201,21 +34,9 @@ const char *cp_run_stopped_by(void)
     }
 }
 
-/* The run was stopped: run.json beside its state tells of the sweeps until then. */
-static void tell_stopped(struct cp_report *r, struct ts_model_out *out, const char *resume,
-                         uint32_t sweep, uint32_t mode, uint64_t total_ns)
-{
-    char ended[64];
-    struct ts_err err;
-    snprintf(ended, sizeof ended, "stopped by %s", cp_run_stopped_by());
-    if (resume != NULL && out != NULL && add_record(r, out, ended, NULL, &err) < 0)
-        tool_note(r->cmd, "%s", err.text);
-    cp_report_stopped(r, cp_run_stopped_by(), resume, sweep, mode, total_ns);
-}
-
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
-    const char *quote = tstream_resume_quote(m->out);
+    const char *quote = tstream_resume_quote(m->place.out);
     const size_t at = strlen(err->text);
     char place[64] = "";
     if (m->hinted || err->code == TS_EARG)
@@ -225,37 +46,37 @@ void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, s
         snprintf(place, sizeof place, ", sweep %u, mode %u", sweep, mode + 1);
     if (saved || m->kept)
         snprintf(err->text + at, sizeof err->text - at,
-                 "; \"tstream cp --resume %s%s%s\" goes on with model %u of %u%s", quote, m->out,
-                 quote, m->number, m->n, place);
+                 "; \"tstream cp --resume %s%s%s\" goes on with model %u of %u%s", quote,
+                 m->place.out, quote, m->place.number, m->place.n, place);
     else if (err->code == TS_ESTOP)
         snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
 }
 
-/* The same for one of several models: whether time that is over is a failure is said when all are told. */
-static int end_model(struct cp_report *r, int saved, struct ts_model_out *out, uint32_t sweep,
-                     uint32_t mode, uint64_t total_ns, int rc, struct ts_err *err)
+static void tell_stopped(struct cp_report *r, const struct ts_run_outcome *o)
 {
-    struct cp_model *m = r->model;
-    cp_run_hint(m, saved, sweep, mode, err);
-    if (rc == TS_ESTOP)
-        tell_stopped(r, saved ? out : NULL, saved || m->kept ? m->out : NULL, saved ? sweep : 1,
-                     saved ? mode : 0, total_ns);
-    return rc;
+    const struct cp_model *m = r->model;
+    const char *resume = m != NULL && (o->saved || m->kept) ? m->place.out
+                         : m == NULL && o->saved            ? r->out_dir
+                                                            : NULL;
+    if (m != NULL && !o->saved)
+        cp_report_stopped(r, cp_run_stopped_by(), resume, 1, 0, o->total_ns);
+    else
+        cp_report_stopped(r, cp_run_stopped_by(), resume, o->sweep, o->mode, o->total_ns);
 }
 
-/* A run that did not come to its end: how to go on. Time that is over is what the user wanted. */
-static int end_early(struct cp_report *r, const struct ts_checkpoint *c, struct ts_model_out *out,
-                     const char *out_dir, uint64_t total_ns, int rc, struct ts_err *err)
+/* A run that did not come to its end: how to go on. Time that is over is what the user wanted; for several
+ * models that is said when all have ended. */
+static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc,
+                     struct ts_err *err)
 {
-    uint32_t sweep = 0, mode = 0;
-    const int saved = c != NULL && ts_checkpoint_last(c, &sweep, &mode);
     if (r->model != NULL)
-        return end_model(r, saved, out, sweep, mode, total_ns, rc, err);
-    if (rc != TS_EARG) /* which a state that does not go with the command is */
-        tstream_resume_hint(c, out_dir, err);
+        cp_run_hint(r->model, o->saved, o->sweep, o->mode, err);
+    else if (rc != TS_EARG) /* which a state that does not go with the command is */
+        tstream_resume_hint(o, r->out_dir, err);
     if (rc == TS_ESTOP)
-        tell_stopped(r, out, saved ? out_dir : NULL, sweep, mode, total_ns);
-    if (rc != TS_ESTOP || tool_stop != SIGALRM || !(saved || out_dir == NULL))
+        tell_stopped(r, o);
+    if (r->model != NULL || rc != TS_ESTOP || tool_stop != SIGALRM ||
+        !(o->saved || r->out_dir == NULL))
         return rc;
     tool_note(r->cmd, "the time of --max-time is over: %s", err->text);
     return tool_flushed(err);
@@ -368,24 +189,85 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
                   result->n_dead, args->rank, cp_run_dead_advice(args, room, sizeof room));
 }
 
-static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
+/* ---- what the run tells ---- */
+
+static void tell_start(struct cp_report *r)
 {
-    struct cp_report *r = run->report;
     const struct cp_args *args = r->args;
-    const struct ts_engine *e = r->engine;
-    struct ts_als_conf conf = {
-        .init = { .tensor = e->tensor,
-                  .backend = e->backend,
-                  .be = r->be,
-                  .rank = args->rank,
-                  .threads = e->threads,
+    if (r->out_dir != NULL && args->rows == TSTREAM_ROWS_AUTO &&
+        tstream_cp_used_rows(args, r->engine->tensor) && (r->model == NULL || r->model->first))
+        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
+                          "files that name their indices (--rows all writes all)");
+    cp_report_start(r);
+}
+
+static const char *stopped_by(void *ctx)
+{
+    (void)ctx;
+    return cp_run_stopped_by();
+}
+
+/* What the run came to: its factors, or how to go on. */
+static int tell_end(struct cp_report *r, int rc, const struct ts_run_outcome *o, struct ts_err *err)
+{
+    if (rc < 0)
+        return end_early(r, o, rc, err);
+    if (r->out_dir != NULL && r->model == NULL)
+        tool_in_place(r->out_dir);
+    cp_report_done(r, o->result, r->out_dir, o->total_ns);
+    if (r->model != NULL) { /* the table of all models tells */
+        r->model->result = *o->result;
+        r->model->result.weight = r->model->result.norm = NULL;
+        return 0;
+    }
+    note_dead(r, o->result);
+    note_tolerance(r, o->result, r->out_dir);
+    note_slow(r, o->result, r->out_dir);
+    return tool_flushed(err);
+}
+
+static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
+{
+    struct cp_report *r = ctx;
+    switch (e->kind) {
+    case TS_RUN_NOTE:
+        tool_note(r->cmd, "%s", e->warn->text);
+        break;
+    case TS_RUN_STARTED:
+        tell_start(r);
+        break;
+    case TS_RUN_COMPUTED: /* progress is that of the sweep that begins now */
+        atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
+        break;
+    case TS_RUN_MODE:
+        cp_report_mode(r, e->mode);
+        break;
+    case TS_RUN_SWEEP:
+        cp_report_sweep(r, e->sweep);
+        break;
+    case TS_RUN_OVER:
+        if (e->rc == TS_ESTOP)
+            tool_ranks_stopped();
+        cp_report_end(r);
+        break;
+    case TS_RUN_ENDED:
+        return tell_end(r, e->rc, e->outcome, err);
+    }
+    return 0;
+}
+
+/* ---- the run ---- */
+
+static struct ts_als_conf method_of(const struct cp_args *args, struct ts_model *start)
+{
+    return (struct ts_als_conf){
+        .init = { .rank = args->rank,
                   .seed = args->seed,
-                  .model = model,
-                  .nvecs = starts_with_vectors(args),
+                  .model = start,
+                  .nvecs = args->from == NULL && tstream_cp_init_is_nvecs(args),
                   .constraint = args->constraint,
                   .stop = tool_ranks_stop(),
                   .own_stop = &tool_stop },
-        .feed = e->feed,
         .precision = args->precision,
         .iters = args->iters,
         .inner = args->inner,
@@ -394,98 +276,18 @@ static struct ts_als_conf als_conf(struct cp_run *run, struct ts_model *model)
         .hold_out = { .share = args->held_share, .seed = args->seed, .from = args->held_from },
         .patience = args->patience,
         .whole_start = args->save_init,
-        .mode = cp_report_mode,
         .each_mode = args->details && args->json,
         .all_ranks = args->details || args->json,
-        .sweep = cp_report_sweep,
-        .ctx = r,
-        .trace = r->trace,
-        .checkpoint = run->checkpoint,
-        .from = args->from != NULL ? args->from->file : NULL,
     };
-    conf.started = conf.from == NULL && ts_init_is_computed(&conf.init) ? take_computed : NULL;
-    return conf;
 }
 
-/* What the run came to: its factors, or how to go on. */
-static int take_result(struct cp_run *run, int rc, struct ts_err *err)
+static struct ts_run_who who_of(const struct ts_cmd *cmd, const struct cp_args *args)
 {
-    struct cp_report *r = run->report;
-    const char *out_dir = run->out == NULL ? NULL : run->mc->dir;
-    struct ts_als_result result = { 0 };
-    if (rc == TS_ESTOP)
-        tool_ranks_stopped();
-    if (rc == 0)
-        rc = ts_als_result(run->als, &result, err);
-    ts_als_free(run->als);
-    run->als = NULL;
-    cp_report_end(r);
-    if (rc < 0)
-        return end_early(r, run->checkpoint, run->out, out_dir, ts_clock_ns() - run->start_ns, rc,
-                         err);
-    if (run->out != NULL)
-        rc = add_record(r, run->out,
-                        result.exact       ? "exact"
-                        : result.converged ? "converged"
-                        : result.overfits  ? "held-out error no longer falls"
-                                           : "iterations",
-                        &result, err);
-    if (run->out != NULL && rc == 0)
-        rc = write_factors(r, &result, run->out, out_dir, err);
-    if (rc < 0 && run->checkpoint != NULL) {
-        ts_checkpoint_rescue(run->checkpoint);
-        rc = end_early(r, run->checkpoint, run->out, out_dir, ts_clock_ns() - run->start_ns, rc,
-                       err);
-    } else if (rc == 0) {
-        cp_report_done(r, &result, out_dir, ts_clock_ns() - run->start_ns);
-        if (r->model != NULL) { /* the table of all models tells */
-            free(result.weight);
-            result.weight = result.norm = NULL;
-            r->model->result = result;
-            return 0;
-        }
-        note_dead(r, &result);
-        note_tolerance(r, &result, out_dir);
-        note_slow(r, &result, out_dir);
-        rc = tool_flushed(err);
-    }
-    free(result.weight);
-    return rc;
-}
-
-static void start_status(struct cp_report *r, const char *path, const char *out,
-                         const char *partial)
-{
-    const struct cp_args *args = r->args;
-    struct status_file *s = r->status;
-    s->run.partial = partial;
-    s->run.opts = r->cmd->opts;
-    s->run.args = r->args;
-    s->run.tensor = path;
-    s->run.out = out;
-    s->run.iters = r->iters;
-    s->run.order = r->engine->tensor->order;
-    s->progress = &r->progress;
-    if (r->model != NULL) {
-        s->run.out = r->model->out;
-        s->run.model = r->model->number;
-        s->run.n_models = r->model->n;
-        s->run.at_once = r->model->at_once;
-    }
-    status_file_start(s, r->sweeps_done + 1);
-    if (args->from != NULL)
-        ts_run_status_mode(&s->run, ts_state_get(args->from->file)->mode + 1);
-}
-
-struct ts_run_record cp_run_record(const struct ts_cmd *cmd, const struct cp_args *args,
-                                   const struct ts_engine *e)
-{
-    return (struct ts_run_record){ .interface = "program",
-                                   .version = tool_version(),
-                                   .commit = tool_commit(),
-                                   .opts = cmd->opts,
-                                   .args = args,
-                                   .engine = e };
+    return (struct ts_run_who){ .interface = "program",
+                                .version = tool_version(),
+                                .commit = tool_commit(),
+                                .opts = cmd->opts,
+                                .args = args };
 }
 
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
@@ -509,12 +311,12 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
 }
 
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
-                               const struct ts_engine *e, struct ts_run_record *record,
-                               struct status_file *status)
+                               const struct ts_engine *e, const char *path)
 {
     return (struct cp_report){ .cmd = cmd,
                                .args = args,
-                               .record = record,
+                               .path = path,
+                               .given = { .args = args, .cmd = cmd },
                                .json = args->json,
                                .details = args->details,
                                .poisson = args->poisson,
@@ -524,8 +326,7 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER) ||
                                           args->constraint[0].loss != TS_GCP_NONE,
                                .iters = args->iters,
-                               .engine = e,
-                               .status = status };
+                               .engine = e };
 }
 
 void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e)
@@ -540,97 +341,48 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
             tool_note(cmd, "%s", note);
 }
 
-/* Frees what the run held. */
-static int close_run(struct cp_run *run, int rc, const struct ts_err *err)
+int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
+                 struct ts_model *start, struct ts_err *err)
 {
-    struct cp_report *r = run->report;
-    ts_als_free(run->als);
-    ts_checkpoint_free(run->checkpoint);
-    status_file_remove(r->status); /* or it would appear again in what is being cleared */
-    ts_model_end(run->out);
-    if (r->stopped)
-        status_file_end(r->status, "stopped", err->text);
-    else
-        status_file_end(r->status, rc == 0 ? NULL : "failed", rc == 0 ? NULL : err->text);
-    free(run->partial);
-    memset(run, 0, sizeof *run);
-    return rc;
-}
-
-void cp_run_lead(struct cp_run *run, const char *path)
-{
-    struct cp_report *r = run->report;
-    if (!r->beside)
-        return;
-    start_status(r, path, run->mc->dir, run->partial);
-    cp_report_lead(r);
-}
-
-int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
-                 struct ts_model *model, const char *path, struct ts_err *err)
-{
-    const struct ts_engine *e = r->engine;
     const struct cp_args *args = r->args;
+    struct ts_run_conf conf = { .engine = r->engine,
+                                .be = r->be != NULL ? r->be : r->engine->be,
+                                .tensor = r->path,
+                                .method = method_of(args, start),
+                                .from = args->from,
+                                .from_here =
+                                    args->from != NULL && strcmp(mc->dir, args->from->dir) == 0,
+                                .given = cp_starts_given_by(&r->given),
+                                .out = *mc,
+                                .every_ns = args->checkpoint_ns,
+                                .who = who_of(r->cmd, args),
+                                .place = r->model != NULL ? &r->model->place : NULL,
+                                .listener = { .hear = hear_run,
+                                              .stopped_by = stopped_by,
+                                              .figures = cp_report_figures,
+                                              .ctx = r } };
+    char *options = NULL;
     int rc = 0;
-    *run = (struct cp_run){ .report = r, .mc = mc };
-    if (r->be == NULL)
-        r->be = e->be;
-    mc->rank = args->rank + (uint32_t)ts_constraint_mean(args->constraint);
-    mc->shape = ts_model_shape_of(e->tensor);
-    mc->used_rows = tstream_cp_used_rows(args, e->tensor);
-    mc->threads = e->threads;
-    if (!args->no_output)
-        rc = open_out(run, err);
-    if (run->out != NULL && mc->used_rows && args->rows == TSTREAM_ROWS_AUTO &&
-        (r->model == NULL || r->model->first))
-        tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
-                          "files that name their indices (--rows all writes all)");
-    if (rc == 0 && run->out != NULL) /* the status lies beside all models */
-        run->partial = r->model == NULL
-                           ? strdup(ts_model_partial(run->out))
-                           : strndup(mc->dir, strlen(mc->dir) - strlen(r->model->name) - 1);
-    if (rc == 0 && run->out != NULL)
-        rc = open_checkpoint(r, run->out, mc->dir, path, &run->checkpoint, err);
+    conf.method.trace = r->trace;
+    r->out_dir = conf.out.dir = args->no_output ? NULL : mc->dir;
+    conf.out.used_rows = tstream_cp_used_rows(args, r->engine->tensor);
+    if (conf.out.dir != NULL)
+        rc = tstream_resume_record(r->cmd, args, 0, r->path, &options, &conf.options_bytes, err);
+    conf.options = options;
     if (rc == 0)
-        rc = ts_run_record_start(r->record, path, err);
-    if (rc == 0 && args->from != NULL)
-        ts_run_record_recall(r->record, ts_state_get(args->from->file));
-    if (rc < 0)
-        return close_run(run, rc, err);
-    r->out = run->out;
-    cp_report_start(r, path);
-    if (!r->beside)
-        start_status(r, path, mc->dir, run->partial);
-    run->start_ns = ts_clock_ns();
-    run->conf = als_conf(run, model);
-    rc = ts_als_new(&run->conf, &run->als, err);
-    return rc < 0 ? cp_run_end(run, rc, err) : 0;
-}
-
-int cp_run_alone(struct cp_run *run, struct ts_err *err)
-{
-    int rc;
-    while ((rc = ts_als_next(run->als, err)) > 0) {
-        rc = ts_als_multiply(run->als, err);
-        if (rc < 0) {
-            ts_als_fail(run->als, rc);
-            break;
-        }
-    }
+        rc = ts_run_begin(run, &conf, err);
+    free(options);
     return rc;
 }
 
-int cp_run_end(struct cp_run *run, int rc, struct ts_err *err)
-{
-    return close_run(run, take_result(run, rc, err), err);
-}
-
-int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *model, const char *path,
+int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err)
 {
-    struct cp_run run;
-    int rc = cp_run_begin(&run, r, mc, model, path, err);
-    if (rc < 0 || run.report == NULL) /* it was ended there */
-        return rc;
-    return cp_run_end(&run, cp_run_alone(&run, err), err);
+    struct ts_run *run = malloc(sizeof *run);
+    int rc = run == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", r->path)
+                         : cp_run_begin(run, r, mc, start, err);
+    if (rc == 0 && ts_run_is_under_way(run)) /* or it ended there */
+        rc = ts_run_end(run, ts_run_alone(run, err), err);
+    free(run);
+    return rc;
 }

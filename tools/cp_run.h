@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_run.h - one run of tstream cp: sweeps, states of the run, factors, run.json.
+/* cp_run.h - one run of tstream cp: a listener of engine/run.h that prints.
  *
  *   owner    the caller owns the report, its engine, which is open, and the start
  *   threads  one
@@ -13,44 +13,20 @@
 #include "tools/cp_report.h"
 #include "tools/tstream_cp.h"
 
-/* Computes a model of the tensor at `path`, and writes it as mc says: shape, used_rows and threads of mc are filled
- * here. start: a model that is freshly opened; NULL: the start is drawn. */
-int cp_run(struct cp_report *r, struct ts_model_conf *mc, struct ts_model *start, const char *path,
+/* Computes a model of the tensor of the report, and writes it as mc says: shape, used_rows and threads are filled in. start: a
+ * model that is freshly opened; NULL: the start is drawn. */
+int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 
-/* The same in two parts, for models that are computed at once: begin, then the run to its end, then cp_run_end with
- * what became of it. After a failure of begin nothing is held. */
-struct cp_run {
-    struct cp_report *report;
-    struct ts_model_conf *mc;
-    struct ts_model_out *out;
-    char *partial;
-    struct ts_checkpoint *checkpoint;
-    struct ts_als_conf conf;
-    struct ts_als *als;
-    uint64_t start_ns;
-};
-int cp_run_begin(struct cp_run *run, struct cp_report *r, struct ts_model_conf *mc,
-                 struct ts_model *start, const char *path, struct ts_err *err);
-int cp_run_alone(struct cp_run *run, struct ts_err *err); /* the run, by itself */
-int cp_run_end(struct cp_run *run, int rc, struct ts_err *err);
-
-/* Of models computed at once progress and status tell of this one from now on. */
-void cp_run_lead(struct cp_run *run, const char *path);
-
-/* What is to be written as the start, if anything is: *saves. A model is opened for it, which the caller closes. stays: a run
- * that goes on writes where its state lies. cmd: who tells of a start that is gone; NULL: nobody. */
-int cp_run_start(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_tensor *t,
-                 int stays, struct ts_init_conf *ret, int *saves, struct ts_err *err);
+/* The first part of it, for models that are computed at once: ts_run_begin. */
+int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
+                 struct ts_model *start, struct ts_err *err);
 
 /* What is opened and reported for it. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);
-struct ts_run_record cp_run_record(const struct ts_cmd *cmd, const struct cp_args *args,
-                                   const struct ts_engine *e);
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
-                               const struct ts_engine *e, struct ts_run_record *record,
-                               struct status_file *status);
+                               const struct ts_engine *e, const char *path);
 void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e);
 
 /* "SIGINT", ..., "--max-time" */

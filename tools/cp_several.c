@@ -31,11 +31,9 @@ struct one {
     char fold[HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
     char *dir;
     struct ts_model_conf mc;
-    struct status_file status;
-    struct ts_run_record record;
     struct cp_report report; /* stays where it is while the engine is open */
     struct cp_model model;
-    struct cp_run run;      /* its report is NULL where it is over, or was not begun */
+    struct ts_run run;      /* not under way where it is over, or was not begun */
     struct ts_model *start; /* NULL: it is drawn, or a state has it */
 };
 
@@ -241,10 +239,11 @@ static void name_one(struct several *s, struct one *o, uint32_t row)
 {
     const struct ts_models_row *r = &s->models.row[row];
     *o = (struct one){ .row = row, .own = options_of(s, r) };
-    o->model = (struct cp_model){ .out = s->named,
+    o->model = (struct cp_model){ .place = { .out = s->named,
+                                             .partial = s->partial,
+                                             .number = row + 1,
+                                             .n = s->models.n },
                                   .name = r->name,
-                                  .number = row + 1,
-                                  .n = s->models.n,
                                   .rank = r->rank,
                                   .seed = r->seed,
                                   .kept = kept(s),
@@ -271,14 +270,13 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
     }
     o->mc.dir = o->dir;
-    o->record = cp_run_record(s->cmd, &o->own, &s->engine);
-    o->report = cp_run_report(s->cmd, &o->own, &s->engine, &o->record, &o->status);
+    o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
     o->report.be = ts_engine_model(&s->engine, (uint32_t)(o - s->one));
     if (s->models.folds) /* what becomes of a fold is one event, or a number in the table */
         o->report.json = o->report.details = 0;
     o->report.model = &o->model;
     o->report.noted = noted;
-    o->report.beside = o != s->lead;
+    o->report.beside = o->model.place.beside = o != s->lead;
     o->report.lead = &s->lead->report;
     o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from != NULL)
@@ -291,14 +289,13 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
         rc = cp_starts_model(&o->own, &o->start, err);
     rc = check_state(o, rc, err);
-    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, s->path, err) : rc;
+    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, err) : rc;
 }
 
 static void close_one(struct one *o)
 {
     o->own.from = NULL;
     ts_resume_close(&o->state);
-    ts_run_record_free(&o->record);
     ts_model_close(o->start);
     o->start = NULL;
     free(o->dir);
@@ -373,7 +370,7 @@ static void choose_lead(struct several *s)
 {
     uint32_t k = 0, n = 0;
     for (uint32_t i = s->n_ones; i-- > 0;)
-        if (s->one[i].run.report != NULL) {
+        if (ts_run_is_under_way(&s->one[i].run)) {
             k = i;
             n++;
         }
@@ -381,9 +378,9 @@ static void choose_lead(struct several *s)
         return;
     s->lead = &s->one[k];
     for (uint32_t i = 0; i < s->n_ones; i++)
-        s->one[i].model.at_once = n;
-    cp_run_lead(&s->lead->run, s->path);
-    ts_run_status_at_once(&s->lead->status.run, n);
+        s->one[i].model.place.at_once = n;
+    cp_report_lead(&s->lead->report);
+    ts_run_lead(&s->lead->run, n);
 }
 
 /* The same for all ranks. A rank's own sentence stays where it says more than what all have heard: how to go on. */
@@ -402,7 +399,7 @@ static int end_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct several *s = ctx;
     struct one *o = &s->one[k];
-    int rc = cp_run_end(&o->run, 0, err);
+    int rc = ts_run_end(&o->run, 0, err);
     if (rc == 0)
         rc = take_result(s, o->row, &o->model.result, err);
     rc = end_alike(rc, err);
@@ -420,16 +417,14 @@ static void end_all(struct several *s, uint32_t failed, int rc, struct ts_err *e
     struct one *told = failed < s->n_ones && rc != TS_ESTOP ? &s->one[failed] : s->lead;
     const struct ts_err why = *err;
     int saved = kept(s);
-    uint32_t sweep, mode;
     for (uint32_t k = 0; k < s->n_ones; k++)
-        if (s->one[k].run.checkpoint != NULL)
-            saved |= ts_checkpoint_last(s->one[k].run.checkpoint, &sweep, &mode);
+        saved |= ts_run_has_saved(&s->one[k].run);
     for (uint32_t k = 0; k < s->n_ones; k++) {
         struct one *o = &s->one[k];
         struct ts_err own = why;
         o->model.kept = saved;
-        if (o->run.report != NULL)
-            (void)cp_run_end(&o->run, rc, &own);
+        if (ts_run_is_under_way(&o->run))
+            (void)ts_run_end(&o->run, rc, &own);
         if (o == told)
             *err = own;
     }
@@ -442,7 +437,7 @@ static int run_at_once(struct several *s, int opened, struct ts_err *err)
     uint32_t failed = s->n_ones;
     int rc = 0;
     for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
-        s->one[k].model.at_once = s->n_ones > 1 ? s->n_ones : 0;
+        s->one[k].model.place.at_once = s->n_ones > 1 ? s->n_ones : 0;
         rc = begin_one(s, &s->one[k], !opened || k > 0, err);
         run[k] = s->one[k].run.als;
         failed = rc < 0 ? k : failed;
@@ -450,7 +445,7 @@ static int run_at_once(struct several *s, int opened, struct ts_err *err)
     if (rc == 0 && s->n_ones > 1) {
         rc = ts_als_group_run(run, s->n_ones, end_one, s, &failed, err);
     } else if (rc == 0) {
-        rc = cp_run_alone(&s->one[0].run, err);
+        rc = ts_run_alone(&s->one[0].run, err);
         failed = 0;
         rc = rc == 0 ? end_one(s, 0, err) : rc;
     }
@@ -587,22 +582,23 @@ static int finish(struct several *s, struct ts_err *err)
 static void tell_status(struct several *s, const char *state, const char *sentence)
 {
     struct one *o = s->lead;
-    struct status_file *f = &o->status;
-    if (f->run.told || !kept(s) || s->dir == NULL || s->in == NULL || ts_open_dir_replaced(s->in))
+    struct ts_run_status *f = &o->run.status;
+    if (f->told || !kept(s) || s->dir == NULL || s->in == NULL || ts_open_dir_replaced(s->in))
         return;
     o->report.progress = (struct tool_progress){ 0 };
-    *f = (struct status_file){ .run = { .partial = s->partial,
-                                        .opts = s->cmd->opts,
-                                        .args = &o->own,
-                                        .tensor = s->path,
-                                        .out = s->named,
-                                        .iters = o->own.iters,
-                                        .order = s->tensor->order,
-                                        .model = o->model.number,
-                                        .n_models = o->model.n },
-                               .progress = &o->report.progress };
-    status_file_start(f, 1);
-    status_file_end(f, state, sentence);
+    *f = (struct ts_run_status){ .partial = s->partial,
+                                 .opts = s->cmd->opts,
+                                 .args = &o->own,
+                                 .tensor = s->path,
+                                 .out = s->named,
+                                 .iters = o->own.iters,
+                                 .order = s->tensor->order,
+                                 .model = o->model.place.number,
+                                 .n_models = o->model.place.n,
+                                 .figures = cp_report_figures,
+                                 .ctx = &o->report };
+    ts_run_status_start(f, 1);
+    ts_run_status_end(f, state, sentence);
 }
 
 /* How to go on. Time that is over is what the user wanted. */
@@ -617,7 +613,7 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
     if (rc != TS_ESTOP)
         return rc;
     if (!o->report.stopped) {
-        o->report = cp_run_report(s->cmd, &o->own, &s->engine, NULL, NULL);
+        o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
         o->report.model = &o->model;
         cp_report_stopped(&o->report, cp_run_stopped_by(), resume, 1, 0,
                           ts_clock_ns() - s->start_ns);

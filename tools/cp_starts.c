@@ -9,7 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int cp_starts_is_pipe(const struct cp_args *args)
+#include "tools/tool.h"
+
+static int is_pipe(const struct cp_args *args)
 {
     struct stat st;
     return stat(args->init, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
@@ -19,7 +21,7 @@ int cp_starts_is_pipe(const struct cp_args *args)
 void cp_starts_open(const struct cp_args *args, struct cp_start_files *ret)
 {
     struct ts_err why;
-    if (!tstream_cp_init_is_file(args) || cp_starts_given(args) || cp_starts_is_pipe(args))
+    if (!tstream_cp_init_is_file(args) || cp_starts_given(args) || is_pipe(args))
         return;
     if (ts_open_dir_new(args->init, &ret->dir, &why) == TS_EIO && why.sys == ENOTDIR)
         (void)ts_model_open(args->init, &ret->file, &why);
@@ -40,6 +42,70 @@ int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts
         return ts_model_open_again(f->file, TS_MODEL_KTENSOR, ret, err);
     return ts_model_open(args->init, ret, err);
 }
+
+/* ---- a start that is written beside the result ---- */
+
+static int open_again(void *ctx, const struct ts_resume *from, struct ts_model **ret,
+                      struct ts_err *err)
+{
+    const struct cp_args *args = ((const struct cp_given *)ctx)->args;
+    const int pipe = is_pipe(args);
+    if (from != NULL && (pipe || access(args->init, F_OK) != 0)) {
+        ts_fail(err, TS_EARG,
+                "%s: the run did not save its start, and %s, which it was given, is not there as a "
+                "file; leave --save-init out",
+                from->dir, args->init);
+        return 0;
+    }
+    if (pipe)
+        return ts_fail(err, TS_EARG,
+                       "--init %s: a pipe is read once, and --save-init reads the start twice: "
+                       "name a file",
+                       args->init);
+    return cp_starts_model(args, ret, err) < 0 ? err->code : 1;
+}
+
+/* One that was asked for must be written. */
+static int note_lost(void *ctx, struct ts_err *err)
+{
+    const struct cp_given *g = ctx;
+    if (g->args->start_asked)
+        return err->code;
+    if (g->cmd != NULL)
+        tool_note(g->cmd,
+                  "%s: the start that --save-init wrote is gone, and cannot be written again: "
+                  "the result has none",
+                  g->args->from->dir);
+    return 0;
+}
+
+struct ts_run_given cp_starts_given_by(struct cp_given *g)
+{
+    return (struct ts_run_given){ .is_given = g->args->from == NULL &&
+                                              tstream_cp_init_is_file(g->args),
+                                  .open = open_again,
+                                  .lost = note_lost,
+                                  .ctx = g };
+}
+
+int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
+                      struct ts_init_conf *ret, int *saves, struct ts_err *err)
+{
+    struct cp_given given = { .args = args };
+    const struct ts_run_start_conf conf = { .init = { .tensor = t,
+                                                      .rank = args->rank,
+                                                      .seed = args->seed,
+                                                      .nvecs = tstream_cp_init_is_nvecs(args),
+                                                      .constraint = args->constraint,
+                                                      .stop = &tool_stop },
+                                            .from = args->from,
+                                            .stays = stays,
+                                            .save = args->save_init,
+                                            .given = cp_starts_given_by(&given) };
+    return ts_run_start_find(&conf, ret, saves, err);
+}
+
+/* ---- starts of several models ---- */
 
 /* Whether --init names a directory of several models. */
 static int is_several(const struct cp_args *args)

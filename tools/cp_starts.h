@@ -27,8 +27,17 @@ void cp_starts_close(struct cp_start_files *f);
 /* Opens the model to start from, each time from its beginning. */
 int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts_err *err);
 
-/* Whether that is a pipe, which can be read once. */
-int cp_starts_is_pipe(const struct cp_args *args);
+/* The same for a run that reads the start twice, as --save-init does. */
+struct cp_given {
+    const struct cp_args *args;
+    const struct ts_cmd *cmd; /* whose note tells of a start that is gone; NULL: nobody tells */
+};
+struct ts_run_given cp_starts_given_by(struct cp_given *g);
+
+/* What is to be written as the start, if anything is: *saves. A model is opened for it, which the caller closes. stays: a run
+ * that is resumed writes where its state lies. */
+int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
+                      struct ts_init_conf *ret, int *saves, struct ts_err *err);
 
 /* Of a run that a program began with models in its memory: what has no state cannot be begun again. */
 int cp_starts_given(const struct cp_args *args);

@@ -21,10 +21,7 @@ static struct {
     int running;
     int wake[2]; /* a pipe */
     atomic_int ending;
-    pthread_mutex_t lock; /* of what follows, and held while it is called */
-    void (*call)(void *ctx);
-    void *ctx;
-} watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} watch;
 
 static atomic_int wake_fd = -1; /* that the handler writes to */
 
@@ -63,10 +60,6 @@ static void *run(void *arg)
             continue;
         tick_ns = ts_clock_ns() + TICK_MS * UINT64_C(1000000);
         tool_progress_tick();
-        pthread_mutex_lock(&watch.lock);
-        if (watch.call != NULL)
-            watch.call(watch.ctx);
-        pthread_mutex_unlock(&watch.lock);
     }
     return arg;
 }
@@ -106,12 +99,4 @@ void tool_watch_end(void)
     close(watch.wake[0]);
     close(watch.wake[1]);
     watch.running = 0;
-}
-
-void tool_watch_call(void (*fn)(void *ctx), void *ctx)
-{
-    pthread_mutex_lock(&watch.lock);
-    watch.call = fn;
-    watch.ctx = ctx;
-    pthread_mutex_unlock(&watch.lock);
 }

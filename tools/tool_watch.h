@@ -6,7 +6,7 @@
  * though nothing gets done meanwhile. Without pipe or thread (limits of the system) a command runs on
  * unwatched, and SIGUSR1 does nothing.
  *
- *   threads  start, end and call from one; what is called runs in the watching thread
+ *   threads  start and end from one
  *   errors   none
  */
 #ifndef TS_TOOLS_TOOL_WATCH_H
@@ -14,9 +14,5 @@
 
 void tool_watch_start(void); /* by tool_catch_signals; the second time nothing */
 void tool_watch_end(void);   /* by tool_main */
-
-/* From now on fn is called once a second, instead of the one before; NULL: nothing. Returns when no
- * call is under way, so that ctx may go. */
-void tool_watch_call(void (*fn)(void *ctx), void *ctx);
 
 #endif

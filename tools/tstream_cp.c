@@ -182,9 +182,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
                    struct ts_err *err)
 {
     struct ts_engine e = { 0 };
-    struct status_file *status = calloc(1, sizeof *status);
-    struct ts_run_record record = cp_run_record(cmd, args, &e);
-    struct cp_report r = cp_run_report(cmd, args, &e, &record, status);
+    struct cp_report r = cp_run_report(cmd, args, &e, path);
     struct ts_engine_conf ec = cp_run_engine(args, path, &r);
     struct ts_model_conf mc = {
         .rank = args->rank, .force = args->force, .precision = args->precision, .stop = &tool_stop
@@ -193,9 +191,8 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     char *named = args->out != NULL    ? strdup(args->out)
                   : args->from != NULL ? strdup(args->from->dir)
                                        : tstream_operand_swap(path, ".cp");
-    int here, rc = named == NULL || status == NULL
-                       ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
-                       : ts_model_formats(args->format, &mc.formats, err);
+    int here, rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+                                 : ts_model_formats(args->format, &mc.formats, err);
     mc.dir = named;
     here = rc == 0 && args->from != NULL && strcmp(named, args->from->dir) == 0;
     mc.resume = here && !args->from->of_result;
@@ -235,16 +232,14 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     if (rc == 0) {
         tstream_ranks_note(cmd, &e);
         cp_run_note(cmd, args, &e);
-        rc = cp_run(&r, &mc, model, path, err);
+        rc = cp_run(&r, &mc, model, err);
         rc = end_together(&r, rc, err);
         if (rc == 0 && !r.stopped && here && args->from->of_result && !args->no_output)
             note_table(cmd, named);
     }
     ts_engine_close(&e);
     rc = tstream_trace_close(cmd, r.trace, rc, err);
-    ts_run_record_free(&record);
     ts_model_close(model);
-    free(status);
     free(named);
     return rc;
 }

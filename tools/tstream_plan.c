@@ -256,7 +256,7 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     free(copy);
     stays = from != NULL && !from->of_result && strcmp(p->out, from->dir) == 0;
     if (tstream_cp_models(args) == 1 && !args->no_output)
-        rc = cp_run_start(NULL, args, e->tensor, stays, &start, &saves, err);
+        rc = cp_starts_written(args, e->tensor, stays, &start, &saves, err);
     if (rc == 0)
         rc = count_files(e, p, saves ? &start : NULL, err);
     ts_model_close(start.model);

@@ -131,17 +131,16 @@ const char *tstream_resume_quote(const char *dir)
     return dir != NULL && strspn(dir, plain) == strlen(dir) ? "" : "'";
 }
 
-void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err)
+void tstream_resume_hint(const struct ts_run_outcome *o, const char *dir, struct ts_err *err)
 {
     const char *quote = tstream_resume_quote(dir);
     const size_t at = strlen(err->text);
-    uint32_t sweep, mode;
-    if (c == NULL || !ts_checkpoint_last(c, &sweep, &mode)) {
+    if (!o->saved) {
         if (err->code == TS_ESTOP)
             snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
         return;
     }
     snprintf(err->text + at, sizeof err->text - at,
              "; \"tstream cp --resume %s%s%s\" goes on from sweep %u, mode %u", quote, dir, quote,
-             sweep, mode + 1);
+             o->sweep, o->mode + 1);
 }

@@ -29,7 +29,7 @@ int tstream_resume_record(const struct ts_cmd *cmd, const void *args, int severa
 /* What a name stands between in a command line: "" or "'". */
 const char *tstream_resume_quote(const char *dir);
 
-/* Adds to a sentence how to go on from what is saved in dir; c may be NULL. */
-void tstream_resume_hint(const struct ts_checkpoint *c, const char *dir, struct ts_err *err);
+/* Adds to a sentence how to go on from what a run has saved in dir. */
+void tstream_resume_hint(const struct ts_run_outcome *o, const char *dir, struct ts_err *err);
 
 #endif

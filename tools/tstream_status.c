@@ -10,7 +10,6 @@
 
 #include "api/tools.h"
 #include "tools/cp_models.h"
-#include "tools/status_file.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"

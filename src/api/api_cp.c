@@ -20,7 +20,8 @@
 #define SWEEPS       50u
 #define INNER        10u
 #define SECOND_NS    1e9
-#define MOST_SECONDS 1e9 /* some thirty years */
+#define MOST_SECONDS 1e9  /* some thirty years */
+#define MOST_NS      9e18 /* of what is told */
 
 /* ---- what is told ---- */
 
@@ -32,14 +33,11 @@ static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
     atomic_store(&s->nnz, 0);
 }
 
-static void take_mode(void *ctx, const struct ts_als_mode *m)
+static void take_mode(const struct ts_api_run *c, const struct ts_als_mode *m)
 {
-    const struct ts_api_run *c = ctx;
     const int last = m->mode + 1 == c->session->engine->tensor->order;
     int stop;
     set_place(c->session, m->sweep + (uint32_t)last, last ? 0 : m->mode + 1);
-    if (c->record != NULL && !last)
-        ts_api_record_mode(c->record, m->mode);
     if (c->conf.mode == NULL)
         return;
     ts_api_out(c->api);
@@ -49,9 +47,8 @@ static void take_mode(void *ctx, const struct ts_als_mode *m)
         ts_stop_ask(c->session->stop, stop);
 }
 
-static void take_sweep(void *ctx, const struct ts_als_sweep *s)
+static void take_sweep(struct ts_api_run *c, const struct ts_als_sweep *s)
 {
-    struct ts_api_run *c = ctx;
     const ts_sweep sweep = { .size = sizeof sweep,
                              .sweep = s->sweep,
                              .fit = s->fit,
@@ -71,9 +68,8 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
                              .violation = s->kkt,
                              .held_out_loss = s->held_out_loss };
     int stop;
-    c->sweeps_ns += s->total_ns;
-    if (c->record != NULL)
-        ts_api_record_sweep(c->record, s);
+    atomic_store(&c->sweep_start_ns, ts_clock_ns());
+    atomic_store(&c->last_sweep_ns, s->total_ns);
     if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
     if (c->sweep != NULL && ts_stop_asked(c->session->stop))
@@ -86,22 +82,43 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
         ts_stop_ask(c->session->stop, stop);
 }
 
-static void note(const struct ts_api_run *c, const struct ts_err *warn)
+static void take_note(const struct ts_api_run *c, const struct ts_err *warn)
 {
     ts_api_note(c->api, c->session->conf.note, c->session->conf.ctx, warn);
 }
 
-/* A state that could not be saved: the run goes on. */
-static void warn_state(void *ctx, const struct ts_err *err)
-{
-    note(ctx, err);
-}
-
-static void state_saved(void *ctx)
+static const char *stopped_by(void *ctx)
 {
     const struct ts_api_run *c = ctx;
-    if (c->record != NULL)
-        ts_api_record_saved(c->record);
+    return c->timed_out ? "max_seconds" : "the caller";
+}
+
+static uint64_t whole_ns(double ns)
+{
+    return (uint64_t)fmin(ns, MOST_NS);
+}
+
+static void give_figures(void *ctx, struct ts_run_figures *ret)
+{
+    struct ts_api_run *c = ctx;
+    const ts_session *s = c->session;
+    const uint32_t order = s->engine->tensor->order;
+    const uint64_t nnz = s->engine->tensor->nnz;
+    const uint_fast32_t mode = atomic_load(&s->mode), sweep = atomic_load(&s->sweep);
+    const uint64_t at = atomic_load(&s->nnz), last_ns = atomic_load(&c->last_sweep_ns);
+    const double ns = (double)(ts_clock_ns() - atomic_load(&c->sweep_start_ns));
+    const double more = sweep < c->conf.sweeps ? (double)(c->conf.sweeps - sweep) : 0;
+    double left;
+    ret->total = c->passes[order] * nnz;
+    ret->done = c->passes[mode < order ? mode : order] * nnz + (at < nnz ? at : nnz);
+    ret->done = ret->done < ret->total ? ret->done : ret->total;
+    ret->per_s = ns > 0 ? SECOND_NS * (double)ret->done / ns : 0;
+    ret->known = ret->done > 0 && ns > 0;
+    if (!ret->known)
+        return;
+    left = ns * (double)(ret->total - ret->done) / (double)ret->done;
+    ret->left_ns = whole_ns(left);
+    ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
 }
 
 /* ---- the time that a run may take ---- */
@@ -192,51 +209,17 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* What is to be written as the start, if anything is. A model that is given is opened again for it, as rows are read
- * once. */
-static int find_saved(struct ts_api_run *c, int stays, struct ts_err *err)
+/* For struct ts_run_given. */
+static int open_given(void *ctx, const struct ts_resume *from, struct ts_model **ret,
+                      struct ts_err *err)
 {
-    int rc;
-    c->saved = (struct ts_init_conf){ .tensor = c->session->engine->tensor,
-                                      .rank = c->session->conf.rank,
-                                      .seed = c->conf.seed,
-                                      .nvecs = c->conf.nvecs != 0 && c->from.file == NULL,
-                                      .constraint = c->constraint,
-                                      .stop = c->session->stop };
-    rc = c->from.file != NULL    ? ts_resume_start(&c->from, stays, &c->saved, err)
-         : c->conf.start != NULL ? TS_START_GIVEN
-                                 : TS_START_KNOWN;
-    if (c->conf.save_init == 0)
-        return rc < 0 ? rc : 0;
-    if (rc == TS_START_GIVEN && c->conf.start == NULL)
+    const struct ts_api_run *c = ctx;
+    if (c->conf.start == NULL)
         return ts_fail(err, TS_EARG,
                        "%s: the run started from factors that were given to it, and did not save "
                        "them: give them again, or leave save_init out",
-                       c->from.dir);
-    if (rc == TS_START_LOST)
-        return err->code;
-    c->saves = rc == TS_START_KNOWN || rc == TS_START_GIVEN;
-    if (rc == TS_START_GIVEN)
-        rc = open_start(c, &c->saved.model, err);
-    c->computed = c->saves && ts_init_is_computed(&c->saved);
-    return rc < 0 ? rc : 0;
-}
-
-static int save_start(struct ts_api_run *c, struct ts_err *err)
-{
-    const int rc = c->saves && !c->computed ? ts_init_save(&c->saved, c->out, err) : 0;
-    ts_model_close(c->saved.model);
-    c->saved.model = NULL;
-    return rc;
-}
-
-/* The run has computed its start. */
-static int take_computed(void *ctx, struct ts_err *err)
-{
-    struct ts_api_run *c = ctx;
-    struct ts_init_conf conf = c->als_conf.init;
-    conf.held = 1;
-    return ts_init_save(&conf, c->out, err);
+                       from->dir);
+    return open_start(c, ret, err) < 0 ? err->code : 1;
 }
 
 /* "10%" or "0.1"; NULL: 0; NAN: a fold, which a run of the library is not of */
@@ -273,7 +256,7 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
     if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) { /* no reason to give up all models */
         struct ts_err warn;
         ts_fail(&warn, TS_EFORMAT, "%s; the model is computed from its start", err->text);
-        note(c, &warn);
+        take_note(c, &warn);
         c->conf.replace = 1;
         return 0;
     }
@@ -282,7 +265,7 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
     if (c->from.damaged.code != 0) {
         struct ts_err warn;
         ts_fail(&warn, TS_EFORMAT, "%s; going on from the state before it", c->from.damaged.text);
-        note(c, &warn);
+        take_note(c, &warn);
     }
     seed = ts_state_option(ts_state_get(c->from.file), "seed");
     if (c->conf.start == NULL && seed != NULL && strtoull(seed, NULL, 10) != c->conf.seed)
@@ -297,55 +280,16 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
 
 /* ---- what is kept ---- */
 
-static int open_checkpoint(struct ts_api_run *c, struct ts_err *err)
-{
-    const struct ts_engine *e = c->session->engine;
-    struct ts_checkpoint_conf conf = { .tensor = e->tensor,
-                                       .backend = e->backend,
-                                       .be = c->session->be,
-                                       .rank = c->session->conf.rank,
-                                       .precision = c->session->conf.precision,
-                                       .constraint = c->constraint,
-                                       .accelerate = c->conf.accelerate != 0,
-                                       .copy = e->memory.copy_bytes > 0,
-                                       .warn = warn_state,
-                                       .saved = state_saved,
-                                       .ctx = c };
-    char *options = NULL;
-    int rc;
-    conf.every_ns = ts_api_every_ns(&c->conf);
-    rc = ts_api_options_text(e->tensor, &c->session->conf, &c->conf, c->constraint,
-                             &c->session->conf.rank, 1, 0, &options, &conf.options_bytes, err);
-    if (rc < 0)
-        return rc;
-    conf.dir = ts_model_dir(c->out, &conf.where);
-    conf.options = options;
-    if (c->from.file != NULL) {
-        conf.from = ts_state_get(c->from.file);
-        conf.from_here = 1;
-    }
-    rc = ts_checkpoint_new(&conf, &c->checkpoint, err);
-    free(options);
-    return rc == 0 ? ts_api_record_new(c->session, &c->conf, c->constraint, conf.every_ns,
-                                       conf.from, c->place, &c->record, err)
-                   : rc;
-}
-
 /* What is to be run, once it is known where from. */
-static struct ts_als_conf als_conf(struct ts_api_run *c)
+static struct ts_als_conf method_of(struct ts_api_run *c)
 {
-    const struct ts_engine *e = c->session->engine;
     const ts_session_conf *sc = &c->session->conf;
-    return (struct ts_als_conf){ .init = { .tensor = e->tensor,
-                                           .backend = e->backend,
-                                           .be = c->session->be,
-                                           .rank = sc->rank,
-                                           .threads = e->threads,
+    return (struct ts_als_conf){ .init = { .rank = sc->rank,
                                            .seed = c->conf.seed,
+                                           .model = c->start,
                                            .nvecs = c->conf.nvecs != 0,
                                            .constraint = c->constraint,
                                            .stop = c->session->stop },
-                                 .feed = e->feed,
                                  .precision = sc->precision,
                                  .iters = c->conf.sweeps,
                                  .inner = c->conf.inner,
@@ -356,13 +300,16 @@ static struct ts_als_conf als_conf(struct ts_api_run *c)
                                                .from = c->conf.hold_out_from },
                                  .patience = c->conf.patience,
                                  .whole_start = c->conf.save_init != 0,
-                                 .started = c->computed ? take_computed : NULL,
-                                 .mode = take_mode,
-                                 .sweep = take_sweep,
-                                 .ctx = c,
-                                 .trace = c->session->trace,
-                                 .checkpoint = c->checkpoint,
-                                 .from = c->from.file };
+                                 .trace = c->session->trace };
+}
+
+/* Whether the run can be resumed from its state, where there is one. */
+static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
+{
+    struct ts_als_conf conf = method_of(c);
+    conf.init.tensor = t;
+    conf.from = c->from.file;
+    return conf.from != NULL ? ts_als_check_from(&conf, err) : 0;
 }
 
 /* What is fixed must be given, but where a state has it. */
@@ -384,21 +331,9 @@ static int check_place(const struct ts_api_run *c, struct ts_err *err)
     return ts_place_check(place, 3, err);
 }
 
-/* Before the work: whether the result could be written, and where the run goes on from. */
-static int open_out(struct ts_api_run *c, struct ts_err *err)
+/* Before anything is opened for writing: where the run goes on from, and whether it can. */
+static int check_out(struct ts_api_run *c, struct ts_err *err)
 {
-    const struct ts_engine *e = c->session->engine;
-    struct ts_model_conf mc = { .dir = c->conf.out,
-                                .formats = c->conf.formats,
-                                .used_rows = c->conf.held_rows,
-                                .shape = ts_model_shape_of(e->tensor),
-                                .rank = c->session->conf.rank +
-                                        (uint32_t)ts_constraint_mean(c->constraint),
-                                .threads = e->threads,
-                                .force = c->conf.replace,
-                                .precision = c->session->conf.precision,
-                                .stop = c->session->stop };
-    double start_bytes[TS_MAX_ORDER];
     int rc;
     if (c->conf.out == NULL)
         return check_start(c, err);
@@ -407,47 +342,31 @@ static int open_out(struct ts_api_run *c, struct ts_err *err)
         rc = open_state(c, err);
     if (rc == 0)
         rc = check_start(c, err);
-    if (rc == 0 && c->from.file != NULL) {
-        const struct ts_als_conf conf = als_conf(c);
-        rc = ts_als_check_from(&conf, err);
-        mc.resume = !c->from.of_result;
-        mc.force |= c->from.of_result; /* older states must not lie beside new ones */
-    }
-    if (rc == 0 && (c->conf.save_init != 0 || mc.resume)) /* what lies there stays */
-        rc = find_saved(c, mc.resume, err);
-    for (uint32_t m = 0; m < e->tensor->order && c->saves; m++)
-        start_bytes[m] = ts_init_save_bytes(&c->saved, m);
-    mc.start_bytes = c->saves ? start_bytes : NULL;
-    if (rc == 0)
-        rc = ts_model_begin(&mc, &c->out, err);
-    if (rc == 0 && c->from.file != NULL)
-        rc = ts_resume_check_place(&c->from, err);
-    return rc == 0 ? open_checkpoint(c, err) : rc;
+    return rc == 0 ? check_state(c, c->session->engine->tensor, err) : rc;
+}
+
+static struct ts_model_conf out_of(const struct ts_api_run *c)
+{
+    const int resumed = c->from.file != NULL;
+    return (struct ts_model_conf){
+        .dir = c->conf.out,
+        .formats = c->conf.formats,
+        .used_rows = c->conf.held_rows,
+        .resume = resumed && !c->from.of_result,
+        .force = c->conf.replace || (resumed && c->from.of_result), /* older states must not lie beside new ones */
+        .precision = c->session->conf.precision,
+        .stop = c->session->stop
+    };
 }
 
 /* Adds to a sentence what is left of a run that did not come to its end. */
-static void tell_state(const struct ts_api_run *c, struct ts_err *err)
+static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 {
     const size_t at = strlen(err->text);
-    uint32_t sweep, mode;
-    if (c->checkpoint != NULL && ts_checkpoint_last(c->checkpoint, &sweep, &mode))
+    if (o->saved)
         ts_setting_print(err->text + at, sizeof err->text - at,
-                         "; the state before sweep %u, " TS_NTH_MODE " is in %s", sweep, mode + 1,
-                         ts_model_partial(c->out));
-}
-
-/* The run was stopped: run.json beside its state tells of the sweeps until then. */
-static void record_stop(const struct ts_api_run *c)
-{
-    uint32_t sweep, mode;
-    struct ts_err warn = { 0 };
-    if (c->record == NULL || c->checkpoint == NULL ||
-        !ts_checkpoint_last(c->checkpoint, &sweep, &mode))
-        return;
-    if (ts_api_record_add(c->record, c->out,
-                          c->timed_out ? "stopped by max_seconds" : "stopped by the caller", NULL,
-                          &warn) < 0)
-        note(c, &warn);
+                         "; the state before sweep %u, " TS_NTH_MODE " is in %s", o->sweep,
+                         o->mode + 1, o->partial);
 }
 
 /* ---- a run ---- */
@@ -538,39 +457,20 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
     return rc;
 }
 
-/* The result: on disk first, where it is wanted there. */
-static int take_factors(struct ts_api_run *c, struct ts_als_result *result, struct ts_kruskal **ret,
-                        struct ts_err *err)
+/* The result, which lies on disk already where it is wanted there. */
+static int take_factors(struct ts_api_run *c, struct ts_als_result *result, struct ts_err *err)
 {
     const struct ts_engine *e = c->session->engine;
-    const ts_session_conf *sc = &c->session->conf;
+    const enum ts_precision precision = c->session->conf.precision;
     struct ts_factors f = ts_factors_of(e->tensor, result->rank, e->backend, c->session->be);
-    struct ts_err warn = { 0 };
-    int rc = 0;
     f.get_rows = ts_als_rows;
     f.from = &result->rows;
-    if (c->out != NULL) {
-        rc = ts_api_record_add(c->record, c->out,
-                               result->exact       ? "exact"
-                               : result->converged ? "converged"
-                               : result->overfits  ? "held-out error no longer falls"
-                                                   : "iterations",
-                               result, err);
-        ts_api_record_hide(c->record);
-        if (rc == 0)
-            rc = ts_model_write(c->out, f.get_rows, f.from, result->weight, result->norm, &warn,
-                                err);
-        note(c, &warn);
-        if (rc < 0)
-            ts_checkpoint_rescue(c->checkpoint);
-        else if (can_load(c))
-            /* from these files, so that large factors are not in memory twice */
-            return ts_api_run_load(e->tensor, c->conf.out, 1, sc->precision, c->session->stop, ret,
-                                   err);
-    }
-    return rc == 0 ? ts_kruskal_take(e->tensor, &f, sc->precision, result->weight, result->norm,
-                                     c->session->stop, ret, err)
-                   : rc;
+    if (c->conf.out != NULL && can_load(c))
+        /* from these files, so that large factors are not in memory twice */
+        return ts_api_run_load(e->tensor, c->conf.out, 1, precision, c->session->stop, &c->model,
+                               err);
+    return ts_kruskal_take(e->tensor, &f, precision, result->weight, result->norm, c->session->stop,
+                           &c->model, err);
 }
 
 int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
@@ -663,46 +563,12 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
 
 int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
-    struct ts_als_conf conf = {
-        .init = { .tensor = t, .rank = c->session->conf.rank, .constraint = c->constraint },
-        .precision = c->session->conf.precision,
-        .iters = c->conf.sweeps,
-        .accelerate = c->conf.accelerate != 0
-    };
     int rc = ts_api_run_constraints(&c->conf, t, c->constraint, err);
     if (rc == 0)
         rc = open_state(c, err);
-    conf.from = c->from.file;
-    if (rc == 0 && conf.from != NULL)
-        rc = ts_als_check_from(&conf, err);
+    if (rc == 0)
+        rc = check_state(c, t, err);
     ts_resume_close(&c->from);
-    return rc;
-}
-
-int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
-{
-    const struct ts_state *from;
-    int rc = take_constraints(c, err);
-    if (rc == 0)
-        rc = open_out(c, err);
-    if (rc < 0)
-        return rc;
-    from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
-    rc = from == NULL ? open_start(c, &c->start, err) : 0;
-    if (rc == 0)
-        rc = save_start(c, err);
-    set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
-    if (rc == 0 && c->record != NULL && c->place == NULL)
-        ts_api_record_start(c->record, ts_model_partial(c->out), 0);
-    if (rc == 0) {
-        c->als_conf = als_conf(c);
-        c->als_conf.init.model = c->start;
-        rc = ts_als_new(&c->als_conf, &c->als, err);
-    }
-    if (rc < 0) {
-        tell_state(c, err);
-        c->session->ended = 1;
-    }
     return rc;
 }
 
@@ -726,44 +592,125 @@ static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_als_re
                                c->from.file != NULL ? ts_state_get(c->from.file)->sweep - 1 : 0 };
 }
 
-int ts_api_run_end(struct ts_api_run *c, int rc, struct ts_kruskal **ret, ts_cp_result *result,
-                   struct ts_err *err)
+static int take_end(struct ts_api_run *c, int rc, const struct ts_run_outcome *o,
+                    struct ts_err *err)
 {
-    struct ts_als_result r = { 0 };
     if (rc == 0)
-        rc = ts_als_result(c->als, &r, err);
-    ts_als_free(c->als); /* which saves what the checkpoint is to keep */
-    c->als = NULL;
-    if (rc == 0)
-        rc = take_factors(c, &r, ret, err);
-    if (rc == 0)
-        *result = result_of(c, &r);
-    if (rc < 0) {
-        tell_state(c, err);
-        if (rc == TS_ESTOP)
-            record_stop(c);
+        rc = take_factors(c, o->result, err);
+    if (rc == 0) {
+        c->result = result_of(c, o->result);
+    } else {
+        tell_state(o, err);
         c->session->ended = 1;
     }
-    free(r.weight);
     return rc;
 }
 
-void ts_api_run_close(struct ts_api_run *c, const struct ts_err *why)
+/* Where it is, for whoever asks. */
+static void take_start(struct ts_api_run *c)
 {
-    ts_als_free(c->als);
-    c->als = NULL;
+    const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
+    const uint32_t order = c->session->engine->tensor->order;
+    for (uint32_t m = 0; m < order; m++)
+        c->passes[m + 1] = c->passes[m] + !c->constraint[m].fixed;
+    atomic_store(&c->sweep_start_ns, ts_clock_ns());
+    set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
+}
+
+static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
+{
+    struct ts_api_run *c = ctx;
+    switch (e->kind) {
+    case TS_RUN_NOTE:
+        take_note(c, e->warn);
+        break;
+    case TS_RUN_STARTED:
+        take_start(c);
+        break;
+    case TS_RUN_COMPUTED:
+    case TS_RUN_OVER:
+        break;
+    case TS_RUN_MODE:
+        take_mode(c, e->mode);
+        break;
+    case TS_RUN_SWEEP:
+        take_sweep(c, e->sweep);
+        break;
+    case TS_RUN_ENDED:
+        return take_end(c, e->rc, e->outcome, err);
+    }
+    return 0;
+}
+
+static struct ts_run_conf run_conf(struct ts_api_run *c)
+{
+    const struct ts_engine *e = c->session->engine;
+    return (struct ts_run_conf){ .engine = e,
+                                 .be = c->session->be,
+                                 .tensor = e->tensor->path,
+                                 .method = method_of(c),
+                                 .from = c->from.file != NULL ? &c->from : NULL,
+                                 .from_here = c->from.file != NULL,
+                                 .given = { .is_given = c->conf.start != NULL,
+                                            .open = open_given,
+                                            .ctx = c },
+                                 .out = out_of(c),
+                                 .every_ns = ts_api_every_ns(&c->conf),
+                                 .who = ts_api_record_who(c->record),
+                                 .place = c->place,
+                                 .listener = { .hear = hear_run,
+                                               .stopped_by = stopped_by,
+                                               .figures = give_figures,
+                                               .ctx = c } };
+}
+
+int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->session->engine->tensor;
+    const ts_session_conf *sc = &c->session->conf;
+    struct ts_run_conf conf;
+    uint64_t bytes = 0;
+    char *options = NULL;
+    int rc = take_constraints(c, err);
+    if (rc == 0)
+        rc = check_out(c, err);
+    if (rc == 0 && c->from.file == NULL)
+        rc = open_start(c, &c->start, err);
+    if (rc == 0 && c->conf.out != NULL)
+        rc = ts_api_options_text(t, sc, &c->conf, c->constraint, &sc->rank, 1, 0, &options, &bytes,
+                                 err);
+    if (rc == 0 && c->conf.out != NULL)
+        rc = ts_api_record_new(t, sc, &c->conf, c->constraint,
+                               c->place != NULL ? c->place->out : c->conf.out, c->from.file != NULL,
+                               &c->record, err);
+    if (rc == 0) {
+        conf = run_conf(c);
+        conf.options = options;
+        conf.options_bytes = bytes;
+        rc = ts_run_begin(&c->run, &conf, err);
+    }
+    free(options);
+    return rc;
+}
+
+int ts_api_run_end(struct ts_api_run *c, int rc, struct ts_kruskal **ret, ts_cp_result *result,
+                   struct ts_err *err)
+{
+    rc = ts_run_end(&c->run, rc, err);
+    if (rc < 0)
+        return rc;
+    *ret = c->model;
+    *result = c->result;
+    return 0;
+}
+
+void ts_api_run_close(struct ts_api_run *c)
+{
     ts_model_close(c->start);
     c->start = NULL;
-    ts_model_close(c->saved.model);
-    c->saved.model = NULL;
-    ts_checkpoint_free(c->checkpoint);
-    if (c->record != NULL)
-        ts_api_record_hide(c->record); /* or it would appear again in what is being cleared */
-    ts_model_end(c->out);
-    if (c->record != NULL)
-        ts_api_record_end(c->record, why);
-    ts_api_record_free(c->record);
     ts_resume_close(&c->from);
+    ts_api_record_free(c->record);
+    c->record = NULL;
 }
 
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *c,
@@ -816,20 +763,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
     return 0;
 }
 
-int ts_api_run_alone(struct ts_api_run *c, struct ts_err *err)
-{
-    int rc;
-    while ((rc = ts_als_next(c->als, err)) > 0) {
-        rc = ts_als_multiply(c->als, err);
-        if (rc < 0) {
-            ts_als_fail(c->als, rc);
-            break;
-        }
-    }
-    return rc;
-}
-
-static int run(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *result,
+static int run_to_end(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *result,
                struct ts_err *err)
 {
     struct ts_api_timer timer = { 0 };
@@ -838,27 +772,33 @@ static int run(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *resu
         return rc;
     rc = ts_api_timer_start(&timer, c->conf.max_seconds, c->session->stop, err);
     if (rc == 0)
-        rc = ts_api_run_alone(c, err);
+        rc = ts_run_alone(&c->run, err);
     c->timed_out = ts_api_timer_end(&timer, rc, err);
     return ts_api_run_end(c, rc, ret, result, err);
 }
 
 ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *given, ts_cp_result *ret, ts_error *err)
 {
+    struct ts_api_run *c = calloc(1, sizeof *c);
     struct ts_kruskal *k = NULL;
     ts_cp_result result;
     struct ts_api a;
-    struct ts_api_run c = { .session = s, .api = &a };
     int rc;
     ts_api_begin(&a);
-    rc = ts_api_run_conf(given, s->engine->tensor, &c.conf, &a.err);
+    rc = c == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a run")
+                   : ts_api_run_conf(given, s->engine->tensor, &c->conf, &a.err);
     if (rc == 0 && s->ended)
         rc = ts_fail(&a.err, TS_EARG, "a run of this session failed or was stopped: open another");
-    if (rc == 0)
-        rc = run(&c, &k, &result, &a.err);
+    if (rc == 0) {
+        c->session = s;
+        c->api = &a;
+        rc = run_to_end(c, &k, &result, &a.err);
+    }
     if (rc == 0)
         ts_api_result(ret, &result, sizeof result);
-    ts_api_run_close(&c, rc < 0 ? &a.err : NULL);
+    if (c != NULL)
+        ts_api_run_close(c);
+    free(c);
     ts_api_end(&a, rc, err);
     return k;
 }

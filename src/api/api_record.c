@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.json and status.json of a run of the library. */
+/* The options of a run of the library, for its record, its states and the table of several models. */
 #include "api/api_record.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/version.h"
-#include "base/clock.h"
 #include "base/setting.h"
 #include "base/setting_kind.h"
-#include "base/thread.h"
 #include "cpd/run_options.h"
 #include "engine/models_table.h"
 #include "engine/processor.h"
-#include "engine/run_record.h"
-#include "engine/run_status.h"
 #include "format/array_name.h"
 
-#define TICK_NS       UINT64_C(1000000000)
 #define SECOND_NS     1e9
 #define MOST_NS       9e18                   /* of what is told */
 #define STATES_NS     UINT64_C(300000000000) /* between two, as tstream cp has it */
@@ -273,226 +267,38 @@ int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *sessio
     return rc;
 }
 
-/* ---- the object ---- */
+/* ---- the record of one run ---- */
 
 struct ts_api_record {
-    const ts_session *session;
     struct ts_opt opts[TS_N_SETTINGS + 1];
     struct args args;
-    struct ts_run_record record;
-    struct ts_run_status status;
-    char *partial;
-    struct ts_api_place place;         /* n 0: it is the only model */
-    uint32_t passes[TS_MAX_ORDER + 1]; /* of a sweep before each mode, and in all */
-    uint32_t first_sweep, first_mode;
-    _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
-
-    pthread_t thread; /* that writes the status */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    int running, over;
 };
 
-int ts_api_record_new(const ts_session *s, const ts_cp_conf *conf,
-                      const struct ts_constraint *constraint, uint64_t every_ns,
-                      const struct ts_state *from, const struct ts_api_place *place,
-                      struct ts_api_record **ret, struct ts_err *err)
+int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
+                      const ts_cp_conf *conf, const struct ts_constraint *constraint,
+                      const char *out, int resumed, struct ts_api_record **ret, struct ts_err *err)
 {
     struct ts_api_record *r = calloc(1, sizeof *r);
-    const struct ts_tensor *t = s->engine->tensor;
-    int rc;
     if (r == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->out);
-    r->session = s;
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", out);
     options_of_record(0, r->opts);
-    take_args(&r->args, &s->conf, t, conf, constraint);
-    r->args.checkpoint_ns = every_ns;
-    if (place != NULL) {
-        r->place = *place;
-        r->args.out = place->out;
-    }
-    r->args.resume = from != NULL ? r->args.out : NULL;
-    for (uint32_t m = 0; m < t->order; m++)
-        r->passes[m + 1] = r->passes[m] + !constraint[m].fixed;
-    r->first_sweep = from != NULL ? from->sweep : 1;
-    r->first_mode = from != NULL ? from->mode : 0;
-    r->record = (struct ts_run_record){ .interface = "library",
-                                        .version = ts_library_version(),
-                                        .commit = ts_version_commit(),
-                                        .opts = r->opts,
-                                        .args = &r->args,
-                                        .engine = s->engine };
-    rc = ts_run_record_start(&r->record, t->path, err);
-    if (rc == 0 && from != NULL)
-        ts_run_record_recall(&r->record, from);
-    if (rc < 0) {
-        ts_api_record_free(r);
-        return rc;
-    }
+    take_args(&r->args, session, t, conf, constraint);
+    r->args.out = out;
+    r->args.resume = resumed ? out : NULL;
     *ret = r;
     return 0;
 }
 
+struct ts_run_who ts_api_record_who(const struct ts_api_record *r)
+{
+    return (struct ts_run_who){ .interface = "library",
+                                .version = ts_library_version(),
+                                .commit = ts_version_commit(),
+                                .opts = r != NULL ? r->opts : NULL,
+                                .args = r != NULL ? &r->args : NULL };
+}
+
 void ts_api_record_free(struct ts_api_record *r)
 {
-    if (r == NULL)
-        return;
-    ts_run_record_free(&r->record);
-    free(r->partial);
     free(r);
-}
-
-/* ---- the status ---- */
-
-static uint64_t whole_ns(double ns)
-{
-    return (uint64_t)fmin(ns, MOST_NS);
-}
-
-static void figures(void *ctx, struct ts_run_figures *ret)
-{
-    struct ts_api_record *r = ctx;
-    const ts_session *s = r->session;
-    const uint32_t order = s->engine->tensor->order;
-    const uint64_t nnz = s->engine->tensor->nnz;
-    const uint_fast32_t mode = atomic_load(&s->mode), sweep = atomic_load(&s->sweep);
-    const uint64_t at = atomic_load(&s->nnz), last_ns = atomic_load(&r->last_sweep_ns);
-    const double ns = (double)(ts_clock_ns() - atomic_load(&r->sweep_start_ns));
-    const double more = sweep < r->args.iters ? (double)(r->args.iters - sweep) : 0;
-    double left;
-    ret->total = r->passes[order] * nnz;
-    ret->done = r->passes[mode < order ? mode : order] * nnz + (at < nnz ? at : nnz);
-    ret->done = ret->done < ret->total ? ret->done : ret->total;
-    ret->per_s = ns > 0 ? SECOND_NS * (double)ret->done / ns : 0;
-    ret->known = ret->done > 0 && ns > 0;
-    if (!ret->known)
-        return;
-    left = ns * (double)(ret->total - ret->done) / (double)ret->done;
-    ret->left_ns = whole_ns(left);
-    ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
-}
-
-static void *write_status(void *arg)
-{
-    struct ts_api_record *r = arg;
-    const locale_t before = ts_c_locale_enter();
-    uint64_t due = ts_clock_ns() + TICK_NS;
-    pthread_mutex_lock(&r->lock);
-    while (!r->over) {
-        const struct timespec until = { .tv_sec = (time_t)(due / 1000000000u),
-                                        .tv_nsec = (long)(due % 1000000000u) };
-        if (pthread_cond_timedwait(&r->wake, &r->lock, &until) == 0)
-            continue;
-        pthread_mutex_unlock(&r->lock);
-        ts_run_status_tick(&r->status);
-        due = ts_clock_ns() + TICK_NS;
-        pthread_mutex_lock(&r->lock);
-    }
-    pthread_mutex_unlock(&r->lock);
-    ts_c_locale_leave(before);
-    return NULL;
-}
-
-void ts_api_record_start(struct ts_api_record *r, const char *partial, uint32_t at_once)
-{
-    pthread_condattr_t attr;
-    r->partial = strdup(partial); /* NULL: no status */
-    r->status.partial = r->partial;
-    r->status.opts = r->opts;
-    r->status.args = &r->args;
-    r->status.tensor = r->session->engine->tensor->path;
-    r->status.out = r->args.out;
-    r->status.iters = r->args.iters;
-    r->status.order = r->session->engine->tensor->order;
-    r->status.figures = figures;
-    r->status.ctx = r;
-    r->status.model = r->place.number;
-    r->status.n_models = r->place.n;
-    r->status.at_once = at_once;
-    atomic_store(&r->sweep_start_ns, ts_clock_ns());
-    ts_run_status_start(&r->status, r->first_sweep);
-    ts_run_status_mode(&r->status, r->first_mode + 1);
-    if (r->status.dir < 0)
-        return;
-    pthread_mutex_init(&r->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
-    pthread_cond_init(&r->wake, &attr);
-    pthread_condattr_destroy(&attr);
-    r->over = 0;
-    r->running = ts_thread_new(&r->thread, write_status, r) == 0;
-    if (!r->running) {
-        pthread_cond_destroy(&r->wake);
-        pthread_mutex_destroy(&r->lock);
-    }
-}
-
-static void end_thread(struct ts_api_record *r)
-{
-    if (!r->running)
-        return;
-    pthread_mutex_lock(&r->lock);
-    r->over = 1;
-    pthread_cond_signal(&r->wake);
-    pthread_mutex_unlock(&r->lock);
-    pthread_join(r->thread, NULL);
-    pthread_cond_destroy(&r->wake);
-    pthread_mutex_destroy(&r->lock);
-    r->running = 0;
-}
-
-void ts_api_record_at_once(struct ts_api_record *r, uint32_t n)
-{
-    ts_run_status_at_once(&r->status, n);
-}
-
-void ts_api_record_mode(struct ts_api_record *r, uint32_t mode)
-{
-    ts_run_status_mode(&r->status, mode + 2);
-}
-
-void ts_api_record_sweep(struct ts_api_record *r, const struct ts_als_sweep *s)
-{
-    atomic_store(&r->sweep_start_ns, ts_clock_ns());
-    atomic_store(&r->last_sweep_ns, s->total_ns);
-    ts_run_record_sweep(&r->record, s);
-    r->first_sweep = s->sweep + 1;
-    r->first_mode = 0;
-    ts_run_status_sweep(&r->status, s->sweep, s->fit, s->log_likelihood,
-                        (double)s->total_ns / SECOND_NS);
-}
-
-void ts_api_record_saved(struct ts_api_record *r)
-{
-    ts_run_status_saved(&r->status);
-}
-
-void ts_api_record_hide(struct ts_api_record *r)
-{
-    end_thread(r);
-    ts_run_status_remove(&r->status);
-}
-
-void ts_api_record_end(struct ts_api_record *r, const struct ts_err *why)
-{
-    end_thread(r);
-    ts_run_status_end(&r->status,
-                      why == NULL             ? NULL
-                      : why->code == TS_ESTOP ? "stopped"
-                                              : "failed",
-                      why == NULL ? NULL : why->text);
-}
-
-int ts_api_record_add(const struct ts_api_record *r, struct ts_model_out *out, const char *ended,
-                      const struct ts_als_result *result, struct ts_err *err)
-{
-    const struct ts_run_record *of = &r->record;
-    char *text;
-    size_t bytes;
-    int rc = ts_run_record_end(of, ended, result, &text, &bytes, err);
-    if (rc < 0)
-        return rc;
-    rc = ts_model_add(out, TS_RUN_RECORD_NAME, text, bytes, err);
-    free(text);
-    return rc;
 }

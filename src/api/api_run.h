@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api_run.h - a decomposition under way: what ts_cp and ts_cp_several share.
+/* api_run.h - a decomposition under way, a listener of engine/run.h: what ts_cp and ts_cp_several share.
  *
  *     rc = ts_api_run_begin(&run, err);
  *     if (rc == 0) {
- *         rc = ts_api_run_alone(&run, err);  (or with others by cpd/als_group.h)
+ *         rc = ts_run_alone(&run.run, err);  (or with others by cpd/als_group.h)
  *         rc = ts_api_run_end(&run, rc, &model, &result, err);
  *     }
- *     ts_api_run_close(&run, rc < 0 ? err : NULL);
+ *     ts_api_run_close(&run);
  *
  *   owner    the caller owns the struct, and sets the members of the first part; the run points into it, so that it stays
  *            where it is
@@ -18,8 +18,7 @@
 
 #include "api/api_record.h"
 #include "api/api_session.h"
-#include "cpd/als.h"
-#include "cpd/resume.h"
+#include "engine/run.h"
 #include "model/kruskal.h"
 
 struct ts_api_run {
@@ -29,22 +28,20 @@ struct ts_api_run {
     ts_several_sweep_fn *sweep; /* of one of several models, instead of that of conf; may be NULL */
     void *ctx;
     uint32_t number;                  /* which of them */
-    const struct ts_api_place *place; /* of one of several that are kept on disk; else NULL */
+    const struct ts_run_place *place; /* of one of several that are kept on disk; else NULL */
+    int timed_out;                    /* max_seconds were over */
 
-    /* of a run that keeps something on disk */
     struct ts_resume from; /* file NULL: the run starts anew */
-    struct ts_model_out *out;
-    struct ts_checkpoint *checkpoint;
-    struct ts_api_record *record;
-    int timed_out; /* max_seconds were over */
-
     struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
     struct ts_model *start;
-    int saves, computed; /* `saved` is to be written; once it was computed */
-    struct ts_init_conf saved;
-    struct ts_als_conf als_conf;
-    struct ts_als *als; /* from begin to end */
-    uint64_t sweeps_ns; /* of the sweeps so far */
+    struct ts_api_record *record; /* NULL: nothing is written */
+    struct ts_run run;
+    uint32_t passes[TS_MAX_ORDER + 1]; /* of a sweep before each mode, and in all */
+    _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
+
+    /* once it is over */
+    struct ts_kruskal *model;
+    ts_cp_result result;
 };
 
 /* What the caller asks for of the tensor, with defaults where it says nothing. given: NULL: nothing at all. */
@@ -67,16 +64,12 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
 /* Everything before the first product. On failure nothing is under way, and only close is allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
 
-/* To the end, without others beside it. */
-int ts_api_run_alone(struct ts_api_run *r, struct ts_err *err);
-
 /* rc: what the run came to. With 0 the result is taken, and written where it is to be; otherwise, or where that fails, the
  * sentence says what is kept. The session is of no more use then. */
 int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
                    struct ts_err *err);
 
-/* why: of a run that has no result. */
-void ts_api_run_close(struct ts_api_run *r, const struct ts_err *why);
+void ts_api_run_close(struct ts_api_run *r);
 
 /* ---- the time that runs may take: a thread that sets the stop flag ---- */
 

@@ -26,9 +26,8 @@ struct one {
     int under_way; /* from the begin of the run to its end */
     struct ts_session session;
     struct ts_api_run run;
-    struct ts_api_place place;
+    struct ts_run_place place;
     char *dir; /* of a model that is kept on disk */
-    int told;  /* the status of the run is that of this model */
 };
 
 struct several {
@@ -322,11 +321,7 @@ static void choose_told(struct several *s)
     if (s->dir == NULL || first == NULL)
         return;
     n = s->n_ones > 1 ? n : 0;
-    if (first->told)
-        ts_api_record_at_once(first->run.record, n);
-    else
-        ts_api_record_start(first->run.record, ts_atomic_dir_partial(s->dir), n);
-    first->told = 1;
+    ts_run_lead(&first->run.run, n);
 }
 
 /* ---- those at once ---- */
@@ -384,10 +379,11 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
         o->dir = path_of(s, row, err);
         if (o->dir == NULL)
             return TS_ENOMEM;
-        o->place = (struct ts_api_place){ .out = s->run.out,
+        o->place = (struct ts_run_place){ .out = s->run.out,
                                           .partial = ts_atomic_dir_partial(s->dir),
                                           .number = row + 1,
-                                          .n = s->n };
+                                          .n = s->n,
+                                          .beside = 1 };
         o->run.conf.out = o->dir;
         o->run.place = &o->place;
     }
@@ -395,7 +391,7 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
     if (rc == 0)
         o->under_way = 1;
     else
-        ts_api_run_close(&o->run, err);
+        ts_api_run_close(&o->run);
     if (rc < 0) {
         free(o->dir);
         o->dir = NULL;
@@ -407,7 +403,7 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
 static int end_one(struct one *o, int rc, ts_cpd **ret, ts_cp_result *result, struct ts_err *err)
 {
     rc = ts_api_run_end(&o->run, rc, ret, result, err);
-    ts_api_run_close(&o->run, rc < 0 ? err : NULL);
+    ts_api_run_close(&o->run);
     o->under_way = 0;
     free(o->dir);
     o->dir = NULL;
@@ -423,7 +419,6 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
     struct several *s = ctx;
     struct one *o = &s->one[k];
     struct ts_models_row *row = &s->table.row[o->row];
-    const uint64_t ns = o->run.sweeps_ns;
     ts_cp_result r;
     int rc = end_one(o, 0, &s->model[o->row], &r, err);
     if (rc < 0)
@@ -438,7 +433,7 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
                                              .converged = r.converged,
                                              .exact = r.exact,
                                              .n_dead = r.n_dead,
-                                             .seconds = 1e-9 * (double)ns };
+                                             .seconds = 1e-9 * (double)o->run.run.sweeps_ns };
     row->done = 1;
     row->fit = r.fit;
     row->objective = r.objective;
@@ -472,7 +467,7 @@ static int run_at_once(struct several *s, struct ts_err *err)
     for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
         s->one[k].under_way = 0;
         rc = begin_one(s, k, err);
-        run[k] = s->one[k].run.als;
+        run[k] = s->one[k].run.run.als;
         if (rc < 0)
             s->n_ones = k;
     }
@@ -480,7 +475,7 @@ static int run_at_once(struct several *s, struct ts_err *err)
     if (rc == 0 && s->n_ones > 1) {
         rc = ts_als_group_run(run, s->n_ones, take_one, s, &failed, err);
     } else if (rc == 0) {
-        rc = ts_api_run_alone(&s->one[0].run, err);
+        rc = ts_run_alone(&s->one[0].run.run, err);
         rc = rc == 0 ? take_one(s, 0, err) : rc;
     }
     if (rc < 0)

@@ -182,11 +182,11 @@
 #include "engine/engine.h"
 /* what of it stays: ts_engine_memory_resident */
 #include "engine/engine_memory.h"
-/* run.json: ts_run_record_start, ts_run_record_recall, ts_run_record_sweep, ts_run_record_end,
- * ts_run_record_free */
-#include "engine/run_record.h"
-/* status.json: ts_run_status_start, ts_run_status_tick, ts_run_status_mode, ts_run_status_at_once, ts_run_status_sweep,
- * ts_run_status_saved, ts_run_status_remove, ts_run_status_end */
+/* one run: ts_run_begin, ts_run_is_under_way, ts_run_alone, ts_run_has_saved, ts_run_lead, ts_run_end */
+#include "engine/run.h"
+/* the start that is written beside it: ts_run_start_find */
+#include "engine/run_start.h"
+/* status.json: ts_run_status_start, ts_run_status_end */
 #include "engine/run_status.h"
 /* several models: ts_models_table_new, ts_models_table_new_folds, ts_models_table_free, ts_models_table_read,
  * ts_models_table_match, ts_models_table_same_cells, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
@@ -224,26 +224,23 @@
 
 /* ---- methods: alternating least squares, and fits ---- */
 
-/* the method: ts_als_run; in steps: ts_als_new, ts_als_next, ts_als_multiply, ts_als_fail, ts_als_result, ts_als_rows,
- * ts_als_free */
+/* the method: ts_als_run */
 #include "cpd/als.h"
 /* for several models at once: ts_als_group_run */
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_mean, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_takes_observed, ts_constraint_text */
+/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_takes_observed, ts_constraint_text */
 #include "cpd/constraint.h"
 /* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
 #include "cpd/gcp.h"
 /* what a model is judged by: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */
 #include "stream/loss.h"
-/* where it starts: ts_init_check, ts_init_mode, ts_init_is_computed, ts_init_save,
- * ts_init_save_bytes */
+/* where it starts: ts_init_check, ts_init_mode, ts_init_save_bytes */
 #include "cpd/init.h"
-/* states that are saved: ts_checkpoint_new, ts_checkpoint_last, ts_checkpoint_disk,
- * ts_checkpoint_rescue, ts_checkpoint_free */
+/* states that are saved: ts_checkpoint_disk */
 #include "cpd/checkpoint.h"
-/* a run that goes on: ts_resume_open, ts_resume_start, ts_resume_check_place, ts_resume_close */
+/* a run that goes on: ts_resume_open, ts_resume_close */
 #include "cpd/resume.h"
 /* its options: ts_run_option */
 #include "cpd/run_options.h"
@@ -265,9 +262,7 @@
 /* row by row: ts_model_open, ts_model_open_again, ts_model_open_inside, ts_model_close, ts_model_rows, ts_model_index,
  * ts_model_sign */
 #include "model/model_read.h"
-/* in all formats: ts_model_begin, ts_model_add, ts_model_write, ts_model_end, ts_model_place,
- * ts_model_bytes, ts_model_dir, ts_model_formats, ts_model_partial, ts_model_room,
- * ts_model_shape_of */
+/* in all formats: ts_model_place, ts_model_bytes, ts_model_formats, ts_model_room, ts_model_shape_of */
 #include "model/model_write.h"
 /* in memory: ts_kruskal_read, ts_kruskal_free */
 #include "model/kruskal.h"

@@ -209,11 +209,11 @@ int ts_run_record_end(const struct ts_run_record *r, const char *ended,
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", TS_RUN_RECORD_NAME);
     ts_json_open(&j, f);
     ts_json_str(&j, "program", "tstream");
-    ts_json_str(&j, "version", r->version);
-    ts_json_str(&j, "commit", r->commit);
-    ts_json_str(&j, "interface", r->interface);
+    ts_json_str(&j, "version", r->who.version);
+    ts_json_str(&j, "commit", r->who.commit);
+    ts_json_str(&j, "interface", r->who.interface);
     put_tensor(&j, r);
-    ts_json_options(&j, r->opts, r->args);
+    ts_json_options(&j, r->who.opts, r->who.args);
     put_machine(&j, r->engine);
     ts_json_time(&j, "start", r->start);
     ts_json_time(&j, "end", time(NULL));

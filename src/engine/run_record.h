@@ -38,11 +38,16 @@ struct ts_run_sweep {
     uint32_t n_singular;        /* modes whose equations were singular to rounding */
 };
 
-struct ts_run_record {
+/* Whose run it is, and what was asked of it. */
+struct ts_run_who {
     const char *version, *commit, *interface; /* "program", "library" */
     const struct ts_opt *opts;                /* of the run, by the names of tstream cp */
     const void *args;                         /* of opts */
-    const struct ts_engine *engine;           /* open */
+};
+
+struct ts_run_record {
+    struct ts_run_who who;
+    const struct ts_engine *engine; /* open */
 
     /* the record's own */
     char *tensor; /* absolute path */

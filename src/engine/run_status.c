@@ -9,8 +9,13 @@
 #include <unistd.h>
 
 #include "base/atomic_out.h"
+#include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/thread.h"
 #include "format/array_name.h"
+
+#define SECOND_NS UINT64_C(1000000000)
 
 static void put_time(struct ts_json *j, const char *key, time_t t)
 {
@@ -107,11 +112,49 @@ static void put(struct ts_run_status *s)
     free(text);
 }
 
-void ts_run_status_tick(struct ts_run_status *s)
+static void *write_always(void *arg)
 {
+    struct ts_run_status *s = arg;
+    const locale_t before = ts_c_locale_enter();
+    uint64_t due = ts_clock_ns() + SECOND_NS;
     pthread_mutex_lock(&s->lock);
-    put(s);
+    while (!s->ends) {
+        const struct timespec until = { .tv_sec = (time_t)(due / SECOND_NS),
+                                        .tv_nsec = (long)(due % SECOND_NS) };
+        if (pthread_cond_timedwait(&s->wake, &s->lock, &until) == 0)
+            continue;
+        put(s);
+        due = ts_clock_ns() + SECOND_NS;
+    }
     pthread_mutex_unlock(&s->lock);
+    ts_c_locale_leave(before);
+    return NULL;
+}
+
+static void start_thread(struct ts_run_status *s)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
+    pthread_cond_init(&s->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    s->ends = 0;
+    s->writes = ts_thread_new(&s->thread, write_always, s) == 0;
+    if (!s->writes)
+        pthread_cond_destroy(&s->wake);
+}
+
+static void end_thread(struct ts_run_status *s)
+{
+    if (!s->writes)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->ends = 1;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    pthread_cond_destroy(&s->wake);
+    s->writes = 0;
 }
 
 static int open_dir(struct ts_run_status *s, struct ts_file_id *which)
@@ -134,7 +177,8 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->tensor_path = ts_array_name_real(s->tensor);
     if (!open_dir(s, &s->own))
         return;
-    ts_run_status_tick(s);
+    put(s);
+    start_thread(s);
 }
 
 void ts_run_status_mode(struct ts_run_status *s, uint32_t mode)
@@ -185,6 +229,7 @@ void ts_run_status_saved(struct ts_run_status *s)
 
 static void stop(struct ts_run_status *s)
 {
+    end_thread(s);
     if (s->dir < 0)
         return;
     close(s->dir);
@@ -195,6 +240,7 @@ void ts_run_status_remove(struct ts_run_status *s)
 {
     if (s->state == NULL)
         return;
+    end_thread(s);
     if (s->dir >= 0)
         (void)unlinkat(s->dir, TS_RUN_STATUS_NAME, 0);
     stop(s);
