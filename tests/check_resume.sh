@@ -214,6 +214,23 @@ grep -q "too short for the state of a run" err || bad "two damaged states: $(cat
 rm -r two.partial
 
 # ---- without output there is nothing to go on from, and --max-time says so ----
+# ---- too few files may be open: the cause, not that something was replaced ----
+cp_cpu x.tsh -r 3 -i 2 --tol 0 -o few.cp > log 2>&1 || bad "few.cp: $(cat log)"
+cp -r few.cp few2.cp.partial
+rm -f few2.cp.partial/run.json
+for operand in few.cp few2.cp; do
+    for files in 4 5 6 7 8 9 10 12 14 16; do
+        for command in "cp --cpu -q -i 3 -o few3.cp --resume" status; do
+            # shellcheck disable=SC2086
+            (ulimit -n $files && exec "$bin/tstream" $command $operand) > out 2> err || true
+            if grep 'was replaced' err > log; then bad "$command with $files files: $(cat err)"; fi
+            rm -rf few3.cp few3.cp.partial
+        done
+    done
+    (ulimit -n 4 && exec "$bin/tstream" cp --cpu -q -i 3 --resume $operand) > out 2> err && bad "--resume with 4 files"
+    grep -q 'Too many open files' err || bad "--resume $operand with 4 files: $(cat err)"
+done
+rm -rf few.cp few2.cp.partial
 cp_cpu x.tsh -r 6 -i 100000000 --tol 0 -n --max-time 200ms > log 2> err || bad "-n --max-time: exit $?"
 grep -q 'nothing was saved' err || bad "-n --max-time: $(cat err)"
 exit $failed

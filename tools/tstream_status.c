@@ -115,6 +115,8 @@ static int look_once(struct look *l, struct ts_err *err)
     int rc = open_place(l->out, &l->result, err);
     if (rc == 0)
         rc = open_place(l->partial, &l->under_way, err);
+    if (rc < 0) /* not that it is gone */
+        return rc;
     l->there = l->under_way != NULL &&
                (l->result == NULL || !ts_atomic_dir_replaces(ts_open_dir_fd(l->result)));
     if (rc == 0 && l->there) {

@@ -102,14 +102,15 @@ static int open_place(const struct ts_resume *r, const char *suffix, struct ts_e
     return rc == TS_EIO ? 0 : rc;
 }
 
-/* Whether one of the two is another now, so that what was read may be of both. */
+/* Whether one of the two is another now, so that what was read may be of both. `absent`: there was no
+ * result; one that cannot be opened tells nothing. */
 static int is_moved(const struct ts_resume *r, const struct ts_open_dir *partial,
-                    const struct ts_open_dir *result)
+                    const struct ts_open_dir *result, int absent)
 {
     struct stat st;
     return (partial != NULL && ts_open_dir_replaced(partial)) ||
            (result != NULL ? ts_open_dir_replaced(result)
-                           : stat(r->dir, &st) == 0 && S_ISDIR(st.st_mode));
+                           : absent && stat(r->dir, &st) == 0 && S_ISDIR(st.st_mode));
 }
 
 static int find_state(struct ts_resume *r, struct ts_err *err)
@@ -128,7 +129,7 @@ static int find_state(struct ts_resume *r, struct ts_err *err)
         rc = consider(r, result, 1, TS_STATE_NAME, err);
     if (rc == 0 && r->file == NULL && r->damaged.code == 0)
         r->damaged = hidden;
-    if ((rc == 0 || ts_open_dir_stale(rc, err)) && is_moved(r, partial, result))
+    if ((rc == 0 || ts_open_dir_stale(rc, err)) && is_moved(r, partial, result, hidden.code == 0))
         rc = ts_open_dir_fail(r->dir, err);
     r->in = r->of_result ? result : partial;
     ts_open_dir_close(r->of_result ? partial : result);

@@ -2,6 +2,7 @@
 /* Reads and writes models.run. */
 #include "engine/models_run.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,19 +74,22 @@ static int check_said(const char *path, const struct ts_state *options, struct t
     return 0;
 }
 
-/* NULL: there is none, or it cannot be opened. */
-static struct ts_open_dir *try_open(const char *path)
+/* NULL: there is none (*absent), or it cannot be opened. */
+static struct ts_open_dir *try_open(const char *path, int *absent)
 {
     struct ts_open_dir *ret = NULL;
-    struct ts_err none;
-    return ts_open_dir_new(path, &ret, &none) == 0 ? ret : NULL;
+    struct ts_err why;
+    const int rc = ts_open_dir_new(path, &ret, &why);
+    *absent = rc == TS_EIO && (why.sys == ENOENT || why.sys == ENOTDIR);
+    return rc == 0 ? ret : NULL;
 }
 
-/* Whether there is another directory of the name by now. */
-static int is_moved(const struct ts_open_dir *was, const char *path)
+/* Whether there is another directory of the name by now; one that cannot be opened tells nothing. */
+static int is_moved(const struct ts_open_dir *was, int absent, const char *path)
 {
     struct stat st;
-    return was != NULL ? ts_open_dir_replaced(was) : stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return was != NULL ? ts_open_dir_replaced(was)
+                       : absent && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* The n bytes of `text`, which are to be strings. Takes nothing. */
@@ -112,10 +116,10 @@ static int take_text(struct ts_models_run *r, const char *partial, size_t n, str
 /* r->dir is set, and `partial` its other name. 1: there is such a run. */
 static int find_run(struct ts_models_run *r, const char *partial, struct ts_err *err)
 {
-    struct ts_open_dir *result = try_open(r->dir);
-    int replaces, rc = 0;
+    int absent, none, replaces, rc = 0;
+    struct ts_open_dir *result = try_open(r->dir, &absent);
     long n = -1;
-    r->in = try_open(partial);
+    r->in = try_open(partial, &none);
     /* PARTIAL is no run then, but what a kill left */
     replaces = result != NULL && ts_atomic_dir_replaces(ts_open_dir_fd(result));
     if (r->in != NULL && !replaces)
@@ -127,7 +131,7 @@ static int find_run(struct ts_models_run *r, const char *partial, struct ts_err 
                      "%s: all its models are done, so that there is nothing to go on with; for "
                      "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
                      r->dir, r->dir);
-    if (is_moved(result, r->dir) || (r->in != NULL && ts_open_dir_replaced(r->in)))
+    if (is_moved(result, absent, r->dir) || (r->in != NULL && ts_open_dir_replaced(r->in)))
         rc = ts_open_dir_fail(r->dir, err);
     ts_open_dir_close(result);
     return rc < 0 ? rc : n >= 0;
