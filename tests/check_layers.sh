@@ -199,6 +199,12 @@ for folder in "$top"/src/*/; do
     *" $(basename "$folder") "*) ;;
     *) echo "src/$(basename "$folder") has no level" >&2; exit 1 ;;
     esac
+    grep -q "^| .src/$(basename "$folder"). |" "$top/docs/house.md" ||
+        { echo "docs/house.md: the table of folders has no row of src/$(basename "$folder")" >&2; exit 1; }
+done
+# Files that the page names are there.
+grep -o '`[a-z]*/[a-z/_]*\(\.[a-z]*\)`' "$top/docs/house.md" | tr -d '`' | sort -u | while read -r file; do
+    [ -e "$top/$file" ] || { echo "docs/house.md: names $file, which is not there" >&2; exit 1; }
 done
 if command -v python3 > /dev/null; then
     drawn=$(python3 "$top/docs/architecture.py" --levels | grep -v '^python ' | sort)
