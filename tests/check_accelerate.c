@@ -216,15 +216,19 @@ END_TEST
 /* ---- the same with constraints, beside the slow program ---- */
 
 /* What is asked of the three modes; the first: nothing. */
-static const struct ts_constraint demands[][3] = {
-    { { .nonneg = 0 } },
-    { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } },
-    { { .l2 = 0.05 }, { .l2 = 0.05 }, { .l2 = 0.05 } },
-    { { .nonneg = 1, .l1 = 0.02 }, { .nonneg = 1, .l2 = 0.05 }, { .nonneg = 1, .l1 = 0.02 } },
-    { { .simplex = 1 }, { .nonneg = 1 }, { .nonneg = 1 } },
-    { { .nonneg = 1 }, { .simplex = 1, .l2 = 0.1 }, { .l2 = 0.1 } },
-    { { .bounded = 1, .upper = 0.6 }, { .bounded = 1, .lower = -0.2, .upper = 0.9 }, { .l2 = 0 } },
-    { { .l2 = 0.1 }, { .smooth = 0.3 }, { .smooth = 0.3, .l2 = 0.1 } },
+static const struct ts_spec demands[] = {
+    { .mode = { { .nonneg = 0 } } },
+    { .mode = { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } } },
+    { .mode = { { .l2 = 0.05 }, { .l2 = 0.05 }, { .l2 = 0.05 } } },
+    { .mode = { { .nonneg = 1, .l1 = 0.02 },
+                { .nonneg = 1, .l2 = 0.05 },
+                { .nonneg = 1, .l1 = 0.02 } } },
+    { .mode = { { .simplex = 1 }, { .nonneg = 1 }, { .nonneg = 1 } } },
+    { .mode = { { .nonneg = 1 }, { .simplex = 1, .l2 = 0.1 }, { .l2 = 0.1 } } },
+    { .mode = { { .bounded = 1, .upper = 0.6 },
+                { .bounded = 1, .lower = -0.2, .upper = 0.9 },
+                { .l2 = 0 } } },
+    { .mode = { { .l2 = 0.1 }, { .smooth = 0.3 }, { .smooth = 0.3, .l2 = 0.1 } } },
 };
 #define N_DEMANDS (int)(sizeof demands / sizeof demands[0])
 
@@ -244,7 +248,7 @@ static void pace_step(struct pace *p, struct test_slow *s, uint32_t sweep, doubl
     if (!fell)
         p->best = f;
     for (uint32_t m = 0; m < 3; m++) {
-        const struct ts_constraint *c = &s->c[m];
+        const struct ts_constraint *c = &s->spec->mode[m];
         for (uint64_t i = 0; i < s->x->dim[m]; i++) {
             double *now = s->a[m] + i * s->rank, *was = p->before[m] + i * s->rank, sum = 0;
             for (uint32_t r = 0; r < s->rank; r++) {
@@ -271,9 +275,10 @@ static double slow_objective(const struct test_slow *s)
 {
     double sum = 0.5 * test_slow_distance(s);
     for (uint32_t m = 0; m < 3; m++) {
-        sum += 0.5 * s->c[m].smooth * s->rough[m];
+        sum += 0.5 * s->spec->mode[m].smooth * s->rough[m];
         for (uint64_t i = 0; i < s->x->dim[m] * s->rank; i++)
-            sum += 0.5 * s->c[m].l2 * s->a[m][i] * s->a[m][i] + s->c[m].l1 * fabs(s->a[m][i]);
+            sum += 0.5 * s->spec->mode[m].l2 * s->a[m][i] * s->a[m][i] +
+                   s->spec->mode[m].l1 * fabs(s->a[m][i]);
     }
     return sum;
 }
@@ -287,11 +292,11 @@ START_TEST(constrained_sweeps_are_those_of_the_slow_program)
                                         .seed = 3,
                                         .threads = 2,
                                         .precision = TS_FLOAT64,
-                                        .constraint = demands[_i],
+                                        .spec = &demands[_i],
                                         .accelerate = 1 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct test_coo x = test_coo_random(17, 3, dim, 6000, 0, 0.5);
-    struct test_slow s = { .x = &x, .c = demands[_i], .rank = 4 };
+    struct test_slow s = { .x = &x, .spec = &demands[_i], .rank = 4 };
     struct pace p = { .best = INFINITY };
     struct test_als a;
     for (uint64_t n = 0; n < x.nnz; n++) /* as they are kept */
@@ -359,7 +364,7 @@ START_TEST(bits_do_not_depend_on_threads_memory_or_calls)
     struct test_als_conf c = { .rank = 5, .iters = 20, .seed = 1, .threads = 1, .accelerate = 1 };
     struct test_als one, other;
     c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
-    c.constraint = _i < 2 ? NULL : demands[_i / 2];
+    c.spec = _i < 2 ? NULL : &demands[_i / 2];
     write_slow();
     one = test_als_run(test_case_dir, &c);
     c.threads = 3;
@@ -428,20 +433,21 @@ END_TEST
 
 START_TEST(nonnegative_rows_stay_so)
 {
-    const struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { .nonneg = _i }, { .nonneg = 1 } };
+    const struct ts_spec nonneg = { .mode = {
+                                        { .nonneg = 1 }, { .nonneg = _i }, { .nonneg = 1 } } };
     struct test_als_conf c = {
         .rank = 5, .iters = 40, .seed = 1, .threads = 1, .precision = TS_FLOAT64
     };
     struct test_als plain, fast;
     write_slow();
-    c.constraint = nonneg;
+    c.spec = &nonneg;
     plain = test_als_run(test_case_dir, &c);
     c.accelerate = 1;
     fast = test_als_run(test_case_dir, &c);
     ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
     ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
     for (uint32_t m = 0; m < 3; m++)
-        for (uint64_t i = 0; i < fast.n_rows[m] * 5 && nonneg[m].nonneg; i++)
+        for (uint64_t i = 0; i < fast.n_rows[m] * 5 && nonneg.mode[m].nonneg; i++)
             ck_assert_double_ge(fast.factor[m][i], 0);
     ck_assert_double_gt(fast.fit[39], plain.fit[39] - 1e-4);
     ck_assert(memcmp(fast.fit, plain.fit, 5 * sizeof *fast.fit) == 0); /* the first are plain */
@@ -482,7 +488,7 @@ START_TEST(a_stop_changes_nothing)
     struct test_als whole;
     char path[8192];
     c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
-    c.constraint = _i / 4 == 0 ? NULL : demands[_i / 4];
+    c.spec = _i / 4 == 0 ? NULL : &demands[_i / 4];
     c.stop_inside = _i / 2 % 2;
     write_slow();
     whole = test_als_run(test_case_dir, &c);
@@ -573,8 +579,8 @@ END_TEST
 
 START_TEST(what_cannot_be_is_refused)
 {
-    const struct ts_constraint apart[3] = { { .nonneg = 1 }, { .orthogonal = 1 } };
-    struct test_als_conf c = { .rank = 3, .iters = 3, .accelerate = 1, .constraint = apart };
+    const struct ts_spec apart = { .mode = { { .nonneg = 1 }, { .orthogonal = 1 } } };
+    struct test_als_conf c = { .rank = 3, .iters = 3, .accelerate = 1, .spec = &apart };
     struct test_als a;
     char path[4200];
     write_slow();
@@ -584,7 +590,7 @@ START_TEST(what_cannot_be_is_refused)
                       NULL,
                   "%s", a.err.text);
     test_als_free(&a);
-    c.constraint = NULL;
+    c.spec = NULL;
     c.states = test_case_states;
     c.every_ns = 3600000000000;
     c.accelerate = _i;
@@ -608,16 +614,16 @@ END_TEST
 /* One factor of three is no operand of the first solve, and is not kept. */
 START_TEST(memory_is_that_of_two_factors)
 {
-    struct ts_constraint c[3] = { { .nonneg = 0 } };
+    struct ts_spec spec = { .mode = { { .nonneg = 0 } } };
     struct ts_tensor *t;
     write_slow();
     ck_assert_int_eq(ts_tensor_open(test_case_dir, &t, NULL), 0);
     ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, NULL), (25 + 20) * 7 * 4);
     ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT64, NULL), (25 + 20) * 7 * 8);
-    c[0].fixed = 1;
-    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, c), 20 * 7 * 4);
-    c[0] = (struct ts_constraint){ .nonneg = 1 };
-    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, c), (30 + 25 + 20) * 7 * 4);
+    spec.mode[0].fixed = 1;
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, &spec), 20 * 7 * 4);
+    spec.mode[0] = (struct ts_constraint){ .nonneg = 1 };
+    ck_assert_uint_eq(ts_accelerate_bytes(t, 7, TS_FLOAT32, &spec), (30 + 25 + 20) * 7 * 4);
     ts_tensor_close(t);
 }
 END_TEST

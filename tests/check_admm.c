@@ -209,9 +209,10 @@ END_TEST
 /* ---- whole runs beside a slow program ---- */
 
 /* What is asked of mode m. */
-static void demand(int which, uint32_t order, struct ts_constraint *c)
+static void demand(int which, uint32_t order, struct ts_spec *spec)
 {
-    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    struct ts_constraint *c = spec->mode;
+    *spec = ts_spec_plain;
     for (uint32_t m = 0; m < order; m++)
         switch (which) {
         case 0: /* shares in the first */
@@ -240,7 +241,7 @@ static double objective(const struct test_slow *b)
     double sum = 0.5 * test_slow_distance(b);
     for (uint32_t m = 0; m < b->x->order; m++)
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += 0.5 * b->c[m].l2 * b->a[m][i] * b->a[m][i];
+            sum += 0.5 * b->spec->mode[m].l2 * b->a[m][i] * b->a[m][i];
     return sum;
 }
 
@@ -265,18 +266,15 @@ START_TEST(runs_are_those_of_the_slow_program)
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 4,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = s->rank };
+    struct ts_spec spec;
+    struct test_als_conf conf = {
+        .rank = s->rank, .iters = 4, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
+    };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
     struct test_als a;
     double before = INFINITY;
     int unique;
-    demand(_i % N_DEMANDS, s->order, c);
+    demand(_i % N_DEMANDS, s->order, &spec);
     if (s->rank > s->dim[0] && s->dim[0] > 1 && _i % N_DEMANDS == 0) {
         test_coo_free(&x); /* G is singular but for rounding, which chooses among solutions */
         return;
@@ -306,14 +304,15 @@ START_TEST(runs_are_those_of_the_slow_program)
             ck_assert(isnan(a.objective[k]));
     }
     for (uint32_t m = 0; m < x.order; m++) {
-        if (ts_constraint_rigid(&c[m])) /* as it is held */
-            check_factor(&c[m], a.factor[m], x.dim[m], s->rank, TS_ROW_NONE);
+        if (ts_constraint_rigid(&spec.mode[m])) /* as it is held */
+            check_factor(&spec.mode[m], a.factor[m], x.dim[m], s->rank, TS_ROW_NONE);
         for (uint32_t r = 0; r < s->rank; r++) {
             double norm = 0;
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
-            norm = norm > 0 && !ts_constraint_rigid(&c[m]) ? sqrt(norm) : 1;
-            ck_assert(!ts_constraint_rigid(&c[m]) || a.norm[m * s->rank + r] == TS_AS_IT_IS);
+            norm = norm > 0 && !ts_constraint_rigid(&spec.mode[m]) ? sqrt(norm) : 1;
+            ck_assert(!ts_constraint_rigid(&spec.mode[m]) ||
+                      a.norm[m * s->rank + r] == TS_AS_IT_IS);
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 if (unique && _i / N_DEMANDS != 2 && _i / N_DEMANDS != 3)
                     ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
@@ -335,16 +334,16 @@ START_TEST(the_end_is_optimal)
     static const uint64_t dim[3] = { 24, 18, 12 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = test_coo_random(5, 3, dim, 2500, 0, 0.3);
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    struct ts_spec spec = { .mode = { { 0 } } };
     struct test_als_conf conf = {
-        .rank = 4, .iters = 4000, .seed = 2, .tol = 1e-14, .precision = TS_FLOAT64, .constraint = c
+        .rank = 4, .iters = 4000, .seed = 2, .tol = 1e-14, .precision = TS_FLOAT64, .spec = &spec
     };
-    struct test_slow b = { .x = &x, .c = c, .rank = 4 };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = 4 };
     struct test_als a;
     const uint32_t mode = (uint32_t)_i;
     double m[24 * 4], v[16], worst = 0, scale = 0;
-    c[mode].simplex = 1;
-    c[(mode + 1) % 3].nonneg = 1;
+    spec.mode[mode].simplex = 1;
+    spec.mode[(mode + 1) % 3].nonneg = 1;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
@@ -380,16 +379,16 @@ END_TEST
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = 7, .iters = 4, .seed = 3, .threads = 1, .constraint = c };
+    struct ts_spec spec;
+    struct test_als_conf conf = { .rank = 7, .iters = 4, .seed = 3, .threads = 1, .spec = &spec };
     struct test_als one, many;
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     conf.precision = (enum ts_precision)(_i % 2);
     test_case_write(41, &tc);
     one = test_case_run(&conf);
     for (uint32_t m = 0; m < 3; m++)
-        if (ts_constraint_rigid(&c[m]))
-            check_factor(&c[m], one.factor[m], one.n_rows[m], 7, FLT_EPSILON);
+        if (ts_constraint_rigid(&spec.mode[m]))
+            check_factor(&spec.mode[m], one.factor[m], one.n_rows[m], 7, FLT_EPSILON);
     conf.threads = 3;
     conf.host_bytes = 200000;
     many = test_case_run(&conf);
@@ -405,15 +404,15 @@ END_TEST
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = {
-        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .constraint = c
+        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .spec = &spec
     };
     struct test_als whole, a;
     char from[4200];
     int saved;
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     conf.precision = (enum ts_precision)(_i % 2);
     conf.threads = 1;
     test_case_write(42, &tc);
@@ -446,7 +445,7 @@ START_TEST(a_start_keeps_its_weights)
     static const uint64_t dim[3] = { 30, 20, 10 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = test_coo_random(9, 3, dim, 2000, 0, 0.5);
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 3,
                                   .iters = 20,
                                   .seed = 1,
@@ -454,9 +453,9 @@ START_TEST(a_start_keeps_its_weights)
                                   .precision = TS_FLOAT64,
                                   .out = test_case_model,
                                   .formats = 1,
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_als first, second;
-    demand(_i == 0 ? 1 : 3, 3, c);
+    demand(_i == 0 ? 1 : 3, 3, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     first = test_case_run(&conf);
     conf.init = test_case_model;
@@ -479,13 +478,10 @@ START_TEST(a_state_with_other_bounds_is_refused)
                                                    { 0 } };
     static const char *const says[] = { "bounds 0:2", "bounds -1:1", "simplex", "none" };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, { .bounded = 1, .upper = 1 }, { 0 } };
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 3,
-                                  .seed = 1,
-                                  .states = test_case_states,
-                                  .stop_sweep = 2,
-                                  .constraint = c };
+    struct ts_spec spec = { .mode = { { 0 }, { .bounded = 1, .upper = 1 }, { 0 } } };
+    struct test_als_conf conf = {
+        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .stop_sweep = 2, .spec = &spec
+    };
     struct test_als a;
     char from[4200], text[200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
@@ -496,7 +492,7 @@ START_TEST(a_state_with_other_bounds_is_refused)
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = from;
-    c[1] = others[_i];
+    spec.mode[1] = others[_i];
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, text) != NULL, "%s", a.err.text);
@@ -521,9 +517,9 @@ START_TEST(what_cannot_be_asked_is_refused)
         { { .bounded = 1, .lower = -2, .upper = -1, .nonneg = 1 }, "nonnegative and at most -1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct ts_constraint c[3] = { { 0 }, cases[i].c, { 0 } };
+        const struct ts_spec spec = { .mode = { { 0 }, cases[i].c, { 0 } } };
         struct ts_err err;
-        ck_assert_int_eq(ts_constraint_check(c, 3, &err), TS_EARG);
+        ck_assert_int_eq(ts_spec_check(&spec, 3, &err), TS_EARG);
         ck_assert_msg(strstr(err.text, cases[i].says) != NULL, "%s", err.text);
     }
 }

@@ -14,14 +14,7 @@
 
 #define GROW 0.01
 
-static struct ts_constraint poisson[TS_MAX_ORDER];
-
-static void setup(void)
-{
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
-        poisson[m] = (struct ts_constraint){ .poisson = 1 };
-    test_case_setup();
-}
+static const struct ts_spec poisson = { .poisson = 1 };
 
 /* ---- the textbook ---- */
 
@@ -140,7 +133,7 @@ START_TEST(likelihoods_are_those_of_the_textbook)
                                   .seed = 3,
                                   .threads = 1 + (uint32_t)_i % 2,
                                   .precision = precision,
-                                  .constraint = poisson };
+                                  .spec = &poisson };
     struct test_coo x = test_coo_random(9, shape->order, shape->dim, shape->nnz, 9, 0);
     struct slow s;
     struct test_als a;
@@ -172,7 +165,7 @@ START_TEST(likelihoods_are_of_the_factors)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
     static const uint64_t dim[3] = { 90, 60, 30 };
     struct test_als_conf conf = {
-        .rank = 6, .iters = 4, .inner = 5, .seed = 1, .precision = TS_FLOAT64, .constraint = poisson
+        .rank = 6, .iters = 4, .inner = 5, .seed = 1, .precision = TS_FLOAT64, .spec = &poisson
     };
     struct test_coo x = test_coo_random(5, 3, dim, 50000, 0, 0.5);
     struct slow s = { .x = &x, .rank = 6 };
@@ -199,7 +192,7 @@ START_TEST(threads_and_memory_do_not_matter)
                                         .seed = 3,
                                         .threads = 1,
                                         .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                        .constraint = poisson };
+                                        .spec = &poisson };
     struct test_als a;
     test_case_write(41, &tc);
     a = test_case_streamed(&conf);
@@ -217,7 +210,7 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
                                         .inner = 30,
                                         .seed = 3,
                                         .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                        .constraint = poisson };
+                                        .spec = &poisson };
     struct test_coo x = test_coo_random(9, 3, dim, 700, 9, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
@@ -235,7 +228,7 @@ START_TEST(it_converges)
                                   .inner = 10,
                                   .seed = 3,
                                   .precision = TS_FLOAT64,
-                                  .constraint = poisson };
+                                  .spec = &poisson };
     struct test_coo x = test_coo_random(9, 3, dim, 300, 9, 0);
     struct test_als a;
     test_tsh_write(test_case_dir, &x, &tc);
@@ -253,8 +246,10 @@ START_TEST(what_cannot_be_asked_is_refused)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     static const uint64_t dim[3] = { 10, 9, 8 };
     struct test_als_conf conf = {
-        .rank = 2, .iters = 2, .inner = 2, .seed = 3, .precision = TS_FLOAT64, .constraint = poisson
+        .rank = 2, .iters = 2, .inner = 2, .seed = 3, .precision = TS_FLOAT64, .spec = &poisson
     };
+    const struct ts_spec sparse = { .poisson = 1, .mode = { { 0 }, { .l1 = 1 } } };
+    const struct ts_spec observed = { .poisson = 1, .observed = 1 };
     struct test_coo x = test_coo_random(9, 3, dim, 300, 9, 0);
     char where[100];
     struct test_als a;
@@ -270,10 +265,10 @@ START_TEST(what_cannot_be_asked_is_refused)
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     conf.inner = 2;
-    poisson[1].l1 = 1;
+    conf.spec = &sparse;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
-    poisson[1] = (struct ts_constraint){ 0 };
+    conf.spec = &observed;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
 }
@@ -283,7 +278,7 @@ int main(void)
 {
     Suite *suite = suite_create("apr");
     TCase *t = tcase_create("apr");
-    tcase_add_checked_fixture(t, setup, test_case_teardown);
+    tcase_add_checked_fixture(t, test_case_setup, test_case_teardown);
     tcase_set_timeout(t, 300);
     tcase_add_loop_test(t, likelihoods_are_those_of_the_textbook, 0, 2 * TEST_SHAPES);
     tcase_add_test(t, likelihoods_are_of_the_factors);

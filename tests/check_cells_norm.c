@@ -209,11 +209,9 @@ START_TEST(a_norm_that_is_not_the_cells_ends_a_run)
 {
     static const uint64_t dim[3] = { 6, 5, 4 };
     const struct test_tsh_conf write = { .kind = TS_VALUE_INT };
-    const struct ts_constraint poisson[3] = { { .poisson = 1 },
-                                              { .poisson = 1 },
-                                              { .poisson = 1 } };
-    const struct ts_constraint l2[3] = { { .l2 = 1e-3 }, { .l2 = 1e-3 }, { .l2 = 1e-3 } };
-    const struct ts_constraint *constraint[3] = { NULL, l2, poisson };
+    const struct ts_spec poisson = { .poisson = 1 };
+    const struct ts_spec l2 = { .mode = { { .l2 = 1e-3 }, { .l2 = 1e-3 }, { .l2 = 1e-3 } } };
+    const struct ts_spec *spec[3] = { NULL, &l2, &poisson };
     struct test_coo x = test_coo_random(3, 3, dim, 40, 5, 0);
     for (int twice = 0; twice < 2; twice++) {
         for (uint32_t m = 0; m < 3; m++) {
@@ -232,7 +230,7 @@ START_TEST(a_norm_that_is_not_the_cells_ends_a_run)
                                                 .seed = 2,
                                                 .inner = 5,
                                                 .precision = precision ? TS_FLOAT64 : TS_FLOAT32,
-                                                .constraint = constraint[k] };
+                                                .spec = spec[k] };
             struct test_als a = test_als_run(out, &conf);
             ck_assert_msg(a.rc == TS_EFORMAT, "%d, %d: %d: %s", precision, k, a.rc, a.err.text);
             ck_assert_ptr_nonnull(strstr(a.err.text, "its norm"));

@@ -297,6 +297,68 @@ START_TEST(flags_that_do_not_go_together_are_refused)
 }
 END_TEST
 
+/* Where a section of a state begins. */
+static size_t find_section(const unsigned char *bytes, const char *name, size_t *n)
+{
+    struct ts_disk_state h;
+    struct ts_disk_section section;
+    size_t at;
+    memcpy(&h, bytes, sizeof h);
+    at = sizeof h + h.n_sections * sizeof section + 8;
+    for (uint32_t i = 0; i < h.n_sections; i++) {
+        memcpy(&section, bytes + sizeof h + i * sizeof section, sizeof section);
+        *n = (section.bytes + 7) / 8 * 8;
+        if (strncmp(section.name, name, sizeof section.name) == 0)
+            return at;
+        at += *n + 8;
+    }
+    ck_abort_msg("there is no section %s", name);
+    return 0;
+}
+
+/* A state of modes with an l2, of which the second has more demands and another number of the loss. */
+static int open_other(uint32_t demands, double loss_at, struct ts_err *err)
+{
+    struct ts_state s = some_state(TS_FLOAT32);
+    struct ts_disk_constraint second;
+    unsigned char *bytes;
+    uint64_t hash;
+    size_t n, all, at;
+    s.constrained = 1;
+    for (uint32_t m = 0; m < 3; m++)
+        s.spec.mode[m].l2 = 0.1;
+    write_state(&s, "a");
+    bytes = read_file("a", &all);
+    at = find_section(bytes, "constraints", &n);
+    memcpy(&second, bytes + at + sizeof second, sizeof second);
+    second.demands |= demands;
+    second.loss_at = loss_at;
+    memcpy(bytes + at + sizeof second, &second, sizeof second);
+    hash = XXH3_64bits(bytes + at, n);
+    memcpy(bytes + at + n, &hash, sizeof hash);
+    write_file("b", bytes, all);
+    free(bytes);
+    return open_state("b", err);
+}
+
+/* What the format has for each mode and a run has once. */
+START_TEST(modes_that_are_of_different_runs_are_refused)
+{
+    static const uint32_t of_run[] = { TS_DEMAND_OBSERVED, TS_DEMAND_BY_COUNT, TS_DEMAND_POISSON,
+                                       TS_DEMAND_LOSS,     TS_DEMAND_LBFGSB,   TS_DEMAND_MEAN,
+                                       TS_DEMAND_BEST,     TS_DEMAND_HELD,     0 };
+    struct ts_err err;
+    ck_assert_msg(open_other(0, 0, &err) == 0, "%s", err.text);
+    ck_assert_msg(open_other(TS_DEMAND_NONNEG, 0, &err) == TS_EFORMAT, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "a factor is missing") != NULL, "%s", err.text);
+    for (size_t i = 0; i < sizeof of_run / sizeof of_run[0]; i++) {
+        ck_assert_int_eq(open_other(of_run[i], of_run[i] == 0, &err), TS_EFORMAT);
+        ck_assert_msg(strstr(err.text, "constraints that are not possible") != NULL, "%s",
+                      err.text);
+    }
+}
+END_TEST
+
 START_TEST(figures_that_cannot_be_are_refused)
 {
     struct ts_state s = some_state(TS_FLOAT32);
@@ -758,6 +820,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, every_flipped_byte_is_seen, 0, 2);
     tcase_add_loop_test(c, a_state_that_lies_is_refused, 0, N_LIES);
     tcase_add_test(c, flags_that_do_not_go_together_are_refused);
+    tcase_add_test(c, modes_that_are_of_different_runs_are_refused);
     tcase_add_test(c, figures_that_cannot_be_are_refused);
     tcase_add_test(c, what_is_no_state_is_refused);
     tcase_add_test(c, rows_are_kept_no_longer_than_they_are_written);

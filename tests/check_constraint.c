@@ -226,7 +226,7 @@ END_TEST
 
 struct book {
     const struct test_coo *x;
-    const struct ts_constraint *c;
+    const struct ts_spec *spec;
     uint32_t rank, sweep; /* sweep: from 1; 0: before the first */
     int penalty;
     double *a[TS_MAX_ORDER]; /* dim x rank, columns as the engine has them */
@@ -243,7 +243,7 @@ static void book_new(struct book *b, uint64_t seed)
     for (uint32_t r = 0; r < b->rank; r++)
         b->weight[r] = 1;
     for (uint32_t m = 0; m < b->x->order; m++) {
-        b->penalty |= b->c[m].l1 > 0 || b->c[m].l2 > 0;
+        b->penalty |= b->spec->mode[m].l1 > 0 || b->spec->mode[m].l2 > 0;
         b->a[m] = malloc(b->x->dim[m] * b->rank * sizeof(double));
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
             b->a[m][i] = ts_init_entry(seed, m, i / b->rank, (uint32_t)(i % b->rank));
@@ -311,7 +311,8 @@ static double book_objective(const struct book *b)
     double sum = 0.5 * book_distance(b);
     for (uint32_t m = 0; m < b->x->order; m++)
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += b->c[m].l1 * fabs(b->a[m][i]) + 0.5 * b->c[m].l2 * b->a[m][i] * b->a[m][i];
+            sum += b->spec->mode[m].l1 * fabs(b->a[m][i]) +
+                   0.5 * b->spec->mode[m].l2 * b->a[m][i] * b->a[m][i];
     return sum;
 }
 
@@ -331,7 +332,7 @@ static void book_solve(struct book *b, uint32_t mode)
 {
     const uint32_t rank = b->rank;
     const uint64_t n = b->x->dim[mode];
-    const struct ts_constraint *c = &b->c[mode];
+    const struct ts_constraint *c = &b->spec->mode[mode];
     double *v = malloc(rank * rank * sizeof *v), *w = malloc(rank * rank * sizeof *w);
     double *m = malloc(n * rank * sizeof *m), *a = b->a[mode];
     book_product(b, mode, m);
@@ -388,9 +389,10 @@ static const struct shape {
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
 /* What is asked of mode m. */
-static void demand(int which, uint32_t order, struct ts_constraint *c)
+static void demand(int which, uint32_t order, struct ts_spec *spec)
 {
-    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    struct ts_constraint *c = spec->mode;
+    *spec = ts_spec_plain;
     for (uint32_t m = 0; m < order; m++)
         switch (which) {
         case 0: /* all nonnegative */
@@ -423,18 +425,18 @@ START_TEST(runs_are_those_of_the_slow_program)
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, s->value_range, 0.5);
     const struct test_tsh_conf tc = { .kind = s->value_range > 0 ? TS_VALUE_INT : TS_VALUE_F32,
                                       .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = s->rank,
                                   .iters = 4,
                                   .seed = 3,
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
                                   .each_mode = 1,
-                                  .constraint = c };
-    struct book b = { .x = &x, .c = c, .rank = s->rank };
+                                  .spec = &spec };
+    struct book b = { .x = &x, .spec = &spec, .rank = s->rank };
     struct test_als a;
     double before;
-    demand(_i % N_DEMANDS, s->order, c);
+    demand(_i % N_DEMANDS, s->order, &spec);
     if (s->rank > s->dim[0] && s->dim[0] > 1 && _i % N_DEMANDS == 1) {
         test_coo_free(&x); /* G is singular but for rounding, which chooses among solutions */
         return;
@@ -456,7 +458,7 @@ START_TEST(runs_are_those_of_the_slow_program)
             now = book_objective(&b);
             ck_assert_msg(now <= before * (1 + 1e-9), "sweep %u, mode %u: %.15g after %.15g", k + 1,
                           m + 1, now, before);
-            if (k > 0 || m >= 1 || c[1].l1 == 0) /* the start's sum is not known */
+            if (k > 0 || m >= 1 || spec.mode[1].l1 == 0) /* the start's sum is not known */
                 ck_assert_double_eq_tol(a.each_mode[k * x.order + m], now, 1e-10 * b.size2);
             else
                 ck_assert(isnan(a.each_mode[m]));
@@ -476,7 +478,7 @@ START_TEST(runs_are_those_of_the_slow_program)
                 norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
             norm = norm > 0 ? sqrt(norm) : 1;
             for (uint64_t i = 0; i < x.dim[m]; i++) {
-                ck_assert(!c[m].nonneg || a.factor[m][i * s->rank + r] >= 0);
+                ck_assert(!spec.mode[m].nonneg || a.factor[m][i * s->rank + r] >= 0);
                 if (_i / N_DEMANDS != 2 && _i / N_DEMANDS != 3) /* whose solutions are not unique */
                     ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                             sign * b.a[m][i * s->rank + r] / norm, 1e-8);
@@ -507,14 +509,14 @@ START_TEST(the_end_is_optimal)
     static const uint64_t dim[3] = { 24, 18, 12 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = test_coo_random(5, 3, dim, 2500, 0, 0.3);
-    struct ts_constraint c[TS_MAX_ORDER] = { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } };
+    struct ts_spec spec = { .mode = { { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1 } } };
     struct test_als_conf conf = {
-        .rank = 4, .iters = 3000, .seed = 2, .tol = 1e-13, .precision = TS_FLOAT64, .constraint = c
+        .rank = 4, .iters = 3000, .seed = 2, .tol = 1e-13, .precision = TS_FLOAT64, .spec = &spec
     };
-    struct book b = { .x = &x, .c = c, .rank = 4 };
+    struct book b = { .x = &x, .spec = &spec, .rank = 4 };
     struct test_als a;
     for (uint32_t m = 0; m < 3; m++)
-        c[m].l1 = _i == 0 ? 0 : 0.2;
+        spec.mode[m].l1 = _i == 0 ? 0 : 0.2;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
@@ -533,7 +535,7 @@ START_TEST(the_end_is_optimal)
         book_product(&b, m, m_);
         book_grams(&b, m, v);
         for (uint64_t i = 0; i < dim[m] * 4; i++) {
-            double g = c[m].l1 - m_[i];
+            double g = spec.mode[m].l1 - m_[i];
             for (uint32_t s = 0; s < 4; s++)
                 g += b.a[m][i / 4 * 4 + s] * v[s * 4 + i % 4];
             scale = fmax(scale, fabs(m_[i]));
@@ -551,10 +553,10 @@ END_TEST
 
 START_TEST(threads_and_memory_do_not_matter)
 {
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = 7, .iters = 4, .seed = 3, .threads = 1, .constraint = c };
+    struct ts_spec spec;
+    struct test_als_conf conf = { .rank = 7, .iters = 4, .seed = 3, .threads = 1, .spec = &spec };
     struct test_als one, many;
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     write_tensor(41);
     one = test_case_run(&conf);
@@ -574,16 +576,16 @@ END_TEST
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = {
-        .rank = 2, .iters = 6, .seed = 1, .threads = 1, .states = test_case_states, .constraint = c
+        .rank = 2, .iters = 6, .seed = 1, .threads = 1, .states = test_case_states, .spec = &spec
     };
     struct test_coo x = { .order = 3, .nnz = 12 * 11 * 10, .dim = { 12, 11, 10 } };
     struct test_als whole, a;
     char from[4200];
     int saved;
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     conf.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     for (uint32_t m = 0; m < 3; m++)
         x.idx[m] = malloc(x.nnz * sizeof(uint32_t));
@@ -624,13 +626,10 @@ END_TEST
 
 START_TEST(a_state_with_other_constraints_is_refused)
 {
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, { .nonneg = 1, .l1 = 0.5 }, { 0 } };
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 3,
-                                  .seed = 1,
-                                  .states = test_case_states,
-                                  .stop_sweep = 2,
-                                  .constraint = c };
+    struct ts_spec spec = { .mode = { { 0 }, { .nonneg = 1, .l1 = 0.5 }, { 0 } } };
+    struct test_als_conf conf = {
+        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .stop_sweep = 2, .spec = &spec
+    };
     struct test_als a;
     char from[4200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
@@ -639,7 +638,7 @@ START_TEST(a_state_with_other_constraints_is_refused)
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = from;
-    conf.constraint = NULL;
+    conf.spec = NULL;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text,
@@ -654,11 +653,11 @@ END_TEST
 
 START_TEST(a_penalty_that_leaves_nothing_ends_well)
 {
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = 3, .iters = 9, .tol = 1e-6, .seed = 1, .constraint = c };
+    struct ts_spec spec;
+    struct test_als_conf conf = { .rank = 3, .iters = 9, .tol = 1e-6, .seed = 1, .spec = &spec };
     struct test_als a;
-    demand(3, 3, c);
-    c[0].l1 = 1e9;
+    demand(3, 3, &spec);
+    spec.mode[0].l1 = 1e9;
     conf.precision = (enum ts_precision)_i;
     write_tensor(44);
     a = test_case_run(&conf);
@@ -675,11 +674,11 @@ END_TEST
  * take the signs before the others become zeros. */
 START_TEST(a_free_mode_takes_the_signs)
 {
-    static const struct ts_constraint some[4][TS_MAX_ORDER] = {
-        { { .nonneg = 1 }, { .nonneg = 1 } },
-        { { .nonneg = 1 }, { .nonneg = 1 }, { .l1 = 1e-6 } },
-        { { .nonneg = 1, .l2 = 1e-6 }, { .nonneg = 1, .l2 = 1e-6 }, { .l2 = 1e-6 } },
-        { { .nonneg = 1 } },
+    static const struct ts_spec some[4] = {
+        { .mode = { { .nonneg = 1 }, { .nonneg = 1 } } },
+        { .mode = { { .nonneg = 1 }, { .nonneg = 1 }, { .l1 = 1e-6 } } },
+        { .mode = { { .nonneg = 1, .l2 = 1e-6 }, { .nonneg = 1, .l2 = 1e-6 }, { .l2 = 1e-6 } } },
+        { .mode = { { .nonneg = 1 } } },
     };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     struct test_als_conf conf = { .rank = 2, .iters = 90, .precision = TS_FLOAT64 };
@@ -700,7 +699,7 @@ START_TEST(a_free_mode_takes_the_signs)
     }
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
-    conf.constraint = some[_i / 2];
+    conf.spec = &some[_i / 2];
     for (conf.seed = 1; conf.seed <= 5; conf.seed++) {
         struct test_als a = test_case_run(&conf);
         ck_assert_uint_eq(a.last.n_dead, 0);
@@ -714,17 +713,17 @@ END_TEST
 START_TEST(what_cannot_be_asked_is_refused)
 {
     static const struct {
-        struct ts_constraint c[3];
+        struct ts_spec spec;
         const char *says;
     } cases[] = {
-        { { { .l1 = -1 } }, "mode 1: a penalty must be a number of 0 or more" },
-        { { { 0 }, { .l2 = INFINITY } }, "mode 2: a penalty must be" },
-        { { { .fixed = 1, .l1 = 1 } }, "mode 1: its factor is fixed" },
-        { { { .fixed = 1 }, { .fixed = 1 }, { .fixed = 1 } }, "nothing to compute" },
+        { { .mode = { { .l1 = -1 } } }, "mode 1: a penalty must be a number of 0 or more" },
+        { { .mode = { { 0 }, { .l2 = INFINITY } } }, "mode 2: a penalty must be" },
+        { { .mode = { { .fixed = 1, .l1 = 1 } } }, "mode 1: its factor is fixed" },
+        { { .mode = { { .fixed = 1 }, { .fixed = 1 }, { .fixed = 1 } } }, "nothing to compute" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct ts_err err;
-        ck_assert_int_eq(ts_constraint_check(cases[i].c, 3, &err), TS_EARG);
+        ck_assert_int_eq(ts_spec_check(&cases[i].spec, 3, &err), TS_EARG);
         ck_assert_msg(strstr(err.text, cases[i].says) != NULL, "%s", err.text);
     }
 }

@@ -384,13 +384,13 @@ static int is_held(const struct ts_hold_out *h, const struct test_coo *x, uint64
 
 /* The fit of the model that was computed, from all cells. */
 static double slow_fit(const struct test_als *a, const struct test_coo *x,
-                       const struct ts_constraint *c, const struct ts_hold_out *h)
+                       const struct ts_spec *spec, const struct ts_hold_out *h)
 {
     const uint64_t cells = x->dim[0] * x->dim[1] * x->dim[2];
-    const struct ts_loss *loss = ts_loss_of(c->loss);
+    const struct ts_loss *loss = ts_loss_of(spec->loss);
     double *value = calloc(cells, sizeof *value), *kept = malloc(cells * sizeof *kept);
     char *listed = calloc(cells, 1);
-    struct cells all = { .loss = loss, .at = c->loss_at, .x = kept };
+    struct cells all = { .loss = loss, .at = spec->loss_at, .x = kept };
     double sum = 0, of_constant, of_saturated;
     for (uint64_t n = 0; n < x->nnz; n++) {
         const uint64_t at = x->idx[0][n] + x->dim[0] * (x->idx[1][n] + x->dim[1] * x->idx[2][n]);
@@ -398,10 +398,10 @@ static double slow_fit(const struct test_als *a, const struct test_coo *x,
         value[at] = listed[at] ? x->val[n] : 0;
     }
     for (uint64_t i = 0; i < cells; i++) {
-        if (c->observed && !listed[i])
+        if (spec->observed && !listed[i])
             continue;
         kept[all.n++] = value[i];
-        sum += f(loss, c->loss_at, value[i], model_at(a, x, i));
+        sum += f(loss, spec->loss_at, value[i], model_at(a, x, i));
     }
     of_constant = constant_sum(&all);
     of_saturated = saturated_sum(&all);
@@ -418,30 +418,28 @@ START_TEST(fits_of_runs_are_those_of_all_cells)
     const struct want want = { .observed = _i & 1, .held = _i >> 1 & 1, .lbfgsb = _i >> 2 & 1 };
     const struct ts_loss *loss = loss_of(number);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    const struct ts_spec spec = { .loss = loss->kind,
+                                  .loss_at = at_of(number),
+                                  .observed = want.observed || !loss->zeros,
+                                  .lbfgsb = want.lbfgsb };
     struct test_als_conf conf = { .rank = 2,
                                   .iters = 4,
                                   .seed = 3,
                                   .threads = 1,
                                   .precision = TS_FLOAT64,
                                   .hold_out = { .share = want.held ? 0.2 : 0, .seed = 5 },
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_coo x = test_coo_random(7, 3, dims, 150, 0, 0);
     struct test_als a;
     double fit;
-    for (uint32_t m = 0; m < 3; m++)
-        c[m] = (struct ts_constraint){ .loss = loss->kind,
-                                       .loss_at = at_of(number),
-                                       .observed = want.observed || !loss->zeros,
-                                       .lbfgsb = want.lbfgsb };
     for (uint64_t n = 0; n < x.nnz; n++)
         x.val[n] = value_of(loss, ts_unit(ts_mix(n)));
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
-    fit = slow_fit(&a, &x, c, &conf.hold_out);
+    fit = slow_fit(&a, &x, &spec, &conf.hold_out);
     ck_assert_msg(fabs(a.fit[a.sweeps - 1] - fit) < 1e-7,
-                  "%s:%g, observed %d: the fit is %.17g, not %.17g", loss->name, c->loss_at,
-                  c->observed, a.fit[a.sweeps - 1], fit);
+                  "%s:%g, observed %d: the fit is %.17g, not %.17g", loss->name, spec.loss_at,
+                  spec.observed, a.fit[a.sweeps - 1], fit);
     test_als_free(&a);
     test_coo_free(&x);
 }

@@ -14,9 +14,10 @@
 #include "tests/tsh_writer.h"
 
 /* Which modes are fixed. */
-static void demand(int which, uint32_t order, struct ts_constraint *c)
+static void demand(int which, uint32_t order, struct ts_spec *spec)
 {
-    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    struct ts_constraint *c = spec->mode;
+    *spec = ts_spec_plain;
     for (uint32_t m = 0; m < order; m++)
         switch (which) {
         case 0: /* the first */
@@ -41,17 +42,17 @@ START_TEST(runs_are_those_of_the_slow_program)
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1, .stretch = 2 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = s->rank,
                                   .iters = 4,
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
                                   .init = test_case_model,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = s->rank };
+                                  .spec = &spec };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
     struct test_als a;
     double before = INFINITY;
-    demand(_i % N_DEMANDS, s->order, c);
+    demand(_i % N_DEMANDS, s->order, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 3);
     test_slow_write(&b, &tc, test_case_model);
@@ -70,9 +71,9 @@ START_TEST(runs_are_those_of_the_slow_program)
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
             norm = norm > 0 ? sqrt(norm) : 1;
-            ck_assert(!c[m].fixed || fabs(a.norm[m * s->rank + r] - norm) <= 1e-12 * norm);
+            ck_assert(!spec.mode[m].fixed || fabs(a.norm[m * s->rank + r] - norm) <= 1e-12 * norm);
             for (uint64_t i = 0; i < x.dim[m]; i++)
-                if (c[m].fixed || (_i / N_DEMANDS != 2 && _i / N_DEMANDS != 3))
+                if (spec.mode[m].fixed || (_i / N_DEMANDS != 2 && _i / N_DEMANDS != 3))
                     ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                             b.a[m][i * s->rank + r] / norm, 1e-8);
         }
@@ -89,8 +90,8 @@ static void write_tensor(void)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = { .order = 3, .nnz = 12 * 11 * 10, .dim = { 12, 11, 10 } };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
-    struct test_slow b = { .x = &x, .c = c, .rank = 2 };
+    struct ts_spec spec = { .mode = { { 0 } } };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = 2 };
     for (uint32_t m = 0; m < 3; m++)
         x.idx[m] = malloc(x.nnz * sizeof(uint32_t));
     x.val = calloc(x.nnz, sizeof(double));
@@ -114,19 +115,19 @@ static void write_tensor(void)
 /* Every product is given up once; the run goes on without the file that it started from. */
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 2,
                                   .iters = 5,
                                   .precision = (enum ts_precision)(_i % 2),
                                   .init = test_case_model,
                                   .states = test_case_states,
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_als whole, a;
     char from[4200];
     uint32_t n_passes;
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
-    demand(_i / 2, 3, c);
-    n_passes = 3 - (uint32_t)__builtin_popcount(ts_constraint_skipped(c, 3));
+    demand(_i / 2, 3, &spec);
+    n_passes = 3 - (uint32_t)__builtin_popcount(ts_spec_skipped(&spec, 3));
     write_tensor();
     conf.threads = 1;
     whole = test_case_run(&conf);
@@ -160,16 +161,16 @@ START_TEST(threads_and_memory_do_not_matter)
     static const uint64_t dim[3] = { 90, 60, 30 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     struct test_coo x = test_coo_random(41, 3, dim, 50000, 0, 0.5);
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 7,
                                   .iters = 4,
                                   .threads = 1,
                                   .precision = (enum ts_precision)(_i % 2),
                                   .init = test_case_model,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = 7 };
+                                  .spec = &spec };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = 7 };
     struct test_als one, many;
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 2);
     test_slow_write(&b, &tc, test_case_model);
@@ -181,7 +182,7 @@ START_TEST(threads_and_memory_do_not_matter)
     ck_assert_uint_gt(many.n_slots, 0);
     test_case_same(&one, &many);
     ck_assert_uint_eq(one.n_products,
-                      4 * (3 - (uint32_t)__builtin_popcount(ts_constraint_skipped(c, 3))));
+                      4 * (3 - (uint32_t)__builtin_popcount(ts_spec_skipped(&spec, 3))));
     test_als_free(&one);
     test_als_free(&many);
     test_slow_free(&b);
@@ -191,13 +192,13 @@ END_TEST
 
 START_TEST(a_state_with_another_mode_fixed_is_refused)
 {
-    struct ts_constraint c[TS_MAX_ORDER] = { { .fixed = 1 } };
+    struct ts_spec spec = { .mode = { { .fixed = 1 } } };
     struct test_als_conf conf = { .rank = 2,
                                   .iters = 3,
                                   .init = test_case_model,
                                   .states = test_case_states,
                                   .stop_sweep = 2,
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_als a;
     char from[4200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
@@ -207,7 +208,7 @@ START_TEST(a_state_with_another_mode_fixed_is_refused)
     test_als_free(&a);
     conf.from = from;
     conf.init = NULL;
-    c[1].fixed = 1;
+    spec.mode[1].fixed = 1;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 of the run has these constraints: none; "

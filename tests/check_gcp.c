@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "cpu/cpu_backend.h"
 #include "tests/loss_case.h"
 #include "tests/memfeed.h"
@@ -122,19 +122,15 @@ START_TEST(bounds_are_those_of_the_loss)
                    { 0, 1, 0 },   { 2, 3, 0 },  { -INFINITY, 1, 0 },   { 0, INFINITY, 0 } };
     const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)_i);
     for (size_t k = 0; k < sizeof bounds / sizeof bounds[0]; k++) {
-        const struct ts_constraint one = { .loss = (enum ts_loss_kind)_i,
-                                           .loss_at = test_loss_number(_i),
-                                           .observed = 1,
-                                           .bounded = 1,
+        const struct ts_constraint one = { .bounded = 1,
                                            .lower = bounds[k].lower,
                                            .upper = bounds[k].upper };
-        const struct ts_constraint c[3] = {
-            { .loss = one.loss, .loss_at = one.loss_at, .observed = 1 },
-            one,
-            { .loss = one.loss, .loss_at = one.loss_at, .observed = 1 }
-        };
+        const struct ts_spec spec = { .loss = (enum ts_loss_kind)_i,
+                                      .loss_at = test_loss_number(_i),
+                                      .observed = 1,
+                                      .mode = { { 0 }, one, { 0 } } };
         struct ts_err err;
-        const int rc = ts_constraint_check(c, 3, &err);
+        const int rc = ts_spec_check(&spec, 3, &err);
         ck_assert_int_eq(rc, bounds[k].negative && loss->lower == 0 ? TS_EARG : 0);
         if (rc < 0)
             ck_assert_msg(strstr(err.text, "mode 2: with loss ") != NULL, "%s", err.text);

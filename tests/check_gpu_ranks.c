@@ -48,7 +48,7 @@ struct conf {
     uint32_t here;     /* GPUs of each process */
     enum ts_precision precision;
     enum ts_exchange_kind exchange;
-    const struct ts_constraint *constraint;
+    const struct ts_spec *spec;
     int accelerate;
     int streams;    /* devices have room for a few shards */
     uint32_t fails; /* the rank whose disk fails in the first mode, from 1; 0: none */
@@ -136,8 +136,8 @@ static struct ts_backend_conf conf_of(const struct process *p)
         .only_mode = -1,
         .exchange = p->comm == NULL ? TS_EXCHANGE_AUTO : (int)c->exchange,
         .comm = p->comm,
-        .own_rows = ts_constraint_own(c->constraint, p->t->order),
-        .updates = ts_constraint_updates(c->constraint, p->t->order),
+        .own_rows = ts_spec_own(c->spec, p->t->order),
+        .updates = ts_spec_updates(c->spec, p->t->order),
         .stop = &p->stop,
     };
     for (uint32_t i = 0; i < bc.n_devices && p->comm != NULL; i++)
@@ -204,7 +204,7 @@ static void run_models(struct process *p, struct ts_feed *feed)
                                                 .rank = o->rank,
                                                 .threads = 1,
                                                 .seed = 3,
-                                                .constraint = p->conf->constraint,
+                                                .spec = p->conf->spec,
                                                 .stop = &never } };
         ck_assert_msg(ts_als_new(&ac[k], &p->run[k], &p->err) == 0, "%s", p->err.text);
     }
@@ -363,20 +363,19 @@ END_TEST
 START_TEST(constraints_go_along)
 {
     static const uint64_t dim[3] = { 50, 9000, 3000 };
-    struct ts_constraint nonneg[3] = { { .nonneg = 1 },
-                                       { .nonneg = 1 },
-                                       { .nonneg = 1, .l1 = 0.1 } };
-    struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
-    struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
-    struct ts_constraint smooth[3] = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } };
-    struct ts_constraint curves[3] = { { .smooth = 2, .nonneg = 1 },
-                                       { .l2 = 0.1 },
-                                       { .smooth = 3, .l1 = 0.1 } };
-    const struct ts_constraint *const all[] = { nonneg, simplex, polar, smooth, NULL, curves };
+    struct ts_spec nonneg = { .mode = {
+                                  { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1, .l1 = 0.1 } } };
+    struct ts_spec simplex = { .mode = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } } };
+    struct ts_spec polar = { .mode = { { 0 }, { .orthogonal = 1 }, { 0 } } };
+    struct ts_spec smooth = { .mode = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } } };
+    struct ts_spec curves = {
+        .mode = { { .smooth = 2, .nonneg = 1 }, { .l2 = 0.1 }, { .smooth = 3, .l1 = 0.1 } }
+    };
+    const struct ts_spec *const all[] = { &nonneg, &simplex, &polar, &smooth, NULL, &curves };
     const struct conf conf = { .rank = _i < 2 ? 66 : 6,
                                .iters = _i == 4 ? MOST_SWEEPS : 3,
                                .accelerate = _i == 4,
-                               .constraint = all[_i],
+                               .spec = all[_i],
                                .precision = _i % 2 == 1 ? TS_FLOAT64 : TS_FLOAT32 };
     write_tensor(7, 3, dim, 120000, 2, 2, 0);
     ck_ranks(conf, 2 + (uint32_t)_i % 2, 1);
@@ -387,11 +386,11 @@ END_TEST
 START_TEST(counts_go_along)
 {
     static const uint64_t dim[3] = { 50, 2000, 300 }, one[3] = { 1, 3000, 2 };
-    struct ts_constraint all[3] = { { .poisson = 1 }, { .poisson = 1 }, { .poisson = 1 } };
+    const struct ts_spec all = { .poisson = 1 };
     const struct conf conf = { .rank = 5,
                                .iters = 3,
                                .streams = _i == 2,
-                               .constraint = all,
+                               .spec = &all,
                                .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
     write_tensor(70 + (uint64_t)_i, 3, _i == 1 ? one : dim, 60000, 2, 1, 4);
     ck_ranks(conf, 2, 1 + (uint32_t)(_i == 1));
@@ -401,10 +400,10 @@ END_TEST
 START_TEST(models_go_along)
 {
     static const uint64_t dim[3] = { 50, 9000, 3000 };
-    struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { 0 }, { .nonneg = 1 } };
+    struct ts_spec nonneg = { .mode = { { .nonneg = 1 }, { 0 }, { .nonneg = 1 } } };
     const struct conf conf = { .n_models = MODELS,
                                .iters = 2,
-                               .constraint = _i == 1 ? nonneg : NULL,
+                               .spec = _i == 1 ? &nonneg : NULL,
                                .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64 };
     write_tensor(11, 3, dim, 120000, 2, 2, 0);
     ck_ranks(conf, 2 + (uint32_t)_i, 1);
@@ -416,16 +415,15 @@ END_TEST
 START_TEST(models_of_all_kinds_go_along)
 {
     static const uint64_t dim[3] = { 50, 2000, 300 };
-    static const struct ts_constraint kind[] = {
+    static const struct ts_spec kind[] = {
         { .poisson = 1 },
-        { .observed = 1, .l2 = 0.1 },
+        { .observed = 1, .mode = { { .l2 = 0.1 }, { .l2 = 0.1 }, { .l2 = 0.1 } } },
         { .loss = TS_GCP_HUBER, .loss_at = 0.5 },
     };
-    const struct ts_constraint all[3] = { kind[_i], kind[_i], kind[_i] };
     const struct conf conf = { .n_models = MODELS,
                                .iters = 2,
                                .streams = _i == 1,
-                               .constraint = all,
+                               .spec = &kind[_i],
                                .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
     write_tensor(71, 3, dim, 120000, 2, 1, 4);
     ck_ranks(conf, 2 + (uint32_t)_i % 2, 1);

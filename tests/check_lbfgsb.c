@@ -14,19 +14,18 @@
 
 #define L2 0.05
 
-static void demand(int kind, int lbfgsb, struct ts_constraint *c)
+static void demand(int kind, int lbfgsb, struct ts_spec *spec)
 {
-    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    *spec = (struct ts_spec){ .loss = (enum ts_loss_kind)kind,
+                              .loss_at = ts_loss_some_number((enum ts_loss_kind)kind),
+                              .lbfgsb = lbfgsb,
+                              .observed = !ts_loss_of((enum ts_loss_kind)kind)->zeros };
     for (uint32_t m = 0; m < 3; m++)
-        c[m] = (struct ts_constraint){ .loss = (enum ts_loss_kind)kind,
-                                       .loss_at = ts_loss_some_number((enum ts_loss_kind)kind),
-                                       .observed = !ts_loss_of((enum ts_loss_kind)kind)->zeros,
-                                       .bounded = kind == TS_GCP_POISSON_LOG,
-                                       .lower = kind == TS_GCP_POISSON_LOG ? -0.7 : 0,
-                                       .upper = kind == TS_GCP_POISSON_LOG ? 0.9 : 0,
-                                       .lbfgsb = lbfgsb,
-                                       .l2 = L2 };
-    c[1].nonneg = kind == TS_GCP_HUBER;
+        spec->mode[m] = (struct ts_constraint){ .bounded = kind == TS_GCP_POISSON_LOG,
+                                                .lower = kind == TS_GCP_POISSON_LOG ? -0.7 : 0,
+                                                .upper = kind == TS_GCP_POISSON_LOG ? 0.9 : 0,
+                                                .l2 = L2 };
+    spec->mode[1].nonneg = kind == TS_GCP_HUBER;
 }
 
 static double value_of(int kind, uint64_t n)
@@ -65,7 +64,7 @@ static void restore_lengths(struct test_als *a)
 }
 
 /* Of a cell's loss, added to the gradient of each mode. */
-static void add_cell(const struct ts_constraint *c, const struct test_als *a, const uint64_t *cell,
+static void add_cell(const struct ts_spec *spec, const struct test_als *a, const uint64_t *cell,
                      double x, double sign, double *const *g)
 {
     double model = 0, slope;
@@ -75,7 +74,7 @@ static void add_cell(const struct ts_constraint *c, const struct test_als *a, co
             p *= a->factor[m][cell[m] * a->rank + r];
         model += p;
     }
-    ts_loss_of(c->loss)->weigh(1, &x, &model, c->loss_at, &slope);
+    ts_loss_of(spec->loss)->weigh(1, &x, &model, spec->loss_at, &slope);
     for (uint32_t m = 0; m < 3; m++)
         for (uint32_t r = 0; r < a->rank; r++) {
             double p = sign * slope;
@@ -86,7 +85,7 @@ static void add_cell(const struct ts_constraint *c, const struct test_als *a, co
 }
 
 /* Of the gradient over all cells, or all listed ones, what bounds do not hold back: the largest magnitude. */
-static double violation(const struct ts_constraint *c, const struct test_coo *x, struct test_als *a)
+static double violation(const struct ts_spec *spec, const struct test_coo *x, struct test_als *a)
 {
     const uint64_t cells = x->dim[0] * x->dim[1] * x->dim[2];
     double *g[3], most = 0;
@@ -100,21 +99,22 @@ static double violation(const struct ts_constraint *c, const struct test_coo *x,
     for (uint64_t n = 0; n < x->nnz; n++) {
         for (uint32_t m = 0; m < 3; m++)
             cell[m] = x->idx[m][n];
-        add_cell(c, a, cell, x->val[n], 1, g);
-        if (!c->observed)
-            add_cell(c, a, cell, 0, -1, g);
+        add_cell(spec, a, cell, x->val[n], 1, g);
+        if (!spec->observed)
+            add_cell(spec, a, cell, 0, -1, g);
     }
-    for (uint64_t i = 0; i < cells && !c->observed; i++) {
+    for (uint64_t i = 0; i < cells && !spec->observed; i++) {
         cell[0] = i % x->dim[0];
         cell[1] = i / x->dim[0] % x->dim[1];
         cell[2] = i / x->dim[0] / x->dim[1];
-        add_cell(c, a, cell, 0, 1, g);
+        add_cell(spec, a, cell, 0, 1, g);
     }
     for (uint32_t m = 0; m < 3; m++) {
-        const double lower = c[m].bounded                                     ? c[m].lower
-                             : c[m].nonneg || ts_loss_of(c->loss)->lower == 0 ? 0
-                                                                              : -INFINITY;
-        const double upper = c[m].bounded ? c[m].upper : INFINITY;
+        const struct ts_constraint *c = &spec->mode[m];
+        const double lower = c->bounded                                        ? c->lower
+                             : c->nonneg || ts_loss_of(spec->loss)->lower == 0 ? 0
+                                                                               : -INFINITY;
+        const double upper = c->bounded ? c->upper : INFINITY;
         for (uint64_t i = 0; i < x->dim[m] * a->rank; i++) {
             const double at = a->factor[m][i];
             ck_assert(at >= lower && at <= upper);
@@ -129,22 +129,22 @@ static double violation(const struct ts_constraint *c, const struct test_coo *x,
 /* Of a tensor of which every cell counts. The gradient at the end is a small part of what it was after a sweep. */
 START_TEST(runs_end_where_the_gradient_vanishes)
 {
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_coo x = tensor_of(_i, 0);
     struct test_als_conf conf = {
-        .rank = 3, .iters = 1, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .constraint = c
+        .rank = 3, .iters = 1, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
     };
     struct test_als first, last;
     double begin, end;
-    demand(_i, 1, c);
+    demand(_i, 1, &spec);
     write_tensor(_i, 0);
     first = test_case_run(&conf);
-    begin = violation(c, &x, &first);
+    begin = violation(&spec, &x, &first);
     conf.iters = 99;
     last = test_case_run(&conf);
-    end = violation(c, &x, &last);
+    end = violation(&spec, &x, &last);
     ck_assert_msg(end <= (_i == TS_GCP_BERNOULLI_LOGIT ? 0.2 : 0.02) * begin,
-                  "%s: the gradient was %g and is %g", ts_loss_of(c->loss)->name, begin, end);
+                  "%s: the gradient was %g and is %g", ts_loss_of(spec.loss)->name, begin, end);
     for (uint32_t k = 1; k < last.sweeps; k++)
         ck_assert_double_le(last.objective[k],
                             last.objective[k - 1] + 1e-12 * fabs(last.objective[0]));
@@ -156,7 +156,7 @@ END_TEST
 
 START_TEST(threads_memory_and_stops_do_not_matter)
 {
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     static const int some[] = { TS_GCP_POISSON_LOG, TS_GCP_HUBER, TS_GCP_GAMMA };
     const int kind = some[_i / 2];
     struct test_als_conf conf = { .rank = 3,
@@ -164,9 +164,9 @@ START_TEST(threads_memory_and_stops_do_not_matter)
                                   .seed = 3,
                                   .threads = 1,
                                   .precision = _i % 4 == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_als a;
-    demand(kind, _i % 2, c);
+    demand(kind, _i % 2, &spec);
     if (kind == TS_GCP_GAMMA)
         conf.hold_out = (struct ts_hold_out){ .share = 0.2, .seed = 5 };
     write_tensor(kind, 1);

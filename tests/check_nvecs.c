@@ -126,21 +126,19 @@ START_TEST(starts_are_those_of_the_slow_program)
 {
     const struct shape *s = &shapes[_i % N_SHAPES];
     const int positive = _i / N_SHAPES > 0;
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    struct ts_spec spec = { .poisson = _i / N_SHAPES == 2 };
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = s->stretch };
     struct slow b = { .x = &x, .conf = &tc, .seed = 3, .rank = s->rank };
     struct test_als a;
-    for (uint32_t m = 0; m < s->order; m++) {
-        c[m].nonneg = _i / N_SHAPES == 1;
-        c[m].poisson = _i / N_SHAPES == 2;
-    }
+    for (uint32_t m = 0; m < s->order; m++)
+        spec.mode[m].nonneg = _i / N_SHAPES == 1;
     test_tsh_write(test_case_dir, &x, &tc);
     slow_start(&b);
     a = test_case_run(&(struct test_als_conf){ .rank = s->rank,
                                                .iters = 1,
                                                .inner = 1,
-                                               .constraint = positive ? c : NULL,
+                                               .spec = positive ? &spec : NULL,
                                                .seed = 3,
                                                .threads = 2,
                                                .precision = TS_FLOAT64,
@@ -247,7 +245,7 @@ END_TEST
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
-    const struct ts_constraint c[3] = { { .nonneg = _i / 2 }, { .nonneg = _i / 2 }, { 0 } };
+    const struct ts_spec spec = { .mode = { { .nonneg = _i / 2 }, { .nonneg = _i / 2 }, { 0 } } };
     struct test_als a;
     test_case_write(41, &tc);
     a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
@@ -255,11 +253,11 @@ START_TEST(threads_and_memory_do_not_matter)
                                                     .seed = 3,
                                                     .threads = 1,
                                                     .precision = (enum ts_precision)(_i % 2),
-                                                    .constraint = c,
+                                                    .spec = &spec,
                                                     .nvecs = 1 });
     for (uint32_t m = 0; m < 3; m++)
         for (uint64_t i = 0; i < a.n_rows[m] * 7; i++)
-            ck_assert(!c[m].nonneg || a.start[m][i] >= 0);
+            ck_assert(!spec.mode[m].nonneg || a.start[m][i] >= 0);
     test_als_free(&a);
 }
 END_TEST

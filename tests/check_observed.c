@@ -14,14 +14,13 @@
 
 #define L2 0.2
 
-static void demand(uint32_t order, int which, struct ts_constraint *c)
+static void demand(uint32_t order, int which, struct ts_spec *spec)
 {
+    *spec =
+        (struct ts_spec){ .observed = 1, .by_count = which == 1, .mean = which == 1 || which == 2 };
     for (uint32_t m = 0; m < order; m++)
-        c[m] = (struct ts_constraint){ .observed = 1,
-                                       .l2 = L2,
-                                       .by_count = which == 1,
-                                       .mean = which == 1 || which == 2,
-                                       .nonneg = which == 2 || (which == 3 && m == 0) };
+        spec->mode[m] =
+            (struct ts_constraint){ .l2 = L2, .nonneg = which == 2 || (which == 3 && m == 0) };
 }
 #define N_DEMANDS 4
 
@@ -134,7 +133,7 @@ static void compare_run(const struct test_coo *x, const struct test_als_conf *co
     struct test_als a = test_case_run(conf);
     const uint32_t rank = conf->rank;
     double size;
-    if (conf->constraint[0].mean) {
+    if (conf->spec->mean) {
         b.mean = mean_of(&b);
         ck_assert_double_eq_tol(a.last.mean, b.mean, 1e-13 * fabs(b.mean));
         ck_assert_uint_eq(a.rank, rank + 1);
@@ -178,15 +177,15 @@ START_TEST(runs_are_those_of_the_slow_program)
     const int which = _i % 2, held = _i / 2 % 2, weigh = _i >= TEST_SHAPES;
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     const struct test_als_conf conf = { .rank = s->rank,
                                         .iters = 3,
                                         .seed = 3,
                                         .threads = 2,
                                         .precision = TS_FLOAT64,
-                                        .constraint = c,
+                                        .spec = &spec,
                                         .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
-    demand(s->order, which, c);
+    demand(s->order, which, &spec);
     for (uint64_t i = 0; i < x.nnz; i += 5) /* cells that are known to hold 0 */
         x.val[i] = 0;
     if (weigh)
@@ -264,17 +263,17 @@ START_TEST(dense_runs_are_those_of_the_slow_program)
     const struct test_shape *s = &test_shapes[_i % TEST_SHAPES];
     const int kind = _i / TEST_SHAPES, which = (_i + kind) % 2;
     struct test_coo x = cells_of(s, share[kind]);
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     const struct test_als_conf conf = {
         .rank = s->rank,
         .iters = 3,
         .seed = 3,
         .threads = 2,
         .precision = TS_FLOAT64,
-        .constraint = c,
+        .spec = &spec,
         .hold_out = { .share = _i % 5 == 4 ? 0 : 0.2, .seed = 7, .from = _i % 3 == 0 ? 0.4 : 0 }
     };
-    demand(s->order, which, c);
+    demand(s->order, which, &spec);
     write_array(&x, _i % 2, _i / 2 % 2);
     compare_run(&x, &conf, which);
     test_coo_free(&x);
@@ -284,7 +283,7 @@ END_TEST
 START_TEST(a_dense_run_that_was_stopped_has_the_same_bits)
 {
     struct test_coo x = cells_of(&test_shapes[4], _i % 2 ? 1 : 0.9);
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     const struct test_als_conf conf = { .rank = 3,
                                         .iters = 3,
                                         .seed = 1,
@@ -292,10 +291,9 @@ START_TEST(a_dense_run_that_was_stopped_has_the_same_bits)
                                         .precision = (enum ts_precision)(_i / 2),
                                         .hold_out = { .share = 0.15, .seed = 3 },
                                         .patience = 2,
-                                        .constraint = c };
-    demand(4, 2, c);
-    for (uint32_t m = 0; m < 4; m++)
-        c[m].best = 1;
+                                        .spec = &spec };
+    demand(4, 2, &spec);
+    spec.best = 1;
     write_array(&x, _i % 2, _i / 2);
     test_coo_free(&x);
     test_case_stopped(&conf, 1); /* the pass for the mean leaves no state */
@@ -306,9 +304,9 @@ END_TEST
 START_TEST(what_is_held_out_of_a_dense_tensor_is_not_zero)
 {
     struct test_coo x = cells_of(&test_shapes[1], 1);
-    struct ts_constraint c[TS_MAX_ORDER] = { { .held = 1 }, { .held = 1 }, { .held = 1 } };
+    const struct ts_spec spec = { .held = 1 };
     const struct test_als_conf conf = {
-        .rank = 3, .iters = 2, .threads = 1, .hold_out = { .share = 0.1 }, .constraint = c
+        .rank = 3, .iters = 2, .threads = 1, .hold_out = { .share = 0.1 }, .spec = &spec
     };
     struct test_als a;
     write_array(&x, 0, 0);
@@ -331,17 +329,17 @@ static struct test_als run_of(struct test_coo *x, struct test_als_conf *conf)
 START_TEST(weights_of_1_change_no_bit)
 {
     static const uint64_t dim[3] = { 90, 60, 30 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 5,
                                   .iters = 4,
                                   .seed = 3,
                                   .threads = 2,
                                   .precision = (enum ts_precision)(_i % 2),
                                   .hold_out = { .share = 0.1, .seed = 3 },
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
     struct test_als a, b;
-    demand(3, _i, c);
+    demand(3, _i, &spec);
     a = run_of(&x, &conf);
     test_coo_weigh(&x, 1, 1);
     b = run_of(&x, &conf);
@@ -357,17 +355,17 @@ END_TEST
 START_TEST(a_weight_of_0_is_a_cell_that_is_not_listed)
 {
     static const uint64_t dim[3] = { 90, 60, 30 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 5,
                                   .iters = 3,
                                   .seed = 3,
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
                                   .hold_out = { .share = 0.1, .seed = 3 },
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
     struct test_als a, b;
-    demand(3, _i, c);
+    demand(3, _i, &spec);
     test_coo_weigh(&x, 1, 0);
     for (uint64_t i = 0; i < x.nnz; i++)
         x.weight[i] = x.weight[i] == 0 ? 0 : 1;
@@ -389,20 +387,20 @@ START_TEST(weighted_runs_have_the_same_bits)
 {
     static const uint64_t dim[3] = { 200, 100, 60 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 7,
                                   .iters = 4,
                                   .seed = 3,
                                   .threads = 1,
                                   .precision = (enum ts_precision)(_i % 2),
                                   .hold_out = { .share = 0.1, .seed = 3 },
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_coo x = test_coo_random(44, 3, dim, 50000, 99, 0.5);
     struct test_als a;
     test_coo_weigh(&x, 2, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
-    demand(3, _i, c);
+    demand(3, _i, &spec);
     a = test_case_streamed(&conf);
     test_als_free(&a);
     conf.iters = 2;
@@ -414,19 +412,18 @@ START_TEST(weights_are_used_or_refused)
 {
     static const uint64_t dim[3] = { 20, 20, 20 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
-    const struct ts_constraint plain[TS_MAX_ORDER] = { { 0 } };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1 };
     struct test_coo x = test_coo_random(44, 3, dim, 500, 9, 0);
     test_coo_weigh(&x, 2, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     for (int k = 0; k < 4; k++) {
         struct test_als a;
-        memcpy(c, plain, sizeof c);
+        spec = (struct ts_spec){ .poisson = k == 2, .held = k == 3 };
         for (uint32_t m = 0; m < 3; m++)
-            c[m] = (struct ts_constraint){ .poisson = k == 2, .nonneg = k == 1, .held = k == 3 };
+            spec.mode[m].nonneg = k == 1;
         conf.hold_out.share = k == 3 ? 0.1 : 0;
-        conf.constraint = k == 0 ? NULL : c;
+        conf.spec = k == 0 ? NULL : &spec;
         a = test_als_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_EARG);
         ck_assert_msg(strstr(a.err.text, "its cells have weights, which a run without") != NULL,
@@ -439,21 +436,17 @@ END_TEST
 START_TEST(what_is_minimised_never_rises)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als a;
-    demand(3, _i, c);
+    demand(3, _i, &spec);
     test_case_write(40, &tc);
-    a = test_case_run(&(struct test_als_conf){ .rank = 6,
-                                               .iters = 12,
-                                               .seed = 2,
-                                               .threads = 2,
-                                               .precision = TS_FLOAT64,
-                                               .constraint = c });
+    a = test_case_run(&(struct test_als_conf){
+        .rank = 6, .iters = 12, .seed = 2, .threads = 2, .precision = TS_FLOAT64, .spec = &spec });
     for (uint32_t k = 1; k < a.sweeps; k++)
         ck_assert_msg(a.objective[k] <= a.objective[k - 1] * (1 + 1e-9),
                       "sweep %u: %.15g after %.15g", k + 1, a.objective[k], a.objective[k - 1]);
     for (uint32_t m = 0; m < 3; m++)
-        for (uint64_t i = 0; i < a.n_rows[m] * 6 && c[m].nonneg; i++)
+        for (uint64_t i = 0; i < a.n_rows[m] * 6 && spec.mode[m].nonneg; i++)
             ck_assert_double_ge(a.factor[m][i], 0);
     test_als_free(&a);
 }
@@ -462,9 +455,9 @@ END_TEST
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als a;
-    demand(3, _i, c);
+    demand(3, _i, &spec);
     test_case_write(41, &tc);
     a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
                                                     .iters = 4,
@@ -472,7 +465,7 @@ START_TEST(threads_and_memory_do_not_matter)
                                                     .threads = 1,
                                                     .precision = (enum ts_precision)(_i % 2),
                                                     .hold_out = { .share = 0.1, .seed = 3 },
-                                                    .constraint = c });
+                                                    .spec = &spec });
     test_als_free(&a);
 }
 END_TEST
@@ -480,10 +473,9 @@ END_TEST
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    demand(3, _i, c);
-    for (uint32_t m = 0; m < 3; m++)
-        c[m].best = 1;
+    struct ts_spec spec;
+    demand(3, _i, &spec);
+    spec.best = 1;
     test_case_write(42, &tc);
     test_case_stopped(&(struct test_als_conf){ .rank = 3,
                                                .iters = 2,
@@ -492,7 +484,7 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
                                                .precision = (enum ts_precision)(_i % 2),
                                                .hold_out = { .share = 0.1, .seed = 3 },
                                                .patience = 2,
-                                               .constraint = c },
+                                               .spec = &spec },
                       _i > 0); /* the mean, or the mode that takes the signs */
 }
 END_TEST
@@ -501,7 +493,7 @@ END_TEST
 START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER], plain[TS_MAX_ORDER];
+    struct ts_spec spec, plain;
     struct test_als a, b;
     struct test_als_conf best, conf = { .rank = 20,
                                         .iters = 60,
@@ -509,11 +501,10 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
                                         .threads = 2,
                                         .hold_out = { .share = 0.2, .seed = 3 },
                                         .patience = 3,
-                                        .constraint = c };
-    demand(3, 0, c);
-    demand(3, 0, plain);
-    for (uint32_t m = 0; m < 3; m++)
-        c[m].best = 1;
+                                        .spec = &spec };
+    demand(3, 0, &spec);
+    demand(3, 0, &plain);
+    spec.best = 1;
     test_case_write(43, &tc);
     a = test_case_run(&conf);
     ck_assert(a.overfits && !a.converged);
@@ -525,7 +516,7 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
     best = conf;
     best.iters = a.best_sweep;
     best.patience = 0;
-    best.constraint = plain;
+    best.spec = &plain;
     b = test_case_run(&best);
     ck_assert_mem_eq(a.weight, b.weight, a.rank * sizeof(double));
     for (uint32_t m = 0; m < 3; m++)
@@ -554,22 +545,18 @@ START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
     const int counts = _i % 2;
     struct test_coo x = test_coo_random(19, s->order, s->dim, s->nnz, 9, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER], plain[TS_MAX_ORDER];
+    const struct ts_spec spec = { .held = 1, .poisson = counts }, plain = { .poisson = counts };
     struct test_als_conf conf = { .rank = s->rank,
                                   .iters = 3,
                                   .inner = 3,
                                   .seed = 5,
                                   .threads = 1, /* rounds of several wait for each other */
                                   .precision = TS_FLOAT64,
-                                  .constraint = c,
+                                  .spec = &spec,
                                   .hold_out = { .share = 0.2, .seed = 7 } };
     struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank };
     struct test_als a, z;
     double n = 0, squares = 0, loss = 0;
-    for (uint32_t m = 0; m < s->order; m++) {
-        c[m] = (struct ts_constraint){ .held = 1, .poisson = counts };
-        plain[m] = (struct ts_constraint){ .poisson = counts };
-    }
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
     for (uint32_t m = 0; m < x.order; m++) {
@@ -594,7 +581,7 @@ START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
     test_tsh_remove(test_case_dir);
     test_tsh_write(test_case_dir, &x, &tc);
     conf.hold_out.share = 0;
-    conf.constraint = counts ? plain : NULL;
+    conf.spec = counts ? &plain : NULL;
     z = test_case_run(&conf);
     for (uint32_t k = 0; k < conf.iters; k++)
         ck_assert_double_eq_tol(a.fit[k], z.fit[k], 1e-9);
@@ -613,7 +600,7 @@ END_TEST
 START_TEST(held_out_cells_have_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 3,
                                   .iters = 2,
                                   .inner = 2,
@@ -622,14 +609,13 @@ START_TEST(held_out_cells_have_the_same_bits)
                                   .precision = (enum ts_precision)(_i % 2),
                                   .hold_out = { .share = 0.1, .seed = 3 },
                                   .patience = 2,
-                                  .constraint = c };
+                                  .spec = &spec };
     static const uint64_t dim[3] = { 400, 300, 200 };
     struct test_coo x;
     struct test_als a;
+    spec = (struct ts_spec){ .held = 1, .best = 1, .poisson = _i == 3 };
     for (uint32_t m = 0; m < 3; m++)
-        c[m] = (struct ts_constraint){
-            .held = 1, .best = 1, .nonneg = _i == 1 || (_i == 2 && m == 0), .poisson = _i == 3
-        };
+        spec.mode[m].nonneg = _i == 1 || (_i == 2 && m == 0);
     x = test_coo_random(44, 3, dim, 50000, 99, 0.5);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
@@ -646,7 +632,7 @@ START_TEST(nothing_is_learnt_from_what_is_held_out)
     const struct test_shape *s = &test_shapes[4];
     const int dense = _i / 2 == 1;
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     const struct test_als_conf conf = { .rank = 3,
                                         .iters = 2,
                                         .inner = 2,
@@ -655,13 +641,13 @@ START_TEST(nothing_is_learnt_from_what_is_held_out)
                                         .nvecs = _i % 2,
                                         .precision = TS_FLOAT64,
                                         .hold_out = { .share = 0.2, .seed = 9, .from = 0.1 },
-                                        .constraint = c };
+                                        .spec = &spec };
     struct test_coo x = cells_of(s, dense ? 1 : 0.3);
     struct slow b = { .x = &x, .hold_out = conf.hold_out };
     struct test_als one, other;
-    demand(s->order, 0, c);
-    for (uint32_t m = 0; m < s->order && _i / 2 >= 2; m++)
-        c[m] = (struct ts_constraint){ .held = 1, .poisson = _i / 2 == 3 };
+    demand(s->order, 0, &spec);
+    if (_i / 2 >= 2)
+        spec = (struct ts_spec){ .held = 1, .poisson = _i / 2 == 3 };
     for (uint64_t i = 0; i < x.nnz; i++)
         x.val[i] += 2;
     if (dense)
@@ -708,26 +694,27 @@ END_TEST
 START_TEST(what_cannot_be_asked_is_refused)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1, .constraint = c };
+    struct ts_spec spec;
+    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1, .spec = &spec };
     struct test_als a;
     test_case_write(43, &tc);
-    demand(3, 0, c);
-    c[1].l1 = 1;
+    demand(3, 0, &spec);
+    spec.mode[1].l1 = 1;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "mode 2: of observed cells alone no l1"));
-    demand(3, 0, c);
-    c[2].mean = 1;
+    demand(3, 0, &spec);
+    spec.observed = 0;
+    spec.mean = 1;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "subtracted from all observed cells"));
-    demand(3, 0, c);
-    c[2].observed = 0;
+    demand(3, 1, &spec);
+    spec.observed = 0;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "in all modes or in none"));
-    conf.constraint = NULL;
+    conf.spec = NULL;
     conf.hold_out.share = 0.1;
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);

@@ -434,10 +434,10 @@ START_TEST(a_start_takes_what_its_rows_do)
     struct ts_model used = { .order = 3, .rank = 5 }, all = used;
     struct ts_init_conf drawn = { .rank = 5 }, vectors = { .rank = 5, .nvecs = 1 };
     struct ts_init_conf few = { .rank = 5, .model = &used }, every = { .rank = 5, .model = &all };
-    const struct ts_constraint loss[3] = { { .loss = TS_GCP_HUBER } };
-    const struct ts_constraint positive[3] = { { 0 }, { .nonneg = 1 }, { 0 } };
-    struct ts_init_conf scaled = { .rank = 5, .constraint = loss };
-    struct ts_init_conf cut = { .rank = 5, .nvecs = 1, .constraint = positive };
+    const struct ts_spec loss = { .loss = TS_GCP_HUBER };
+    const struct ts_spec positive = { .mode = { { 0 }, { .nonneg = 1 }, { 0 } } };
+    struct ts_init_conf scaled = { .rank = 5, .spec = &loss };
+    struct ts_init_conf cut = { .rank = 5, .nvecs = 1, .spec = &positive };
     struct ts_model_conf conf = { .dir = out, .formats = TS_WRITE_NPY, .rank = 5 };
     struct ts_tensor *t = NULL;
     struct ts_err err;

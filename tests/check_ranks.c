@@ -16,6 +16,7 @@
 #include "tests/comm_threads.h"
 #include "tests/fit_cases.h"
 #include "tests/run_suite.h"
+#include "tests/spec_case.h"
 #include "tests/tsh_writer.h"
 
 #define MOST_SWEEPS 8u
@@ -39,7 +40,7 @@ struct conf {
     uint32_t rank, iters, threads;
     enum ts_precision precision;
     uint64_t host_bytes; /* 0: 1 GiB */
-    const struct ts_constraint *constraint;
+    const struct ts_spec *spec;
     int accelerate, nvecs;
     uint32_t machines; /* on so many ranks share factors; 0: each has its own */
     int spreads;       /* rows may go to some ranks only: */
@@ -139,8 +140,8 @@ static void *run_rank(void *ctx)
     ck_assert_int_eq(ts_tensor_open(dir, &t, &o->err), 0);
     bc.tensor = fc.tensor = t;
     bc.comm = o->comm;
-    bc.own_rows = ts_constraint_own(c->constraint, t->order);
-    bc.updates = ts_constraint_updates(c->constraint, t->order);
+    bc.own_rows = ts_spec_own(c->spec, t->order);
+    bc.updates = ts_spec_updates(c->spec, t->order);
     ck_assert_msg(ts_backend_cpu.open(&bc, &be, &o->err) == 0, "%s", o->err.text);
     ts_backend_cpu.deal(be, &fc.deal);
     ck_assert_msg(ts_feed_new(&fc, &ac.feed, &o->err) == 0, "%s", o->err.text);
@@ -151,7 +152,7 @@ static void *run_rank(void *ctx)
         ts_feed_fail_with(ac.feed, ts_fail(&o->err, TS_EIO, "the disk is gone"), &o->err);
     if (o->comm != NULL && (c->machines > 0 || c->spreads)) {
         const struct ts_spread how = { .own = c->machines == 0,
-                                       .skipped = ts_constraint_skipped(c->constraint, t->order),
+                                       .skipped = ts_spec_skipped(c->spec, t->order),
                                        .rows_to = c->spreads ? c->rows_to : TS_ROWS_TO_ALL };
         o->rc = ts_backend_cpu.spread(be, &how, &o->err);
     }
@@ -165,7 +166,7 @@ static void *run_rank(void *ctx)
                                      .rank = c->rank,
                                      .threads = c->threads,
                                      .seed = 3,
-                                     .constraint = c->constraint,
+                                     .spec = c->spec,
                                      .nvecs = c->nvecs,
                                      .stop = &never };
     if (o->rc == 0)
@@ -363,13 +364,12 @@ START_TEST(bits_do_not_depend_on_ranges)
     struct conf conf = { .rank = 7,
                          .iters = 2,
                          .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
-    struct ts_constraint observed[3] = { { .observed = 1, .l2 = 0.1 },
-                                         { .observed = 1, .l2 = 0.1 },
-                                         { .observed = 1, .l2 = 0.1 } };
+    const struct ts_spec observed = { .observed = 1,
+                                      .mode = { { .l2 = 0.1 }, { .l2 = 0.1 }, { .l2 = 0.1 } } };
     uint64_t even[5], drawn[5];
     struct ts_tensor *t;
     struct ts_err err;
-    conf.constraint = _i % 4 == 3 ? observed : NULL;
+    conf.spec = _i % 4 == 3 ? &observed : NULL;
     write_tensor(60 + (uint64_t)_i, 3, dim, 200000, 2, 1 + (uint32_t)_i % 3);
     ck_assert_int_eq(ts_tensor_open(dir, &t, &err), 0);
     ts_share_cut(t->mode[1].shard, t->mode[1].disk.n_shards, 4, even);
@@ -386,25 +386,24 @@ END_TEST
 START_TEST(constraints_go_along)
 {
     static const uint64_t dim[3] = { 50, 9000, 3000 };
-    struct ts_constraint nonneg[3] = { { .nonneg = 1 },
-                                       { .nonneg = 1 },
-                                       { .nonneg = 1, .l1 = 0.1 } };
-    struct ts_constraint simplex[3] = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } };
-    struct ts_constraint polar[3] = { { 0 }, { .orthogonal = 1 }, { 0 } };
-    struct ts_constraint smooth[3] = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } };
-    struct ts_constraint curves[3] = { { .smooth = 2, .nonneg = 1 },
-                                       { .l2 = 0.1 },
-                                       { .smooth = 3, .l1 = 0.1 } };
-    struct ts_constraint sparse[3] = { { .l1 = 0.2 }, { 0 }, { .l1 = 0.1 } };
-    struct ts_constraint bounds[3] = { { .bounded = 1, .lower = -0.5, .upper = 0.5 },
-                                       { .bounded = 1, .lower = 0, .upper = INFINITY },
-                                       { 0 } };
-    const struct ts_constraint *const all[] = { nonneg, simplex, NULL,   polar, NULL,
-                                                smooth, sparse,  bounds, curves };
+    struct ts_spec nonneg = { .mode = {
+                                  { .nonneg = 1 }, { .nonneg = 1 }, { .nonneg = 1, .l1 = 0.1 } } };
+    struct ts_spec simplex = { .mode = { { .simplex = 1 }, { .l2 = 0.5 }, { .simplex = 1 } } };
+    struct ts_spec polar = { .mode = { { 0 }, { .orthogonal = 1 }, { 0 } } };
+    struct ts_spec smooth = { .mode = { { .smooth = 2 }, { .smooth = 3, .l2 = 0.1 }, { 0 } } };
+    struct ts_spec curves = {
+        .mode = { { .smooth = 2, .nonneg = 1 }, { .l2 = 0.1 }, { .smooth = 3, .l1 = 0.1 } }
+    };
+    struct ts_spec sparse = { .mode = { { .l1 = 0.2 }, { 0 }, { .l1 = 0.1 } } };
+    struct ts_spec bounds = { .mode = { { .bounded = 1, .lower = -0.5, .upper = 0.5 },
+                                        { .bounded = 1, .lower = 0, .upper = INFINITY },
+                                        { 0 } } };
+    const struct ts_spec *const all[] = { &nonneg, &simplex, NULL,    &polar, NULL,
+                                          &smooth, &sparse,  &bounds, &curves };
     struct conf conf = { .rank = 6,
                          .iters = 3,
                          .precision = _i % 4 == 1 ? TS_FLOAT64 : TS_FLOAT32 };
-    conf.constraint = all[_i];
+    conf.spec = all[_i];
     conf.nvecs = _i == 4;
     conf.accelerate = _i == 2;
     conf.iters = _i == 2 ? MOST_SWEEPS : 3;
@@ -420,36 +419,34 @@ START_TEST(observed_cells_go_along)
         uint32_t order;
         uint64_t dim[4], nnz;
         uint32_t shard_partitions, rank;
-        struct ts_constraint c;
+        struct ts_spec first; /* of all modes what is asked of the first */
         double held;
     } c[] = {
-        { 3, { 50, 9000, 3000 }, 150000, 2, 6, { .observed = 1, .l2 = 0.1 }, 0.1 },
+        { 3, { 50, 9000, 3000 }, 150000, 2, 6, { .observed = 1, .mode = { { .l2 = 0.1 } } }, 0.1 },
         { 3,
           { 1, 4000, 5 },
           100000,
           1,
           5,
-          { .observed = 1, .l2 = 0.1, .by_count = 1, .mean = 1 },
+          { .observed = 1, .by_count = 1, .mean = 1, .mode = { { .l2 = 0.1 } } },
           0.1 },
         { 4,
           { 2, 700, 300, 12 },
           120000,
           0,
           9,
-          { .observed = 1, .l2 = 0.1, .nonneg = 1, .upper = INFINITY },
+          { .observed = 1, .mode = { { .l2 = 0.1, .nonneg = 1, .upper = INFINITY } } },
           0.2 },
         { 2, { 60000, 3 }, 90000, 1, 3, { .observed = 1 }, 0 },
         { 3, { 50, 900, 300 }, 60000, 1, 6, { .held = 1 }, 0.1 },
     };
     const int i = _i % (int)(sizeof c / sizeof *c);
-    struct ts_constraint all[TS_MAX_ORDER];
+    const struct ts_spec all = test_spec_each(c[i].first);
     const struct conf conf = { .rank = c[i].rank,
                                .iters = 2,
                                .precision = _i == i ? TS_FLOAT32 : TS_FLOAT64,
-                               .constraint = all,
+                               .spec = &all,
                                .hold_out = { .share = c[i].held, .seed = 5 } };
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
-        all[m] = c[i].c;
     write_tensor(60 + (uint64_t)i, c[i].order, c[i].dim, c[i].nnz, 2, c[i].shard_partitions);
     ck_ranks(conf, 0, _i);
 }
@@ -458,14 +455,14 @@ END_TEST
 /* Rows of shards that several ranks have, all rounds of the others, gradients, drawn cells, moments. */
 START_TEST(losses_go_along)
 {
-    static const struct ts_constraint loss[] = {
+    static const struct ts_spec loss[] = {
         { .poisson = 1 },
         { .loss = TS_GCP_BERNOULLI },
-        { .loss = TS_GCP_BERNOULLI_LOGIT, .l2 = 0.1 },
+        { .loss = TS_GCP_BERNOULLI_LOGIT, .mode = { { .l2 = 0.1 } } },
         { .loss = TS_GCP_GAMMA, .observed = 1 },
         { .loss = TS_GCP_POISSON_LOG },
         { .loss = TS_GCP_HUBER, .loss_at = 1 },
-        { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .l2 = 0.1 },
+        { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .mode = { { .l2 = 0.1 } } },
         { .loss = TS_GCP_GAMMA, .observed = 1, .lbfgsb = 1 },
         { .loss = TS_GCP_BERNOULLI_LOGIT, .lbfgsb = 1 },
         { .poisson = 1, .held = 1 },
@@ -474,11 +471,11 @@ START_TEST(losses_go_along)
     static const uint64_t dim[3] = { 50, 2000, 300 }, one[3] = { 1, 3000, 2 };
     const int spans =
         _i >= 9; /* rows that lie in shards of all ranks, and ranks without a row of their own */
-    struct ts_constraint all[3] = { loss[_i], loss[_i], loss[_i] };
+    const struct ts_spec all = test_spec_each(loss[_i]);
     const struct conf conf = { .rank = _i % 3 == 0 ? 5 : 8,
                                .iters = 3,
                                .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                               .constraint = all,
+                               .spec = &all,
                                .hold_out = { .share = _i == 6 || _i == 9 ? 0.1 : 0, .seed = 5 } };
     write_counts(70 + (uint64_t)_i, 3, spans ? one : dim, 60000, _i % 3 == 2 ? 0 : 1,
                  loss[_i].loss == TS_GCP_BERNOULLI || loss[_i].loss == TS_GCP_BERNOULLI_LOGIT ? 1
@@ -537,8 +534,8 @@ static void *run_group(void *ctx)
     uint32_t failed;
     ck_assert_int_eq(ts_tensor_open(dir, &g->t, &g->err), 0);
     bc.tensor = fc.tensor = g->t;
-    bc.own_rows = ts_constraint_own(c->constraint, g->t->order);
-    bc.updates = ts_constraint_updates(c->constraint, g->t->order);
+    bc.own_rows = ts_spec_own(c->spec, g->t->order);
+    bc.updates = ts_spec_updates(c->spec, g->t->order);
     bc.spare_bytes = c->host_bytes > 0 ? 0 : 1 << 20; /* of some blocks that are decoded */
     ck_assert_int_eq(ts_backend_cpu.open(&bc, &g->be, &g->err), 0);
     ts_backend_cpu.deal(g->be, &fc.deal);
@@ -563,7 +560,7 @@ static void *run_group(void *ctx)
                                                 .rank = model_rank[k],
                                                 .threads = c->threads,
                                                 .seed = 3,
-                                                .constraint = c->constraint } };
+                                                .spec = c->spec } };
         ck_assert_int_eq(ts_als_new(&ac[k], &g->run[k], &g->err), 0);
     }
     g->rc = ts_als_group_run(g->run, MODELS, end_model, g, &failed, &g->err);
@@ -607,7 +604,7 @@ static void ck_models(const struct conf *conf, uint32_t n)
         pthread_join(thread[r], NULL);
     for (uint32_t r = 0; r < n || r == 0; r++) {
         ck_assert_msg(g[r].rc == 0, "%s", g[r].err.text);
-        if (n > 0 && conf->constraint != NULL && conf->constraint->poisson) /* all, then one */
+        if (n > 0 && conf->spec != NULL && conf->spec->poisson) /* all, then one */
             ck_assert_uint_gt(o[r][0].row_bytes[2], o[r][2].row_bytes[2]);
         for (uint32_t k = 0; k < MODELS; k++) {
             ck_same(&alone[k], &o[r][k]);
@@ -624,9 +621,9 @@ START_TEST(models_go_along)
 {
     static const uint64_t dim[2][3] = { { 50, 9000, 3000 },
                                         { 30000, 3, 300 } }; /* columns travel in pieces */
-    struct ts_constraint nonneg[3] = { { .nonneg = 1 }, { 0 }, { .simplex = 1 } };
+    struct ts_spec nonneg = { .mode = { { .nonneg = 1 }, { 0 }, { .simplex = 1 } } };
     struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64, .threads = 2 };
-    conf.constraint = _i == 1 ? nonneg : NULL;
+    conf.spec = _i == 1 ? &nonneg : NULL;
     write_tensor(11, 3, dim[_i / 2], 120000, 2, 2);
     ck_models(&conf, _i < 2 ? 3 : 5);
 }
@@ -636,25 +633,28 @@ END_TEST
 START_TEST(models_of_cells_go_along)
 {
     static const struct {
-        struct ts_constraint c;
+        struct ts_spec first; /* of all modes what is asked of the first */
         double held;
     } way[] = {
-        { { .observed = 1, .l2 = 0.1 }, 0.1 },
-        { { .observed = 1, .l2 = 0.1, .by_count = 1, .mean = 1, .nonneg = 1, .upper = INFINITY },
+        { { .observed = 1, .mode = { { .l2 = 0.1 } } }, 0.1 },
+        { { .observed = 1,
+            .by_count = 1,
+            .mean = 1,
+            .mode = { { .l2 = 0.1, .nonneg = 1, .upper = INFINITY } } },
           0 },
         { { .poisson = 1 }, 0 },
         { { .poisson = 1, .held = 1 }, 0.1 },
         { { .loss = TS_GCP_BERNOULLI }, 0 },
-        { { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .l2 = 0.1 }, 0.1 },
+        { { .loss = TS_GCP_HUBER, .loss_at = 1, .observed = 1, .mode = { { .l2 = 0.1 } } }, 0.1 },
         { { .loss = TS_GCP_BERNOULLI_LOGIT, .lbfgsb = 1 }, 0 },
         { { .held = 1 }, 0.1 },
     };
     static const uint64_t dim[2][3] = { { 50, 900, 300 }, { 1, 3000, 2 } }; /* rows span shards */
-    struct ts_constraint all[3] = { way[_i].c, way[_i].c, way[_i].c };
-    const int bits = way[_i].c.loss == TS_GCP_BERNOULLI || way[_i].c.lbfgsb;
+    const struct ts_spec all = test_spec_each(way[_i].first);
+    const int bits = way[_i].first.loss == TS_GCP_BERNOULLI || way[_i].first.lbfgsb;
     struct conf conf = { .precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64,
                          .threads = 2,
-                         .constraint = all,
+                         .spec = &all,
                          .hold_out = { .share = way[_i].held, .seed = 5 } };
     write_counts(80 + (uint64_t)_i, 3, dim[_i % 3 == 2], 40000, 1, bits ? 1 : 4);
     ck_models(&conf, 3);
@@ -747,24 +747,20 @@ START_TEST(ranks_end_wherever_one_does)
 {
     static const uint64_t dim[3] = { 50, 400, 300 };
     static struct outcome alone, o[TEST_COMM_MOST];
-    const struct ts_constraint c[][3] = {
-        { { 0 } },
-        { { .nonneg = 1 }, { .simplex = 1 }, { .l1 = 0.1 } },
-        { { .smooth = 2, .nonneg = 1 }, { .smooth = 2 }, { .orthogonal = 1 } },
-        { { .observed = 1, .l2 = 0.1 },
-          { .observed = 1, .l2 = 0.1 },
-          { .observed = 1, .l2 = 0.1 } },
-        { { .poisson = 1 }, { .poisson = 1 }, { .poisson = 1 } },
-        { { .loss = TS_GCP_POISSON_LOG },
-          { .loss = TS_GCP_POISSON_LOG },
-          { .loss = TS_GCP_POISSON_LOG } },
+    const struct ts_spec spec[] = {
+        { 0 },
+        { .mode = { { .nonneg = 1 }, { .simplex = 1 }, { .l1 = 0.1 } } },
+        { .mode = { { .smooth = 2, .nonneg = 1 }, { .smooth = 2 }, { .orthogonal = 1 } } },
+        { .observed = 1, .mode = { { .l2 = 0.1 }, { .l2 = 0.1 }, { .l2 = 0.1 } } },
+        { .poisson = 1 },
+        { .loss = TS_GCP_POISSON_LOG },
     };
     const int how = _i % 6, what = _i / 6; /* a failure, a stop, the network */
     struct conf conf = { .rank = 3,
                          .iters = 2,
                          .threads = 1,
                          .precision = TS_FLOAT32,
-                         .constraint = how == 0 ? NULL : c[how],
+                         .spec = how == 0 ? NULL : &spec[how],
                          .nvecs = how == 0,
                          .spreads = how <= 1 || how == 3,
                          .machines = how == 1 ? 2 : 0,

@@ -101,16 +101,16 @@ END_TEST
 START_TEST(sums_of_all_models_are_counted)
 {
     const uint32_t ranks[8] = { 2, 2, 2, 2, 2, 2, 2, 2 };
-    const struct ts_constraint held[3] = { { .held = 1 }, { .held = 1 }, { .held = 1 } };
+    const struct ts_spec held = { .held = 1 };
     const struct ts_backend_conf bc = {
         .tensor = tensor, .n_models = 8, .ranks = ranks, .threads = 1, .only_mode = -1
     };
-    const uint64_t sums = ts_method_bytes_of(tensor, 2, TS_FLOAT32, held).sums;
+    const uint64_t sums = ts_method_bytes_of(tensor, 2, TS_FLOAT32, &held).sums;
     struct ts_engine_memory_conf mc = { .host_bytes = UINT64_C(64) << 20 };
     struct ts_engine_memory without, with;
     ck_assert_msg(ts_engine_memory_plan(&ts_backend_cpu, &bc, &mc, &without, &err) == 0, "%s",
                   err.text);
-    mc.constraint = held;
+    mc.spec = &held;
     ck_assert_int_eq(ts_engine_memory_plan(&ts_backend_cpu, &bc, &mc, &with, &err), 0);
     ck_assert_uint_ge(sums, 2 * sizeof(struct ts_cell_errors));
     ck_assert_uint_eq(with.other_bytes, without.other_bytes + 8 * sums);

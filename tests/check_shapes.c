@@ -36,9 +36,10 @@ static double defect(const double *a, uint64_t n, uint32_t rank)
 /* ---- whole runs beside a slow program ---- */
 
 /* What is asked of mode m. */
-static void demand(int which, uint32_t order, struct ts_constraint *c)
+static void demand(int which, uint32_t order, struct ts_spec *spec)
 {
-    memset(c, 0, TS_MAX_ORDER * sizeof *c);
+    struct ts_constraint *c = spec->mode;
+    *spec = ts_spec_plain;
     for (uint32_t m = 0; m < order; m++)
         switch (which) {
         case 0: /* the first */
@@ -96,10 +97,10 @@ static double objective(const struct test_slow *b)
     double sum = 0.5 * test_slow_distance(b);
     for (uint32_t m = 0; m < b->x->order; m++) {
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += 0.5 * b->c[m].l2 * b->a[m][i] * b->a[m][i];
+            sum += 0.5 * b->spec->mode[m].l2 * b->a[m][i] * b->a[m][i];
         for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += b->c[m].l1 * fabs(b->a[m][i]);
-        sum += 0.5 * b->c[m].smooth * b->rough[m];
+            sum += b->spec->mode[m].l1 * fabs(b->a[m][i]);
+        sum += 0.5 * b->spec->mode[m].smooth * b->rough[m];
     }
     return sum;
 }
@@ -110,21 +111,18 @@ START_TEST(runs_are_those_of_the_slow_program)
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 4,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = s->rank };
+    struct ts_spec spec;
+    struct test_als_conf conf = {
+        .rank = s->rank, .iters = 4, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
+    };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
     struct test_als a;
     double before = INFINITY;
     int fits = 1;
-    demand(_i % N_DEMANDS, s->order, c);
+    demand(_i % N_DEMANDS, s->order, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     for (uint32_t m = 0; m < x.order; m++)
-        fits = fits && (!c[m].orthogonal || x.dim[m] >= s->rank);
+        fits = fits && (!spec.mode[m].orthogonal || x.dim[m] >= s->rank);
     a = test_als_run(test_case_dir, &conf);
     if (!fits) {
         ck_assert_int_eq(a.rc, TS_EARG);
@@ -160,13 +158,13 @@ START_TEST(runs_are_those_of_the_slow_program)
         else
             ck_assert_double_ge(a.fit[k], a.fit[k - 1] - 1e-10);
     for (uint32_t m = 0; m < x.order; m++) {
-        if (c[m].orthogonal)
+        if (spec.mode[m].orthogonal)
             ck_assert_double_le(defect(a.factor[m], x.dim[m], s->rank), 1e-12);
         for (uint32_t r = 0; r < s->rank && a.last.n_singular == 0; r++) {
             double norm = 0;
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 norm += b.a[m][i * s->rank + r] * b.a[m][i * s->rank + r];
-            norm = norm > 0 && !c[m].bounded ? sqrt(norm) : 1;
+            norm = norm > 0 && !spec.mode[m].bounded ? sqrt(norm) : 1;
             for (uint64_t i = 0; i < x.dim[m]; i++)
                 ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                         b.a[m][i * s->rank + r] / norm, 1e-8);
@@ -211,20 +209,23 @@ START_TEST(empty_slices_lie_on_the_curve)
     const struct test_shape *s = &test_shapes[which[_i % 9 / 3]];
     struct test_coo x = test_coo_random(19, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2 + (uint32_t)(_i % 3) };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    struct ts_spec spec = { .mode = { { 0 } } };
     struct test_als_conf conf = { .rank = s->rank,
                                   .iters = 3,
                                   .seed = 3,
                                   .threads = 2,
                                   .precision = TS_FLOAT64,
                                   .init = test_case_model,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = s->rank, .conf = &tc };
+                                  .spec = &spec };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank, .conf = &tc };
     struct test_als a;
-    c[0].smooth = _i % 3 == 0 ? 0.01 : _i % 3 == 1 ? 3 : _i < 9 ? 1000 : 20; /* the slow one is */
-    c[0].nonneg = _i >= 9;
-    c[0].l1 = _i >= 9 && _i % 2 == 0 ? 0.01 : 0;
-    c[1].l2 = 0.1;
+    spec.mode[0].smooth = _i % 3 == 0   ? 0.01
+                          : _i % 3 == 1 ? 3
+                          : _i < 9      ? 1000
+                                        : 20; /* the slow one is */
+    spec.mode[0].nonneg = _i >= 9;
+    spec.mode[0].l1 = _i >= 9 && _i % 2 == 0 ? 0.01 : 0;
+    spec.mode[1].l2 = 0.1;
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, conf.seed);
     test_slow_write(&b, &tc, test_case_model);
@@ -257,7 +258,7 @@ static void ask_within(int which, struct ts_constraint *c)
 /* The condition of a solution, entry by entry, beside the sizes of what a slope is the sum of; x: with entries of empty slices. */
 static double first_defect(const struct test_slow *b, const double *m, const double *v)
 {
-    const struct ts_constraint *c = &b->c[0];
+    const struct ts_constraint *c = &b->spec->mode[0];
     const double lower = c->bounded ? c->lower : c->nonneg ? 0 : -INFINITY;
     const double upper = c->bounded ? c->upper : INFINITY;
     const uint64_t n = b->x->dim[0];
@@ -288,21 +289,21 @@ START_TEST(a_mode_within_bounds_is_solved_in_the_end)
     const struct test_shape *s = &test_shapes[which[_i % 3]];
     struct test_coo x = test_coo_random(23, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 } };
+    struct ts_spec spec = { .mode = { { 0 } } };
     struct test_als_conf conf = { .rank = s->rank,
                                   .iters = 150,
                                   .seed = 3,
                                   .threads = 1,
                                   .precision = TS_FLOAT64,
-                                  .constraint = c };
-    struct test_slow b = { .x = &x, .c = c, .rank = s->rank, .to_the_end = 1 };
+                                  .spec = &spec };
+    struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank, .to_the_end = 1 };
     double *m = malloc(s->dim[0] * s->rank * sizeof *m), *v = malloc(s->rank * s->rank * sizeof *v);
     struct test_als a;
     double most = 0;
-    ask_within(_i / 3, &c[0]);
-    c[0].l2 = 0.1;
+    ask_within(_i / 3, &spec.mode[0]);
+    spec.mode[0].l2 = 0.1;
     for (uint32_t k = 1; k < s->order; k++)
-        c[k].fixed = 1;
+        spec.mode[k].fixed = 1;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_als_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
@@ -312,7 +313,7 @@ START_TEST(a_mode_within_bounds_is_solved_in_the_end)
     test_slow_product(&b, 0, m);
     test_slow_grams(&b, 0, v);
     for (uint32_t r = 0; r < s->rank; r++)
-        v[r * s->rank + r] += c[0].l2;
+        v[r * s->rank + r] += spec.mode[0].l2;
     ck_assert_msg(first_defect(&b, m, v) < 1e-9, "%g", first_defect(&b, m, v));
     for (uint32_t r = 0; r < s->rank; r++) {
         double norm = 0, with = 0;
@@ -343,13 +344,9 @@ START_TEST(columns_become_smooth)
     double before = INFINITY;
     test_tsh_write(test_case_dir, &x, &tc);
     for (int k = 0; k < 4; k++) {
-        const struct ts_constraint c[3] = { { .smooth = mu[k] }, { .l2 = 1 }, { .l2 = 1 } };
-        struct test_als a =
-            test_case_run(&(struct test_als_conf){ .rank = 1,
-                                                   .iters = 30,
-                                                   .seed = 5,
-                                                   .precision = (enum ts_precision)_i,
-                                                   .constraint = c });
+        const struct ts_spec spec = { .mode = { { .smooth = mu[k] }, { .l2 = 1 }, { .l2 = 1 } } };
+        struct test_als a = test_case_run(&(struct test_als_conf){
+            .rank = 1, .iters = 30, .seed = 5, .precision = (enum ts_precision)_i, .spec = &spec });
         double rough = 0;
         for (uint64_t i = 2; i < dim[0]; i++) {
             const double bend = a.factor[0][i] - 2 * a.factor[0][i - 1] + a.factor[0][i - 2];
@@ -377,11 +374,11 @@ START_TEST(columns_stay_orthonormal)
     const enum ts_precision precision = (enum ts_precision)(_i % 2);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     struct test_coo x = make_low_rank(dim, drawn ? 2 : 4, drawn ? 0.5 : 0.01);
-    const struct ts_constraint c[3] = { { .orthogonal = 1 }, { 0 }, { 0 } };
+    const struct ts_spec spec = { .mode = { { .orthogonal = 1 }, { 0 }, { 0 } } };
     struct test_als a;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&(struct test_als_conf){
-        .rank = 4, .iters = 12, .seed = 5, .precision = precision, .constraint = c });
+        .rank = 4, .iters = 12, .seed = 5, .precision = precision, .spec = &spec });
     ck_assert_double_le(defect(a.factor[0], dim[0], 4), precision == TS_FLOAT64 ? 1e-11 : 1e-5);
     ck_assert(!drawn || a.last.n_singular > 0);
     for (uint32_t k = 1; k < a.sweeps; k++)
@@ -398,18 +395,18 @@ END_TEST
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als a;
-    demand(_i / 2, 3, c);
+    demand(_i / 2, 3, &spec);
     test_case_write(41, &tc);
     a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
                                                     .iters = 4,
                                                     .seed = 3,
                                                     .threads = 1,
                                                     .precision = (enum ts_precision)(_i % 2),
-                                                    .constraint = c });
+                                                    .spec = &spec });
     for (uint32_t m = 0; m < 3; m++)
-        ck_assert(!c[m].orthogonal || defect(a.factor[m], a.n_rows[m], 7) < 1e-5);
+        ck_assert(!spec.mode[m].orthogonal || defect(a.factor[m], a.n_rows[m], 7) < 1e-5);
     test_als_free(&a);
 }
 END_TEST
@@ -417,15 +414,15 @@ END_TEST
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
-    demand(_i / 2, 3, c);
+    struct ts_spec spec;
+    demand(_i / 2, 3, &spec);
     test_case_write(42, &tc);
     test_case_stopped(&(struct test_als_conf){ .rank = 3,
                                                .iters = 3,
                                                .seed = 1,
                                                .threads = 1,
                                                .precision = (enum ts_precision)(_i % 2),
-                                               .constraint = c },
+                                               .spec = &spec },
                       _i / 2 == 1 || _i / 2 == 5); /* the mode that takes the signs */
 }
 END_TEST
@@ -434,17 +431,17 @@ END_TEST
 START_TEST(a_run_that_was_stopped_in_a_column_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct ts_constraint c[TS_MAX_ORDER];
+    struct ts_spec spec;
     struct test_als_conf conf = { .rank = 3,
                                   .iters = 3,
                                   .seed = 1,
                                   .threads = 1,
                                   .precision = (enum ts_precision)(_i % 2),
-                                  .constraint = c };
+                                  .spec = &spec };
     struct test_als whole, a;
     uint32_t n_saved = 0;
     int rc = TS_ESTOP;
-    demand(7 + _i / 2, 3, c);
+    demand(7 + _i / 2, 3, &spec);
     test_case_write(42, &tc);
     whole = test_case_run(&conf);
     for (uint32_t k = 1; rc == TS_ESTOP; k += 1 + k / 8) {
@@ -475,13 +472,10 @@ START_TEST(a_state_with_another_demand_is_refused)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     static const struct ts_constraint demands[] = { { .orthogonal = 1 }, { .smooth = 0.5 } };
     static const char *const says[] = { "orthogonal", "smooth 0.5" };
-    struct ts_constraint c[TS_MAX_ORDER] = { { 0 }, demands[_i], { 0 } };
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 3,
-                                  .seed = 1,
-                                  .states = test_case_states,
-                                  .stop_sweep = 2,
-                                  .constraint = c };
+    struct ts_spec spec = { .mode = { { 0 }, demands[_i], { 0 } } };
+    struct test_als_conf conf = {
+        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .stop_sweep = 2, .spec = &spec
+    };
     struct test_als a;
     char text[200];
     snprintf(text, sizeof text, "these constraints: %s; it cannot go on with: none", says[_i]);
@@ -490,7 +484,7 @@ START_TEST(a_state_with_another_demand_is_refused)
     ck_assert_int_eq(a.rc, TS_ESTOP);
     test_als_free(&a);
     conf.from = test_case_state;
-    c[1] = (struct ts_constraint){ 0 };
+    spec.mode[1] = (struct ts_constraint){ 0 };
     a = test_als_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, text) != NULL, "%s", a.err.text);
@@ -522,9 +516,9 @@ START_TEST(what_cannot_be_asked_is_refused)
         { { .orthogonal = 1 }, { .simplex = 1 }, "no mode is left to have it" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct ts_constraint c[3] = { cases[i].others, cases[i].c, cases[i].others };
+        const struct ts_spec spec = { .mode = { cases[i].others, cases[i].c, cases[i].others } };
         struct ts_err err;
-        ck_assert_int_eq(ts_constraint_check(c, 3, &err), TS_EARG);
+        ck_assert_int_eq(ts_spec_check(&spec, 3, &err), TS_EARG);
         ck_assert_msg(strstr(err.text, cases[i].says) != NULL, "%s", err.text);
     }
 }

@@ -225,7 +225,7 @@ static int open_states(const struct test_als_conf *c, struct parts *p, struct te
                                      .be = p->be,
                                      .rank = c->rank,
                                      .precision = c->precision,
-                                     .constraint = c->constraint,
+                                     .spec = c->spec,
                                      .accelerate = c->accelerate,
                                      .every_ns = c->every_ns,
                                      .copy = c->copy,
@@ -304,9 +304,9 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                      .seed = c->seed,
                                      .model = p->model,
                                      .nvecs = c->nvecs,
-                                     .constraint = c->constraint,
+                                     .spec = c->spec,
                                      .stop = &stop };
-    own = ts_constraint_own(c->constraint, p->tensor->order);
+    own = ts_spec_own(c->spec, p->tensor->order);
     ac.checkpoint = p->checkpoint;
     ac.from = p->from;
     ac.feed = p->feed;

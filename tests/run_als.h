@@ -18,7 +18,7 @@ struct test_als_conf {
     const char *out;     /* NULL, or where factors are written */
     unsigned formats;
     int used_rows;
-    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    const struct ts_spec *spec;             /* NULL: least squares of all cells */
     struct ts_hold_out hold_out;            /* of observed cells */
     uint32_t patience;
     int accelerate;

@@ -21,7 +21,7 @@ void test_slow_new(struct test_slow *s, uint64_t seed)
         s->size2 += x->val[n] * x->val[n];
     for (uint32_t r = 0; r < s->rank; r++)
         s->weight[r] = 1;
-    s->balanced = ts_constraint_lengths(s->c, x->order);
+    s->balanced = ts_spec_lengths(s->spec, x->order);
     for (uint32_t m = 0; m < x->order; m++) {
         s->a[m] = malloc(x->dim[m] * s->rank * sizeof(double));
         for (uint64_t i = 0; i < x->dim[m] * s->rank; i++)
@@ -272,7 +272,7 @@ static void smooth(struct test_slow *s, uint32_t mode, const double *m, const do
     const uint64_t first = s->conf == NULL ? 0 : test_tsh_index(s->conf, mode, 0);
     const uint64_t last = s->conf == NULL ? n - 1 : test_tsh_index(s->conf, mode, n - 1);
     const uint64_t span = last - first + 1, size = span * s->rank;
-    const double mu = s->c[mode].smooth;
+    const double mu = s->spec->mode[mode].smooth;
     double *t = calloc(size * size, sizeof *t), *x = calloc(size, sizeof *x);
     for (uint64_t row = 0; row < n; row++) {
         const uint64_t at = (s->conf == NULL ? row : test_tsh_index(s->conf, mode, row)) - first;
@@ -383,8 +383,8 @@ static void solve_columns(struct test_slow *s, uint32_t mode, const double *m, c
                         q == r ? 0 : k->x[q * k->span + place(s, mode, row)] * v[q * s->rank + r];
             }
             memcpy(old, x, k->span * sizeof *old);
-            end_column(k, &s->c[mode], v[r * s->rank + r], c, 1, s->to_the_end ? 20 : MOST_ROUNDS,
-                       x);
+            end_column(k, &s->spec->mode[mode], v[r * s->rank + r], c, 1,
+                       s->to_the_end ? 20 : MOST_ROUNDS, x);
             for (uint64_t i = 0; i < k->span; i++) {
                 moved += k->is_row[i] ? (x[i] - old[i]) * (x[i] - old[i]) : 0;
                 size += k->is_row[i] ? x[i] * x[i] : 0;
@@ -411,9 +411,9 @@ static void smooth_within(struct test_slow *s, uint32_t mode, const double *m, c
         double *x = k.x + r * k.span;
         for (uint64_t row = 0; row < n; row++)
             x[place(s, mode, row)] =
-                fmin(fmax(s->a[mode][row * s->rank + r], lower_of(&s->c[mode])),
-                     s->c[mode].bounded ? s->c[mode].upper : INFINITY);
-        end_column(&k, &s->c[mode], 0, NULL, 0, MOST_ROUNDS, x);
+                fmin(fmax(s->a[mode][row * s->rank + r], lower_of(&s->spec->mode[mode])),
+                     s->spec->mode[mode].bounded ? s->spec->mode[mode].upper : INFINITY);
+        end_column(&k, &s->spec->mode[mode], 0, NULL, 0, MOST_ROUNDS, x);
     }
     solve_columns(s, mode, m, v, rounds, &k);
     s->rough[mode] = 0;
@@ -430,12 +430,12 @@ static void smooth_within(struct test_slow *s, uint32_t mode, const double *m, c
 void test_slow_signs(struct test_slow *s)
 {
     uint32_t first = 0, last = s->x->order;
-    while (s->c[first].fixed)
+    while (s->spec->mode[first].fixed)
         first++;
     for (uint32_t m = 0; m < s->x->order; m++)
-        if (!ts_constraint_positive(&s->c[m]) && !s->c[m].fixed)
+        if (!ts_spec_positive(s->spec, m) && !s->spec->mode[m].fixed)
             last = m;
-    if (ts_constraint_positive(&s->c[first]) && last < s->x->order)
+    if (ts_spec_positive(s->spec, first) && last < s->x->order)
         test_slow_solve(s, last);
     s->sweeps[last] = 0; /* of which this is none */
 }
@@ -455,7 +455,7 @@ static int starts_too_large(const struct test_slow *s, uint32_t mode)
 
 void test_slow_solve(struct test_slow *s, uint32_t mode)
 {
-    const struct ts_constraint *c = &s->c[mode];
+    const struct ts_constraint *c = &s->spec->mode[mode];
     const uint64_t n = s->x->dim[mode];
     const uint32_t rank = s->rank;
     const uint32_t rounds =
@@ -516,9 +516,9 @@ void test_slow_write(const struct test_slow *s, const struct test_tsh_conf *conf
             const int used = row < s->x->dim[m] && test_tsh_index(conf, m, row) == i;
             for (uint32_t r = 0; r < s->rank; r++)
                 fprintf(f, "%.17g%c",
-                        used            ? s->a[m][row * s->rank + r]
-                        : s->c[m].fixed ? 7.5
-                                        : 0,
+                        used                     ? s->a[m][row * s->rank + r]
+                        : s->spec->mode[m].fixed ? 7.5
+                                                 : 0,
                         r + 1 == s->rank ? '\n' : ' ');
         }
     }

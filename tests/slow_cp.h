@@ -9,7 +9,7 @@
 #ifndef TS_TESTS_SLOW_CP_H
 #define TS_TESTS_SLOW_CP_H
 
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "tests/support.h"
 #include "tests/tsh_writer.h"
 
@@ -17,7 +17,7 @@
 
 struct test_slow {
     const struct test_coo *x;
-    const struct ts_constraint *c; /* of each mode */
+    const struct ts_spec *spec;
     uint32_t rank;
     uint32_t sweeps[TS_MAX_ORDER]; /* in which the mode was solved */
     int balanced;                  /* columns keep their lengths between modes */

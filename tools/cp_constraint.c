@@ -198,41 +198,40 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
     modes[2] = modes_of(args->l2, args->l2 != NULL && strchr(args->l2, '=') != NULL, fixed);
     modes[3] =
         modes_of(args->bounds, args->bounds != NULL && strchr(args->bounds, '=') != NULL, fixed);
+    args->spec = (struct ts_spec){ .poisson = args->poisson,
+                                   .loss = loss,
+                                   .loss_at = loss_at,
+                                   .lbfgsb = args->optimizer == 1,
+                                   .observed = args->observed,
+                                   .mean = args->mean,
+                                   .held = (args->hold_out != NULL || args->folds > 0) &&
+                                           !args->observed && loss == TS_GCP_NONE,
+                                   .best = args->patience > 0,
+                                   .by_count = args->observed && args->l2_scale };
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         const int bounded = bounds[m].bounded && (modes[3] >> m & 1) != 0;
-        args->constraint[m] =
-            (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
-                                    .simplex = simplex >> m & 1,
-                                    .orthogonal = orthogonal >> m & 1,
-                                    .smooth = smooth[m],
-                                    .observed = args->observed,
-                                    .mean = args->mean,
-                                    .best = args->patience > 0,
-                                    .held = (args->hold_out != NULL || args->folds > 0) &&
-                                            !args->observed && loss == TS_GCP_NONE,
-                                    .by_count = args->observed && args->l2_scale,
-                                    .bounded = bounded,
-                                    .lower = bounded ? bounds[m].lower : 0,
-                                    .upper = bounded ? bounds[m].upper : 0,
-                                    .fixed = fixed >> m & 1,
-                                    .poisson = args->poisson,
-                                    .loss = loss,
-                                    .loss_at = loss_at,
-                                    .lbfgsb = args->optimizer == 1,
-                                    .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
-                                    .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
+        args->spec.mode[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
+                                                     .simplex = simplex >> m & 1,
+                                                     .orthogonal = orthogonal >> m & 1,
+                                                     .smooth = smooth[m],
+                                                     .bounded = bounded,
+                                                     .lower = bounded ? bounds[m].lower : 0,
+                                                     .upper = bounded ? bounds[m].upper : 0,
+                                                     .fixed = fixed >> m & 1,
+                                                     .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
+                                                     .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
     }
     return args->poisson || loss != TS_GCP_NONE || args->optimizer == 1
-               ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err)
+               ? ts_spec_check(&args->spec, TS_MAX_ORDER, err)
                : 0;
 }
 
 /* Whether a loss of logarithms is left no model of their sign. */
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
-    const enum ts_loss_kind loss = args->constraint[0].loss;
+    const enum ts_loss_kind loss = args->spec.loss;
     double mean = 0;
-    const int sign = ts_gcp_beyond(t, args->constraint, &mean);
+    const int sign = ts_gcp_beyond(t, &args->spec, &mean);
     if (sign == 0)
         return 0;
     snprintf(
@@ -281,7 +280,7 @@ int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor
     uint64_t index[LABELS_SEEN];
     char **label;
     int bad;
-    if (args->constraint[mode].smooth == 0 || n < 3)
+    if (args->spec.mode[mode].smooth == 0 || n < 3)
         return 0;
     label = calloc(n, sizeof *label);
     for (uint64_t i = 0; i < n; i++)
@@ -309,10 +308,10 @@ void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, c
     char free_modes[128] = "";
     uint32_t n = 0;
     ret[0] = '\0';
-    if (note_sign(args, t, ret, room) || !ts_constraint_penalty(args->constraint, order))
+    if (note_sign(args, t, ret, room) || !ts_spec_penalty(&args->spec, order))
         return;
     for (uint32_t m = 0; m < order; m++) {
-        const struct ts_constraint *c = &args->constraint[m];
+        const struct ts_constraint *c = &args->spec.mode[m];
         const size_t at = strlen(free_modes);
         if (c->l1 == 0 && c->l2 == 0 && c->smooth == 0 && !c->fixed && !ts_constraint_rigid(c))
             snprintf(free_modes + at, sizeof free_modes - at, "%s%u", n++ > 0 ? ", " : "", m + 1);

@@ -8,7 +8,7 @@
 
 #include "tools/tstream_cp.h"
 
-/* args->constraint and n_named by the strings of the options. */
+/* args->spec and n_named by the strings of the options. */
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 
 /* A sentence on what is asked that may not do what one thinks of this tensor, or "". */

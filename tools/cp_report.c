@@ -33,9 +33,9 @@ static uint64_t n_passes(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;
     const uint32_t order = r->engine->tensor->order;
-    const uint32_t skipped = ts_constraint_skipped(args->constraint, order);
+    const uint32_t skipped = ts_spec_skipped(&args->spec, order);
     return order - (uint32_t)__builtin_popcount(skipped) + (uint32_t)(args->observed != 0) +
-           (uint32_t)(args->constraint[0].held && !args->poisson);
+           (uint32_t)(args->spec.held && !args->poisson);
 }
 
 /* A pass before the first sweep is counted with it. */

@@ -124,7 +124,7 @@ static void note_slow(const struct cp_report *r, const struct ts_als_result *res
                   result->sweeps, how_to_go_on(args, out_dir),
                   is_kept(args, out_dir) ? "goes on" : "takes it further");
     else if (!r->descends && !args->accelerate &&
-             ts_accelerate_check(args->constraint, TS_MAX_ORDER, &err) == 0)
+             ts_accelerate_check(&args->spec, TS_MAX_ORDER, &err) == 0)
         tool_note(r->cmd,
                   result->converged
                       ? "the fit took %u sweeps to settle: a run with --accelerate may take fewer"
@@ -136,7 +136,7 @@ static void note_slow(const struct cp_report *r, const struct ts_als_result *res
 static uint32_t bound_to_zero(const struct cp_args *args)
 {
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        const struct ts_constraint *c = &args->constraint[m];
+        const struct ts_constraint *c = &args->spec.mode[m];
         if (c->bounded && (c->nonneg ? fmax(c->lower, 0) : c->lower) == 0 && c->upper == 0)
             return m + 1;
     }
@@ -147,7 +147,7 @@ static int is_bounded(const struct cp_args *args)
 {
     int any = 0;
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
-        any |= args->constraint[m].bounded;
+        any |= args->spec.mode[m].bounded;
     return any;
 }
 
@@ -156,7 +156,7 @@ const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size
     const uint32_t mode = bound_to_zero(args);
     if (mode > 0)
         snprintf(room, size, "the bounds of mode %u let no entry be anything but 0", mode);
-    else if (ts_constraint_penalty(args->constraint, TS_MAX_ORDER))
+    else if (ts_spec_penalty(&args->spec, TS_MAX_ORDER))
         snprintf(room, size, "give smaller penalties");
     else
         snprintf(room, size, "no %s is left for them, or another --seed or --init may find one",
@@ -167,7 +167,7 @@ const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size
 
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size)
 {
-    const int penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER);
+    const int penalty = ts_spec_penalty(&args->spec, TS_MAX_ORDER);
     snprintf(room, size, "a lower --rank%s %s%s may be better", penalty ? "," : " or",
              strcmp(args->init, "random") == 0 ? "another --seed"
                                                : "another start than that of --init",
@@ -265,7 +265,7 @@ static struct ts_als_conf method_of(const struct cp_args *args, struct ts_model 
                   .seed = args->seed,
                   .model = start,
                   .nvecs = args->from == NULL && tstream_cp_init_is_nvecs(args),
-                  .constraint = args->constraint,
+                  .spec = &args->spec,
                   .stop = tool_ranks_stop(),
                   .own_stop = &tool_stop },
         .precision = args->precision,
@@ -300,7 +300,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
                                     .threads = args->threads,
                                     .precision = args->precision,
                                     .host_bytes = args->host_bytes,
-                                    .constraint = args->constraint,
+                                    .spec = &args->spec,
                                     .accelerate = args->accelerate,
                                     .n_named = args->n_named,
                                     .processor = args->processor,
@@ -322,9 +322,9 @@ struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *a
                                .poisson = args->poisson,
                                .observed = args->observed,
                                .held_out = args->hold_out != NULL || args->folds > 0,
-                               .descends = args->constraint[0].loss != TS_GCP_NONE,
-                               .penalty = ts_constraint_penalty(args->constraint, TS_MAX_ORDER) ||
-                                          args->constraint[0].loss != TS_GCP_NONE,
+                               .descends = args->spec.loss != TS_GCP_NONE,
+                               .penalty = ts_spec_penalty(&args->spec, TS_MAX_ORDER) ||
+                                          args->spec.loss != TS_GCP_NONE,
                                .iters = args->iters,
                                .engine = e };
 }

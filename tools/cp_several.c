@@ -522,7 +522,7 @@ static void note_dead(const struct several *s)
 {
     const struct cp_args *args = s->args;
     char room[CP_ADVICE_CHARS];
-    if (!tool_ranks_speaks() || !ts_constraint_any(args->constraint, TS_MAX_ORDER))
+    if (!tool_ranks_speaks() || !ts_spec_any(&args->spec, TS_MAX_ORDER))
         return;
     if (s->n_empty > 0)
         tool_note(s->cmd, "nothing is left of %u of %u models: their components are zeros; %s",
@@ -654,7 +654,7 @@ static int check(const struct several *s, struct ts_err *err)
         rc = ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", s->path, args->n_named,
                      s->tensor->order);
     if (rc == 0)
-        rc = ts_constraint_check(args->constraint, s->tensor->order, err);
+        rc = ts_spec_check(&args->spec, s->tensor->order, err);
     if (rc == 0 && args->diagnose)
         rc = cp_models_may_diagnose(args, s->tensor, err);
     return rc;

@@ -96,7 +96,7 @@ int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int
                                                       .rank = args->rank,
                                                       .seed = args->seed,
                                                       .nvecs = tstream_cp_init_is_nvecs(args),
-                                                      .constraint = args->constraint,
+                                                      .spec = &args->spec,
                                                       .stop = &tool_stop },
                                             .from = args->from,
                                             .stays = stays,
@@ -202,10 +202,9 @@ void cp_starts_free(char **start, uint32_t n)
 static int check_one(const struct cp_args *args, const struct ts_tensor *t, int starts,
                      uint32_t rank, struct ts_err *err)
 {
-    struct ts_init_conf conf = { .tensor = t,
-                                 .rank = rank,
-                                 .nvecs = tstream_cp_init_is_nvecs(args),
-                                 .constraint = args->constraint };
+    struct ts_init_conf conf = {
+        .tensor = t, .rank = rank, .nvecs = tstream_cp_init_is_nvecs(args), .spec = &args->spec
+    };
     int rc = starts ? cp_starts_model(args, &conf.model, err) : 0;
     if (rc == 0)
         rc = ts_init_check(&conf, err);

@@ -73,7 +73,7 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
         rc = tstream_cp_same_tensor(args, t, err);
     rc = tstream_ranks_same(t, text, rc, err);
     for (uint32_t m = 0; rc == 0 && m < t->order && tool_ranks() != NULL; m++) {
-        ts_constraint_text(&args->constraint[m], constraint, sizeof constraint);
+        ts_spec_text(&args->spec, m, constraint, sizeof constraint);
         rc = tool_ranks_same("constraints", constraint, err);
     }
     return rc;
@@ -112,7 +112,7 @@ static int owns_factors(void)
 int tstream_cp_may_share(const struct cp_args *args)
 {
     return !owns_factors() && !args->accelerate && !tstream_cp_init_is_nvecs(args) &&
-           !args->constraint[0].best && tstream_cp_models(args) == 1;
+           !args->spec.best && tstream_cp_models(args) == 1;
 }
 
 /* To whom rows go: TSTREAM_ROWS_TO in the environment. */
@@ -128,7 +128,7 @@ static enum ts_rows_to rows_to(void)
  * wants copies, and all rows, as all ranks do it: vectors of a start only before the first sweep. */
 static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
 {
-    struct ts_spread how = { .skipped = ts_constraint_skipped(args->constraint, e->tensor->order) };
+    struct ts_spread how = { .skipped = ts_spec_skipped(&args->spec, e->tensor->order) };
     char text[16];
     int rc;
     if (tool_ranks() == NULL || e->backend->spread == NULL)
@@ -140,7 +140,7 @@ static int spread_factors(const struct cp_args *args, const struct ts_engine *e,
     snprintf(text, sizeof text, "%d", (int)how.rows_to);
     if (rc == 0)
         rc = tool_ranks_same("TSTREAM_ROWS_TO", text, err);
-    if (rc < 0 || args->accelerate || args->constraint[0].best)
+    if (rc < 0 || args->accelerate || args->spec.best)
         return rc;
     how.own |= !tstream_cp_may_share(args);
     return e->backend->spread(e->be, &how, err);
@@ -377,7 +377,7 @@ static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_a
         return;
     if (args->poisson)
         args->tol = TSTREAM_POISSON_TOL;
-    else if (args->constraint[0].loss != TS_GCP_NONE)
+    else if (args->spec.loss != TS_GCP_NONE)
         args->tol = TSTREAM_DESCENT_TOL;
 }
 
@@ -490,7 +490,7 @@ static void take_observed(struct cp_args *args, const char *name)
         loss = TS_GCP_NONE;
     if (ts_tensor_open(path, &t, &err) == 0) {
         args->seen_hash = t->hash;
-        args->observed = ts_constraint_takes_observed(t, loss, poisson);
+        args->observed = ts_spec_takes_observed(t, loss, poisson);
         if (args->observed && loss == TS_GCP_NONE)
             args->takes_observed = "its cells have weights";
         ts_tensor_close(t);
@@ -518,7 +518,7 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     found = ts_tensor_open_array(path, &t, &other) == 0 &&
             ts_threads_get(args->threads, 0, &threads, &other) == 0 &&
             ts_dense_scan_alone(t, threads, &tool_stop, &other) == 0 &&
-            ts_constraint_takes_observed(t, TS_GCP_NONE, 0);
+            ts_spec_takes_observed(t, TS_GCP_NONE, 0);
     unknown = found ? t->dense->n_unknown : 0;
     ts_tensor_close(t);
     own.observed = 1;
@@ -533,19 +533,19 @@ static int check_observed(struct cp_args *args, struct ts_err *err)
 {
     if (!args->observed && args->l2_scale != 0)
         return ts_fail(err, TS_EARG, "--l2-scale goes with --observed");
-    if (args->mean && (!args->observed || args->poisson || args->constraint[0].loss != TS_GCP_NONE))
+    if (args->mean && (!args->observed || args->poisson || args->spec.loss != TS_GCP_NONE))
         return ts_fail(err, TS_EARG, "--mean goes with --observed and least squares");
     if (args->patience > 0 && args->hold_out == NULL && args->folds == 0)
         return ts_fail(err, TS_EARG, "--patience goes with --hold-out or --folds");
     if (args->hold_out != NULL &&
         hold_out_part(args->hold_out, &args->held_share, &args->held_from, err) < 0)
         return err->code;
-    if (args->observed && args->constraint[0].loss != TS_GCP_NONE)
+    if (args->observed && args->spec.loss != TS_GCP_NONE)
         return 0; /* its constraints were checked */
     if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&
         args->orthogonal == NULL)
         return 0;
-    return args->observed ? ts_constraint_check(args->constraint, TS_MAX_ORDER, err) : 0;
+    return args->observed ? ts_spec_check(&args->spec, TS_MAX_ORDER, err) : 0;
 }
 
 static int check_numbers(const struct ts_cmd *cmd, uint64_t given, const struct cp_args *args,
@@ -575,7 +575,7 @@ static int check_options(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
     if (args->fix != NULL && !tstream_cp_init_is_file(args))
         return ts_fail(err, TS_EARG, "--fix keeps factors of --init FILE, and no file is given");
     if (args->accelerate)
-        rc = ts_accelerate_check(args->constraint, TS_MAX_ORDER, err);
+        rc = ts_accelerate_check(&args->spec, TS_MAX_ORDER, err);
     if (rc == 0)
         rc = check_observed(args, err);
     if (rc == 0)
@@ -610,7 +610,7 @@ static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
         return rc;
     rc = check_options(cmd, 0, &alone, name, &why);
     if (rc == 0)
-        rc = ts_constraint_check(alone.constraint, TS_MAX_ORDER, &why);
+        rc = ts_spec_check(&alone.spec, TS_MAX_ORDER, &why);
     if (rc < 0)
         return ts_fail(err, TS_EFORMAT, "%s: its options cannot be of a run: %s", file, why.text);
     if (args->models_from != NULL && args->models_from->unsealed)

@@ -19,7 +19,7 @@ struct cp_args {
     uint32_t rank;                                 /* of the model; of several models the largest */
     double held_share, held_from;                  /* of hold_out */
     int poisson;                                   /* of loss */
-    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
+    struct ts_spec spec;                           /* of the run and each mode */
     uint32_t n_named;                              /* the highest mode that an option names */
     int start_asked; /* --save-init was given, and is not that of the run that goes on */
     const char *takes_observed; /* why --observed is taken for given; NULL: it is not */

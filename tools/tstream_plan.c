@@ -73,14 +73,14 @@ static uint64_t host_bytes(const struct plan *p)
 /* A sweep passes over the last mode once more, for errors or a loss. */
 static int judges_apart(const struct plan *p)
 {
-    const struct ts_constraint *c = &p->args->constraint[0];
+    const struct ts_spec *c = &p->args->spec;
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
 }
 
 /* What the passes over the modes compute. */
 static const char *passes_name(const struct plan *p)
 {
-    const struct ts_constraint *c = &p->args->constraint[0];
+    const struct ts_spec *c = &p->args->spec;
     return c->poisson               ? "rounds of the rows"
            : c->loss != TS_GCP_NONE ? "gradients of the loss"
            : c->observed            ? "completion, a Gram matrix a row"
@@ -92,8 +92,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
                        struct plan *p)
 {
     const struct ts_mode *mode = &e->tensor->mode[m];
-    const int skipped =
-        (ts_constraint_skipped(p->args->constraint, e->tensor->order) >> m & 1) != 0;
+    const int skipped = (ts_spec_skipped(&p->args->spec, e->tensor->order) >> m & 1) != 0;
     const uint64_t n_times = m + 1 == e->tensor->order && judges_apart(p) ? 2 : 1;
     uint32_t device = 0;
     for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
@@ -122,7 +121,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_feed_deal *dea
 static uint32_t count_passes(const struct ts_engine *e, const struct plan *p)
 {
     const struct ts_dense *d = e->tensor->dense;
-    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, e->tensor->order);
+    const uint32_t skipped = ts_spec_skipped(&p->args->spec, e->tensor->order);
     const uint32_t groups = e->backend->groups != NULL ? e->backend->groups(e->be) : 0;
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
     const uint32_t judging = judges_apart(p) ? 1 : 0;
@@ -178,7 +177,7 @@ static void count_all(const struct ts_engine *e, struct plan *p)
 static void count_shared(const struct ts_tensor *t, struct plan *p)
 {
     const struct ts_dense *d = t->dense;
-    const uint32_t skipped = ts_constraint_skipped(p->args->constraint, t->order);
+    const uint32_t skipped = ts_spec_skipped(&p->args->spec, t->order);
     double first = 0, more = 0;
     if (d == NULL || p->n_devices == 0 || p->passing_bytes > 0)
         return;
@@ -226,7 +225,7 @@ static int count_files(const struct ts_engine *e, struct plan *p, struct ts_init
     }
     take_rank(p, p->args->rank, start, room, &mc);
     p->state_bytes = ts_checkpoint_disk(e->tensor, p->args->rank, p->args->precision,
-                                        p->args->constraint, p->args->accelerate);
+                                        &p->args->spec, p->args->accelerate);
     /* two in turn and the next, or that of a run stopped; and those of models that are done */
     p->n_states = p->args->checkpoint_ns > 0 ? 2 + tstream_cp_models(p->args) : 1;
     if (tstream_cp_models(p->args) > 1 && p->free_disk_bytes >= 0 &&
@@ -244,7 +243,7 @@ static int count_disk(const struct ts_engine *e, struct plan *p, struct ts_err *
     const struct ts_resume *from = args->from;
     struct ts_init_conf start = { .tensor = e->tensor,
                                   .nvecs = tstream_cp_init_is_nvecs(args),
-                                  .constraint = args->constraint };
+                                  .spec = &args->spec };
     char *copy = strdup(p->out);
     struct ts_disk_free there_is;
     int stays, saves = args->save_init, rc = 0;
@@ -345,7 +344,7 @@ static double sum(const double *x, uint32_t n)
 
 static int is_skipped(const struct plan *p, const struct ts_tensor *t, uint32_t m)
 {
-    return (ts_constraint_skipped(p->args->constraint, t->order) >> m & 1) != 0;
+    return (ts_spec_skipped(&p->args->spec, t->order) >> m & 1) != 0;
 }
 
 /* What was measured by one process becomes the time of one of several, which has to wait for what it cannot hide of the exchange. */
@@ -461,8 +460,8 @@ static void print_device(const struct plan *p, const struct ts_device_memory *d)
 static void print_sweep(const struct plan *p, const struct ts_tensor *t)
 {
     const double products = sum(p->pace.product_s, t->order), rows = sum(p->pace.rows_s, t->order);
-    const uint32_t n_passes = t->order - (uint32_t)__builtin_popcount(
-                                             ts_constraint_skipped(p->args->constraint, t->order));
+    const uint32_t n_passes =
+        t->order - (uint32_t)__builtin_popcount(ts_spec_skipped(&p->args->spec, t->order));
     char a[TS_NUM_CHARS], note[80], what[40];
     printf("a sweep\n");
     plan_bytes_row("from disk", p->disk_bytes, "");
@@ -475,8 +474,8 @@ static void print_sweep(const struct plan *p, const struct ts_tensor *t)
              p->dense ? "cells" : "nonzeros");
     plan_time_row(passes_name(p), products, note);
     if (p->pace.again_s > 0)
-        plan_time_row(p->args->constraint[0].loss != TS_GCP_NONE ? "the loss" : "errors",
-                      p->pace.again_s, "another pass, last mode");
+        plan_time_row(p->args->spec.loss != TS_GCP_NONE ? "the loss" : "errors", p->pace.again_s,
+                      "another pass, last mode");
     plan_time_row("rows of the factor matrices", rows, "");
     if (p->ranks.n > 0) {
         snprintf(note, sizeof note, "%s at %.0f GB/s, assumed", ts_num_bytes(a, p->exchange_bytes),
@@ -698,7 +697,7 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
                                  .threads = args->threads,
                                  .precision = args->precision,
                                  .host_bytes = args->host_bytes,
-                                 .constraint = args->constraint,
+                                 .spec = &args->spec,
                                  .accelerate = args->accelerate,
                                  .n_named = args->n_named,
                                  .processor = args->processor,

@@ -233,7 +233,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
                       .rank = conf->rank,
                       .threads = e.threads,
                       .seed = seed,
-                      .constraint = conf->constraint,
+                      .spec = conf->spec,
                       .stop = &p->stop },
             .feed = e.feed,
             .precision = conf->precision,
@@ -243,7 +243,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
             .sweep = take_sweep,
             .ctx = p,
             /* of which nothing is held out: every sweep is the best */
-            .patience = ts_constraint_best(conf->constraint) ? UINT32_MAX : 0,
+            .patience = ts_spec_of(conf->spec)->best ? UINT32_MAX : 0,
         };
         p->until_ns = ts_clock_ns() + (uint64_t)(length * 1e9);
         rc = ts_als_run(&als, &result, err);

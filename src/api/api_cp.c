@@ -288,7 +288,7 @@ static struct ts_als_conf method_of(struct ts_api_run *c)
                                            .seed = c->conf.seed,
                                            .model = c->start,
                                            .nvecs = c->conf.nvecs != 0,
-                                           .constraint = c->constraint,
+                                           .spec = &c->spec,
                                            .stop = c->session->stop },
                                  .precision = sc->precision,
                                  .iters = c->conf.sweeps,
@@ -473,8 +473,8 @@ static int take_factors(struct ts_api_run *c, struct ts_als_result *result, stru
                            &c->model, err);
 }
 
-int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
-                           struct ts_constraint *constraint, struct ts_err *err)
+int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
+                    struct ts_err *err)
 {
     if (conf->nvecs && conf->start != NULL)
         return ts_fail(err, TS_EARG,
@@ -484,21 +484,21 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
                        "fix keeps factors of a start that is given, and with nvecs there is none");
     if ((conf->lower == NULL) != (conf->upper == NULL))
         return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
+    ret->poisson = conf->loss == TS_LOSS_POISSON;
+    ret->loss = ts_api_gcp(conf->loss);
+    ret->loss_at = ts_loss_takes_number(ret->loss) ? conf->loss_at : 0;
+    ret->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
+    ret->observed = conf->observed != 0;
+    ret->mean = conf->mean != 0;
+    ret->held = conf->hold_out > 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
+    ret->best = conf->patience > 0;
+    ret->by_count = conf->observed && conf->l2_by_count;
     for (uint32_t m = 0; m < t->order; m++) {
-        struct ts_constraint *to = &constraint[m];
+        struct ts_constraint *to = &ret->mode[m];
         to->nonneg = (conf->nonneg >> m & 1) != 0;
         to->fixed = (conf->fix >> m & 1) != 0;
         to->simplex = (conf->simplex >> m & 1) != 0;
         to->orthogonal = (conf->orthogonal >> m & 1) != 0;
-        to->observed = conf->observed != 0;
-        to->poisson = conf->loss == TS_LOSS_POISSON;
-        to->loss = ts_api_gcp(conf->loss);
-        to->loss_at = ts_loss_takes_number(to->loss) ? conf->loss_at : 0;
-        to->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
-        to->by_count = conf->observed && conf->l2_by_count;
-        to->mean = conf->mean != 0;
-        to->best = conf->patience > 0;
-        to->held = conf->hold_out > 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
         to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
         to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
         to->smooth = conf->smooth == NULL ? 0 : conf->smooth[m];
@@ -513,7 +513,7 @@ int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
                        : conf->fix >> t->order != 0     ? "fixed"
                        : conf->simplex >> t->order != 0 ? "on the simplex"
                                                         : "orthogonal");
-    return ts_constraint_check(constraint, t->order, err);
+    return ts_spec_check(ret, t->order, err);
 }
 
 /* Before anything is written. */
@@ -522,7 +522,7 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     const struct ts_engine *e = c->session->engine;
     const struct ts_tensor *t = e->tensor;
     const ts_cp_conf *conf = &c->conf;
-    const int rc = ts_api_run_constraints(conf, t, c->constraint, err);
+    const int rc = ts_api_run_spec(conf, t, &c->spec, err);
     if (rc < 0)
         return rc;
     if (conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != c->session->conf.loss)
@@ -531,16 +531,16 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if (conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != c->session->conf.optimizer)
         return ts_fail(err, TS_EARG,
                        "a run by L-BFGS-B takes a session that was opened with this optimizer");
-    if ((ts_constraint_updates(c->constraint, t->order) & ~e->backend->updates) != 0)
+    if ((ts_spec_updates(&c->spec, t->order) & ~e->backend->updates) != 0)
         return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
     if (conf->loss == TS_LOSS_LEAST_SQUARES &&
-        (ts_constraint_own(c->constraint, t->order) & ~c->session->conf.own_rows) != 0)
+        (ts_spec_own(&c->spec, t->order) & ~c->session->conf.own_rows) != 0)
         return ts_fail(
             err, TS_EARG,
             "a run with nonneg, l1, simplex, bounds or fix of the last mode takes a session that "
             "was opened with the bits of these modes in own_rows");
     for (uint32_t m = 0; m < t->order; m++)
-        if (c->constraint[m].smooth > 0 && (c->session->conf.smooth >> m & 1) == 0)
+        if (c->spec.mode[m].smooth > 0 && (c->session->conf.smooth >> m & 1) == 0)
             return ts_fail(err, TS_EARG,
                            "a run with smooth takes a session that was opened with the bits of "
                            "these modes in smooth");
@@ -548,7 +548,7 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
         return ts_fail(
             err, TS_EARG, "a run with observed%s takes a session that was opened with observed",
             t->dense != NULL && conf->hold_out > 0 ? ", as with hold_out of a dense tensor," : "");
-    if (c->constraint[0].held && conf->loss == TS_LOSS_LEAST_SQUARES && e->n_devices > 0 &&
+    if (c->spec.held && conf->loss == TS_LOSS_LEAST_SQUARES && e->n_devices > 0 &&
         !c->session->conf.hold_out)
         return ts_fail(err, TS_EARG,
                        "a run with hold_out takes on GPUs a session that was opened with hold_out");
@@ -558,12 +558,12 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if (conf->accelerate && !c->session->conf.accelerate)
         return ts_fail(err, TS_EARG,
                        "a run with accelerate takes a session that was opened with accelerate");
-    return conf->accelerate ? ts_accelerate_check(c->constraint, t->order, err) : 0;
+    return conf->accelerate ? ts_accelerate_check(&c->spec, t->order, err) : 0;
 }
 
 int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
-    int rc = ts_api_run_constraints(&c->conf, t, c->constraint, err);
+    int rc = ts_api_run_spec(&c->conf, t, &c->spec, err);
     if (rc == 0)
         rc = open_state(c, err);
     if (rc == 0)
@@ -612,7 +612,7 @@ static void take_start(struct ts_api_run *c)
     const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;
     const uint32_t order = c->session->engine->tensor->order;
     for (uint32_t m = 0; m < order; m++)
-        c->passes[m + 1] = c->passes[m] + !c->constraint[m].fixed;
+        c->passes[m + 1] = c->passes[m] + !c->spec.mode[m].fixed;
     atomic_store(&c->sweep_start_ns, ts_clock_ns());
     set_place(c->session, from != NULL ? from->sweep : 1, from != NULL ? from->mode : 0);
 }
@@ -677,10 +677,9 @@ int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
     if (rc == 0 && c->from.file == NULL)
         rc = open_start(c, &c->start, err);
     if (rc == 0 && c->conf.out != NULL)
-        rc = ts_api_options_text(t, sc, &c->conf, c->constraint, &sc->rank, 1, 0, &options, &bytes,
-                                 err);
+        rc = ts_api_options_text(t, sc, &c->conf, &c->spec, &sc->rank, 1, 0, &options, &bytes, err);
     if (rc == 0 && c->conf.out != NULL)
-        rc = ts_api_record_new(t, sc, &c->conf, c->constraint,
+        rc = ts_api_record_new(t, sc, &c->conf, &c->spec,
                                c->place != NULL ? c->place->out : c->conf.out, c->from.file != NULL,
                                &c->record, err);
     if (rc == 0) {

@@ -134,7 +134,7 @@ static void format_text(const ts_cp_conf *run, char ret[32])
 
 /* *a holds texts that it points to, and is not to be moved. */
 static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
-                      const ts_cp_conf *run, const struct ts_constraint *constraint)
+                      const ts_cp_conf *run, const struct ts_spec *spec)
 {
     /* values of settings.def; those that are left out there follow */
 #define SET(member, ...) __VA_OPT__(a->member = __VA_ARGS__;)
@@ -153,7 +153,7 @@ static void take_args(struct args *a, const ts_session_conf *session, const stru
         const char **to = (const char **)((char *)a + rows[i].opt.at);
         if (rows[i].modes.kind == OF_RUN)
             continue;
-        modes_text(constraint, t->order, &rows[i].modes, a->modes_text[i]);
+        modes_text(spec->mode, t->order, &rows[i].modes, a->modes_text[i]);
         *to = a->modes_text[i][0] != '\0' ? a->modes_text[i] : NULL;
     }
 }
@@ -205,9 +205,9 @@ static void remember(const struct row *row, const struct args *a, FILE *to)
 }
 
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
-                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
-                        const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, char **ret,
-                        uint64_t *bytes, struct ts_err *err)
+                        const ts_cp_conf *conf, const struct ts_spec *spec, const uint32_t *ranks,
+                        uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
+                        struct ts_err *err)
 {
     char *real = ts_array_name_real(t->path), *text = NULL;
     struct args *a = calloc(1, sizeof *a);
@@ -215,7 +215,7 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
     uint32_t at;
     FILE *to = a != NULL ? open_memstream(&text, &n) : NULL;
     if (to != NULL) {
-        take_args(a, session, t, conf, constraint);
+        take_args(a, session, t, conf, spec);
         a->ranks.n = 0;
         for (uint32_t i = 0; i < n_ranks && i < TS_OPT_NUMBERS_MAX; i++)
             a->ranks.at[a->ranks.n++] = ranks[i];
@@ -240,7 +240,7 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
 /* ---- the table of several models ---- */
 
 int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *session,
-                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
+                        const ts_cp_conf *conf, const struct ts_spec *spec,
                         const struct ts_models_table *table, const struct ts_atomic_dir *dir,
                         int resumed, struct ts_err *err)
 {
@@ -255,7 +255,7 @@ int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *sessio
     if (a == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     options_of_record(1, opts);
-    take_args(a, session, t, conf, constraint);
+    take_args(a, session, t, conf, spec);
     a->resume = resumed ? conf->out : NULL;
     a->restarts = table->restarts;
     a->ranks.n = 0;
@@ -275,14 +275,14 @@ struct ts_api_record {
 };
 
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
-                      const ts_cp_conf *conf, const struct ts_constraint *constraint,
-                      const char *out, int resumed, struct ts_api_record **ret, struct ts_err *err)
+                      const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,
+                      int resumed, struct ts_api_record **ret, struct ts_err *err)
 {
     struct ts_api_record *r = calloc(1, sizeof *r);
     if (r == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", out);
     options_of_record(0, r->opts);
-    take_args(&r->args, session, t, conf, constraint);
+    take_args(&r->args, session, t, conf, spec);
     r->args.out = out;
     r->args.resume = resumed ? out : NULL;
     *ret = r;

@@ -11,24 +11,24 @@
 
 #include "api/api_session.h"
 #include "base/opt.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "cpd/state.h"
 #include "engine/run_record.h"
 
 /* The options of a run as conf says. out: where the result is to be; resumed: the run goes on from a state there. */
 struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
-                      const ts_cp_conf *conf, const struct ts_constraint *constraint,
-                      const char *out, int resumed, struct ts_api_record **ret, struct ts_err *err);
+                      const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,
+                      int resumed, struct ts_api_record **ret, struct ts_err *err);
 struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* NULL: without options */
 void ts_api_record_free(struct ts_api_record *r);                   /* NULL is fine */
 
 /* What a state or models.run remembers of runs, by the names that `tstream cp` has for it: so that goes on from it. n_ranks: 1, or
  * of several models, which have `restarts` of each rank; restarts 0: of one model. *ret is to be freed. */
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
-                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
-                        const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, char **ret,
-                        uint64_t *bytes, struct ts_err *err);
+                        const ts_cp_conf *conf, const struct ts_spec *spec, const uint32_t *ranks,
+                        uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
+                        struct ts_err *err);
 
 /* Nanoseconds between two states; 0: one when the run ends early. */
 uint64_t ts_api_every_ns(const ts_cp_conf *conf);
@@ -37,7 +37,7 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf);
 struct ts_atomic_dir;
 struct ts_models_table;
 int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *session,
-                        const ts_cp_conf *conf, const struct ts_constraint *constraint,
+                        const ts_cp_conf *conf, const struct ts_spec *spec,
                         const struct ts_models_table *table, const struct ts_atomic_dir *dir,
                         int resumed, struct ts_err *err);
 

@@ -32,7 +32,7 @@ struct ts_api_run {
     int timed_out;                    /* max_seconds were over */
 
     struct ts_resume from; /* file NULL: the run starts anew */
-    struct ts_constraint constraint[TS_MAX_ORDER]; /* of each mode */
+    struct ts_spec spec;
     struct ts_model *start;
     struct ts_api_record *record; /* NULL: nothing is written */
     struct ts_run run;
@@ -48,9 +48,9 @@ struct ts_api_run {
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
                     struct ts_err *err);
 
-/* What is asked of each mode, if it makes sense. */
-int ts_api_run_constraints(const ts_cp_conf *conf, const struct ts_tensor *t,
-                           struct ts_constraint *constraint, struct ts_err *err);
+/* What is asked of the run and of each mode, if it makes sense. */
+int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
+                    struct ts_err *err);
 
 /* Whether the run could go on from the state in conf.out, where there is one: of the session its conf counts alone. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);

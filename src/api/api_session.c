@@ -118,27 +118,27 @@ int ts_takes_observed(const ts_tensor *t, int loss)
         (ts_threads_get(0, 0, &threads, &err) < 0 ||
          ts_dense_scan_alone(t, threads, NULL, &err) < 0))
         return 0; /* whoever opens a session is told why */
-    return ts_constraint_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
+    return ts_spec_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
 }
 
 /* The engine reserves what such constraints take. */
-static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_constraint *ret,
+static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_spec *ret,
                          struct ts_err *err)
 {
     if ((conf->own_rows | conf->smooth) >> t->order != 0)
         return ts_fail(err, TS_EARG, "%s: %s has a mode beyond the last one, " TS_NTH("%u"),
                        t->path, conf->own_rows >> t->order != 0 ? "own_rows" : "smooth", t->order);
     for (uint32_t m = 0; m < t->order; m++) {
-        ret[m].nonneg = (conf->own_rows >> m & 1) != 0;
-        ret[m].smooth = conf->smooth >> m & 1;
-        ret[m].observed = conf->observed != 0;
-        ret[m].best = conf->patience != 0;
-        ret[m].held = conf->hold_out != 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
-        ret[m].poisson = conf->loss == TS_LOSS_POISSON;
-        ret[m].loss = ts_api_gcp(conf->loss);
-        ret[m].loss_at = ts_loss_some_number(ret[m].loss);
-        ret[m].lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB && conf->loss > TS_LOSS_POISSON;
+        ret->mode[m].nonneg = (conf->own_rows >> m & 1) != 0;
+        ret->mode[m].smooth = conf->smooth >> m & 1;
     }
+    ret->poisson = conf->loss == TS_LOSS_POISSON;
+    ret->loss = ts_api_gcp(conf->loss);
+    ret->loss_at = ts_loss_some_number(ret->loss);
+    ret->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB && conf->loss > TS_LOSS_POISSON;
+    ret->observed = conf->observed != 0;
+    ret->held = conf->hold_out != 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
+    ret->best = conf->patience != 0;
     return 0;
 }
 
@@ -147,16 +147,16 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
                         struct ts_err *err)
 {
     struct ts_session *s = calloc(1, sizeof *s);
-    struct ts_constraint constraint[TS_MAX_ORDER] = { 0 };
+    struct ts_spec spec = { 0 };
     int rc = s == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a session")
                        : ts_api_session_conf(conf, &s->conf, err);
     if (rc == 0)
-        rc = take_own_rows(t, &s->conf, constraint, err);
+        rc = take_own_rows(t, &s->conf, &spec, err);
     if (rc == 0) {
         struct ts_engine_conf ec;
         if (ts_takes_observed(t, s->conf.loss)) { /* a run can be nothing else */
             s->conf.observed = 1;
-            rc = take_own_rows(t, &s->conf, constraint, err);
+            rc = take_own_rows(t, &s->conf, &spec, err);
         }
         if (s->conf.stop == NULL)
             s->conf.stop = &s->own_stop;
@@ -167,7 +167,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         ec.done = count;
         ec.done_ctx = s;
         ec.copy = s->conf.checkpoints != 0;
-        ec.constraint = constraint;
+        ec.spec = &spec;
         ec.accelerate = s->conf.accelerate != 0;
         rc = rc == 0 ? open_trace(s, t->path, err) : rc;
         ec.trace = s->trace;

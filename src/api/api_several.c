@@ -46,7 +46,7 @@ struct several {
     struct ts_atomic_dir *dir;
     struct ts_open_dir *in;    /* the same, to read what is in it */
     struct ts_models_run from; /* dir NULL: the run starts anew */
-    struct ts_constraint constraint[TS_MAX_ORDER];
+    struct ts_spec spec;
 
     volatile int own_stop;        /* where the caller has none */
     ts_session *session;          /* NULL: none is open */
@@ -215,7 +215,7 @@ static int open_out(struct several *s, struct ts_err *err)
     ts_cp_conf conf = s->run;
     char *options = NULL;
     uint64_t bytes = 0;
-    int rc = ts_api_run_constraints(&conf, s->tensor, s->constraint, err);
+    int rc = ts_api_run_spec(&conf, s->tensor, &s->spec, err);
     if (rc < 0 || s->run.out == NULL)
         return rc;
     rc = ts_place_check((const struct ts_place[]){ { .path = s->tensor->path },
@@ -235,7 +235,7 @@ static int open_out(struct several *s, struct ts_err *err)
     }
     conf.start = first_start(s);
     if (rc == 0)
-        rc = ts_api_options_text(s->tensor, &s->session_conf, &conf, s->constraint, s->conf.rank,
+        rc = ts_api_options_text(s->tensor, &s->session_conf, &conf, &s->spec, s->conf.rank,
                                  s->conf.n_ranks, s->restarts, &options, &bytes, err);
     if (rc == 0 && s->from.dir != NULL)
         rc = check_from(s, options, bytes, err);
@@ -534,7 +534,7 @@ static int finish(struct several *s, struct ts_err *err)
     int rc;
     conf.start = first_start(s);
     (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
-    rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, s->constraint, &s->table, s->dir,
+    rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, &s->spec, &s->table, s->dir,
                              s->from.dir != NULL, err);
     if (rc == 0)
         rc = ts_atomic_dir_commit(s->dir, &warn, err);

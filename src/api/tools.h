@@ -230,8 +230,8 @@
 #include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
-/* what is asked of factors: ts_constraint_any, ts_constraint_best, ts_constraint_check, ts_constraint_penalty, ts_constraint_rigid, ts_constraint_skipped, ts_constraint_takes_observed, ts_constraint_text */
-#include "cpd/constraint.h"
+/* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
+#include "cpd/spec.h"
 /* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
 #include "cpd/gcp.h"
 /* what a model is judged by: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */

@@ -36,34 +36,37 @@ static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)
 
 /* Modes whose factor is kept: not those that are fixed, nor the one that is solved first, unless it comes
  * from its old rows. */
-static uint32_t kept_modes(const struct ts_constraint *c, uint32_t order)
+static uint32_t kept_modes(const struct ts_spec *spec, uint32_t order)
 {
+    const struct ts_constraint *c = ts_spec_of(spec)->mode;
     uint32_t first = 0, ret = 0;
-    while (c != NULL && first + 1 < order && c[first].fixed)
+    while (first + 1 < order && c[first].fixed)
         first++;
     for (uint32_t m = 0; m < order; m++)
-        if (c == NULL || !c[m].fixed)
+        if (!c[m].fixed)
             ret |= UINT32_C(1) << m;
-    if (c == NULL || !ts_row_reads_old(ts_constraint_kind(&c[first])))
+    if (!ts_row_reads_old(ts_spec_row_kind(spec, first)))
         ret &= ~(UINT32_C(1) << first);
     return ret;
 }
 
-int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts_err *err)
+int ts_accelerate_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err)
 {
-    for (uint32_t m = 0; c != NULL && m < order; m++) {
-        const struct ts_constraint known = { .nonneg = c[m].nonneg,
-                                             .fixed = c[m].fixed,
-                                             .l1 = c[m].l1,
-                                             .l2 = c[m].l2,
-                                             .simplex = c[m].simplex,
-                                             .bounded = c[m].bounded,
-                                             .lower = c[m].lower,
-                                             .upper = c[m].upper,
-                                             .smooth = c[m].smooth };
+    const struct ts_constraint *c = ts_spec_of(spec)->mode;
+    for (uint32_t m = 0; m < order; m++) {
+        struct ts_spec known = { 0 };
+        known.mode[m] = (struct ts_constraint){ .nonneg = c[m].nonneg,
+                                                .fixed = c[m].fixed,
+                                                .l1 = c[m].l1,
+                                                .l2 = c[m].l2,
+                                                .simplex = c[m].simplex,
+                                                .bounded = c[m].bounded,
+                                                .lower = c[m].lower,
+                                                .upper = c[m].upper,
+                                                .smooth = c[m].smooth };
         char text[160];
-        ts_constraint_text(&c[m], text, sizeof text);
-        if (!ts_constraint_same(&c[m], &known))
+        ts_spec_text(spec, m, text, sizeof text);
+        if (!ts_spec_same(spec, &known, m))
             return ts_fail(err, TS_EARG,
                            TS_NTH_MODE
                            " (%s): " TS_SET_ACCELERATE
@@ -75,9 +78,9 @@ int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts
 }
 
 uint64_t ts_accelerate_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *c)
+                             const struct ts_spec *spec)
 {
-    const uint32_t modes = kept_modes(c, t->order);
+    const uint32_t modes = kept_modes(spec, t->order);
     uint64_t sum = 0;
     for (uint32_t m = 0; m < t->order; m++)
         if ((modes >> m & 1) != 0)
@@ -96,8 +99,8 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
     a->precision = precision;
     a->order = init->tensor->order;
     a->rank = init->rank;
-    a->modes = kept_modes(init->constraint, a->order);
-    a->lengths = ts_constraint_lengths(init->constraint, a->order);
+    a->modes = kept_modes(init->spec, a->order);
+    a->lengths = ts_spec_lengths(init->spec, a->order);
     a->pace.taken = 1; /* the first sweep starts from the start */
     a->pace.gain[0] = a->pace.gain[1] = INFINITY;
     a->lambda = calloc((a->order + 2) * (size_t)a->rank, sizeof *a->lambda);
@@ -201,8 +204,8 @@ static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, doubl
             }
             rows[k] = step > 0 ? now + step * (now - a->scale[r] * was) : now;
         }
-        if (step > 0 && c->constraint != NULL)
-            meet(&c->constraint[mode], rank, rows + i * rank);
+        if (step > 0 && c->spec != NULL)
+            meet(&c->spec->mode[mode], rank, rows + i * rank);
     }
 }
 

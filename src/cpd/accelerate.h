@@ -4,7 +4,7 @@
  * With A the factor of a mode after the last sweep and B the one that the sweep before it started from, both of
  * columns of one length, the next sweep starts from
  *     A + step (A - B),   step = (k - 1) / (k + 5)  after k sweeps in a row that went well,
- * entries below 0 becoming 0 where the mode is nonnegative. Where lengths of columns matter (constraint.h) they are as they are; entries
+ * entries below 0 becoming 0 where the mode is nonnegative. Where lengths of columns matter (spec.h) they are as they are; entries
  * outside of bounds become the bound, and rows on the simplex, without what is below 0, are divided by their sum. The first five sweeps are plain: until then a start has not
  * settled which components it finds, and steps would choose for it. When the fit of a sweep is less than that of the
  * sweep before, it is given up: the next one starts from B, is plain, and k counts from there (Nesterov's
@@ -26,20 +26,20 @@
 
 #include <stdint.h>
 
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "cpd/init.h"
 #include "cpd/state.h"
 #include "stream/backend.h"
 
 struct ts_accelerate;
 
-/* TS_EARG where the constraints (may be NULL) do not allow it: what is extrapolated has to meet them, which orthonormal
+/* TS_EARG where the specification (may be NULL) does not allow it: what is extrapolated has to meet them, which orthonormal
  * columns would not, and other methods than least squares of all cells have steps of their own. */
-int ts_accelerate_check(const struct ts_constraint *c, uint32_t order, struct ts_err *err);
+int ts_accelerate_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
 /* Bytes of the factors that are kept. */
 uint64_t ts_accelerate_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *c);
+                             const struct ts_spec *spec);
 
 int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precision,
                       struct ts_accelerate **ret, struct ts_err *err);

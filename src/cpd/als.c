@@ -114,7 +114,7 @@ static int collect(const struct ts_als *a, uint32_t mode, int rc, struct ts_err 
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t without = mode < a->order ? UINT32_C(1) << mode : 0;
-    const uint32_t modes = ~without | ts_constraint_stays(a->constraint, a->order);
+    const uint32_t modes = ~without | ts_spec_stays(a->spec, a->order);
     return c->backend->collect == NULL ? rc : c->backend->collect(c->be, modes, rc, err);
 }
 
@@ -331,7 +331,7 @@ static int make(struct ts_als *a, struct ts_err *err)
     a->w = a->v + a->square;
     a->scale = a->w + a->square;
     a->lambda = a->scale + a->rank;
-    if (ts_constraint_best(a->constraint)) {
+    if (a->spec->best) {
         const int rc = ts_best_new(&a->conf->init, a->conf->precision, &a->best, err);
         if (rc < 0)
             return rc;
@@ -385,7 +385,7 @@ int ts_als_next(struct ts_als *a, struct ts_err *err)
     const int starts = a->at == TS_ALS_START || a->at == TS_ALS_SIGN;
     int rc = a->at == TS_ALS_START ? begin(a, err) : take_product(a, err);
     if (rc == 0 && starts)
-        ts_feed_skip(a->conf->feed, ts_constraint_skipped(a->constraint, a->order));
+        ts_feed_skip(a->conf->feed, ts_spec_skipped(a->spec, a->order));
     return rc == 0 ? go_on(a, err) : rc;
 }
 

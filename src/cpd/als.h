@@ -43,7 +43,7 @@
 
 #include "base/trace.h"
 #include "cpd/checkpoint.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "cpd/init.h"
 #include "cpd/symm.h"
 #include "model/canonical.h"
@@ -81,7 +81,7 @@ struct ts_als_mode {
 
 struct ts_als_conf {
     struct ts_init_conf
-        init; /* tensor, backend, rank, start, constraints; its stop flag holds for all of it */
+        init; /* tensor, backend, rank, start, specification; its stop flag holds for all of it */
     struct ts_feed *feed;        /* of all modes */
     enum ts_precision precision; /* of the backend: the range that values must keep */
     uint32_t iters;
@@ -91,7 +91,7 @@ struct ts_als_conf {
     struct ts_hold_out
         hold_out; /* observed: cells that errors are told of, and nothing is learnt from */
     uint32_t
-        patience; /* ends when their error was not the least for so many sweeps; 0: never. Not 0 where constraints have
+        patience; /* ends when their error was not the least for so many sweeps; 0: never. Not 0 where the specification has
                                  * best: the result is the model that had the least */
     int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
@@ -149,7 +149,7 @@ static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
 }
 
 /* Whether conf->from is a state of this run, at a place that lies before its end: TS_EARG where it is not. Of conf,
- * init.tensor, init.rank, init.constraint, precision, accelerate and iters are looked at; ts_als_run asks this, too. */
+ * init.tensor, init.rank, init.spec, precision, accelerate and iters are looked at; ts_als_run asks this, too. */
 int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err);
 
 int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);

@@ -59,43 +59,42 @@ int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
 
 static int holds_out_cells(const struct ts_als *a)
 {
-    return a->method->holds_out ||
-           (a->method->holds_out_asked && ts_constraint_held(a->constraint));
+    return a->method->holds_out || (a->method->holds_out_asked && a->spec->held);
 }
 
 /* The constraints must make sense, and the backend have what they take. */
 static int take_constraints(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const uint32_t own = ts_constraint_own(a->conf->init.constraint, a->order);
+    const uint32_t own = ts_spec_own(c->spec, a->order);
     int rc = 0;
-    if (ts_constraint_any(a->conf->init.constraint, a->order)) {
-        a->constraint = a->conf->init.constraint;
-        a->penalty = ts_constraint_penalty(a->constraint, a->order);
-        a->balanced = ts_constraint_lengths(a->constraint, a->order);
-        rc = ts_constraint_check(a->constraint, a->order, err);
+    a->constrained = ts_spec_any(c->spec, a->order);
+    a->spec = a->constrained ? c->spec : &ts_spec_plain;
+    if (a->constrained) {
+        a->penalty = ts_spec_penalty(a->spec, a->order);
+        a->balanced = ts_spec_lengths(a->spec, a->order);
+        rc = ts_spec_check(a->spec, a->order, err);
     }
-    if (rc == 0 && (ts_constraint_updates(a->constraint, a->order) & ~c->backend->updates) != 0)
+    if (rc == 0 && (ts_spec_updates(a->spec, a->order) & ~c->backend->updates) != 0)
         rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
-    if (rc == 0 && ts_constraint_mean(a->constraint) && !c->backend->means)
+    if (rc == 0 && a->spec->mean && !c->backend->means)
         rc = ts_fail(err, TS_EARG, "the mean of observed cells is subtracted on CPU cores only");
     if (rc == 0)
-        rc = ts_smooth_check(c->tensor, a->constraint, err);
-    for (uint32_t m = 0; a->constraint != NULL && m < a->order && rc == 0; m++)
-        if (a->constraint[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
+        rc = ts_smooth_check(c->tensor, a->spec, err);
+    for (uint32_t m = 0; m < a->order && rc == 0; m++)
+        if (a->spec->mode[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
             rc = ts_fail(err, TS_EARG,
                          TS_NTH_MODE " has %" PRIu64
                                      " used indices, so no more of its columns can be "
                                      "orthogonal, and the rank is %u",
                          m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
-    a->method = ts_method_of(a->constraint);
+    a->method = ts_method_of(a->spec);
     if (rc == 0 && !holds_out_cells(a) && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
         rc = ts_fail(err, TS_EARG, "cells are held out of models whose constraints say so");
     if (rc == 0 && !a->method->takes_weights)
         rc = ts_tensor_is_unweighted(c->tensor,
-                                     a->constraint != NULL && a->constraint[0].observed
-                                         ? "another loss than least squares"
-                                         : "a run without " TS_SET_OBSERVED,
+                                     a->spec->observed ? "another loss than least squares"
+                                                       : "a run without " TS_SET_OBSERVED,
                                      err);
     if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
         rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which %s computes nothing with",
@@ -118,13 +117,13 @@ int ts_als_check(struct ts_als *a, struct ts_err *err)
         rc = check_sums(a, err);
     if (rc == 0 && a->method->check != NULL)
         rc = a->method->check(a, err);
-    if (rc == 0 && !ts_constraint_best(a->constraint) != (conf->patience == 0))
+    if (rc == 0 && !a->spec->best != (conf->patience == 0))
         rc = ts_fail(err, TS_EARG, "patience keeps the best factors, and nothing else does");
     if (rc == 0 && conf->accelerate)
-        rc = ts_accelerate_check(a->constraint, a->order, err);
+        rc = ts_accelerate_check(a->spec, a->order, err);
     if (rc == 0 && conf->from != NULL)
         rc = ts_als_check_from(conf, err);
-    if (rc == 0 && a->rank == TS_MAX_RANK && ts_constraint_mean(a->constraint))
+    if (rc == 0 && a->rank == TS_MAX_RANK && a->spec->mean)
         rc = ts_fail(err, TS_EARG, "the mean is a component of its own: the rank must be 1 to %u",
                      TS_MAX_RANK - 1);
     if (rc == 0 && (a->rank == 0 || a->rank > TS_MAX_RANK || conf->iters == 0))

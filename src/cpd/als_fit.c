@@ -160,7 +160,7 @@ static double objective(const struct ts_als *a, double left)
 {
     double sum = 0.5 * (left < 0 ? 0 : left);
     for (uint32_t m = 0; m < a->order && a->penalty; m++) {
-        const struct ts_constraint *c = &a->constraint[m];
+        const struct ts_constraint *c = &a->spec->mode[m];
         sum += penalty(c, a->size[m]) + 0.5 * c->l2 * ts_als_fit_trace(a, m);
     }
     return sum;
@@ -183,7 +183,7 @@ double ts_als_fit_watched(struct ts_als *a, double inner)
     const double norm = a->conf->init.tensor->header.norm;
     for (uint32_t m = a->product + 1;
          m < a->order && a->penalty && (a->now.sweep <= 1 || a->accelerate != NULL); m++)
-        if (a->constraint[m].l1 > 0 || a->constraint[m].smooth > 0)
+        if (a->spec->mode[m].l1 > 0 || a->spec->mode[m].smooth > 0)
             return NAN; /* nobody has summed the factor that the sweep starts from */
     return objective(a, norm * norm + ts_als_fit_model_square(a) - 2 * inner);
 }

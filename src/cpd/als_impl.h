@@ -48,7 +48,8 @@ struct ts_als {
     double model, left; /* |model|^2, |X - model|^2 with its rounding */
     int exact;          /* nothing but rounding is left of it after the last sweep */
     int wide;           /* the last mode is summed in float64, its factors being float32 */
-    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    const struct ts_spec *spec;             /* ts_spec_plain, unless the run is constrained: */
+    int constrained;                        /* it asks for more than that */
     int penalty;                            /* some mode has one */
     int balanced;        /* columns keep their lengths between modes: they matter */
     double held_best;    /* least error of a sweep on held-out cells, */

@@ -6,7 +6,7 @@
 
 enum ts_row_kind ts_als_kind(const struct ts_als *a, uint32_t mode)
 {
-    return a->constraint == NULL ? TS_ROW_LEAST_SQUARES : ts_constraint_kind(&a->constraint[mode]);
+    return ts_spec_row_kind(a->spec, mode);
 }
 
 /* From `start` to now, on the trace's lane of modes. Returns now. */

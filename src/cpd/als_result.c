@@ -16,7 +16,7 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->sweeps = sweep;
     ret->fit = fit;
     ret->n_dead = ts_als_fit_count_dead(a);
-    ret->constrained = a->constraint != NULL;
+    ret->constrained = a->constrained;
     ret->objective = a->now.objective;
     ret->log_likelihood = a->now.log_likelihood;
     ret->kkt = a->now.kkt;
@@ -40,7 +40,7 @@ int ts_als_tell(struct ts_als *a)
 
 static int stays(const struct ts_als *a, uint32_t mode)
 {
-    return a->constraint != NULL && ts_constraint_as_it_is(&a->constraint[mode]);
+    return ts_constraint_as_it_is(&a->spec->mode[mode]);
 }
 
 /* The weight of a column of norm 1, and the norms that it has; columns of modes whose lengths are not to be changed stay
@@ -80,7 +80,7 @@ static struct ts_als_rows rows_of(const struct ts_als *a)
     struct ts_als_rows rows = { .backend = c->backend,
                                 .be = c->be,
                                 .rank = a->rank,
-                                .mean = ts_constraint_mean(a->constraint),
+                                .mean = a->spec->mean,
                                 .minus_mode = a->order };
     if (!rows.mean || !(a->result.mean < 0))
         return rows;

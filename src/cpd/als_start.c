@@ -16,11 +16,10 @@ static uint32_t sign_mode(const struct ts_als *a)
         return ret;
     while (first < a->order && ts_als_kind(a, first) == TS_ROW_KEEP)
         first++;
-    if (first == a->order || a->constraint == NULL ||
-        !ts_constraint_positive(&a->constraint[first]))
+    if (first == a->order || !ts_spec_positive(a->spec, first))
         return a->order;
     for (uint32_t m = 0; m < a->order; m++)
-        if (!ts_constraint_positive(&a->constraint[m]) && !a->constraint[m].fixed)
+        if (!ts_spec_positive(a->spec, m) && !a->spec->mode[m].fixed)
             ret = m;
     return ret;
 }
@@ -29,7 +28,7 @@ static uint32_t sign_mode(const struct ts_als *a)
 static uint32_t free_mode(const struct ts_als *a)
 {
     uint32_t m = 0;
-    while (m < a->order && (a->constraint[m].fixed || ts_constraint_rigid(&a->constraint[m])))
+    while (m < a->order && (a->spec->mode[m].fixed || ts_constraint_rigid(&a->spec->mode[m])))
         m++;
     return m;
 }
@@ -40,11 +39,11 @@ static int start_weights(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     uint32_t to = a->order;
-    for (uint32_t m = 0; a->constraint != NULL && m < a->order; m++)
-        if (ts_constraint_rigid(&a->constraint[m]))
+    for (uint32_t m = 0; m < a->order; m++)
+        if (ts_constraint_rigid(&a->spec->mode[m]))
             to = free_mode(a);
     to = ts_als_kind(a, 0) == TS_ROW_DESCEND ? 0 : to;
-    for (uint32_t r = 0; r < a->rank && a->constraint != NULL; r++) {
+    for (uint32_t r = 0; r < a->rank && a->constrained; r++) {
         a->scale[r] = c->model == NULL ? 1 : fabs(c->model->weight[r]);
         a->lambda[r] = to < a->order ? 1 : a->scale[r];
     }
@@ -59,13 +58,12 @@ static int start_weights(struct ts_als *a, struct ts_err *err)
 static int check_given(const struct ts_als *a, uint32_t first, struct ts_err *err)
 {
     uint32_t n_zero = 0, mode = a->order;
-    if (a->conf->init.model == NULL || a->constraint == NULL)
+    if (a->conf->init.model == NULL || !a->constrained)
         return 0;
     for (uint32_t r = 0; r < a->rank; r++) {
         uint32_t m = first;
-        while (m < a->order &&
-               (a->constraint[m].fixed || !ts_constraint_positive(&a->constraint[m]) ||
-                a->gram[m * a->square + (size_t)r * a->rank + r] > 0))
+        while (m < a->order && (a->spec->mode[m].fixed || !ts_spec_positive(a->spec, m) ||
+                                a->gram[m * a->square + (size_t)r * a->rank + r] > 0))
             m++;
         n_zero += m < a->order;
         mode = m < a->order ? m : mode;

@@ -148,12 +148,10 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
         return ts_fail(err, TS_EARG, "%s: the run has precision %s, but " TS_SET_PRECISION " is %s",
                        path, name[s->precision], name[conf->precision]);
     for (uint32_t m = 0; m < s->order && s->order == conf->init.tensor->order; m++) {
-        const struct ts_constraint now =
-            conf->init.constraint == NULL ? (struct ts_constraint){ 0 } : conf->init.constraint[m];
         char was[160], is[160];
-        ts_constraint_text(&s->constraint[m], was, sizeof was);
-        ts_constraint_text(&now, is, sizeof is);
-        if (!ts_constraint_same(&s->constraint[m], &now))
+        ts_spec_text(&s->spec, m, was, sizeof was);
+        ts_spec_text(conf->init.spec, m, is, sizeof is);
+        if (!ts_spec_same(&s->spec, conf->init.spec, m))
             return ts_fail(err, TS_EARG,
                            "%s: " TS_NTH_MODE
                            " of the run has these constraints: %s; it cannot go on with: %s",

@@ -153,9 +153,9 @@ static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
     return 0;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    return c[0].poisson;
+    return spec->poisson;
 }
 
 const struct ts_method ts_apr = {

@@ -27,10 +27,10 @@ struct ts_best {
 };
 
 uint64_t ts_best_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                       const struct ts_constraint *c)
+                       const struct ts_spec *spec)
 {
     uint64_t sum = 0;
-    for (uint32_t m = 0; m < t->order && c != NULL && c[0].best; m++)
+    for (uint32_t m = 0; m < t->order && ts_spec_of(spec)->best; m++)
         sum += ts_mode_rows_bytes(t, m, rank, precision);
     return sum > 0 ? ts_bigmem_cost(sum) : 0;
 }

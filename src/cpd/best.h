@@ -19,9 +19,9 @@
 
 struct ts_best;
 
-/* Memory of the copy: 0 where the constraints (may be NULL) do not ask for it. */
+/* Memory of the copy: 0 where the specification (may be NULL) does not ask for it. */
 uint64_t ts_best_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                       const struct ts_constraint *c);
+                       const struct ts_spec *spec);
 
 int ts_best_new(const struct ts_init_conf *init, enum ts_precision precision, struct ts_best **ret,
                 struct ts_err *err);

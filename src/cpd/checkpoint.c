@@ -55,9 +55,9 @@ struct ts_checkpoint {
 /* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that
  * stays. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *constraint)
+                             const struct ts_spec *spec)
 {
-    const uint32_t stays = ts_constraint_stays(constraint, t->order);
+    const uint32_t stays = ts_spec_stays(spec, t->order);
     uint64_t sum = 0, least = UINT64_MAX;
     for (uint32_t m = 0; m < t->order; m++) {
         const uint64_t n = t->mode[m].disk.n_rows * rank * ts_precision_bytes(precision);
@@ -74,11 +74,10 @@ static uint64_t gram_bytes(uint32_t order, uint32_t rank)
 }
 
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *constraint, uint64_t method_bytes)
+                             const struct ts_spec *spec, uint64_t method_bytes)
 {
-    return ts_bigmem_cost(factor_bytes(t, rank, precision, constraint)) + method_bytes +
-           ts_best_bytes(t, rank, precision, constraint) + gram_bytes(t->order, rank) +
-           3 * CHUNK_BYTES;
+    return ts_bigmem_cost(factor_bytes(t, rank, precision, spec)) + method_bytes +
+           ts_best_bytes(t, rank, precision, spec) + gram_bytes(t->order, rank) + 3 * CHUNK_BYTES;
 }
 
 static void fill_state(struct ts_state *s, const struct ts_tensor *t, uint32_t rank,
@@ -101,15 +100,14 @@ static uint32_t all_modes(uint32_t order)
 }
 
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                            const struct ts_constraint *constraint, int accelerate)
+                            const struct ts_spec *spec, int accelerate)
 {
     const uint64_t before =
-        accelerate ? ts_accelerate_bytes(t, rank, precision, constraint) + t->order * SECTION_BYTES
-                   : 0;
-    struct ts_state s = { .sweep = 1, .constrained = ts_constraint_any(constraint, t->order) };
+        accelerate ? ts_accelerate_bytes(t, rank, precision, spec) + t->order * SECTION_BYTES : 0;
+    struct ts_state s = { .sweep = 1, .constrained = ts_spec_any(spec, t->order) };
     fill_state(&s, t, rank, precision);
     if (s.constrained)
-        memcpy(s.constraint, constraint, t->order * sizeof *constraint);
+        s.spec = *spec;
     s.factors = all_modes(s.order);
     s.accelerated = accelerate;
     return ts_state_bytes(&s) + before;
@@ -180,7 +178,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->figures = c->figures;
     to->factors = all_modes(to->order);
     if ((s->flags & TS_STATE_ENDED) == 0)
-        to->factors &= ~(UINT32_C(1) << s->mode) | ts_constraint_stays(to->constraint, to->order);
+        to->factors &= ~(UINT32_C(1) << s->mode) | ts_spec_stays(&to->spec, to->order);
     to->saved_s = (uint64_t)time(NULL);
     to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
 }
@@ -280,7 +278,7 @@ static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
                (s->order + 1) * (size_t)s->rank * sizeof *c->gram);
         s->before = c->gram + n + s->rank;
     }
-    if (s->constraint[0].best) {
+    if (s->spec.best) {
         double *to = c->gram + n + (s->order + (size_t)2) * s->rank;
         memcpy(to, s->best, (TS_BEST_NUMBERS + (s->order + (size_t)1) * s->rank) * sizeof *c->gram);
         s->best = to;
@@ -308,7 +306,7 @@ static uint64_t moment_bytes(const struct ts_state *s)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-        for (uint32_t m = 0; m < s->order && ts_constraint_has_moment(&s->constraint[0], i); m++)
+        for (uint32_t m = 0; m < s->order && ts_spec_has_moment(&s->spec, i); m++)
             n += s->n_rows[m];
     return n * s->rank * ts_precision_bytes(s->precision);
 }
@@ -318,9 +316,8 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
     struct ts_state *s = &c->state;
     const uint64_t row_bytes = s->rank * ts_precision_bytes(s->precision);
     const uint64_t bytes =
-        factor_bytes(c->conf.tensor, s->rank, s->precision, s->constraint) + moment_bytes(s) +
-        (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, s->constraint)
-                        : 0);
+        factor_bytes(c->conf.tensor, s->rank, s->precision, &s->spec) + moment_bytes(s) +
+        (s->accelerated ? ts_accelerate_bytes(c->conf.tensor, s->rank, s->precision, &s->spec) : 0);
     uint64_t at = 0;
     int rc = 0;
     if (c->rows == NULL) {
@@ -347,8 +344,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
         at += s->n_rows[m] * row_bytes;
     }
     for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-        for (uint32_t m = 0;
-             m < s->order && rc == 0 && ts_constraint_has_moment(&s->constraint[0], i); m++) {
+        for (uint32_t m = 0; m < s->order && rc == 0 && ts_spec_has_moment(&s->spec, i); m++) {
             memcpy(c->rows + at, s->moment[i][m], s->n_rows[m] * row_bytes);
             s->moment[i][m] = c->rows + at;
             at += s->n_rows[m] * row_bytes;
@@ -374,9 +370,9 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
         return ts_fail(err, TS_ENOMEM, "out of memory");
     c->conf = *conf;
     fill_state(&c->state, conf->tensor, conf->rank, conf->precision);
-    c->state.constrained = ts_constraint_any(conf->constraint, c->state.order);
+    c->state.constrained = ts_spec_any(conf->spec, c->state.order);
     if (c->state.constrained)
-        memcpy(c->state.constraint, conf->constraint, c->state.order * sizeof *c->state.constraint);
+        c->state.spec = *conf->spec;
     c->state.figured = c->state.constrained;
     c->state.accelerated = conf->accelerate;
     c->state.serial = 1;

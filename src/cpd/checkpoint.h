@@ -35,7 +35,7 @@ struct ts_checkpoint_conf {
     void *be;
     uint32_t rank;
     enum ts_precision precision;
-    const struct ts_constraint *constraint; /* of each mode; copied; NULL: there are none */
+    const struct ts_spec *spec;             /* copied; NULL: least squares of all cells */
     int accelerate;                         /* the run is accelerated */
     uint64_t every_ns;                      /* 0: only when the run ends early */
     uint32_t share;      /* of the time one part in so many may go into states; 0: 100 */
@@ -53,12 +53,12 @@ struct ts_checkpoint_conf {
 
 struct ts_checkpoint;
 
-/* What a copy takes of memory, and one state of disk, of which up to three are there at a time. constraint: of each
- * mode, or NULL. method_bytes: what the method keeps (`kept` of struct ts_method_bytes). */
+/* What a copy takes of memory, and one state of disk, of which up to three are there at a time. spec may be
+ * NULL. method_bytes: what the method keeps (`kept` of struct ts_method_bytes). */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                             const struct ts_constraint *constraint, uint64_t method_bytes);
+                             const struct ts_spec *spec, uint64_t method_bytes);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
-                            const struct ts_constraint *constraint, int accelerate);
+                            const struct ts_spec *spec, int accelerate);
 
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err);

@@ -43,7 +43,7 @@
 
 static const struct ts_loss *loss_of(const struct ts_als *a)
 {
-    return ts_loss_of(a->constraint[0].loss);
+    return ts_loss_of(a->spec->loss);
 }
 
 /* ---- memory ---- */
@@ -60,7 +60,7 @@ uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_
 int ts_gcp_make(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    const uint32_t n = ts_constraint_moments(a->constraint);
+    const uint32_t n = ts_spec_moments(a->spec);
     struct ts_gcp *g = a->own;
     char *at;
     int rc;
@@ -105,18 +105,17 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_als_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
-    const struct ts_constraint *c = conf->init.constraint;
-    const struct ts_loss *loss = ts_loss_of(c[0].loss);
+    const struct ts_loss *loss = loss_of(a);
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
     if (is_of_bits(loss))
-        if (c[0].observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
+        if (a->spec->observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
             return ts_fail(err, TS_EARG,
                            "%s: all listed values are %g, so with loss %s and observed cells alone "
                            "there is nothing to tell apart: build the tensor with its zeros "
                            "kept, or take unlisted cells for zeros",
                            t->path, t->header.value_min, loss->name);
-    if (!c[0].observed && !loss->sums && (t->header.flags & TS_TENSOR_DUPLICATES) != 0)
+    if (!a->spec->observed && !loss->sums && (t->header.flags & TS_TENSOR_DUPLICATES) != 0)
         return ts_fail(
             err, TS_EARG,
             "%s: its cells hold several nonzeros, which loss %s cannot tell from unlisted "
@@ -132,8 +131,8 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
 static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
-    const int observed = conf->constraint[0].observed;
-    const int bits = is_of_bits(ts_loss_of(conf->constraint[0].loss));
+    const int observed = conf->spec->observed;
+    const int bits = is_of_bits(ts_loss_of(conf->spec->loss));
     double cells = 1, size;
     for (uint32_t m = 0; m < t->order; m++)
         cells *= (double)t->mode[m].disk.n_rows;
@@ -153,11 +152,11 @@ static int is_logarithm(enum ts_loss_kind kind)
 /* What the model is to be about, */
 static double start_value(const struct ts_init_conf *c)
 {
-    const struct ts_loss *loss = ts_loss_of(c->constraint[0].loss);
+    const struct ts_loss *loss = ts_loss_of(c->spec->loss);
     const double least = c->tensor->header.value_min, most = c->tensor->header.value_max;
     const int negative = least < 0 && most <= 0 && loss->allows(least);
     const double mean = negative ? -mean_value(c) : mean_value(c);
-    return loss->constant != NULL ? loss->constant(mean, c->constraint[0].loss_at) : mean;
+    return loss->constant != NULL ? loss->constant(mean, c->spec->loss_at) : mean;
 }
 
 /* and what random entries are multiplied with for it: they are 1/2 on average. */
@@ -169,21 +168,22 @@ static double start_scale(const struct ts_init_conf *c)
 }
 
 /* The only sign that entries of a mode may have, or 0. */
-static int only_sign(const struct ts_constraint *c)
+static int only_sign(const struct ts_spec *spec, uint32_t mode)
 {
-    if (ts_constraint_positive(c))
+    const struct ts_constraint *c = &spec->mode[mode];
+    if (ts_spec_positive(spec, mode))
         return 1;
     return c->bounded && c->upper <= 0 ? -1 : 0;
 }
 
 /* Signs of the modes, whose product is that of `value`: where those that have only one leave it to others, the first of these is
  * below 0. Returns whether there are such. */
-static int choose_signs(const struct ts_constraint *c, uint32_t order, double value, int *sign)
+static int choose_signs(const struct ts_spec *spec, uint32_t order, double value, int *sign)
 {
     uint32_t open = order;
     int product = value < 0 ? -1 : 1;
     for (uint32_t k = order; k-- > 0;) {
-        const int only = only_sign(&c[k]);
+        const int only = only_sign(spec, k);
         open = only == 0 ? k : open;
         sign[k] = only == 0 ? 1 : only;
         product *= sign[k];
@@ -197,22 +197,22 @@ int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
 {
     const uint32_t order = c->tensor->order;
     int sign[TS_MAX_ORDER], drawn = 1;
-    (void)choose_signs(c->constraint, order, start_value(c), sign);
+    (void)choose_signs(c->spec, order, start_value(c), sign);
     for (uint32_t k = 0; k < order; k++)
         drawn = drawn && sign[k] > 0;
-    return drawn && !is_logarithm(c->constraint[0].loss) && start_scale(c) == 1;
+    return drawn && !is_logarithm(c->spec->loss) && start_scale(c) == 1;
 }
 
-int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_constraint *constraint, double *mean)
+int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_spec *spec, double *mean)
 {
-    const struct ts_init_conf c = { .tensor = t, .constraint = constraint };
+    const struct ts_init_conf c = { .tensor = t, .spec = spec };
     int sign[TS_MAX_ORDER];
     double value;
-    if (!is_logarithm(constraint[0].loss))
+    if (!is_logarithm(spec->loss))
         return 0;
     *mean = mean_value(&c);
     value = start_value(&c);
-    return value == 0 || choose_signs(constraint, t->order, value, sign) ? 0 : value < 0 ? -1 : 1;
+    return value == 0 || choose_signs(spec, t->order, value, sign) ? 0 : value < 0 ? -1 : 1;
 }
 
 struct start {
@@ -258,12 +258,12 @@ static int scale_mode(struct ts_als *a, uint32_t mode, const struct start *s, do
 int ts_gcp_start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const enum ts_loss_kind kind = a->constraint[0].loss;
+    const enum ts_loss_kind kind = a->spec->loss;
     const double m = start_value(c);
     const double each = pow(fabs(m), 1.0 / a->order);
     const double scale = start_scale(c);
     int sign[TS_MAX_ORDER];
-    const int possible = choose_signs(a->constraint, a->order, m, sign);
+    const int possible = choose_signs(a->spec, a->order, m, sign);
     struct start s = { .logarithm = is_logarithm(kind), .constant = possible && m != 0 };
     double *rows;
     int rc = ts_gcp_make(a, err);
@@ -277,7 +277,7 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
     for (uint32_t k = 0; k < a->order && rc == 0; k++) {
         s.first = sign[k] * each;
         s.scale = sign[k] * scale;
-        s.positive = ts_constraint_positive(&a->constraint[k]);
+        s.positive = ts_spec_positive(a->spec, k);
         rc = scale_mode(a, k, &s, rows, err);
     }
     free(rows);
@@ -297,10 +297,10 @@ double ts_gcp_size(const struct ts_als *a, uint32_t mode)
 
 struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
 {
-    const struct ts_constraint *c = &a->constraint[mode];
+    const struct ts_constraint *c = &a->spec->mode[mode];
     struct ts_descent ret = { .loss = loss_of(a),
-                              .at = c->loss_at,
-                              .observed = c->observed,
+                              .at = a->spec->loss_at,
+                              .observed = a->spec->observed,
                               .hold_out = a->conf->hold_out,
                               .seed = ts_mix(a->conf->init.seed),
                               .l2 = c->l2,
@@ -432,7 +432,7 @@ double ts_gcp_objective(const struct ts_als *a)
     const struct ts_gcp *g = a->own;
     double sum = g->kept.loss + g->zeros;
     for (uint32_t m = 0; m < a->order; m++)
-        sum += 0.5 * a->constraint[m].l2 * ts_als_fit_trace(a, m);
+        sum += 0.5 * a->spec->mode[m].l2 * ts_als_fit_trace(a, m);
     return sum;
 }
 
@@ -444,14 +444,14 @@ static double cells_of(const struct ts_als *a)
     double n = 1;
     for (uint32_t k = 0; k < t->order; k++)
         n *= (double)t->mode[k].disk.n_rows;
-    return a->constraint[0].observed ? g->kept.n : n;
+    return a->spec->observed ? g->kept.n : n;
 }
 
 double ts_gcp_fit(const struct ts_als *a)
 {
     const struct ts_gcp *g = a->own;
     const double sum = g->kept.loss + g->zeros;
-    return ts_deviance_fit(loss_of(a), a->constraint[0].loss_at, cells_of(a), &g->kept, sum);
+    return ts_deviance_fit(loss_of(a), a->spec->loss_at, cells_of(a), &g->kept, sum);
 }
 
 /* ---- a sweep ---- */
@@ -489,7 +489,7 @@ void ts_gcp_save(const struct ts_als *a, struct ts_state *s)
     const struct ts_gcp *g = a->own;
     memcpy(&s->part[TS_PART_RATE], &g->rate, sizeof g->rate);
     memcpy(&s->part[TS_PART_OBJECTIVE], &g->before, sizeof g->before);
-    for (uint32_t k = 0; k < ts_constraint_moments(a->constraint); k++)
+    for (uint32_t k = 0; k < ts_spec_moments(a->spec); k++)
         for (uint32_t m = 0; m < a->order; m++)
             s->moment[k][m] = g->moment[k][m];
 }
@@ -498,7 +498,7 @@ int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
 {
     struct ts_gcp *g = a->own;
     int rc = ts_gcp_make(a, err);
-    for (uint32_t k = 0; k < ts_constraint_moments(a->constraint); k++)
+    for (uint32_t k = 0; k < ts_spec_moments(a->spec); k++)
         for (uint32_t m = 0; m < a->order && rc == 0; m++)
             rc = ts_state_moment(a->conf->from, k, m, g->moment[k][m], err);
     memcpy(&g->rate, &s->part[TS_PART_RATE], sizeof g->rate);

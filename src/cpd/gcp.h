@@ -7,11 +7,11 @@
 #ifndef TS_CPD_GCP_H
 #define TS_CPD_GCP_H
 
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 
 /* The sign of the logarithm of what values are on average (`mean`: about that), where the loss's model is a logarithm and what is
  * asked of the modes leaves it no such sign; else 0. */
-int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_constraint *constraint, double *mean);
+int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 #endif

@@ -16,9 +16,9 @@
 #define LEAST_DRAWN 64.0
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c)
+                                    enum ts_precision precision, const struct ts_spec *spec)
 {
-    (void)c;
+    (void)spec;
     return (struct ts_method_bytes){
         .kept = ts_bigmem_cost(ts_gcp_moments_bytes(t, rank, precision, TS_MOMENTS_ADAM)),
         .sums = ts_als_sums_bytes(t),
@@ -86,9 +86,9 @@ static int judged(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    return c[0].loss != TS_GCP_NONE && !c[0].lbfgsb;
+    return spec->loss != TS_GCP_NONE && !spec->lbfgsb;
 }
 
 const struct ts_method ts_gcp = {

@@ -28,7 +28,7 @@ struct ts_gcp {
     struct ts_gcp_summing summing;
     void *memory; /* of the moments */
     uint64_t memory_bytes;
-    void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_constraint_moments says */
+    void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_spec_moments says */
     double rate, before; /* before: the objective of the sweep before; NaN: there was none */
     struct ts_cell_losses kept, held;
     double zeros;       /* estimate over all cells of f(0, m) */

@@ -15,9 +15,9 @@ struct held_out {
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c)
+                                    enum ts_precision precision, const struct ts_spec *spec)
 {
-    struct ts_method_bytes ret = ts_least_squares.bytes(t, rank, precision, c);
+    struct ts_method_bytes ret = ts_least_squares.bytes(t, rank, precision, spec);
     ret.sums = ts_als_sums_bytes(t);
     return ret;
 }
@@ -84,9 +84,9 @@ static int tell(struct ts_als *a)
     return 1;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    return c[0].held && !c[0].poisson;
+    return spec->held && !spec->poisson;
 }
 
 const struct ts_method ts_held_out = {

@@ -177,7 +177,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
 {
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
-    const int fixed = c->constraint != NULL && c->constraint[mode].fixed;
+    const int fixed = ts_spec_of(c->spec)->mode[mode].fixed;
     uint64_t next = 0; /* row of the backend */
     struct row_sum sum;
     double *all = fixed ? NULL : gram;
@@ -188,7 +188,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
         const uint64_t n = rows - row < step ? rows - row : step;
         uint64_t kept = 0;
         rc = ts_model_rows(c->model, mode, n, buf, err);
-        if (rc == 0 && c->constraint != NULL && ts_constraint_positive(&c->constraint[mode]))
+        if (rc == 0 && ts_spec_positive(c->spec, mode))
             cut_negative(buf, n * c->rank);
         for (uint64_t i = 0; i < n && rc == 0; i++) {
             if (all != NULL)
@@ -250,7 +250,7 @@ uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank)
 int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
 {
     const struct ts_model *m = c->model;
-    const struct ts_loss *loss = c->constraint != NULL ? ts_loss_of(c->constraint[0].loss) : NULL;
+    const struct ts_loss *loss = ts_loss_of(ts_spec_of(c->spec)->loss);
     if (c->nvecs && loss != NULL)
         return ts_fail(err, TS_EARG,
                        "a model with loss %s starts from random factors or from a model, not from "
@@ -356,20 +356,18 @@ static uint64_t saved_rows(const struct ts_init_conf *c, uint32_t mode)
 
 int ts_init_is_computed(const struct ts_init_conf *c)
 {
-    return c->model == NULL &&
-           (c->nvecs || (c->constraint != NULL && c->constraint[0].loss != TS_GCP_NONE));
+    return c->model == NULL && (c->nvecs || ts_spec_of(c->spec)->loss != TS_GCP_NONE);
 }
 
 /* Numbers of a row of a used slice that take FULL_CHARS: none of a model, whose entries may be 0 or 1, nor where those below 0
  * became 0; of a loss the first may be a constant. */
 static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
 {
-    const struct ts_constraint *k = c->constraint;
     if (c->model != NULL)
         return 0;
     if (!ts_init_is_computed(c))
         return c->rank;
-    return k != NULL && ts_constraint_positive(&k[mode]) ? 0 : c->nvecs ? c->rank : c->rank - 1;
+    return ts_spec_positive(c->spec, mode) ? 0 : c->nvecs ? c->rank : c->rank - 1;
 }
 
 double ts_init_save_bytes(const struct ts_init_conf *c, uint32_t mode)

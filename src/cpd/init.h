@@ -20,7 +20,7 @@
 #include <signal.h>
 
 #include "model/model_read.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 
 struct ts_model_out;
@@ -36,14 +36,14 @@ struct ts_init_conf {
     struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
     int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
     int held; /* of ts_init_save: the backend has the start, which was computed: 0 or 1 */
-    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    const struct ts_spec *spec;        /* NULL: least squares of all cells */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     const volatile sig_atomic_t
         *own_stop; /* the same of this rank alone, for work whose end ranks agree on; or NULL */
 };
 
 /* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the
- * mode has indices, or used indices; and for nvecs with a loss of its own. Uses tensor, rank, model, nvecs and constraint. */
+ * mode has indices, or used indices; and for nvecs with a loss of its own. Uses tensor, rank, model, nvecs and spec. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* Most memory that ts_init_mode takes while it runs. */

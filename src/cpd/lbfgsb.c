@@ -68,11 +68,11 @@ static uint64_t numbers(const struct ts_tensor *t, uint32_t rank)
 }
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c)
+                                    enum ts_precision precision, const struct ts_spec *spec)
 {
     const uint64_t moments = ts_gcp_moments_bytes(t, rank, precision, TS_MOMENTS_LBFGSB);
     const uint64_t steps = ts_bigmem_cost(numbers(t, rank) * sizeof(double)) + PUT_BYTES;
-    (void)c;
+    (void)spec;
     return (struct ts_method_bytes){
         .kept = moments > 0 ? ts_bigmem_cost(moments + steps) : 0,
         .sums = ts_als_sums_bytes(t),
@@ -567,9 +567,9 @@ static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
     return rc == 0 ? ts_gcp_restore(a, s, err) : rc;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    return c[0].lbfgsb;
+    return spec->lbfgsb;
 }
 
 const struct ts_method ts_lbfgsb = {

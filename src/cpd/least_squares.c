@@ -57,8 +57,7 @@ static int prepare_simplex(struct ts_als *a, struct ts_row_update *ret, struct t
 /* Bounds and penalties of the mode. */
 void ts_als_limit_rows(struct ts_als *a)
 {
-    static const struct ts_constraint none;
-    const struct ts_constraint *c = a->constraint != NULL ? &a->constraint[a->product] : &none;
+    const struct ts_constraint *c = &a->spec->mode[a->product];
     struct ts_row_update *how = &a->how;
     how->lower = c->nonneg ? 0 : -INFINITY;
     how->upper = INFINITY;
@@ -103,7 +102,7 @@ static int begin(struct ts_als *a, struct ts_err *err)
     how->matrix = a->v;
     if (how->kind == TS_ROW_SMOOTH)
         return 0;
-    how->l1 = a->now.sweep > 0 ? a->constraint[mode].l1
+    how->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
                                : 0; /* before the first sweep it might leave nothing */
     a->sums.size = how->l1 > 0 && how->kind != TS_ROW_SMOOTH_WITHIN ? &a->size[mode] : NULL;
     how->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
@@ -153,7 +152,7 @@ static void norm_columns(struct ts_als *a, uint32_t mode)
         const double norm = sqrt(gram[(size_t)r * a->rank + r]);
         a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
         a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
-        if (a->constraint != NULL && norm == 0) /* the column is 0, not the weight of others' */
+        if (a->constrained && norm == 0) /* the column is 0, not the weight of others' */
             a->lambda[r] = 1;
     }
     ts_als_scale_both(a, gram);
@@ -240,17 +239,17 @@ static int settled(const struct ts_als *a, double change)
                                  : fabs(change) < a->conf->tol;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    (void)c;
+    (void)spec;
     return 1;
 }
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c)
+                                    enum ts_precision precision, const struct ts_spec *spec)
 {
     (void)precision;
-    return (struct ts_method_bytes){ .work = ts_smooth_bytes(t, rank, c) };
+    return (struct ts_method_bytes){ .work = ts_smooth_bytes(t, rank, spec) };
 }
 
 const struct ts_method ts_least_squares = {

@@ -5,18 +5,19 @@
 static const struct ts_method *const methods[] = { &ts_gcp,      &ts_lbfgsb,   &ts_apr,
                                                    &ts_observed, &ts_held_out, &ts_least_squares };
 
-const struct ts_method *ts_method_of(const struct ts_constraint *c)
+const struct ts_method *ts_method_of(const struct ts_spec *spec)
 {
+    const struct ts_spec *s = ts_spec_of(spec);
     size_t i = 0;
-    while (i + 1 < sizeof methods / sizeof methods[0] && (c == NULL || !methods[i]->is_asked(c)))
+    while (i + 1 < sizeof methods / sizeof methods[0] && !methods[i]->is_asked(s))
         i++;
     return methods[i];
 }
 
 struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
-                                          enum ts_precision precision,
-                                          const struct ts_constraint *c)
+                                          enum ts_precision precision, const struct ts_spec *spec)
 {
-    const struct ts_method *m = ts_method_of(c);
-    return m->bytes == NULL ? (struct ts_method_bytes){ 0 } : m->bytes(t, rank, precision, c);
+    const struct ts_method *m = ts_method_of(spec);
+    return m->bytes == NULL ? (struct ts_method_bytes){ 0 }
+                            : m->bytes(t, rank, precision, ts_spec_of(spec));
 }

@@ -27,7 +27,7 @@
 
 #include <stddef.h>
 
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 
 struct ts_als;
@@ -52,21 +52,21 @@ struct ts_method {
 
     int holds_out; /* cells can be held out: the method computes the error there */
 
-    int holds_out_asked; /* they can be where the constraints say so, and only there */
+    int holds_out_asked; /* they can be where the specification says so, and only there */
 
     int judged_by_cells; /* by sums of cells, which may be 0 although the nonzeros are not */
 
-    /* What it takes for a tensor and a model, whose constraints c (or NULL) ask for this method. NULL: nothing. */
+    /* What it takes for a tensor and a model, whose specification asks for this method. NULL: nothing. */
     struct ts_method_bytes (*bytes)(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c);
+                                    enum ts_precision precision, const struct ts_spec *spec);
 
     /* Whether `start` leaves random factors as they were drawn. NULL: it does. */
     int (*start_is_drawn)(const struct ts_init_conf *c);
 
-    /* Whether these constraints, of all modes, ask for it. The last entry is always asked for. */
-    int (*is_asked)(const struct ts_constraint *c);
+    /* Whether the specification asks for it. The last entry is always asked for. */
+    int (*is_asked)(const struct ts_spec *spec);
 
-    /* Everything that can be refused is, but for what constraints refuse themselves. NULL: nothing. */
+    /* Everything that can be refused is, but for what specifications refuse themselves. NULL: nothing. */
     int (*check)(const struct ts_als *a, struct ts_err *err);
 
     /* The start's factors are in the backend, and their Gram matrices in a->gram. NULL: they will do. */
@@ -113,12 +113,11 @@ struct ts_method {
 
 extern const struct ts_method ts_least_squares, ts_observed, ts_held_out, ts_apr, ts_gcp, ts_lbfgsb;
 
-/* That of the constraints of n modes, or least squares where c is NULL. */
-const struct ts_method *ts_method_of(const struct ts_constraint *c);
+/* That of a specification, which may be NULL here and below. */
+const struct ts_method *ts_method_of(const struct ts_spec *spec);
 
 /* What that method takes. */
 struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
-                                          enum ts_precision precision,
-                                          const struct ts_constraint *c);
+                                          enum ts_precision precision, const struct ts_spec *spec);
 
 #endif

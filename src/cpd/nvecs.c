@@ -199,8 +199,7 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 /* U_mode of B_mode, and its Gram matrix. */
 static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
-    const struct ts_constraint *of = s->init->constraint;
-    struct step how = { .positive = of != NULL && ts_constraint_positive(&of[mode]) };
+    struct step how = { .positive = ts_spec_positive(s->init->spec, mode) };
     int rc;
     if (mode > 0) {
         make_mix(s, mode, s->w);
@@ -234,7 +233,7 @@ static int run(struct nvecs *s, struct ts_err *err)
 static int run_in_place(struct nvecs *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
-    const uint32_t own = ts_constraint_own(c->constraint, c->tensor->order);
+    const uint32_t own = ts_spec_own(c->spec, c->tensor->order);
     int rc = own == 0 ? 0 : c->backend->own_rows(c->be, 0, err);
     if (rc == 0)
         rc = run(s, err);

@@ -25,7 +25,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     struct ts_wanted w = { .be = c->be };
     struct observed *own = a->own;
     int rc;
-    if (!ts_constraint_mean(a->constraint))
+    if (!a->spec->mean)
         return 0;
     a->product = a->order - 1;
     rc = ts_als_errors_want(a, 0, &own->sums, &w, err);
@@ -41,14 +41,14 @@ static int start(struct ts_als *a, struct ts_err *err)
 static void save(const struct ts_als *a, struct ts_state *s)
 {
     const struct observed *own = a->own;
-    if (ts_constraint_mean(a->constraint))
+    if (a->spec->mean)
         memcpy(&s->part[TS_PART_MEAN], &own->mean, sizeof own->mean);
 }
 
 static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
 {
     struct observed *own = a->own;
-    if (ts_constraint_mean(a->constraint))
+    if (a->spec->mean)
         memcpy(&own->mean, &s->part[TS_PART_MEAN], sizeof own->mean);
     return isfinite(own->mean) ? 0
                                : ts_fail(err, TS_EFORMAT, "%s: the mean of the cells is no number",
@@ -61,7 +61,7 @@ static int begin(struct ts_als *a, struct ts_err *err)
 {
     (void)err;
     ts_als_limit_rows(a);
-    a->how.by_count = a->constraint[a->product].by_count;
+    a->how.by_count = a->spec->by_count;
     a->how.hold_out = a->conf->hold_out;
     a->how.mean = ((const struct observed *)a->own)->mean;
     a->sums.size = &a->size[a->product];
@@ -125,7 +125,7 @@ static int exact(const struct ts_als *a)
 static int tell(struct ts_als *a)
 {
     const struct observed *own = a->own;
-    if (ts_constraint_mean(a->constraint))
+    if (a->spec->mean)
         a->now.mean = own->mean;
     a->kept = own->kept.n;
     a->n_held = own->held.n;
@@ -140,23 +140,23 @@ static double objective(const struct ts_als *a)
 {
     double sum = 0.5 * a->left;
     for (uint32_t m = 0; m < a->order; m++) {
-        const struct ts_constraint *c = &a->constraint[m];
+        const struct ts_constraint *c = &a->spec->mode[m];
         sum += 0.5 * c->l2 * (c->fixed ? ts_als_fit_trace(a, m) : a->size[m]);
     }
     return a->penalty ? sum : NAN;
 }
 
-static int is_asked(const struct ts_constraint *c)
+static int is_asked(const struct ts_spec *spec)
 {
-    return c[0].observed;
+    return spec->observed;
 }
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
-                                    enum ts_precision precision, const struct ts_constraint *c)
+                                    enum ts_precision precision, const struct ts_spec *spec)
 {
     (void)rank;
     (void)precision;
-    (void)c;
+    (void)spec;
     return (struct ts_method_bytes){ .sums = ts_als_sums_bytes(t) };
 }
 

@@ -188,10 +188,10 @@ static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, u
                        const double *row)
 {
     const char *init = ts_state_option(s, "init"), *seed = ts_state_option(s, "seed");
-    const struct ts_method *method = ts_method_of(s->constraint);
+    const struct ts_method *method = ts_method_of(&s->spec);
     struct ts_init_conf then = *c;
     uint32_t r = 0;
-    then.constraint = s->constraint;
+    then.spec = &s->spec;
     if (method->start_is_drawn == NULL || init == NULL || strcmp(init, "random") != 0 ||
         seed == NULL || method->start_is_drawn(&then))
         return 0;
@@ -293,7 +293,7 @@ int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *c
     if (init != NULL && strcmp(init, "nvecs") != 0 && strcmp(init, "random") != 0)
         return TS_START_GIVEN;
     then = (struct ts_init_conf){ .nvecs = init != NULL && strcmp(init, "nvecs") == 0,
-                                  .constraint = s->constraint };
+                                  .spec = &s->spec };
     if (ts_init_is_computed(&then)) {
         ts_fail(err, TS_EARG,
                 "%s: the run did not save its start, which was computed and cannot be "

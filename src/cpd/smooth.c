@@ -65,10 +65,11 @@ static int check_gaps(const struct ts_tensor *t, uint32_t mode, struct ts_err *e
     return rc;
 }
 
-int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, struct ts_err *err)
+int ts_smooth_check(const struct ts_tensor *t, const struct ts_spec *spec, struct ts_err *err)
 {
+    const struct ts_constraint *c = ts_spec_of(spec)->mode;
     int rc = 0;
-    for (uint32_t m = 0; c != NULL && m < t->order && rc == 0; m++) {
+    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
         if (c[m].smooth > 0 && t->mode[m].disk.dim > TS_SMOOTH_MOST)
             return ts_fail(err, TS_EARG,
                            TS_NTH_MODE
@@ -87,13 +88,14 @@ static uint64_t more(uint64_t a, uint64_t b)
 }
 
 /* A session that is opened for both kinds of rows of a mode computes either. */
-uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_constraint *c)
+uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec)
 {
+    const struct ts_constraint *c = ts_spec_of(spec)->mode;
     uint64_t most = 0;
-    for (uint32_t m = 0; c != NULL && m < t->order; m++) {
+    for (uint32_t m = 0; m < t->order; m++) {
         const struct ts_disk_mode *disk = &t->mode[m].disk;
         uint64_t bytes = ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank));
-        if (ts_constraint_kind(&c[m]) == TS_ROW_SMOOTH_WITHIN)
+        if (ts_spec_row_kind(spec, m) == TS_ROW_SMOOTH_WITHIN)
             bytes = more(bytes, ts_smooth_within_bytes(disk->n_rows, disk->dim, rank));
         if (c[m].smooth > 0)
             most = more(most, bytes + (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0));
@@ -388,7 +390,7 @@ int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision
                         .lanes = lanes_of(init->rank),
                         .n = disk->n_rows,
                         .span = disk->n_rows,
-                        .mu = init->constraint[mode].smooth,
+                        .mu = init->spec->mode[mode].smooth,
                         .z = scratch };
     void *memory = NULL;
     uint64_t bytes = 0;

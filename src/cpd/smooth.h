@@ -31,11 +31,10 @@
  * at 100000 rounding decides. */
 #define TS_SMOOTH_GAP UINT64_C(50000)
 
-/* TS_EARG where a mode of the tensor has more, or a longer gap. */
-int ts_smooth_check(const struct ts_tensor *t, const struct ts_constraint *c, struct ts_err *err);
+/* In both spec may be NULL. TS_EARG where a mode of the tensor has more, or a longer gap. */
+int ts_smooth_check(const struct ts_tensor *t, const struct ts_spec *spec, struct ts_err *err);
 
-/* c may be NULL. */
-uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_constraint *c);
+uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec);
 
 /* After the product of `mode`, with a backend that has no `update`. scratch: rank x rank. *rough := |D A|^2 (in float32, where no slice is
  * empty, that of the rows as they are held), *singular := 1

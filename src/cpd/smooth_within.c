@@ -134,7 +134,7 @@ static struct ts_curve curve_of(struct within *w, uint32_t r)
     return (struct ts_curve){ .n = w->span,
                               .is_row = w->index == NULL ? NULL : w->is_row,
                               .g = w->how->matrix[(size_t)r * w->rank + r],
-                              .mu = w->init->constraint[w->mode].smooth,
+                              .mu = w->init->spec->mode[w->mode].smooth,
                               .l1 = w->how->l1,
                               .lower = w->how->lower,
                               .upper = w->how->upper,
@@ -225,7 +225,7 @@ static int run(struct within *w, double *scratch, const struct ts_row_sums *sums
                struct ts_err *err)
 {
     const struct ts_init_conf *c = w->init;
-    const struct ts_constraint *of = &c->constraint[w->mode];
+    const struct ts_constraint *of = &c->spec->mode[w->mode];
     const struct ts_row_update keep = { .kind = TS_ROW_KEEP };
     double size;
     int rc = take_columns(w, 1, err);

@@ -95,7 +95,7 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
         return s->accelerated ? sizeof s->pace + (s->order + UINT64_C(1)) * s->rank * sizeof(double)
                               : 0;
     case BEST:
-        return s->constraint[0].best
+        return s->spec.best
                    ? (TS_BEST_NUMBERS + (s->order + UINT64_C(1)) * s->rank) * sizeof(double)
                    : 0;
     case FIGURES:
@@ -174,24 +174,24 @@ static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t m
 static int has_section(const struct ts_state *s, uint32_t what)
 {
     return what < N_FIXED || (what == CONSTRAINTS && s->constrained) ||
-           (what == ACCELERATE && s->accelerated) || (what == BEST && s->constraint[0].best) ||
+           (what == ACCELERATE && s->accelerated) || (what == BEST && s->spec.best) ||
            (what == FIGURES && s->figured);
 }
 
 /* How many moments the factors have, the best factors with them. */
 static uint32_t moments(const struct ts_state *s)
 {
-    return ts_constraint_moments(&s->constraint[0]) + (s->constraint[0].best != 0);
+    return ts_spec_moments(&s->spec) + (s->spec.best != 0);
 }
 
 static int has_moment(const struct ts_state *s, uint32_t which)
 {
-    return ts_constraint_has_moment(&s->constraint[0], which);
+    return ts_spec_has_moment(&s->spec, which);
 }
 
 static uint32_t count_sections(const struct ts_state *s)
 {
-    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) + (s->constraint[0].best != 0) +
+    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) + (s->spec.best != 0) +
            (s->figured != 0) + (uint32_t)__builtin_popcount(s->factors) +
            (uint32_t)__builtin_popcount(s->kept) + moments(s) * s->order;
 }
@@ -269,23 +269,38 @@ static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_er
     return rc == 0 ? end_section(k, bytes, err) : rc;
 }
 
-static struct ts_disk_constraint disk_constraint(const struct ts_constraint *c, double size)
+/* The part of a mode's demands that is of the run, and the same in all modes. */
+#define RUN_DEMANDS                                                                       \
+    (TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON | 15u * TS_DEMAND_LOSS | \
+     TS_DEMAND_LBFGSB | TS_DEMAND_MEAN | TS_DEMAND_BEST | TS_DEMAND_HELD)
+
+static uint32_t run_demands(const struct ts_spec *s)
 {
+    return (s->observed ? TS_DEMAND_OBSERVED : 0u) | (s->by_count ? TS_DEMAND_BY_COUNT : 0u) |
+           (s->poisson ? TS_DEMAND_POISSON : 0u) | (uint32_t)s->loss * TS_DEMAND_LOSS |
+           (s->lbfgsb ? TS_DEMAND_LBFGSB : 0u) | (s->mean ? TS_DEMAND_MEAN : 0u) |
+           (s->best ? TS_DEMAND_BEST : 0u) | (s->held ? TS_DEMAND_HELD : 0u);
+}
+
+static uint32_t mode_demands(const struct ts_constraint *c)
+{
+    return (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
+           (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
+           (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u);
+}
+
+static struct ts_disk_constraint disk_constraint(const struct ts_spec *s, uint32_t mode,
+                                                 double size)
+{
+    const struct ts_constraint *c = &s->mode[mode];
     return (struct ts_disk_constraint){
-        .demands =
-            (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
-            (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
-            (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u) | (c->observed ? TS_DEMAND_OBSERVED : 0u) |
-            (c->by_count ? TS_DEMAND_BY_COUNT : 0u) | (c->poisson ? TS_DEMAND_POISSON : 0u) |
-            (uint32_t)c->loss * TS_DEMAND_LOSS | (c->lbfgsb ? TS_DEMAND_LBFGSB : 0u) |
-            (c->mean ? TS_DEMAND_MEAN : 0u) | (c->best ? TS_DEMAND_BEST : 0u) |
-            (c->held ? TS_DEMAND_HELD : 0u),
+        .demands = mode_demands(c) | run_demands(s),
         .fixed = c->fixed != 0,
         .l1 = c->l1,
         .l2 = c->l2,
         .size = size,
         .smooth = c->smooth,
-        .loss_at = c->loss_at,
+        .loss_at = s->loss_at,
         .lower = c->bounded ? c->lower : 0,
         .upper = c->bounded ? c->upper : 0,
     };
@@ -301,7 +316,7 @@ static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_e
     for (uint32_t m = 0; m < s->order; m++) {
         shape[2 * m] = s->dim[m];
         shape[2 * m + 1] = s->n_rows[m];
-        constraint[m] = disk_constraint(&s->constraint[m], s->size[m]);
+        constraint[m] = disk_constraint(&s->spec, m, s->size[m]);
     }
     for (uint32_t i = 0; i <= CONSTRAINTS && rc == 0; i++)
         if (has_section(s, i))
@@ -470,7 +485,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
                        struct ts_err *err)
 {
     struct ts_state *s = &f->state;
-    const uint32_t stays = ts_constraint_stays(s->constraint, s->order);
+    const uint32_t stays = ts_spec_stays(&s->spec, s->order);
     for (uint32_t i = 0; i < N_FIXED; i++)
         if (f->fixed_at[i] == 0)
             return bad(f, "a section is missing", err);
@@ -490,8 +505,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
             if ((f->moment_at[i][m] != 0) != has_moment(s, i))
                 return bad(f, "a section is missing", err);
     }
-    if ((f->fixed_at[BEST] != 0) != (s->constraint[0].best != 0) ||
-        (s->kept != 0 && !s->accelerated))
+    if ((f->fixed_at[BEST] != 0) != (s->spec.best != 0) || (s->kept != 0 && !s->accelerated))
         return bad(f, "a section is missing", err);
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
 }
@@ -524,46 +538,61 @@ static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes,
     return 0;
 }
 
+static int may_be_constraint(const struct ts_disk_constraint *d)
+{
+    return d->demands / TS_DEMAND_LOSS % 16 < TS_N_GCP && d->demands < TS_DEMAND_END &&
+           isfinite(d->loss_at) && d->fixed <= 1 && isfinite(d->size);
+}
+
+/* The demands of the run, which any mode has. */
+static void take_run(const struct ts_disk_constraint *d, struct ts_spec *ret)
+{
+    ret->poisson = (d->demands & TS_DEMAND_POISSON) != 0;
+    ret->observed = (d->demands & TS_DEMAND_OBSERVED) != 0;
+    ret->by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0;
+    ret->loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16);
+    ret->loss_at = d->loss_at;
+    ret->lbfgsb = (d->demands & TS_DEMAND_LBFGSB) != 0;
+    ret->held = (d->demands & TS_DEMAND_HELD) != 0;
+    ret->best = (d->demands & TS_DEMAND_BEST) != 0;
+    ret->mean = (d->demands & TS_DEMAND_MEAN) != 0;
+}
+
+static struct ts_constraint mode_constraint(const struct ts_disk_constraint *d)
+{
+    return (struct ts_constraint){ .nonneg = (d->demands & TS_DEMAND_NONNEG) != 0,
+                                   .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
+                                   .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
+                                   .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
+                                   .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
+                                   .fixed = (int)d->fixed,
+                                   .l1 = d->l1,
+                                   .l2 = d->l2,
+                                   .lower = d->lower,
+                                   .upper = d->upper };
+}
+
 static int read_constraints(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_disk_constraint disk[TS_MAX_ORDER];
     struct ts_state *s = &f->state;
-    int rc = ts_file_read_at(f->fd, f->path, f->fixed_at[CONSTRAINTS],
-                             section_bytes(s, CONSTRAINTS, 0), disk, err);
-    for (uint32_t m = 0; m < s->order && rc == 0; m++) {
-        const struct ts_disk_constraint *d = &disk[m];
-        s->constraint[m] =
-            (struct ts_constraint){ .nonneg = (d->demands & TS_DEMAND_NONNEG) != 0,
-                                    .simplex = (d->demands & TS_DEMAND_SIMPLEX) != 0,
-                                    .orthogonal = (d->demands & TS_DEMAND_ORTHOGONAL) != 0,
-                                    .bounded = (d->demands & TS_DEMAND_BOUNDS) != 0,
-                                    .poisson = (d->demands & TS_DEMAND_POISSON) != 0,
-                                    .smooth = (d->demands & TS_DEMAND_SMOOTH) != 0 ? d->smooth : 0,
-                                    .observed = (d->demands & TS_DEMAND_OBSERVED) != 0,
-                                    .by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0,
-                                    .loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16),
-                                    .loss_at = d->loss_at,
-                                    .lbfgsb = (d->demands & TS_DEMAND_LBFGSB) != 0,
-                                    .held = (d->demands & TS_DEMAND_HELD) != 0,
-                                    .best = (d->demands & TS_DEMAND_BEST) != 0,
-                                    .mean = (d->demands & TS_DEMAND_MEAN) != 0,
-                                    .fixed = (int)d->fixed,
-                                    .l1 = d->l1,
-                                    .l2 = d->l2,
-                                    .lower = d->lower,
-                                    .upper = d->upper };
-        s->size[m] = d->size;
-        if (d->demands / TS_DEMAND_LOSS % 16 >= TS_N_GCP || d->demands >= TS_DEMAND_END ||
-            !isfinite(d->loss_at) ||
-            d->demands % TS_DEMAND_LOSS >
-                (TS_DEMAND_NONNEG | TS_DEMAND_SIMPLEX | TS_DEMAND_BOUNDS | TS_DEMAND_ORTHOGONAL |
-                 TS_DEMAND_SMOOTH | TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON) ||
-            d->fixed > 1 || !isfinite(d->size))
-            rc = bad(f, "a constraint that is not possible", err);
+    int same = 1;
+    const int rc = ts_file_read_at(f->fd, f->path, f->fixed_at[CONSTRAINTS],
+                                   section_bytes(s, CONSTRAINTS, 0), disk, err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t m = 0; m < s->order; m++) {
+        if (!may_be_constraint(&disk[m]))
+            return bad(f, "a constraint that is not possible", err);
+        same &= ((disk[m].demands ^ disk[0].demands) & RUN_DEMANDS) == 0 &&
+                disk[m].loss_at == disk[0].loss_at;
+        s->spec.mode[m] = mode_constraint(&disk[m]);
+        s->size[m] = disk[m].size;
     }
-    return rc == 0 && ts_constraint_check(s->constraint, s->order, NULL) < 0
-               ? bad(f, "constraints that are not possible", err)
-               : rc;
+    take_run(&disk[0], &s->spec);
+    return same && ts_spec_check(&s->spec, s->order, NULL) == 0
+               ? 0
+               : bad(f, "constraints that are not possible", err);
 }
 
 static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash, char *piece,
@@ -601,8 +630,7 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
     if (rc == 0 && s->precision != TS_FLOAT32 && (s->flags & TS_STATE_FIT) != 0 &&
-        !s->constraint[0].observed && !s->constraint[0].held &&
-        ts_constraint_moments(&s->constraint[0]) == 0)
+        !s->spec.observed && !s->spec.held && ts_spec_moments(&s->spec) == 0)
         rc = bad(f, "a header that is not possible", err);
     return rc == 0 ? check_sizes(f, section, n, err) : rc;
 }
@@ -673,7 +701,7 @@ static int read_fixed(struct ts_state_file *f, struct ts_err *err)
                                              section_bytes(s, (enum section)i, 0), to[i], err);
     if (rc == 0 && s->accelerated)
         rc = read_pace(f, err);
-    if (rc == 0 && s->constraint[0].best)
+    if (rc == 0 && s->spec.best)
         rc = read_best(f, err);
     if (rc == 0 && s->figured)
         rc = read_figures(f, err);

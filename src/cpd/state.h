@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "base/open_dir.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 
 #define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
@@ -164,8 +164,8 @@ struct ts_state {
     uint32_t
         factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless
                    its update reads old rows */
-    int constrained; /* some mode has one of these: */
-    struct ts_constraint constraint[TS_MAX_ORDER];
+    int constrained; /* it is more than least squares of all cells: */
+    struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
     int accelerated;           /* there are these: */
     struct ts_disk_accelerate pace;

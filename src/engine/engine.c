@@ -109,7 +109,7 @@ static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc
     rc = ts_feed_new(fc, &e->feed, err);
     if (rc == 0)
         rc = ts_dense_scan(e->tensor, e->feed, e->threads, err);
-    if (rc == 0 && !conf->unknown && (conf->constraint == NULL || !conf->constraint[0].observed))
+    if (rc == 0 && !conf->unknown && !ts_spec_of(conf->spec)->observed)
         rc = ts_dense_check_known(e->tensor->dense, err);
     return rc;
 }
@@ -230,7 +230,7 @@ static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf
                                               .own_bytes = conf->own_bytes,
                                               .accelerate = conf->accelerate,
                                               .copy = conf->copy,
-                                              .constraint = conf->constraint };
+                                              .spec = conf->spec };
     uint32_t most = 1, few;
     int rc, all_stay = 0;
     bc->n_models = conf->n_models;
@@ -378,15 +378,14 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     if (conf->n_named > e->tensor->order)
         return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", conf->path,
                        conf->n_named, e->tensor->order);
-    rc =
-        conf->constraint == NULL ? 0 : ts_constraint_check(conf->constraint, e->tensor->order, err);
+    rc = ts_spec_check(conf->spec, e->tensor->order, err);
     if (rc < 0)
         return rc;
     rc = choose_threads(conf, e->tensor, &e->threads, err);
     if (rc < 0)
         return rc;
-    bc.updates = ts_constraint_updates(conf->constraint, e->tensor->order) | conf->updates;
-    bc.own_rows = ts_constraint_own(conf->constraint, e->tensor->order);
+    bc.updates = ts_spec_updates(conf->spec, e->tensor->order) | conf->updates;
+    bc.own_rows = ts_spec_own(conf->spec, e->tensor->order);
     bc.tensor = e->tensor;
     bc.products = conf->products;
     before = ts_engine_memory_resident();

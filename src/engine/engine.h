@@ -12,7 +12,7 @@
 #include <signal.h>
 
 #include "base/trace.h"
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 #include "stream/residency.h"
 #include "stream/slabs.h"
@@ -29,7 +29,7 @@ struct ts_engine_conf {
     int precision;         /* enum ts_precision */
     uint64_t host_bytes;   /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
-    const struct ts_constraint *constraint; /* of each mode; NULL: none */
+    const struct ts_spec *spec; /* NULL: least squares of all cells */
     int unknown; /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
     int accelerate;       /* runs are accelerated (cpd/accelerate.h), which takes second factors */
     uint32_t n_named;     /* the highest mode that is asked for by its number, from 1; 0: none */

@@ -98,11 +98,11 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
     one.n_models = 0;
     one.rank = rank;
     backend->need(&one, &factor_bytes, &other_bytes);
-    factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint) +
-                    ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint).kept;
-    return conf->accelerate ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision,
-                                                                 conf->constraint)
-                            : factor_bytes;
+    factor_bytes += ts_best_bytes(bc->tensor, rank, bc->precision, conf->spec) +
+                    ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->spec).kept;
+    return conf->accelerate
+               ? factor_bytes + ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec)
+               : factor_bytes;
 }
 
 /* What is to be computed with, beside shards. */
@@ -117,14 +117,12 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         const uint32_t rank = rank_of(bc, k);
         const uint64_t alone = alone_bytes(backend, bc, conf, rank);
         const struct ts_method_bytes method =
-            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint);
+            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->spec);
         if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
             m->rest_bytes += last_rows * rank * sizeof(float);
-        m->factor_bytes += method.kept +
-                           ts_best_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+        m->factor_bytes += method.kept + ts_best_bytes(bc->tensor, rank, bc->precision, conf->spec);
         if (conf->accelerate)
-            m->factor_bytes +=
-                ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+            m->factor_bytes += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec);
         m->method_bytes += ts_als_bytes(bc->tensor, rank) + method.work;
         if (backend->errors == NULL) /* nor losses */
             m->method_bytes += method.sums;
@@ -141,10 +139,10 @@ static uint64_t copy_bytes(const struct ts_backend_conf *bc,
     for (uint32_t k = 0; conf->copy && k < n_models(bc); k++) {
         const uint32_t rank = rank_of(bc, k);
         const struct ts_method_bytes method =
-            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->constraint);
-        sum += ts_checkpoint_bytes(bc->tensor, rank, bc->precision, conf->constraint, method.kept);
+            ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->spec);
+        sum += ts_checkpoint_bytes(bc->tensor, rank, bc->precision, conf->spec, method.kept);
         if (conf->accelerate)
-            sum += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->constraint);
+            sum += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec);
     }
     return sum;
 }

@@ -14,7 +14,7 @@
 #ifndef TS_ENGINE_ENGINE_MEMORY_H
 #define TS_ENGINE_ENGINE_MEMORY_H
 
-#include "cpd/constraint.h"
+#include "cpd/spec.h"
 #include "stream/backend.h"
 
 struct ts_engine_memory {
@@ -36,7 +36,7 @@ struct ts_engine_memory_conf {
     uint64_t own_bytes;  /* factors of the command itself */
     int accelerate;      /* runs keep factors of the sweep before; a state has them, too */
     int copy; /* a copy of the state is wanted; it is made if an eighth of the budget holds it */
-    const struct ts_constraint *constraint; /* of each mode, or NULL */
+    const struct ts_spec *spec; /* NULL: least squares of all cells */
 };
 
 /* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: there is not enough,

@@ -79,7 +79,7 @@ static int open_checkpoint(struct ts_run *run, struct ts_err *err)
                                        .be = c->be,
                                        .rank = c->method.init.rank,
                                        .precision = c->method.precision,
-                                       .constraint = c->method.init.constraint,
+                                       .spec = c->method.init.spec,
                                        .accelerate = c->method.accelerate,
                                        .every_ns = c->every_ns,
                                        .copy = c->engine->memory.copy_bytes > 0,
@@ -238,7 +238,7 @@ static void complete_out(struct ts_run *run)
     const struct ts_init_conf *init = &run->conf.method.init;
     struct ts_model_conf *out = &run->conf.out;
     out->shape = ts_model_shape_of(init->tensor);
-    out->rank = init->rank + (uint32_t)ts_constraint_mean(init->constraint);
+    out->rank = init->rank + (uint32_t)ts_spec_of(init->spec)->mean;
     out->threads = init->threads;
 }
 

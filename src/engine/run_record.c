@@ -64,7 +64,7 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from)
         add(r, &s);
     }
     r->n_past = r->n;
-    if (ts_constraint_mean(from->constraint))
+    if (from->spec.mean)
         memcpy(&r->mean, &from->part[TS_PART_MEAN], sizeof r->mean);
 }
 

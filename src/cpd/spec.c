@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "cpd/spec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/setting.h"
+#include "format/dense.h"
+#include "format/tensor.h"
+
+const struct ts_spec ts_spec_plain;
+
+/* ---- of the run ---- */
+
+static int mode_is_free(const struct ts_constraint *c)
+{
+    return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
+           c->l2 == 0 && c->smooth == 0;
+}
+
+int ts_spec_any(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    if (s->observed || s->held || s->best || s->poisson || s->loss != TS_GCP_NONE)
+        return 1;
+    for (uint32_t m = 0; m < order; m++)
+        if (!mode_is_free(&s->mode[m]))
+            return 1;
+    return 0;
+}
+
+int ts_spec_penalty(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_constraint *c = ts_spec_of(spec)->mode;
+    for (uint32_t m = 0; m < order; m++)
+        if (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0)
+            return 1;
+    return 0;
+}
+
+int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    if (s->observed || s->held || s->loss != TS_GCP_NONE)
+        return 1;
+    for (uint32_t m = 0; m < order; m++)
+        if (ts_constraint_rigid(&s->mode[m]))
+            return 1;
+    return ts_spec_penalty(s, order);
+}
+
+/* In the last mode the old rows are read for the fit too, after they were updated (als.c). */
+uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    uint32_t bits = s->held ? 1u << TS_ROW_HELD : 0;
+    for (uint32_t m = 0; m < order; m++) {
+        const enum ts_row_kind kind = ts_spec_row_kind(s, m);
+        if (kind == TS_ROW_KEEP && (m + 1 < order || s->observed || s->held))
+            continue;
+        bits |= 1u << kind;
+        if (kind == TS_ROW_SMOOTH_WITHIN)
+            bits |= 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP;
+        if (m + 1 == order && ts_row_reads_old(kind))
+            bits |= 1u << TS_ROW_KEEP;
+    }
+    return bits;
+}
+
+uint32_t ts_spec_skipped(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    uint32_t bits = 0;
+    for (uint32_t m = 0; m + 1 < order; m++)
+        bits |= (uint32_t)(s->mode[m].fixed != 0) << m;
+    return bits;
+}
+
+static uint32_t reads_old(const struct ts_spec *s, uint32_t order)
+{
+    uint32_t bits = 0;
+    for (uint32_t m = 0; m < order; m++)
+        bits |= (uint32_t)ts_row_reads_old(ts_spec_row_kind(s, m)) << m;
+    return bits;
+}
+
+uint32_t ts_spec_own(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    return s->observed && s->loss == TS_GCP_NONE ? 0
+                                                 : reads_old(s, order) & ~ts_spec_skipped(s, order);
+}
+
+uint32_t ts_spec_stays(const struct ts_spec *spec, uint32_t order)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    const uint32_t for_fit = s->observed || s->held ? UINT32_C(1) << (order - 1) : 0;
+    return reads_old(s, order) | for_fit;
+}
+
+uint32_t ts_spec_moments(const struct ts_spec *spec)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    return s->loss == TS_GCP_NONE ? 0 : s->lbfgsb ? TS_MOMENTS_LBFGSB : TS_MOMENTS_ADAM;
+}
+
+int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which)
+{
+    return which == TS_MOMENT_BEST ? ts_spec_of(spec)->best : which < ts_spec_moments(spec);
+}
+
+/* ---- of a mode ---- */
+
+int ts_spec_positive(const struct ts_spec *spec, uint32_t mode)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    const struct ts_constraint *c = &s->mode[mode];
+    if (s->loss != TS_GCP_NONE && ts_loss_of(s->loss)->lower == 0)
+        return 1;
+    return c->nonneg || s->poisson || c->simplex || (c->bounded && c->lower >= 0);
+}
+
+enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    const struct ts_constraint *c = &s->mode[mode];
+    if (c->fixed)
+        return TS_ROW_KEEP;
+    if (s->poisson)
+        return TS_ROW_MULTIPLY;
+    if (s->loss != TS_GCP_NONE)
+        return TS_ROW_DESCEND;
+    if (s->observed)
+        return TS_ROW_OBSERVED;
+    if (c->simplex)
+        return TS_ROW_SIMPLEX;
+    if (c->orthogonal)
+        return TS_ROW_POLAR;
+    if (c->nonneg || c->bounded || c->l1 > 0)
+        return c->smooth > 0 ? TS_ROW_SMOOTH_WITHIN : TS_ROW_COORDINATE;
+    return c->smooth > 0 ? TS_ROW_SMOOTH : TS_ROW_LEAST_SQUARES;
+}
+
+/* The objective, in front of what is asked of a mode. */
+static void loss_text(const struct ts_spec *s, char *ret, size_t room)
+{
+    char name[64];
+    ret[0] = '\0';
+    if (s->loss != TS_GCP_NONE) {
+        ts_loss_text(s->loss, s->loss_at, 9, name, sizeof name);
+        snprintf(ret, room, ", loss %s", name);
+    }
+    if (s->lbfgsb)
+        snprintf(ret + strlen(ret), room - strlen(ret), " by L-BFGS-B");
+}
+
+void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    const struct ts_constraint *c = &s->mode[mode];
+    char loss[96], l1[40] = "", l2[40] = "", smooth[40] = "", bounds[64] = "";
+    loss_text(s, loss, sizeof loss);
+    if (c->l1 > 0)
+        snprintf(l1, sizeof l1, ", l1 %.9g", c->l1);
+    if (c->l2 > 0)
+        snprintf(l2, sizeof l2, ", l2 %.9g%s", c->l2, s->by_count ? " by count" : "");
+    if (c->smooth > 0)
+        snprintf(smooth, sizeof smooth, ", smooth %.9g", c->smooth);
+    if (c->bounded)
+        snprintf(bounds, sizeof bounds, ", bounds %.9g:%.9g", c->lower, c->upper);
+    snprintf(ret, room, "%s%s%s%s%s%s%s%s%s%s%s%s%s", loss, s->poisson ? ", poisson" : "",
+             s->mean       ? ", observed cells less their mean"
+             : s->observed ? ", observed cells"
+                           : "",
+             c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
+             c->simplex ? ", simplex" : "", c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1,
+             l2, s->best ? ", patience" : "", s->held ? ", held-out nonzeros" : "");
+    if (ret[0] == '\0')
+        snprintf(ret, room, "none");
+    else
+        memmove(ret, ret + 2, strlen(ret) - 1);
+}
+
+static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b)
+{
+    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
+           a->smooth == b->smooth && !a->simplex == !b->simplex &&
+           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
+           (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
+}
+
+int ts_spec_same(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode)
+{
+    a = ts_spec_of(a);
+    b = ts_spec_of(b);
+    return a->loss == b->loss && a->loss_at == b->loss_at && !a->lbfgsb == !b->lbfgsb &&
+           !a->poisson == !b->poisson && !a->observed == !b->observed &&
+           !a->by_count == !b->by_count && !a->mean == !b->mean && !a->best == !b->best &&
+           !a->held == !b->held && same_mode(&a->mode[mode], &b->mode[mode]);
+}
+
+/* ---- what is possible ---- */
+
+int ts_spec_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson)
+{
+    double cells = 1;
+    if (poisson)
+        return 0;
+    if (loss == TS_GCP_NONE)
+        return ts_tensor_weighted(t) || (t->dense != NULL && t->dense->n_unknown > 0);
+    for (uint32_t m = 0; m < t->order; m++)
+        cells *= (double)t->mode[m].disk.dim;
+    return !ts_loss_of(loss)->zeros && t->dense == NULL && (double)t->nnz == cells &&
+           (t->header.flags & TS_TENSOR_DUPLICATES) == 0;
+}
+
+/* Bounds that name entries which the loss has no model of. A lower one that is infinite is none. */
+static int beyond_loss(enum ts_loss_kind loss, const struct ts_constraint *c)
+{
+    const double least = ts_loss_of(loss)->lower;
+    return (isfinite(c->lower) && c->lower < least) || c->upper < least;
+}
+
+int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err)
+{
+    const struct ts_spec *s = ts_spec_of(spec);
+    const struct ts_constraint *c = s->mode;
+    const enum ts_loss_kind loss = s->loss;
+    uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
+    for (uint32_t m = 0; m < order; m++) {
+        struct ts_constraint rest = c[m];
+        rest.nonneg = 0;
+        if (s->poisson && (s->observed || loss != TS_GCP_NONE || !mode_is_free(&rest)))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": a Poisson model has no entries below 0, and nothing else can "
+                           "be asked of it",
+                           m + 1);
+        if (s->held && (s->observed || loss != TS_GCP_NONE))
+            return ts_fail(err, TS_EARG,
+                           "held-out nonzeros are zeros to all modes of a model of least "
+                           "squares or of counts");
+        if (s->lbfgsb && loss == TS_GCP_NONE)
+            return ts_fail(err, TS_EARG,
+                           "L-BFGS-B descends by a loss of all modes other than least-squares and "
+                           "poisson");
+        if (ts_loss_number_check(loss, s->loss_at, err) < 0)
+            return TS_EARG;
+        if (loss != TS_GCP_NONE && !ts_loss_of(loss)->zeros && !s->observed)
+            return ts_fail(err, TS_EARG,
+                           "loss %s is for %s, and cells that are not listed are zeros: with "
+                           "observed they are unknown",
+                           ts_loss_of(loss)->name, ts_loss_of(loss)->values);
+        if (loss != TS_GCP_NONE && (s->poisson || c[m].fixed || c[m].l1 > 0 || c[m].simplex ||
+                                    c[m].orthogonal || c[m].smooth > 0 || s->by_count))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": with loss %s no %s is computed; l2, no entries below 0 and "
+                           "bounds are",
+                           m + 1, ts_loss_of(loss)->name,
+                           s->poisson        ? "Poisson model"
+                           : c[m].fixed      ? "fixed factor"
+                           : c[m].l1 > 0     ? "l1"
+                           : c[m].simplex    ? "simplex"
+                           : c[m].orthogonal ? "orthogonal"
+                           : c[m].smooth > 0 ? "smooth"
+                                             : "l2 by count");
+        if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
+              c[m].smooth >= 0 && isfinite(c[m].smooth)))
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": a penalty must be a number of 0 or more",
+                           m + 1);
+        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
+                           ts_constraint_rigid(&c[m])))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE ": its factor is fixed, so nothing else can be asked of it",
+                           m + 1);
+        if (s->by_count && !s->observed)
+            return ts_fail(err, TS_EARG, "cells are observed ones in all modes or in none");
+        if (s->mean && (!s->observed || loss != TS_GCP_NONE))
+            return ts_fail(err, TS_EARG,
+                           "a mean is subtracted from all observed cells, with no other loss than "
+                           "least squares");
+        if (s->observed && (c[m].l1 > 0 || c[m].simplex || c[m].orthogonal || c[m].smooth > 0))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": of observed cells alone no %s is computed; l2, no entries "
+                           "below 0 and bounds are",
+                           m + 1,
+                           c[m].l1 > 0       ? "l1"
+                           : c[m].simplex    ? "simplex"
+                           : c[m].orthogonal ? "orthogonal"
+                                             : "smooth");
+        n_fixed += c[m].fixed != 0;
+        n_orthogonal += c[m].orthogonal != 0;
+        n_free += !c[m].fixed && !ts_constraint_rigid(&c[m]);
+        if (c[m].orthogonal && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
+                                c[m].simplex || c[m].bounded))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": its columns are to be orthonormal, so nothing else can be "
+                           "asked of it",
+                           m + 1);
+        if (c[m].smooth > 0 && c[m].simplex)
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": neighbouring rows that are to be alike cannot have a sum of "
+                           "1, too; they can have no entries below 0, and bounds",
+                           m + 1);
+        if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": rows that sum to 1 cannot have %s, too",
+                           m + 1,
+                           c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
+        if (c[m].bounded &&
+            !(c[m].lower <= c[m].upper && c[m].lower < INFINITY && c[m].upper > -INFINITY &&
+              (isfinite(c[m].lower) || isfinite(c[m].upper))))
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE
+                           ": no entry is between bounds of %g and %g, or every one is; give a "
+                           "lower and an upper one",
+                           m + 1, c[m].lower, c[m].upper);
+        if (loss != TS_GCP_NONE && c[m].bounded && beyond_loss(loss, &c[m]))
+            return ts_fail(
+                err, TS_EARG,
+                TS_NTH_MODE ": with loss %s entries of factors are %g or more, and bounds of "
+                            "%g to %g allow others; give bounds from %g up, like %g:%g",
+                m + 1, ts_loss_of(loss)->name, ts_loss_of(loss)->lower, c[m].lower, c[m].upper,
+                ts_loss_of(loss)->lower, ts_loss_of(loss)->lower, ts_loss_of(loss)->lower + 1);
+        if (c[m].bounded && c[m].nonneg && c[m].upper < 0)
+            return ts_fail(err, TS_EARG, TS_NTH_MODE ": no entry is nonnegative and at most %g",
+                           m + 1, c[m].upper);
+    }
+    if (n_orthogonal > 0 && n_free == 0)
+        return ts_fail(err, TS_EARG,
+                       "orthonormal columns have no size, and no mode is left to have it: ask one "
+                       "mode for nothing, or for no more than l1, l2 or no entries below 0");
+    return n_fixed < order
+               ? 0
+               : ts_fail(
+                     err, TS_EARG,
+                     "all modes are fixed, so there is nothing to compute: tstream fit tells the fit "
+                     "of a model");
+}
