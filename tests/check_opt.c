@@ -277,6 +277,30 @@ START_TEST(help_shows_every_option_and_default_in_80_columns)
 }
 END_TEST
 
+START_TEST(a_second_name_is_the_option)
+{
+    static const struct ts_opt_alias aliases[] = { { "columns", "rank" },
+                                                   { "as-json", "json" },
+                                                   { NULL, NULL } };
+    char *text;
+    cmd.aliases = aliases;
+    ck_assert_int_eq(parse("--columns 8 --as-json x"), 0);
+    ck_assert_uint_eq(args.rank, 8);
+    ck_assert_int_eq(args.json, 1);
+    ck_assert_uint_eq(given, 1 | 1 << 7);
+    ck_assert_int_eq(parse("--columns=z x"), TS_EARG);
+    ck_assert_ptr_nonnull(strstr(err.text, "option '--rank'"));
+    ck_assert_int_eq(parse("--as-json=1 x"), TS_EARG);
+    ck_assert_str_eq(err.text, "option '--json' takes no value");
+    ck_assert_int_eq(parse("--column 8 x"), TS_EARG);
+    text = printed(ts_opt_help);
+    ck_assert_ptr_null(strstr(text, "columns="));
+    free(text);
+    cmd.aliases = NULL;
+    ck_assert_int_eq(parse("--columns 8 x"), TS_EARG);
+}
+END_TEST
+
 START_TEST(help_has_sections)
 {
     static const char *const sections[] = { "Model", "Model",  "Machine", "Model",  "Output",
@@ -361,6 +385,7 @@ int main(void)
     tcase_add_test(tc, mistakes_get_a_sentence);
     tcase_add_test(tc, help_is_asked_for);
     tcase_add_test(tc, help_shows_every_option_and_default_in_80_columns);
+    tcase_add_test(tc, a_second_name_is_the_option);
     tcase_add_test(tc, help_has_sections);
     tcase_add_test(tc, man_escapes_what_roff_would_read);
     tcase_add_test(tc, text_shows_values);

@@ -38,8 +38,12 @@ def rows():
                 continue
             option, keyword, fields, default = [x.strip() for x in re.split(r"(?<!\\)\|", line)[1:5]]
             name = re.search(r"`--([a-z0-9-]+)", option)[1]
-            own = re.match(r"`(\w+)`(?: \((.*)\))?$", keyword)
-            yield (name, own and own[1], own and own[2], re.findall(r"`([\w.]+)`", fields), default.strip("`") or None)
+            own = re.match(r"`(\w+)`(?:, `(\w+)`)?(?: \((.*)\))?$", keyword)
+            if own and own[2]:
+                aliases[own[2]] = own[1]
+            if own and own[1] != name.replace("-", "_") and (own[2] != name or f"`--{own[1]}`" not in option):
+                bad(f"{DEF}: --{name} is {own[1]} in Python: one name is enough, or a SETTING_ALIAS")
+            yield (name, own and own[1], own and own[3], re.findall(r"`([\w.]+)`", fields), default.strip("`") or None)
 
 
 def number(text):
@@ -62,6 +66,7 @@ def same_default(python, typed):
     return str(python) == typed if isinstance(python, (bool, str)) else number(typed) == float(python)
 
 
+aliases = {}
 settings = list(rows())
 if len(settings) < 40:
     bad(f"{page}: {len(settings)} settings")
@@ -81,8 +86,11 @@ for option, keyword, own, fields, default in settings:
         now = ast.literal_eval(signature[keyword])
         if not (str(now) == own if own is not None else same_default(now, default)):
             bad(f"{MODEL}: cp() has {keyword}={now!r}, {DEF} says {own or default} of --{option}")
+for alias, keyword in aliases.items():
+    if alias not in signature:
+        bad(f"{MODEL}: cp() has no keyword {alias}, which {DEF} makes a second name of {keyword}")
 for keyword in signature:
-    if keyword not in keywords and keyword not in NO_KEYWORDS:
+    if keyword not in keywords and keyword not in aliases and keyword not in NO_KEYWORDS:
         bad(f"{DEF}: no setting has the keyword {keyword}, which cp() of {MODEL} has")
 told = ast.get_docstring(cp)
 for keyword in signature:

@@ -47,6 +47,15 @@ static void put_code(const char *text, size_t n, FILE *to)
     fputc('`', to);
 }
 
+/* The second name of an option, or NULL. */
+static const char *alias_of(const char *option)
+{
+    for (const struct ts_opt_alias *a = tstream_cp_aliases; a->name != NULL; a++)
+        if (strcmp(a->option, option) == 0)
+            return a->name;
+    return NULL;
+}
+
 static void put_option(const struct ts_opt *o, FILE *to)
 {
     char name[256];
@@ -56,15 +65,21 @@ static void put_option(const struct ts_opt *o, FILE *to)
     if (o->letter != 0)
         fprintf(to, "`-%c`, ", o->letter);
     put_code(name, strlen(name), to);
+    if (alias_of(o->name) != NULL)
+        fprintf(to, ", `--%s`", alias_of(o->name));
 }
 
-static void put_keyword(const char *keyword, FILE *to)
+static void put_keyword(const char *keyword, const char *option, FILE *to)
 {
     const size_t n = keyword == NULL ? 0 : strcspn(keyword, "=");
     fputs(" | ", to);
     if (n == 0)
         return;
     put_code(keyword, n, to);
+    if (alias_of(option) != NULL) {
+        fputs(", ", to);
+        put_code(option, strlen(option), to);
+    }
     if (keyword[n] == '=')
         fprintf(to, " (%s)", keyword + n + 1);
 }
@@ -95,7 +110,7 @@ static const char *resumed(enum ts_run_fixed resume)
 static void put_row(const struct row *r, const struct ts_opt *o, FILE *to)
 {
     put_option(o, to);
-    put_keyword(r->keyword, to);
+    put_keyword(r->keyword, o->name, to);
     put_fields(r->field, to);
     fputs(" | ", to);
     if (o->def != NULL)

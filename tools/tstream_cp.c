@@ -48,6 +48,13 @@ const char *const tstream_cp_sections[] = {
 #include "base/settings.def"
 };
 
+#define SETTING(...)
+#define SETTING_ALIAS(option, keyword) { keyword, option },
+const struct ts_opt_alias tstream_cp_aliases[] = {
+#include "base/settings.def"
+    { NULL, NULL },
+};
+
 int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err)
 {
@@ -738,5 +745,6 @@ const struct ts_cmd tstream_cp = {
         "  on four GPUs, telling what each of them did when\n",
     .opts = tstream_cp_opts,
     .sections = tstream_cp_sections,
+    .aliases = tstream_cp_aliases,
     .run = run_cp,
 };

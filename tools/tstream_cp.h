@@ -102,6 +102,7 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
 #define TSTREAM_SECTION_OUTPUT   "What is printed"
 extern const struct ts_opt tstream_cp_opts[];
 extern const char *const tstream_cp_sections[];
+extern const struct ts_opt_alias tstream_cp_aliases[];
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's path:
  * returns the exit status. */

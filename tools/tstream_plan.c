@@ -771,5 +771,6 @@ const struct ts_cmd tstream_plan = {
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,
     .sections = tstream_cp_sections,
+    .aliases = tstream_cp_aliases,
     .run = run_plan,
 };

@@ -196,6 +196,15 @@ def test_cp_is_that_of_the_program(tensor, tmp_path):
         assert seen[-1].fit == pytest.approx(m.fit(cpu=True), abs=1e-6)
 
 
+def test_a_setting_has_its_name_of_the_command_line(tensor, tmp_path):
+    m = ts.cp(tensor, 4, iters=3, tol=0, out=tmp_path / "x", format=["npy"], **CPU)
+    assert len(m.history) == 3 and (tmp_path / "x" / "weights.npy").exists()
+    again = ts.cp(tensor, 4, sweeps=3, iters=3, tol=0, out=tmp_path / "x", force=True, **CPU)
+    assert (again.weights == m.weights).all() and (tmp_path / "x" / "model.ktensor").exists()
+    with pytest.raises(ts.ArgumentError, match="sweeps=4 and iters=3: these are two names for one setting"):
+        ts.cp(tensor, 4, sweeps=4, iters=3, **CPU)
+
+
 def test_constraints_are_those_of_the_program(tensor, tmp_path):
     program = os.environ.get("TSTREAM_PROGRAM")
     if program is None:

@@ -722,8 +722,15 @@ def _loss(text: str) -> "tuple[int, float]":
     return loss.value, at.value
 
 
+def _one_name(name: str, value: Any, default: Any, other: str, given: Any) -> Any:
+    """The value of a setting that has two names: that of `other` where it is given."""
+    if given is not None and value != default and value != given:
+        raise ArgumentError(f"{name}={value!r} and {other}={given!r}: these are two names for one setting")
+    return value if given is None else given
+
+
 def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *,
-       restarts: Optional[int] = None, sweeps: int = 50, tol: Optional[float] = None, seed: int = 1,
+       restarts: Optional[int] = None, sweeps: int = 50, iters: Optional[int] = None, tol: Optional[float] = None, seed: int = 1,
        loss: str = "least-squares", optimizer: str = "adam", inner: int = 10,
        init: Any = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
        l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
@@ -735,8 +742,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
        precision: str = "float32", threads: int = 0, host_memory: Size = None,
        cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
-       formats: "Union[str, Sequence[str]]" = "ktensor", rows: str = "all", save_init: bool = False, replace: bool = False,
-       resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
+       formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None, rows: str = "all",
+       save_init: bool = False, replace: bool = False, force: Optional[bool] = None, resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
        trace: Optional[Path] = None) -> Any:
     """Decomposes a tensor by alternating least squares, or by another loss: the bytes that ``tstream cp`` computes.
 
@@ -753,8 +760,8 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
         side by side, each pass over the tensor serving all, as many as there is memory for. With `out` they are written as
         ``tstream cp --restarts`` does it, and `resume` keeps those that are done. `trace` is for one model.
-    sweeps : int
-        At most so many.
+    sweeps, iters : int
+        At most so many; two names for one setting, as `formats` and `format`, `replace` and `force` are.
     tol : float, optional
         Done when the fit changes by less; 0 does all sweeps. With loss 'poisson' when the violation is less, with those after
         it when the loss fell in none of ten sweeps by this share of all that it has fallen since the first one. By default
@@ -842,14 +849,14 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     out : path, optional
         Directory for the result, or for all models. Until it is in place, states of the run lie beside it, in ``OUT.partial``. With the
         format npy the model's large factors are these files, mapped, where they hold the same rows (see `rows`).
-    formats, rows
+    formats, format, rows
         Of the files in `out`, as in :meth:`Model.save`.
     save_init : bool
         Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` and the same `seed`, by which losses,
         `hold_out` and `orthogonal` draw, too, has the bits of this one. A run that goes on has the start that it saved, or writes it
         now, where it was drawn or is given again; what was computed, by ``"nvecs"`` or a loss, cannot be written then, and is
         refused. Several models that save theirs may go on without it.
-    replace : bool
+    replace, force : bool
         Replace a result or a trace that tstream wrote, and drop the state of a run that did not end.
     resume : bool or 'auto'
         Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, restarts, precision,
@@ -866,6 +873,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     -------
     Model, or Collection where several ranks or `restarts` are given
     """
+    sweeps = _one_name("sweeps", sweeps, 50, "iters", iters)
+    formats = _one_name("formats", formats, "ktensor", "format", format)
+    replace = _one_name("replace", replace, False, "force", force)
     tensor = as_tensor(tensor)
     if not isinstance(hold_out, numbers.Real):
         raise ArgumentError(f"hold_out={hold_out!r}: a share of the cells, 0 or more and below 1")

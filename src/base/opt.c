@@ -441,19 +441,29 @@ static int unknown(struct parse *p, const char *name)
                    near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 
+/* The option that is called so, by its own name or another one, or NULL. */
+static const struct ts_opt *find_named(const struct ts_cmd *cmd, const char *name, size_t len)
+{
+    for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
+        if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
+            return o;
+    for (const struct ts_opt_alias *a = cmd->aliases; a != NULL && a->name != NULL; a++)
+        if (strlen(a->name) == len && memcmp(a->name, name, len) == 0)
+            return find_named(cmd, a->option, strlen(a->option));
+    return NULL;
+}
+
 /* argv[i] is --name or --name=value */
 static int parse_long(struct parse *p)
 {
     const char *arg = p->argv[p->i] + 2, *equals = strchr(arg, '=');
     const size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    const struct ts_opt *o = find_named(p->cmd, arg, len);
     char name[256];
-    for (const struct ts_opt *o = p->cmd->opts; o->name != NULL; o++) {
-        if (strlen(o->name) != len || memcmp(o->name, arg, len) != 0)
-            continue;
-        if (o->type == TS_OPT_FLAG && equals != NULL)
-            return ts_fail(p->err, TS_EARG, "option '--%s' takes no value", o->name);
+    if (o != NULL && o->type == TS_OPT_FLAG && equals != NULL)
+        return ts_fail(p->err, TS_EARG, "option '--%s' takes no value", o->name);
+    if (o != NULL)
         return take(p, o, equals ? equals + 1 : NULL);
-    }
     if (len == 4 && memcmp(arg, "help", 4) == 0)
         return 1;
     snprintf(name, sizeof name, "%.*s", (int)(len < 255 ? len : 255), arg);

@@ -52,7 +52,7 @@ struct ts_opt {
     const char *help; /* one or more sentences, lower-case start, no full stop at the end */
 };
 
-/* Another name for an option, of an earlier version or another language. */
+/* Another name for an option, as that of another language. `option` is the name of a row. */
 struct ts_opt_alias {
     const char *name, *option;
 };
@@ -66,10 +66,8 @@ struct ts_cmd {
     const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;
-    /* The section of help that each of opts is in, and more names for some of them, which help does not show; a name of NULL ends the
-     * second. NULL: there are none. */
-    const char *const *sections;
-    const struct ts_opt_alias *aliases;
+    const char *const *sections; /* of help, one for each of opts; NULL: there is one */
+    const struct ts_opt_alias *aliases; /* which help does not show; a name of NULL ends. NULL: none */
     int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
 };
 
