@@ -47,11 +47,11 @@ int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t
     return rc;
 }
 
-uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t of, uint64_t bytes)
+uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes)
 {
     uint64_t *first = calloc(c->n + UINT64_C(1), sizeof *first);
     for (uint32_t r = 0; first != NULL && r < c->n; r++)
-        first[r + 1] = first[r] + (of == r || of == c->n ? bytes : 0);
+        first[r + 1] = first[r] + (owner == r || owner == c->n ? bytes : 0);
     return first;
 }
 
@@ -77,7 +77,7 @@ int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, ui
     return rc;
 }
 
-int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join how, uint64_t *v,
+int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err)
 {
     uint64_t *all;
@@ -88,9 +88,9 @@ int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join 
         v[i] = all[i];
         for (uint32_t r = 1; r < b->comm->n; r++) {
             const uint64_t x = all[(uint64_t)r * n + i];
-            if (how == TS_JOIN_SUM)
+            if (kind == TS_JOIN_SUM)
                 v[i] += x;
-            else if (how == TS_JOIN_MAX ? x > v[i] : x < v[i])
+            else if (kind == TS_JOIN_MAX ? x > v[i] : x < v[i])
                 v[i] = x;
         }
     }

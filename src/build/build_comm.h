@@ -28,7 +28,7 @@ int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err);
 enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
 
 /* Agrees, and replaces v[i] by the sum, the most or the least of all ranks' v[i]. */
-int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join how, uint64_t *v,
+int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err);
 
 /* Agrees, and gives all ranks what rank 0 has. */
@@ -39,8 +39,8 @@ int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
-/* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `of` alone, or for each where it is n. To be freed. */
-uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t of, uint64_t bytes);
+/* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `owner` alone, or for each where it is n. To be freed. */
+uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
 /* The comm's calls, with the time they take. */
 int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,

@@ -109,8 +109,8 @@ static int is_watched(const struct ts_build *b)
 }
 
 /* Memory that is had already is not asked for again. */
-static int check(const struct ts_build *b, const struct ts_need *need, const char *when,
-                 struct ts_err *err)
+static int check_need(const struct ts_build *b, const struct ts_need *need, const char *when,
+                      struct ts_err *err)
 {
     struct ts_need disk = *need;
     disk.memory.low = 0;
@@ -166,7 +166,8 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
         in.read.low = in.read.low > n ? in.read.low : n;
     }
     ts_build_space_estimate(&in, &need);
-    rc = check(b, &need, "stopped while reading, as more has come than there is room for", err);
+    rc = check_need(b, &need, "stopped while reading, as more has come than there is room for",
+                    err);
     if (rc == 0 && !ranks && total > 0 && done >= total / 50 && !b->room_warned)
         warn_of_rest(b, &in, (double)n / (double)done * (double)total);
     return rc;
@@ -201,7 +202,7 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     int rc = 0;
     find_known(b, need);
     if (is_watched(b))
-        rc = check(b, need, merged ? "stopped before packing" : "stopped after reading", err);
+        rc = check_need(b, need, merged ? "stopped before packing" : "stopped after reading", err);
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 

@@ -63,7 +63,7 @@ static int has_room(const struct ts_collect *c, uint32_t words, uint64_t n)
     return c->used_words + n * words <= c->room_words && (c->n + n) * words <= c->room_words;
 }
 
-static void fail(struct ts_collect *c, const struct ts_err *why)
+static void note_failure(struct ts_collect *c, const struct ts_err *why)
 {
     if (!c->failed)
         c->err = *why;
@@ -159,7 +159,7 @@ static int enter(struct ts_collect *c, const struct ts_batch *b)
             return 0;
         }
         if (c->n == 0) {
-            fail(c, &no_room);
+            note_failure(c, &no_room);
             return -1;
         }
         c->full = 1;
@@ -167,7 +167,7 @@ static int enter(struct ts_collect *c, const struct ts_batch *b)
     }
 }
 
-static int put(void *self, uint64_t number, const struct ts_batch *b)
+static int put_batch(void *self, uint64_t number, const struct ts_batch *b)
 {
     struct ts_collect *c = self;
     static const struct ts_err no_memory = { TS_ENOMEM, 0, "out of memory for a list of batches" };
@@ -183,7 +183,7 @@ static int put(void *self, uint64_t number, const struct ts_batch *b)
         goto failed;
     s = add_segment(c, b->n);
     if (s == NULL) {
-        fail(c, &no_memory);
+        note_failure(c, &no_memory);
         goto failed;
     }
     out = c->array + s->at;
@@ -236,7 +236,7 @@ static void fail_batch(void *self, uint64_t number, const struct ts_err *why, co
         if (name != NULL)
             ts_fail(&placed, why->code, "%s:%llu: %s", name,
                     (unsigned long long)(line + (file == c->file ? c->n_lines : 0)), why->text);
-        fail(c, &placed);
+        note_failure(c, &placed);
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -251,14 +251,15 @@ static void tell_why(void *self, struct ts_err *ret)
 
 struct ts_sink ts_collect_sink(struct ts_collect *c)
 {
-    return (
-        struct ts_sink){ .self = c, .put = put, .done = done, .fail = fail_batch, .why = tell_why };
+    return (struct ts_sink){
+        .self = c, .put = put_batch, .done = done, .fail = fail_batch, .why = tell_why
+    };
 }
 
 void ts_collect_cancel(struct ts_collect *c, const struct ts_err *why)
 {
     pthread_mutex_lock(&c->lock);
-    fail(c, why);
+    note_failure(c, why);
     pthread_mutex_unlock(&c->lock);
 }
 

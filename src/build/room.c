@@ -10,11 +10,11 @@
 #include "base/num.h"
 #include "base/setting.h"
 
-void ts_room_look(const char *what, const char *name, const char *tmp, struct ts_room *ret)
+void ts_room_look(const char *use, const char *name, const char *tmp, struct ts_room *ret)
 {
     const char *slash = strrchr(name, '/');
     char *dir = slash == NULL ? strdup(".") : strndup(name, (size_t)(slash - name) + 1);
-    struct ts_room r = { .what = what, .name = name };
+    struct ts_room r = { .what = use, .name = name };
     struct ts_machine machine;
     r.tmp = tmp != NULL ? strdup(tmp) : dir == NULL ? NULL : strdup(dir);
     ts_machine_get(&machine);

@@ -40,7 +40,7 @@ struct ts_room {
 
 /* What is free, once: later the command's own files lie there, too. tmp NULL: beside the result. No
  * memory: nothing is known. */
-void ts_room_look(const char *what, const char *name, const char *tmp, struct ts_room *ret);
+void ts_room_look(const char *use, const char *name, const char *tmp, struct ts_room *ret);
 void ts_room_free(struct ts_room *r);
 
 /* Whether result and temporary files lie on one disk. */

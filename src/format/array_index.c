@@ -211,8 +211,8 @@ static int is_possible(const struct head *h)
            (h->n_unknown == 0 || h->first_unknown < h->cells);
 }
 
-static int take(const char *path, const char *data, uint64_t bytes, struct ts_dense *d,
-                struct ts_err *err)
+static int take_index(const char *path, const char *data, uint64_t bytes, struct ts_dense *d,
+                      struct ts_err *err)
 {
     struct head h;
     uint64_t sum;
@@ -261,7 +261,7 @@ int ts_array_index_read(struct ts_dense *d, struct ts_err *err)
     if (rc == 0)
         rc = ts_file_read_small(path, room, data, &bytes, err);
     if (rc == 1)
-        rc = take(path, data, bytes, d, err);
+        rc = take_index(path, data, bytes, d, err);
     if (ts_dense_replaced(d)) /* the index may be the new file's */
         rc = ts_open_dir_fail(d->array.file, err);
     if (rc < 0) {

@@ -33,8 +33,8 @@ static int take_names(struct ts_tensor *t, const char *text, uint64_t bytes, con
                : ts_fail(err, TS_EFORMAT, "%s: not the names of %" PRIu32 " modes", path, t->order);
 }
 
-static int check(const struct ts_tensor *t, const char *bytes, uint64_t n_bytes, const char *path,
-                 struct ts_err *err)
+static int check_text(const struct ts_tensor *t, const char *bytes, uint64_t n_bytes,
+                      const char *path, struct ts_err *err)
 {
     struct ts_disk_modes h;
     uint64_t stored, found;
@@ -77,7 +77,7 @@ int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err)
                        n)
              : 0;
     if (rc == 0)
-        rc = check(t, bytes, n, path, err);
+        rc = check_text(t, bytes, n, path, err);
     if (rc == 0) {
         memcpy(&h, bytes, sizeof h);
         t->base = h.base;

@@ -27,9 +27,9 @@ static uint64_t byte_of(const struct reader *r)
     return r->first + (uint64_t)(r->at - r->text);
 }
 
-static int refuse(const struct reader *r, const char *what)
+static int refuse(const struct reader *r, const char *sentence)
 {
-    return ts_fail(r->err, TS_EFORMAT, "%s: byte %" PRIu64 ": %s", r->path, byte_of(r), what);
+    return ts_fail(r->err, TS_EFORMAT, "%s: byte %" PRIu64 ": %s", r->path, byte_of(r), sentence);
 }
 
 static void skip(struct reader *r)
@@ -39,7 +39,7 @@ static void skip(struct reader *r)
 }
 
 /* Whether c is next; then it is passed over. */
-static int take(struct reader *r, char c)
+static int take_char(struct reader *r, char c)
 {
     skip(r);
     if (*r->at != c)
@@ -59,7 +59,7 @@ static int word(struct reader *r, char *ret, size_t room)
         if (n + 1 < room)
             ret[n++] = *r->at;
     ret[n] = '\0';
-    return take(r, quote) ? 0 : refuse(r, "the header ends in a word");
+    return take_char(r, quote) ? 0 : refuse(r, "the header ends in a word");
 }
 
 /* What there may be besides the types that are read. */
@@ -138,9 +138,9 @@ static int take_order(struct reader *r, struct ts_dense_array *ret)
 static int take_shape(struct reader *r, struct ts_dense_array *ret)
 {
     ret->order = 0;
-    if (!take(r, '('))
+    if (!take_char(r, '('))
         return refuse(r, "the shape is not in parentheses");
-    while (!take(r, ')')) {
+    while (!take_char(r, ')')) {
         char *end;
         skip(r);
         if (!isdigit((unsigned char)*r->at))
@@ -154,7 +154,7 @@ static int take_shape(struct reader *r, struct ts_dense_array *ret)
         r->at = end;
         if (*r->at == 'L') /* of Python 2 */
             r->at++;
-        if (!take(r, ',') && (skip(r), *r->at != ')'))
+        if (!take_char(r, ',') && (skip(r), *r->at != ')'))
             return refuse(r, "no comma after a size");
     }
     return 0;
@@ -163,14 +163,14 @@ static int take_shape(struct reader *r, struct ts_dense_array *ret)
 static int take_all(struct reader *r, struct ts_dense_array *ret)
 {
     unsigned seen = 0;
-    if (!take(r, '{'))
+    if (!take_char(r, '{'))
         return refuse(r, "the header does not begin with {");
-    while (!take(r, '}')) {
+    while (!take_char(r, '}')) {
         char key[32];
         int rc = word(r, key, sizeof key);
         if (rc < 0)
             return rc;
-        if (!take(r, ':'))
+        if (!take_char(r, ':'))
             return refuse(r, "no colon after a word of the header");
         if (strcmp(key, "descr") == 0) {
             rc = take_type(r, ret);
@@ -186,7 +186,7 @@ static int take_all(struct reader *r, struct ts_dense_array *ret)
         }
         if (rc < 0)
             return rc;
-        if (!take(r, ',') && (skip(r), *r->at != '}'))
+        if (!take_char(r, ',') && (skip(r), *r->at != '}'))
             return refuse(r, "no comma in the header");
     }
     return seen == 7 ? 0 : refuse(r, "the header lacks descr, fortran_order or shape");

@@ -119,7 +119,8 @@ static int flush(struct fill *f, const char *tmp, struct ts_err *err)
     return rc;
 }
 
-static int put(struct fill *f, const void *entry, size_t bytes, const char *tmp, struct ts_err *err)
+static int put_entry(struct fill *f, const void *entry, size_t bytes, const char *tmp,
+                     struct ts_err *err)
 {
     int rc = 0;
     if (f->table->mem != NULL) {
@@ -193,7 +194,8 @@ static int fill_index(const struct ts_row_names_conf *conf, struct ts_row_names 
             break;
         for (uint32_t i = 0; i < n && rc == 0; i++) {
             const uint32_t small = (uint32_t)index[i];
-            rc = put(&f, bytes == 4 ? (const void *)&small : &index[i], bytes, conf->tmp, err);
+            rc = put_entry(&f, bytes == 4 ? (const void *)&small : &index[i], bytes, conf->tmp,
+                           err);
         }
     }
     ts_rows_reader_close(in);
@@ -219,7 +221,7 @@ static int note_places(struct lines *l, const char *piece, size_t bytes, uint64_
         if (stop == NULL)
             break;
         if (l->n % STRIDE == 0 && l->n < l->most)
-            rc = put(f, &l->start, sizeof l->start, tmp, err);
+            rc = put_entry(f, &l->start, sizeof l->start, tmp, err);
         l->start = place + 1;
         l->n++;
         p = stop + 1;

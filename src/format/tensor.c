@@ -20,12 +20,12 @@
 #include "format/tensor_kind.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
-static char *mode_path(const char *dir, uint32_t mode, const char *what)
+static char *mode_path(const char *dir, uint32_t mode, const char *suffix)
 {
-    const size_t room = strlen(dir) + strlen(what) + 32;
+    const size_t room = strlen(dir) + strlen(suffix) + 32;
     char *path = malloc(room);
     if (path != NULL)
-        snprintf(path, room, "%s/mode%" PRIu32 ".%s", dir, mode + 1, what);
+        snprintf(path, room, "%s/mode%" PRIu32 ".%s", dir, mode + 1, suffix);
     return path;
 }
 

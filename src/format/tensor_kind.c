@@ -182,11 +182,11 @@ uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
-int ts_tensor_is_sparse(const struct ts_tensor *t, const char *what, struct ts_err *err)
+int ts_tensor_is_sparse(const struct ts_tensor *t, const char *use, struct ts_err *err)
 {
     return t->dense == NULL
                ? 0
-               : ts_fail(err, TS_EARG, "%s: %s not possible with a dense tensor", t->path, what);
+               : ts_fail(err, TS_EARG, "%s: %s not possible with a dense tensor", t->path, use);
 }
 
 int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *what, struct ts_err *err)

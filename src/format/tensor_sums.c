@@ -26,8 +26,8 @@ void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_
     ret->hash = XXH3_64bits(ret, offsetof(struct ts_disk_sums, hash));
 }
 
-static int check(const struct ts_tensor *t, const struct ts_disk_sums *d, uint64_t bytes,
-                 const char *path, struct ts_err *err)
+static int check_bytes(const struct ts_tensor *t, const struct ts_disk_sums *d, uint64_t bytes,
+                       const char *path, struct ts_err *err)
 {
     const uint64_t hash = XXH3_64bits(d, offsetof(struct ts_disk_sums, hash));
     if (bytes != sizeof *d)
@@ -60,7 +60,7 @@ int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, s
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     rc = ts_file_read_small_in(t->dir, TS_SUMS_NAME, sizeof d, &d, &bytes, err);
     if (rc > 0)
-        rc = check(t, &d, bytes, path, err);
+        rc = check_bytes(t, &d, bytes, path, err);
     free(path);
     if (rc <= 0)
         return rc;

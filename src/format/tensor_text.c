@@ -21,9 +21,9 @@ struct text {
     struct ts_err *err;
 };
 
-static int refuse(const struct text *t, const char *what, const char *word)
+static int refuse(const struct text *t, const char *sentence, const char *word)
 {
-    return ts_fail(t->err, TS_EFORMAT, "%s: line %" PRIu64 ": %s%s%s%s", t->path, t->line, what,
+    return ts_fail(t->err, TS_EFORMAT, "%s: line %" PRIu64 ": %s%s%s%s", t->path, t->line, sentence,
                    word != NULL ? " '" : "", word != NULL ? word : "", word != NULL ? "'" : "");
 }
 
@@ -47,7 +47,7 @@ static int next_word(struct text *t, char ret[MOST_CHARS], uint32_t *n)
     return ferror(t->file) ? ts_fail_errno(t->err, TS_EIO, "%s", t->path) : 0;
 }
 
-static int take_size(struct text *t, const char *what, uint64_t *ret)
+static int take_size(struct text *t, const char *name, uint64_t *ret)
 {
     char word[MOST_CHARS], *end;
     uint32_t n;
@@ -58,7 +58,7 @@ static int take_size(struct text *t, const char *what, uint64_t *ret)
     *ret = strtoull(word, &end, 10);
     return n > 0 && isdigit((unsigned char)word[0]) && *end == '\0' && errno == 0
                ? 0
-               : refuse(t, what, word);
+               : refuse(t, name, word);
 }
 
 static int take_head(struct text *t, struct ts_dense_array *a)

@@ -48,13 +48,13 @@ static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side,
 }
 
 /* The bits of `of` at the set bits of `at`, packed. */
-static inline void extract_flags(const struct ts_flags *of, const struct ts_flags *at,
+static inline void extract_flags(const struct ts_flags *from, const struct ts_flags *at,
                                  struct ts_flags *ret)
 {
     uint64_t word[5] = { 0 };
     uint32_t n = 0;
     for (int k = 0; k < 4; k++) {
-        const uint64_t bits = _pext_u64(of->bit[k], at->bit[k]);
+        const uint64_t bits = _pext_u64(from->bit[k], at->bit[k]);
         word[n >> 6] |= bits << (n & 63);
         word[(n >> 6) + 1] |= (n & 63) == 0 ? 0 : bits >> (64 - (n & 63));
         n += (uint32_t)__builtin_popcountll(at->bit[k]);

@@ -497,7 +497,7 @@ static void list_pairs(const struct ts_match *m, const struct table *t, struct t
     *score /= n;
 }
 
-int ts_match_assign(const struct ts_match *m, enum ts_match_how how, int weights,
+int ts_match_assign(const struct ts_match *m, enum ts_match_how kind, int weights,
                     struct ts_match_pair *pair, double *score, struct ts_err *err)
 {
     const int a_wide = m->rank_a >= m->rank_b;
@@ -517,7 +517,7 @@ int ts_match_assign(const struct ts_match *m, enum ts_match_how how, int weights
                     a_wide ? score_of(m, j, i, weights) : score_of(m, i, j, weights);
         for (uint32_t j = 0; j < t.columns; j++)
             t.row[j] = UINT32_MAX;
-        if (how == TS_MATCH_GREEDY)
+        if (kind == TS_MATCH_GREEDY)
             assign_greedily(&t, best);
         else
             rc = assign_best(&t, err);

@@ -60,7 +60,7 @@ static inline uint32_t ts_match_pairs(const struct ts_match *m)
 enum ts_match_how { TS_MATCH_GREEDY, TS_MATCH_BEST };
 
 /* pair := ts_match_pairs of them, by ascending a; *score := the mean of theirs. weights: they count. */
-int ts_match_assign(const struct ts_match *m, enum ts_match_how how, int weights,
+int ts_match_assign(const struct ts_match *m, enum ts_match_how kind, int weights,
                     struct ts_match_pair *pair, double *score, struct ts_err *err);
 
 #endif

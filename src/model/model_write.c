@@ -304,7 +304,7 @@ struct sink_file {
     char *path;
 };
 
-static int put(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)
+static int write_bytes(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)
 {
     return n == 0 || fwrite(bytes, 1, n, to->file) == n
                ? 0
@@ -335,7 +335,7 @@ static int put_text(struct ts_model_out *o, const struct sink_file *sink, uint32
         ts_c_locale_leave(before);
     }
     for (uint32_t p = 0; p < PIECES && rc == 0; p++)
-        rc = put(sink, o->text + n * p / PIECES * room, length[p], err);
+        rc = write_bytes(sink, o->text + n * p / PIECES * room, length[p], err);
     return rc;
 }
 
@@ -348,10 +348,10 @@ static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts
 {
     float *narrow = (float *)(void *)o->text; /* NUMBER_CHARS of room for 4 bytes each */
     if (o->conf.precision == TS_FLOAT64)
-        return put(sink, o->rows, n * o->conf.rank * sizeof(double), err);
+        return write_bytes(sink, o->rows, n * o->conf.rank * sizeof(double), err);
     for (uint64_t i = 0; i < n * o->conf.rank; i++)
         narrow[i] = (float)o->rows[i];
-    return put(sink, narrow, n * o->conf.rank * sizeof(float), err);
+    return write_bytes(sink, narrow, n * o->conf.rank * sizeof(float), err);
 }
 
 /* NumPy's format 1.0; the header is padded so that data start at a multiple of 64. */
@@ -374,7 +374,7 @@ static int npy_header(const struct sink_file *to, const char *type, uint64_t row
     head[9] = (char)((total - 10) >> 8);
     memcpy(head + 10, dict, (size_t)n);
     head[total - 1] = '\n';
-    return put(to, head, (size_t)total, err);
+    return write_bytes(to, head, (size_t)total, err);
 }
 
 static int open_sink(struct ts_model_out *o, const char *name, struct sink_file *to,
@@ -502,7 +502,7 @@ static int write_npy(struct ts_model_out *o, struct ts_err *err)
         return rc;
     rc = npy_header(&to, "<f8", o->conf.rank, 0, err);
     if (rc == 0)
-        rc = put(&to, o->form.weight, o->conf.rank * sizeof(double), err);
+        rc = write_bytes(&to, o->form.weight, o->conf.rank * sizeof(double), err);
     rc = close_sink(&to, rc, err);
     for (uint32_t m = 0; m < o->conf.shape.order && rc == 0; m++) {
         snprintf(name, sizeof name, "mode%u.npy", m + 1);

@@ -102,15 +102,15 @@ static int recognise_splatt(const unsigned char *head, size_t n)
     return n > 0 && memcmp(head, magic, n < sizeof magic ? n : sizeof magic) == 0;
 }
 
-static int splatt_width(struct reader *r, const char *of, uint32_t *ret, struct ts_err *err)
+static int splatt_width(struct reader *r, const char *thing, uint32_t *ret, struct ts_err *err)
 {
     uint64_t bytes;
     const int rc = read_number(r, 8, &bytes, err);
     if (rc < 0)
         return rc;
     if (bytes != 4 && bytes != 8)
-        return ts_fail(err, TS_EFORMAT, "%s of %" PRIu64 " bytes; those of SPLATT have 4 or 8", of,
-                       bytes);
+        return ts_fail(err, TS_EFORMAT, "%s of %" PRIu64 " bytes; those of SPLATT have 4 or 8",
+                       thing, bytes);
     *ret = (uint32_t)bytes;
     return 0;
 }

@@ -671,7 +671,7 @@ static int read_piece(struct worker *w)
     return s->to.put(s->to.self, j.number, &w->batch) < 0 ? -1 : 1;
 }
 
-static void *work(void *arg)
+static void *read_and_put(void *arg)
 {
     struct worker *w = arg;
     int rc;
@@ -688,7 +688,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->to = *to;
     for (uint32_t t = 0; t < s->threads; t++) {
         struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, work, w);
+        errno = pthread_create(&w->thread, NULL, read_and_put, w);
         w->made = errno == 0;
         if (!w->made) {
             struct ts_err none;

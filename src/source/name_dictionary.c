@@ -189,8 +189,8 @@ void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
     }
 }
 
-static int add(struct ts_name_dictionary *d, const char *name, uint32_t n, uint64_t hash,
-               struct ts_err *err)
+static int add_name(struct ts_name_dictionary *d, const char *name, uint32_t n, uint64_t hash,
+                    struct ts_err *err)
 {
     if (10 * (d->n + 1) > 7 * d->slots->mask) {
         const int rc = grow(d, err);
@@ -213,7 +213,7 @@ int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const ch
     for (uint32_t i = 0; i < n; i++) {
         uint64_t number = find(d, name[i], len[i], hash[i]);
         if (number == TS_NAME_UNKNOWN) {
-            const int rc = add(d, name[i], len[i], hash[i], err);
+            const int rc = add_name(d, name[i], len[i], hash[i], err);
             if (rc < 0)
                 return rc;
             number = d->n - 1;

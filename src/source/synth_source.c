@@ -52,7 +52,7 @@ int ts_synth_source_new(const struct ts_synth *synth, uint32_t threads, uint64_t
     return rc;
 }
 
-static void *work(void *arg)
+static void *draw_and_put(void *arg)
 {
     struct worker *w = arg;
     struct ts_synth_source *s = w->source;
@@ -76,7 +76,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->to = *to;
     for (uint32_t t = 0; t < s->threads; t++) {
         struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, work, w);
+        errno = pthread_create(&w->thread, NULL, draw_and_put, w);
         w->made = errno == 0;
         if (!w->made) {
             for (uint32_t k = t; k < s->threads; k++)

@@ -59,7 +59,7 @@ int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most);
 void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole);
 
 /* Adds facts of a piece of text to those of a mode. */
-void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *of);
+void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *more);
 
 /* What the header calls a column, NULL without a header; cut to fit. */
 const char *ts_table_column_name(const struct ts_table *t, uint32_t column,

@@ -94,13 +94,13 @@ static int column_fails(const struct parser *p, uint32_t column, const char *wha
                    name != NULL ? name : "", name != NULL ? ")" : "", what);
 }
 
-static int mode_fails(const struct parser *p, uint32_t m, const char *what, struct ts_err *err)
+static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, struct ts_err *err)
 {
     const struct ts_table_mode *mode = &p->t->mode[m];
     return p->t->header != NULL || mode->name == NULL
-               ? column_fails(p, mode->column, what, err)
+               ? column_fails(p, mode->column, sentence, err)
                : ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN " (%s): %s", mode->column + 1, mode->name,
-                         what);
+                         sentence);
 }
 
 /* Whether nothing stands in a field. In a mode of names that is an empty field alone: 'NA' may be

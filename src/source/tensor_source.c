@@ -181,7 +181,7 @@ static int take_shard(struct worker *w, uint64_t shard, int *end, struct ts_err 
     return rc;
 }
 
-static void *work(void *arg)
+static void *read_shards(void *arg)
 {
     struct worker *w = arg;
     struct ts_tensor_source *s = w->source;
@@ -205,7 +205,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->to = *to;
     for (uint32_t i = 0; i < s->conf.threads; i++) {
         struct worker *w = &s->worker[i];
-        errno = pthread_create(&w->thread, NULL, work, w);
+        errno = pthread_create(&w->thread, NULL, read_shards, w);
         w->made = errno == 0;
         if (!w->made) {
             for (uint32_t k = i; k < s->conf.threads; k++)

@@ -607,7 +607,7 @@ static void bring_waiting(struct worker *w)
     }
 }
 
-static void *work(void *arg)
+static void *read_and_put(void *arg)
 {
     struct worker *w = arg;
     struct ts_text_source *s = w->source;
@@ -635,7 +635,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->reading = s->threads;
     for (uint32_t t = 0; t < s->threads; t++) {
         struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, work, w);
+        errno = pthread_create(&w->thread, NULL, read_and_put, w);
         w->made = errno == 0;
         if (!w->made) {
             struct ts_err none;
@@ -662,7 +662,7 @@ static void stop(void *self)
     }
 }
 
-static int check(const void *self, struct ts_err *err)
+static int check_headers(const void *self, struct ts_err *err)
 {
     const struct ts_text_source *s = self;
     for (uint32_t f = 0; f < s->plan.n_paths; f++) {
@@ -706,7 +706,7 @@ struct ts_source ts_text_source_as_source(struct ts_text_source *s)
         .threads = s->threads,
         .start = start,
         .stop = stop,
-        .check = check,
+        .check = check_headers,
         .progress = progress,
     };
 }
