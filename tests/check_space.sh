@@ -86,7 +86,7 @@ agrees() # SIZE VERDICT STATUS FILE
 }
 head -n 900000 big.tns > mid.tns
 agrees 16m none 1 big.tns 'nothing was read: .* at least '
-agrees 64m perhaps 0 mid.tns 'warning: .*the disk may get full: the build takes .* to .* 64.0 MiB free'
+agrees 30m perhaps 0 mid.tns 'warning: .*the disk may get full: the build takes .* to .* 30.0 MiB free'
 agrees 900m yes 0 mid.tns ''
 
 # ---- a pipe: as soon as more has come than there is room for ----
@@ -95,11 +95,33 @@ if on 16m sh -c 'cat big.tns | "$0" build -q -m 32M -o small/x.tsh -' "$bin/tsha
 says pipe 'stopped while reading, as more has come than there is room for: .* at least '
 
 # ---- between the bounds: a warning, and the build ----
-on 24m "$bin/tshard" gen --dims 3000x4000x5000 -n 1M -m 1G -o small/x.tsh || bad "warned: $(cat err)"
-grep -q 'warning: .*the disk may get full: the build takes .* to .* 24.0 MiB free' err || bad "warning: $(cat err)"
+on 14m "$bin/tshard" gen --dims 3000x4000x5000 -n 1M -m 1G -o small/x.tsh || bad "warned: $(cat err)"
+grep -q 'warning: .*the disk may get full: the build takes .* to .* 14.0 MiB free' err || bad "warning: $(cat err)"
+
+# ---- of several processes the sum counts: what each takes fits, and what all take does not ----
+several() # SIZE OPTION...
+{
+    size=$1
+    shift
+    # shellcheck disable=SC2016 # expanded by the inner shell
+    unshare -rm sh -c 'mount -t tmpfs -o size="$0" none small && timeout 300 "$@" < /dev/null; rc=$?; ls -A small > left; exit $rc' \
+        "$size" "$launcher" -n 3 "$bin/tshard-mpi" build many.tns -m 32M -o small/x.tsh > out 2> err
+}
+if [ "${TSTREAM_TEST_LARGE:-0}" = 1 ] && [ -x "$bin/tshard-mpi" ]; then
+    # shellcheck source=tests/outside_mpi.sh
+    . "$top/tests/outside_mpi.sh"
+    "$bin/tshard" gen -q --dims 99x99x99 -n 16M -o many.tns
+    if several 40m; then bad "several processes"; fi
+    grep -q 'nothing was read: the result and its temporary files take at least .* has 40.0 MiB free' err || bad "several processes: $(cat err)"
+    rm many.tns
+else
+    echo "left out, several processes: TSTREAM_TEST_LARGE=1 tries them, where MPI is"
+fi
 
 # ---- where it is small, nothing is said ----
-on 256m "$bin/tshard" gen --dims 300x400x500 -n 10K -o small/x.tsh || bad "small: $(cat err)"
+on 2m "$bin/tshard" gen --dims 300x400x500 -n 10K -o small/x.tsh || bad "small: $(cat err)"
+if [ -s err ]; then bad "small: $(cat err)"; fi
+on 40m "$bin/tshard" gen --dims 3000x4000x5000 -n 1M -m 1G -o small/x.tsh || bad "small: $(cat err)"
 if [ -s err ]; then bad "small: $(cat err)"; fi
 
 # ---- texts and parts: refused before the first byte, unless it is to be tried ----

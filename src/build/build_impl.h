@@ -177,6 +177,8 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err);
 
 /* For names (names.h): memory, and a label, where arg is the build. */
 uint64_t ts_build_table_names_bytes(const struct ts_build_options *o);
+/* Bytes of the labels of a mode of times, at most: of all bins from the year 1 to 9999. */
+uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
 

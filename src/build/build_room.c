@@ -3,6 +3,7 @@
  * is known. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,7 +56,7 @@ static uint64_t plus(uint64_t a, uint64_t b)
 
 /* Labels in the result, twice where names are put in order; and of a table with names the
  * nonzeros that wait for their indices, and the names that memory has no room for, with a number
- * each. Bins of times may be any number. */
+ * each. */
 static uint64_t names_high(const struct ts_build *b)
 {
     uint64_t sum = 0, line = 8 * (b->order + UINT64_C(2));
@@ -65,7 +66,7 @@ static uint64_t names_high(const struct ts_build *b)
         named |= field == TS_TABLE_NAME;
         line += field == TS_TABLE_NAME ? 40 : 0;
         if (field == TS_TABLE_TIME)
-            return UINT64_MAX;
+            sum = plus(sum, ts_build_table_times_bytes(ts_table_mode_bin(b->table, m)));
         if (b->o->map[m] != NULL)
             sum = plus(sum, text_high(b->o->map[m]));
         if (b->from != NULL)
@@ -81,9 +82,37 @@ static uint64_t names_high(const struct ts_build *b)
     return sum;
 }
 
+/* Whether both ranks run on one machine; those of unknown machines do not. */
+static int is_neighbour(const struct ts_comm *c, uint32_t rank)
+{
+    return rank == c->rank || c->beside == c->n ||
+           (c->machine != NULL && c->machine[rank] == c->machine[c->rank]);
+}
+
+/* Ranks of one machine whose temporary files lie on one disk: what they take there together. Each
+ * rank bounds its own files alone. */
+static int join_needs(struct ts_build *b, int rc, struct ts_need *need, struct ts_err *err)
+{
+    const struct ts_comm *c = b->ranks.comm;
+    const uint64_t own[2] = { need->tmp.low, b->room.in_tmp.device };
+    uint64_t *all = NULL, sum = 0;
+    if (!ts_build_comm_many(&b->ranks))
+        return rc;
+    rc = ts_build_comm_numbers(&b->ranks, rc, own, 2, &all, err);
+    for (uint32_t r = 0; r < c->n && rc == 0; r++)
+        if (r == c->rank || (own[1] != 0 && all[2 * r + 1] == own[1] && is_neighbour(c, r)))
+            sum += all[2 * r];
+    free(all);
+    if (rc == 0) {
+        need->tmp.low = sum;
+        need->both.low = sum > need->both.low ? sum : need->both.low;
+    }
+    return rc;
+}
+
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err)
 {
-    struct ts_need *need = &b->report->need[TS_NEED_BEFORE];
+    struct ts_need *need = &b->report->need[TS_NEED_BEFORE], joined;
     int rc = 0;
     b->space.order = b->order;
     b->space.beside_bytes = b->beside_bytes;
@@ -95,9 +124,11 @@ int ts_build_room_begin(struct ts_build *b, struct ts_err *err)
     ts_build_space_estimate(&b->space, need);
     if (b->o->trial > 0)
         report(b);
-    if (b->o->no_space_check || b->o->trial > 0)
-        return 0;
-    rc = ts_room_check(&b->room, need, "nothing was read", err);
+    joined = *need;
+    rc = join_needs(b, 0, &joined, err);
+    if (rc < 0 || b->o->no_space_check || b->o->trial > 0)
+        return rc;
+    rc = ts_room_check(&b->room, &joined, "nothing was read", err);
     if (rc == 0)
         warn(b, need, "");
     return rc;
@@ -198,11 +229,14 @@ static void find_known(const struct ts_build *b, struct ts_need *ret)
 int ts_build_room_known(struct ts_build *b, struct ts_err *err)
 {
     const int merged = b->merge.nnz > 0;
-    struct ts_need *need = &b->report->need[merged ? TS_NEED_MERGED : TS_NEED_READ];
-    int rc = 0;
+    struct ts_need *need = &b->report->need[merged ? TS_NEED_MERGED : TS_NEED_READ], joined;
+    int rc;
     find_known(b, need);
-    if (is_watched(b))
-        rc = check_need(b, need, merged ? "stopped before packing" : "stopped after reading", err);
+    joined = *need;
+    rc = join_needs(b, 0, &joined, err);
+    if (rc == 0 && is_watched(b))
+        rc = check_need(b, &joined, merged ? "stopped before packing" : "stopped after reading",
+                        err);
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 

@@ -8,6 +8,7 @@
 #include "build/build_memory.h"
 #include "build/mode_writer.h"
 #include "build/record.h"
+#include "build/shard_writer.h"
 #include "build/slices.h"
 #include "format/layout.h"
 #include "stream/comm.h"
@@ -105,7 +106,8 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_need *
         s->file = most(s->file, ts_space_bytes(one_low));
         high += one + ts_space_number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
         high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
-        ahead = fmax(ahead, one / 4 + (64 << 20)); /* a file grows ahead of what is written */
+        if (one > TS_SHARD_WRITER_AHEAD) /* such a file grows ahead of what is written */
+            ahead = fmax(ahead, fmax(one / 4, TS_SHARD_WRITER_AHEAD));
     }
     s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }

@@ -205,6 +205,16 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     return 0;
 }
 
+uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin)
+{
+    char text[TS_TIME_LABEL];
+    const uint64_t line = ts_time_bin_label(bin, 0, text) + 1;
+    const uint64_t n = bin->seconds == 0
+                           ? UINT64_C(9999) * 12 / bin->months + 1
+                           : UINT64_C(9999) * 366 * 24 * 3600 / bin->seconds + 1;
+    return line * (n < MOST_BINS ? n : MOST_BINS);
+}
+
 static int add_times(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     int rc = open_writer(b, m, err);

@@ -15,9 +15,6 @@
 
 #include "format/shard.h"
 
-#define ROOM_AHEAD \
-    (UINT64_C(64) << 20) /* the file is extended by at least this many bytes at a time */
-
 /* A shard that waits to be written. */
 struct waiting {
     struct waiting *next;
@@ -147,8 +144,8 @@ static int write_all(const struct ts_shard_writer *w, const char *p, size_t byte
  * that extend it do not. */
 static void extend_file(struct ts_shard_writer *w)
 {
-    const uint64_t quarter = w->file_bytes / 4, more = quarter > ROOM_AHEAD ? quarter : ROOM_AHEAD;
-    w->ahead = w->file_bytes + more;
+    const uint64_t quarter = w->file_bytes / 4, least = TS_SHARD_WRITER_AHEAD;
+    w->ahead = w->file_bytes + (quarter > least ? quarter : least);
     w->may_extend = fallocate(w->fd, 0, 0, (off_t)w->ahead) == 0;
 }
 
@@ -167,7 +164,7 @@ static uint64_t place_shard(struct ts_shard_writer *w, uint64_t number, size_t p
     offset = w->file_bytes;
     w->file_bytes += padded;
     w->n_placed++;
-    if (w->may_extend && w->file_bytes > w->ahead && w->file_bytes > ROOM_AHEAD)
+    if (w->may_extend && w->file_bytes > w->ahead && w->file_bytes > TS_SHARD_WRITER_AHEAD)
         extend_file(w);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);

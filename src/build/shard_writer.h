@@ -21,6 +21,9 @@
 #include "build/partition_pool.h"
 #include "format/cell_sum.h"
 
+/* A file that is larger than this is extended by at least so many bytes at a time. */
+#define TS_SHARD_WRITER_AHEAD (UINT64_C(64) << 20)
+
 /* A shard that partitions are added to. */
 struct ts_shard_draft {
     struct ts_packed_partition *first, *last;
