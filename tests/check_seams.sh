@@ -43,5 +43,11 @@ grep -n '^const struct ts_text_kind ts_text_' src/source/*.c | while IFS=: read 
     sed -n '/^| form |/,/^$/p' docs/input.md | grep -qiF "$shown" || echo "docs/input.md: the table of forms has no row of $shown, which $file defines"
 done >> "$tmp/said"
 
+# ---- methods ----
+table=src/cpd/method.h
+grep -o '^const struct ts_method ts_[a-z0-9_]*' src/cpd/*.c | sed 's/:const struct ts_method ts_/ /' | while read -r file name; do
+    grep -q "^    METHOD($name)" $table || echo "$table: TS_METHODS has no row of $name, which $file defines"
+done >> "$tmp/said"
+
 [ ! -s "$tmp/said" ] || { cat "$tmp/said" >&2; failed=1; }
 exit $failed

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of methods: a method is a file beside this one and a row here. */
+/* The method of a specification. */
 #include "cpd/method.h"
 
-static const struct ts_method *const methods[] = { &ts_gcp,      &ts_lbfgsb,   &ts_apr,
-                                                   &ts_observed, &ts_held_out, &ts_least_squares };
+#define ADDRESS(name) &ts_##name,
+static const struct ts_method *const methods[] = { TS_METHODS(ADDRESS) };
 
 const struct ts_method *ts_method_of(const struct ts_spec *spec)
 {

@@ -111,7 +111,18 @@ struct ts_method {
     void (*end)(struct ts_als *a);
 };
 
-extern const struct ts_method ts_least_squares, ts_observed, ts_held_out, ts_apr, ts_gcp, ts_lbfgsb;
+/* The table, in the order in which methods are asked whether a specification is theirs. The last one takes any. A method is a
+ * file that defines ts_NAME, and NAME here. */
+#define TS_METHODS(METHOD) \
+    METHOD(gcp)            \
+    METHOD(lbfgsb)         \
+    METHOD(apr)            \
+    METHOD(observed)       \
+    METHOD(held_out)       \
+    METHOD(least_squares)
+
+#define TS_METHOD_DECLARE(name) extern const struct ts_method ts_##name;
+TS_METHODS(TS_METHOD_DECLARE)
 
 /* That of a specification, which may be NULL here and below. */
 const struct ts_method *ts_method_of(const struct ts_spec *spec);
