@@ -44,8 +44,7 @@ struct several {
     struct ts_tensor *tensor;
     char *named; /* X.cp */
     char *partial;
-    struct ts_atomic_dir *dir; /* NULL: this rank writes nothing */
-    struct ts_open_dir *in;    /* the same, to read what is in it */
+    struct ts_run_several all; /* its dir is NULL where this rank writes nothing */
     struct ts_models_table models;
     char **start;                         /* of each model the file that it starts from, or NULL */
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
@@ -56,15 +55,16 @@ struct several {
 
     struct ts_engine engine;
     int open;
-    uint32_t ranks[TSTREAM_MOST_AT_ONCE]; /* that it was opened for */
 
-    /* what is computed at once */
-    struct one *one; /* TSTREAM_MOST_AT_ONCE */
-    uint32_t n_ones;
-    struct one
-        *lead; /* the one that progress and status tell of; at the end, that a sentence tells of */
+    struct one *one; /* those computed at once, TS_RUN_AT_ONCE */
     int headed;
 };
+
+/* The model that progress and status tell of; at the end the one that a sentence tells of. */
+static struct one *lead_of(const struct several *s)
+{
+    return &s->one[s->all.lead];
+}
 
 /* ---- the directory ---- */
 
@@ -79,13 +79,10 @@ static int open_dir(struct several *s, struct ts_err *err)
     }
     if (!tool_ranks_speaks() || !tstream_cp_writes(s->args))
         return 0;
-    rc = ts_models_dir_open(s->named, s->args->force, s->args->models_from, 1, &s->dir, err);
+    rc = tstream_resume_record(s->cmd, s->args, 1, s->path, &options, &bytes, err);
     if (rc == 0)
-        rc = ts_open_dir_at(ts_atomic_dir_fd(s->dir), s->partial, &s->in, err);
-    if (rc == 0)
-        rc = tstream_resume_record(s->cmd, s->args, 1, s->path, &options, &bytes, err);
-    if (rc == 0)
-        rc = ts_models_run_write(s->dir, options, bytes, s->tensor->hash, err);
+        rc = ts_run_several_open(&s->all, s->named, s->args->force, s->args->models_from, options,
+                                 bytes, err);
     free(options);
     return rc;
 }
@@ -104,8 +101,7 @@ static void print_rows(struct several *s)
 static int take_done(struct several *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
-    s->models.row[row].done = 1;
-    return s->dir == NULL ? 0 : ts_models_table_read(&s->models, row, s->in, err);
+    return ts_run_several_take(&s->all, row, err);
 }
 
 static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
@@ -135,8 +131,8 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
     unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
     if (rc == 0 && done == NULL)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    for (uint32_t i = 0; i < s->models.n && rc == 0 && s->dir != NULL; i++)
-        done[i] = faccessat(ts_atomic_dir_fd(s->dir), s->models.row[i].name, F_OK, 0) == 0;
+    for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
+        done[i] = (unsigned char)ts_run_several_has(&s->all, i);
     rc = tool_ranks_tell(rc, done, s->models.n, err);
     for (uint32_t i = 0; i < s->models.n && rc == 0; i++)
         if (done[i]) {
@@ -257,10 +253,13 @@ static void name_one(struct several *s, struct one *o, uint32_t row)
     }
 }
 
-/* noted: what the engine read when it opened was told of. */
-static int begin_one(struct several *s, struct one *o, int noted, struct ts_err *err)
+static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err)
 {
+    struct several *s = ctx;
+    struct one *o = &s->one[k];
     int rc;
+    *ret = &o->run;
+    o->model.place.at_once = s->all.n > 1 ? s->all.n : 0;
     o->mc = (struct ts_model_conf){ .rank = o->own.rank,
                                     .precision = s->args->precision,
                                     .stop = &tool_stop };
@@ -271,14 +270,14 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     }
     o->mc.dir = o->dir;
     o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
-    o->report.be = ts_engine_model(&s->engine, (uint32_t)(o - s->one));
+    o->report.be = ts_engine_model(&s->engine, k);
     if (s->models.folds) /* what becomes of a fold is one event, or a number in the table */
         o->report.json = o->report.details = 0;
     o->report.model = &o->model;
-    o->report.noted = noted;
-    o->report.beside = o->model.place.beside = o != s->lead;
-    o->report.lead = &s->lead->report;
-    o->report.headed_by = s->n_ones > 1 ? &s->headed : NULL;
+    o->report.noted = !s->all.is_new || k > 0; /* what the engine read when it opened */
+    o->report.beside = o->model.place.beside = k != s->all.lead;
+    o->report.lead = &lead_of(s)->report;
+    o->report.headed_by = s->all.n > 1 ? &s->headed : NULL;
     if (rc == 0 && s->args->models_from != NULL)
         rc = find_state(s, o, err);
     if (rc == 0 && o->own.from == NULL && cp_starts_given(s->args))
@@ -292,8 +291,10 @@ static int begin_one(struct several *s, struct one *o, int noted, struct ts_err 
     return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, err) : rc;
 }
 
-static void close_one(struct one *o)
+static void close_one(void *ctx, uint32_t k)
 {
+    struct several *s = ctx;
+    struct one *o = &s->one[k];
     o->own.from = NULL;
     ts_resume_close(&o->state);
     ts_model_close(o->start);
@@ -307,7 +308,7 @@ static void close_one(struct one *o)
 static void count(void *ctx, uint64_t nnz)
 {
     struct several *s = ctx;
-    cp_report_count(&s->lead->report, nnz);
+    cp_report_count(&lead_of(s)->report, nnz);
 }
 
 static void close_engine(struct several *s)
@@ -338,49 +339,38 @@ static int open_alike(struct several *s, struct ts_engine_conf *ec, struct ts_er
     }
 }
 
-/* An engine for as many of these models as may be at once; the one that is open, where it will do. */
-static int open_engine(struct several *s, const uint32_t *ranks, uint32_t n, int *opened,
+/* An engine for as many of these models as may be at once. */
+static int open_engine(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                        struct ts_err *err)
 {
-    struct ts_engine_conf ec;
-    int rc, same = s->open;
-    for (uint32_t k = 0; same && k < n && k < s->engine.n_models; k++)
-        same = ranks[k] == s->ranks[k];
-    if (same)
-        return 0;
+    struct several *s = ctx;
+    const struct one *lead = lead_of(s);
+    struct ts_engine_conf ec = cp_run_engine(&lead->own, s->path, NULL);
+    int rc;
     close_engine(s);
-    ec = cp_run_engine(&s->lead->own, s->path, NULL);
     ec.done = count;
     ec.done_ctx = s;
     ec.tensor = s->tensor;
     ec.n_models = n;
     ec.ranks = ranks;
     rc = open_alike(s, &ec, err);
-    *opened = rc == 0;
-    memcpy(s->ranks, ranks, n * sizeof *ranks);
-    if (rc == 0 && s->lead->model.first) {
+    if (rc < 0)
+        return rc;
+    *room = s->engine.n_models;
+    if (lead->model.first) {
         tstream_ranks_note(s->cmd, &s->engine);
-        cp_run_note(s->cmd, &s->lead->own, &s->engine);
+        cp_run_note(s->cmd, &lead->own, &s->engine);
     }
-    return rc;
+    return 0;
 }
 
-/* The first that is not over leads. */
-static void choose_lead(struct several *s)
+static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
-    uint32_t k = 0, n = 0;
-    for (uint32_t i = s->n_ones; i-- > 0;)
-        if (ts_run_is_under_way(&s->one[i].run)) {
-            k = i;
-            n++;
-        }
-    if (n == 0)
-        return;
-    s->lead = &s->one[k];
-    for (uint32_t i = 0; i < s->n_ones; i++)
-        s->one[i].model.place.at_once = n;
-    cp_report_lead(&s->lead->report);
-    ts_run_lead(&s->lead->run, n);
+    struct several *s = ctx;
+    for (uint32_t i = 0; i < s->all.n; i++)
+        s->one[i].model.place.at_once = at_once;
+    cp_report_lead(&s->one[k].report);
+    ts_run_lead(&s->one[k].run, at_once);
 }
 
 /* The same for all ranks. A rank's own sentence stays where it says more than what all have heard: how to go on. */
@@ -393,99 +383,46 @@ static int end_alike(int rc, struct ts_err *err)
     return all;
 }
 
-/* For ts_als_group_run: model k has made its sweeps. Ranks exchange rows of other models next, with no word on failures: so
- * this one's is told here. */
-static int end_one(void *ctx, uint32_t k, struct ts_err *err)
+/* Ranks exchange rows of other models next, with no word on failures: so the failure of this one is told here. */
+static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct several *s = ctx;
     struct one *o = &s->one[k];
-    int rc = ts_run_end(&o->run, 0, err);
+    const int early = rc < 0;
+    rc = ts_run_end(&o->run, rc, err);
+    if (early)
+        return rc;
     if (rc == 0)
         rc = take_result(s, o->row, &o->model.result, err);
     rc = end_alike(rc, err);
-    if (rc < 0)
-        return rc;
-    print_rows(s);
-    choose_lead(s);
-    return 0;
-}
-
-/* All that are not over end here: `failed` (or, with n_ones, all of them) because of rc. Whatever they have saved is something to
- * go on with. */
-static void end_all(struct several *s, uint32_t failed, int rc, struct ts_err *err)
-{
-    struct one *told = failed < s->n_ones && rc != TS_ESTOP ? &s->one[failed] : s->lead;
-    const struct ts_err why = *err;
-    int saved = kept(s);
-    for (uint32_t k = 0; k < s->n_ones; k++)
-        saved |= ts_run_has_saved(&s->one[k].run);
-    for (uint32_t k = 0; k < s->n_ones; k++) {
-        struct one *o = &s->one[k];
-        struct ts_err own = why;
-        o->model.kept = saved;
-        if (ts_run_is_under_way(&o->run))
-            (void)ts_run_end(&o->run, rc, &own);
-        if (o == told)
-            *err = own;
-    }
-    s->lead = told;
-}
-
-static int run_at_once(struct several *s, int opened, struct ts_err *err)
-{
-    struct ts_als *run[TSTREAM_MOST_AT_ONCE];
-    uint32_t failed = s->n_ones;
-    int rc = 0;
-    for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
-        s->one[k].model.place.at_once = s->n_ones > 1 ? s->n_ones : 0;
-        rc = begin_one(s, &s->one[k], !opened || k > 0, err);
-        run[k] = s->one[k].run.als;
-        failed = rc < 0 ? k : failed;
-    }
-    if (rc == 0 && s->n_ones > 1) {
-        rc = ts_als_group_run(run, s->n_ones, end_one, s, &failed, err);
-    } else if (rc == 0) {
-        rc = ts_run_alone(&s->one[0].run, err);
-        failed = 0;
-        rc = rc == 0 ? end_one(s, 0, err) : rc;
-    }
-    if (rc < 0)
-        end_all(s, failed, rc, err);
-    for (uint32_t k = 0; k < s->n_ones; k++)
-        close_one(&s->one[k]);
+    if (rc == 0)
+        print_rows(s);
     return rc;
 }
 
-/* The models that come next, as many as may be at once: those of one pass leave the same cells out. */
-static int run_next(struct several *s, uint32_t row, struct ts_err *err)
+/* Whatever a model has saved is something to go on with. */
+static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
-    const int held = s->models.folds || s->args->hold_out != NULL;
-    const uint32_t first = row;
-    uint32_t ranks[TSTREAM_MOST_AT_ONCE], n = 0;
-    int rc, opened = 0;
-    for (; row < s->models.n && n < TSTREAM_MOST_AT_ONCE; row++)
-        if (!s->models.row[row].done &&
-            (!held || ts_models_table_same_cells(&s->models, first, row))) {
-            ranks[n] = s->models.row[row].rank;
-            name_one(s, &s->one[n++], row);
-        }
-    s->lead = &s->one[0];
+    struct several *s = ctx;
+    (void)rc;
+    (void)err;
+    for (uint32_t k = 0; k < s->all.n; k++)
+        s->one[k].model.kept = saved || kept(s);
+}
+
+static void name_all(void *ctx)
+{
+    struct several *s = ctx;
     s->headed = 0;
-    rc = ts_stop_check(&tool_stop, err);
-    if (rc == 0)
-        rc = open_engine(s, ranks, n, &opened, err);
-    if (rc < 0)
-        return rc;
-    s->n_ones = n < s->engine.n_models ? n : s->engine.n_models;
-    return run_at_once(s, opened, err);
+    for (uint32_t k = 0; k < s->all.n; k++)
+        name_one(s, &s->one[k], s->all.row[k]);
 }
 
 static int run_all(struct several *s, struct ts_err *err)
 {
-    int rc = 0;
+    int rc;
     print_rows(s);
-    while (s->next_row < s->models.n && rc == 0)
-        rc = run_next(s, s->next_row, err);
+    rc = ts_run_several_all(&s->all, err);
     close_engine(s);
     return rc;
 }
@@ -498,7 +435,7 @@ static void print_end(const struct several *s)
     char time[TS_NUM_CHARS], plain[4096];
     struct tool_json j;
     if (m->folds) {
-        cp_folds_print_end(m, s->dir != NULL ? s->named : NULL, ts_clock_ns() - s->start_ns,
+        cp_folds_print_end(m, s->all.dir != NULL ? s->named : NULL, ts_clock_ns() - s->start_ns,
                            s->args->json);
         return;
     }
@@ -531,14 +468,14 @@ static void note_dead(const struct several *s)
         tool_note(s->cmd,
                   "components died in %u of %u models%s: their columns are zeros in some mode; %s",
                   s->n_dying, s->models.n,
-                  s->dir != NULL ? ", as dead_components of models.tsv tells" : "",
+                  s->all.dir != NULL ? ", as dead_components of models.tsv tells" : "",
                   cp_run_dead_advice(args, room, sizeof room));
 }
 
 static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
 {
     const struct several *s = ctx;
-    return ts_model_open_inside(s->in, s->models.row[row].name, ret, err);
+    return ts_model_open_inside(s->all.in, s->models.row[row].name, ret, err);
 }
 
 /* With all models done. */
@@ -553,7 +490,7 @@ static int finish(struct several *s, struct ts_err *err)
     struct ts_err warn = { 0 };
     uint32_t threads;
     int rc;
-    if (s->dir == NULL) {
+    if (s->all.dir == NULL) {
         note_dead(s);
         print_end(s);
         return tool_flushed(err);
@@ -562,13 +499,13 @@ static int finish(struct several *s, struct ts_err *err)
     if (rc == 0)
         rc = ts_models_table_match(&s->models, open_model, s, threads, &tool_stop, err);
     if (rc == 0 && s->args->diagnose)
-        rc = cp_models_diagnose(s->cmd, &s->models, s->in, s->tensor, threads, err);
-    (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME,
+        rc = cp_models_diagnose(s->cmd, &s->models, s->all.in, s->tensor, threads, err);
+    (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME,
                    0); /* of a process before this one */
     if (rc == 0)
-        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->dir), dir, err);
+        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir, err);
     if (rc == 0)
-        rc = ts_atomic_dir_commit(s->dir, &warn, err);
+        rc = ts_atomic_dir_commit(s->all.dir, &warn, err);
     tool_warn(s->cmd, &warn);
     if (rc < 0)
         return rc;
@@ -581,9 +518,9 @@ static int finish(struct several *s, struct ts_err *err)
 /* A stop between two models, or before the first sweep of one, is told of as one within a model is. */
 static void tell_status(struct several *s, const char *state, const char *sentence)
 {
-    struct one *o = s->lead;
+    struct one *o = lead_of(s);
     struct ts_run_status *f = &o->run.status;
-    if (f->told || !kept(s) || s->dir == NULL || s->in == NULL || ts_open_dir_replaced(s->in))
+    if (f->told || !kept(s) || s->all.dir == NULL || s->all.in == NULL || ts_open_dir_replaced(s->all.in))
         return;
     o->report.progress = (struct tool_progress){ 0 };
     *f = (struct ts_run_status){ .partial = s->partial,
@@ -605,7 +542,7 @@ static void tell_status(struct several *s, const char *state, const char *senten
 static int end_early(struct several *s, int rc, struct ts_err *err)
 {
     const char *resume = kept(s) ? s->named : NULL;
-    struct one *o = s->lead;
+    struct one *o = lead_of(s);
     const int hinted = o->model.hinted;
     o->model.kept |= kept(s);
     cp_run_hint(&o->model, 0, 0, 0, err);
@@ -618,7 +555,7 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
         cp_report_stopped(&o->report, cp_run_stopped_by(), resume, 1, 0,
                           ts_clock_ns() - s->start_ns);
     }
-    if (s->dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
+    if (s->all.dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
         return 0; /* the rank that writes says what became of it */
     if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
         strstr(err->text, "nothing was saved") != NULL)
@@ -660,6 +597,28 @@ static int check(const struct several *s, struct ts_err *err)
     return rc;
 }
 
+static int list_models(struct several *s, struct ts_err *err)
+{
+    const struct cp_args *args = s->args;
+    s->all = (struct ts_run_several){ .tensor = s->tensor,
+                                      .table = &s->models,
+                                      .holds_out = args->folds > 0 || args->hold_out != NULL,
+                                      .tells_one = 1,
+                                      .stop = &tool_stop,
+                                      .front = { .chosen = name_all,
+                                                 .open = open_engine,
+                                                 .begin = begin_one,
+                                                 .end = end_one,
+                                                 .lead = take_lead,
+                                                 .failing = take_failure,
+                                                 .close = close_one,
+                                                 .ctx = s } };
+    return args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,
+                                                       args->seed, &s->models, err)
+                           : ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts,
+                                                 args->seed, &s->models, err);
+}
+
 int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                struct ts_err *err)
 {
@@ -671,7 +630,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     s->args = args;
     s->path = path;
     s->start_ns = ts_clock_ns();
-    s->one = calloc(TSTREAM_MOST_AT_ONCE, sizeof *s->one);
+    s->one = calloc(TS_RUN_AT_ONCE, sizeof *s->one);
     s->named = args->models_from != NULL ? strdup(args->models_from->dir)
                : args->out != NULL           ? strdup(args->out)
                                              : tstream_operand_swap(path, ".cp");
@@ -685,19 +644,15 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         rc = check(s, err);
     rc = tstream_cp_same_ranks(args, s->tensor, rc, err);
     if (rc == 0)
-        rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,
-                                                         args->seed, &s->models, err)
-                             : ts_models_table_new(args->ranks.at, args->ranks.n, args->restarts,
-                                                   args->seed, &s->models, err);
+        rc = list_models(s, err);
     if (rc == 0)
         rc = find_starts(s, err);
     if (rc == 0)
         rc = open_dir(s, err);
     rc = find_done(s, rc, err);
     if (rc == 0) {
-        s->lead = s->one;
-        name_one(s, s->lead,
-                 s->models.n - 1); /* where all are done already: what a stop tells of */
+        /* where all are done already: what a stop tells of */
+        name_one(s, s->one, s->models.n - 1);
         s->started = 0;
         rc = end_alike(run_all(s, err), err);
         if (rc == 0)
@@ -707,8 +662,7 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
         if (rc < 0)
             rc = end_early(s, rc, err);
     }
-    ts_open_dir_close(s->in);
-    ts_atomic_dir_close(s->dir);
+    ts_run_several_close(&s->all);
     cp_starts_free(s->start, s->models.n);
     ts_models_table_free(&s->models);
     ts_tensor_close(s->tensor);

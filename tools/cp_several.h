@@ -2,10 +2,8 @@
 /* cp_several.h - tstream cp with several ranks, starts or folds: models side by side, in one directory that appears
  * when all are done (model/model_files.h).
  *
- * The tensor is opened once. As many models as memory allows (engine/engine_memory.h) are computed in
- * the same passes over it (cpd/als_group.h), in turns where that is not all, those of dense tensors one after another. Models that
- * follow others of the same ranks share their engine, so that shards which it holds in memory stay there; for other ranks
- * they are read again.
+ * The tensor is opened once. src/engine/run_several.h says which models are computed at once; those of a dense tensor
+ * are computed one after another.
  *
  * Of several processes (tools/tool_ranks.h) all run this: the one that speaks has the directory, and tells the others which models are
  * done; all take as many at once as the one with least memory can.

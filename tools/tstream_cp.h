@@ -53,7 +53,7 @@ static inline uint32_t tstream_cp_models(const struct cp_args *args)
 
 /* Ranks of the first models, in their order, of which so many may be asked for at once: those that leave the same cells out, where
  * cells are. Returns how many. */
-#define TSTREAM_MOST_AT_ONCE 64u
+#define TSTREAM_MOST_AT_ONCE TS_RUN_AT_ONCE
 static inline uint32_t tstream_cp_first(const struct cp_args *args, uint32_t *ret, uint32_t most)
 {
     const uint32_t each = args->folds > 0 || args->hold_out != NULL ? 1 : args->restarts;

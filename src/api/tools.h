@@ -42,7 +42,7 @@
 /* files of it that these programs wrote: ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
 #include "base/json_read.h"
 
-/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_at, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
+/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
  * ts_open_dir_fail, ts_open_dir_replaced, ts_open_dir_fd, ts_open_dir_close */
 #include "base/open_dir.h"
 
@@ -80,7 +80,7 @@
 
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
- * ts_atomic_dir_held, ts_atomic_dir_replaces, ts_atomic_dir_commit, ts_atomic_dir_close */
+ * ts_atomic_dir_held, ts_atomic_dir_replaces, ts_atomic_dir_commit */
 #include "base/atomic_out.h"
 /* inputs and outputs against each other: ts_place_check */
 #include "base/place.h"
@@ -182,18 +182,19 @@
 #include "engine/engine.h"
 /* what of it stays: ts_engine_memory_resident */
 #include "engine/engine_memory.h"
-/* one run: ts_run_begin, ts_run_is_under_way, ts_run_alone, ts_run_has_saved, ts_run_lead, ts_run_end */
+/* one run: ts_run_begin, ts_run_is_under_way, ts_run_alone, ts_run_lead, ts_run_end */
 #include "engine/run.h"
+/* several: ts_run_several_open, ts_run_several_has, ts_run_several_take, ts_run_several_all, ts_run_several_close */
+#include "engine/run_several.h"
 /* the start that is written beside it: ts_run_start_find */
 #include "engine/run_start.h"
 /* status.json: ts_run_status_start, ts_run_status_end */
 #include "engine/run_status.h"
-/* several models: ts_models_table_new, ts_models_table_new_folds, ts_models_table_free, ts_models_table_read,
- * ts_models_table_match, ts_models_table_same_cells, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
+/* several models: ts_models_table_new, ts_models_table_new_folds, ts_models_table_free,
+ * ts_models_table_match, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
  * ts_models_table_json, ts_models_table_load, ts_models_table_take */
 #include "engine/models_table.h"
-/* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_dir_open, ts_models_run_write,
- * ts_models_run_check, ts_models_run_check_place */
+/* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_run_check, ts_models_run_check_place */
 #include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
@@ -226,8 +227,6 @@
 
 /* the method: ts_als_run */
 #include "cpd/als.h"
-/* for several models at once: ts_als_group_run */
-#include "cpd/als_group.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
