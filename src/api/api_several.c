@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several models of a tensor by the library: side by side, as many as there is room for, until all are done; where a
  * directory is named, in it, as tstream cp leaves them. */
-#include <fcntl.h>
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,18 +11,13 @@
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
-#include "cpd/als_group.h"
-#include "engine/models_run.h"
-#include "engine/models_table.h"
-#include "engine/run_status.h"
+#include "engine/run_several.h"
 
-#define MOST_AT_ONCE  64u
 #define MOST_RESTARTS 1000u
 
 /* A model under way. The session is that of all, with this model's rank and rows. */
 struct one {
     uint32_t row;
-    int under_way; /* from the begin of the run to its end */
     struct ts_session session;
     struct ts_api_run run;
     struct ts_run_place place;
@@ -42,17 +36,14 @@ struct several {
     ts_several_result *result; /* n */
     struct ts_api_timer timer;
 
-    /* what is kept on disk; dir NULL: nothing is */
-    struct ts_atomic_dir *dir;
-    struct ts_open_dir *in;    /* the same, to read what is in it */
+    struct ts_run_several all; /* its dir is NULL where nothing is kept on disk */
+
     struct ts_models_run from; /* dir NULL: the run starts anew */
     struct ts_spec spec;
 
     volatile int own_stop;        /* where the caller has none */
     ts_session *session;          /* NULL: none is open */
-    uint32_t ranks[MOST_AT_ONCE]; /* that it was opened for */
-    struct one *one;              /* MOST_AT_ONCE */
-    uint32_t n_ones;
+    struct one *one;              /* those computed at once, TS_RUN_AT_ONCE */
 };
 
 static uint32_t rank_of(const struct several *s, uint32_t row)
@@ -152,7 +143,7 @@ static int take_confs(struct several *s, const ts_session_conf *session,
 static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
 {
     char *path;
-    if (asprintf(&path, "%s/%s", ts_atomic_dir_partial(s->dir), s->table.row[row].name) >= 0)
+    if (asprintf(&path, "%s/%s", ts_atomic_dir_partial(s->all.dir), s->table.row[row].name) >= 0)
         return path;
     ts_fail(err, TS_ENOMEM, "%s: out of memory", s->run.out);
     return NULL;
@@ -245,20 +236,10 @@ static int open_out(struct several *s, struct ts_err *err)
         ts_api_note(s->api, s->session_conf.note, s->session_conf.ctx, &warn);
     }
     if (rc == 0)
-        rc = ts_models_dir_open(conf.out, conf.replace, s->from.dir != NULL ? &s->from : NULL, 1,
-                                &s->dir, err);
-    if (rc == 0)
-        rc = ts_open_dir_at(ts_atomic_dir_fd(s->dir), ts_atomic_dir_partial(s->dir), &s->in, err);
-    if (rc == 0)
-        rc = ts_models_run_write(s->dir, options, bytes, s->tensor->hash, err);
+        rc = ts_run_several_open(&s->all, conf.out, conf.replace,
+                                 s->from.dir != NULL ? &s->from : NULL, options, bytes, err);
     free(options);
     return rc;
-}
-
-static int take_done(struct several *s, uint32_t row, struct ts_err *err)
-{
-    s->table.row[row].done = 1;
-    return ts_models_table_read(&s->table, row, s->in, err);
 }
 
 /* A model that an earlier run finished. */
@@ -273,7 +254,7 @@ static int take_earlier(struct several *s, uint32_t row, const char *dir, struct
     run.conf.out = dir;
     rc = ts_api_run_check(&run, s->tensor, err);
     if (rc == 0)
-        rc = take_done(s, row, err);
+        rc = ts_run_several_take(&s->all, row, err);
     if (rc == 0)
         rc = ts_api_run_load(s->tensor, dir, 0, s->session_conf.precision, s->session_conf.stop,
                              &s->model[row], err);
@@ -300,28 +281,11 @@ static int find_done(struct several *s, struct ts_err *err)
         char *path = path_of(s, i, err);
         if (path == NULL)
             return TS_ENOMEM;
-        if (faccessat(ts_open_dir_fd(s->in), s->table.row[i].name, F_OK, 0) == 0)
+        if (ts_run_several_has(&s->all, i))
             rc = take_earlier(s, i, path, err);
         free(path);
     }
     return rc;
-}
-
-/* The first that is under way tells how far the run is. */
-static void choose_told(struct several *s)
-{
-    struct one *first = NULL;
-    uint32_t n = 0;
-    for (uint32_t k = s->n_ones; k-- > 0;)
-        if (s->one[k].under_way) {
-            first = &s->one[k];
-            n++;
-        }
-    atomic_store(&s->session->told, first != NULL ? &first->session : NULL);
-    if (s->dir == NULL || first == NULL)
-        return;
-    n = s->n_ones > 1 ? n : 0;
-    ts_run_lead(&first->run.run, n);
 }
 
 /* ---- those at once ---- */
@@ -332,37 +296,47 @@ static void close_session(struct several *s)
     s->session = NULL;
 }
 
-/* A session for as many of the models that come next as may be at once; the one that is open, where it will do. Models of one pass
- * leave the same cells out. */
-static int open_session(struct several *s, struct ts_err *err)
+/* A session for as many of the models that come next as may be at once. */
+static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
+                        struct ts_err *err)
 {
-    uint32_t ranks[MOST_AT_ONCE], n = 0;
-    int rc, same = s->session != NULL;
-    for (uint32_t row = 0; row < s->n && n < MOST_AT_ONCE; row++)
-        if (s->model[row] == NULL && (n == 0 || s->run.hold_out == 0 ||
-                                      ts_models_table_same_cells(&s->table, s->one[0].row, row))) {
-            ranks[n] = rank_of(s, row);
-            s->one[n++].row = row;
-        }
-    for (uint32_t k = 0; same && k < n && k < s->session->engine->n_models; k++)
-        same = ranks[k] == s->ranks[k];
-    if (!same) {
-        close_session(s);
-        rc = ts_api_session_open(s->tensor, &s->session_conf, n, ranks, s->api, &s->session, err);
-        if (rc < 0)
-            return rc;
-        memcpy(s->ranks, ranks, n * sizeof *ranks);
-    }
-    s->n_ones = n < s->session->engine->n_models ? n : s->session->engine->n_models;
-    return 0;
+    struct several *s = ctx;
+    const int is_first = s->session == NULL;
+    int rc;
+    close_session(s);
+    rc = ts_api_session_open(s->tensor, &s->session_conf, n, ranks, s->api, &s->session, err);
+    if (rc == 0)
+        *room = s->session->engine->n_models;
+    if (rc == 0 && is_first)
+        rc = ts_api_timer_start(&s->timer, s->run.max_seconds, s->session_conf.stop, err);
+    return rc;
 }
 
-static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
+/* Progress is that of this model. */
+static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
+    struct several *s = ctx;
     struct one *o = &s->one[k];
-    const uint32_t row = o->row;
+    atomic_store(&s->session->told, &o->session);
+    if (s->all.dir != NULL)
+        ts_run_lead(&o->run.run, at_once);
+}
+
+static void close_one(struct one *o)
+{
+    ts_api_run_close(&o->run);
+    free(o->dir);
+    o->dir = NULL;
+}
+
+static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err)
+{
+    struct several *s = ctx;
+    struct one *o = &s->one[k];
+    const uint32_t row = s->all.row[k];
     int rc;
     memset(o, 0, sizeof *o);
+    *ret = &o->run.run;
     o->row = row;
     o->session.conf = s->session->conf;
     o->session.conf.rank = rank_of(s, row);
@@ -375,12 +349,12 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
     o->run.ctx = s->conf.ctx;
     o->run.number = row;
     o->run.conf = conf_of(s, row);
-    if (s->dir != NULL) {
+    if (s->all.dir != NULL) {
         o->dir = path_of(s, row, err);
         if (o->dir == NULL)
             return TS_ENOMEM;
         o->place = (struct ts_run_place){ .out = s->run.out,
-                                          .partial = ts_atomic_dir_partial(s->dir),
+                                          .partial = ts_atomic_dir_partial(s->all.dir),
                                           .number = row + 1,
                                           .n = s->n,
                                           .beside = 1 };
@@ -388,39 +362,23 @@ static int begin_one(struct several *s, uint32_t k, struct ts_err *err)
         o->run.place = &o->place;
     }
     rc = ts_api_run_begin(&o->run, err);
-    if (rc == 0)
-        o->under_way = 1;
-    else
-        ts_api_run_close(&o->run);
-    if (rc < 0) {
-        free(o->dir);
-        o->dir = NULL;
-    }
+    if (rc < 0)
+        close_one(o);
     return rc;
 }
 
-/* Of a run that is over, or is to end because of rc. */
-static int end_one(struct one *o, int rc, ts_cpd **ret, ts_cp_result *result, struct ts_err *err)
-{
-    rc = ts_api_run_end(&o->run, rc, ret, result, err);
-    ts_api_run_close(&o->run);
-    o->under_way = 0;
-    free(o->dir);
-    o->dir = NULL;
-#ifdef __GLIBC__
-    malloc_trim(0); /* the C library would keep what each model's end took, beside the budget */
-#endif
-    return rc;
-}
-
-/* For ts_als_group_run: model k has made its sweeps. */
-static int take_one(void *ctx, uint32_t k, struct ts_err *err)
+/* Model k has made its sweeps, or ends because of rc. */
+static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct several *s = ctx;
     struct one *o = &s->one[k];
     struct ts_models_row *row = &s->table.row[o->row];
     ts_cp_result r;
-    int rc = end_one(o, 0, &s->model[o->row], &r, err);
+    rc = ts_api_run_end(&o->run, rc, &s->model[o->row], &r, err);
+    close_one(o);
+#ifdef __GLIBC__
+    malloc_trim(0); /* the C library would keep what each model's end took, beside the budget */
+#endif
     if (rc < 0)
         return rc;
     s->result[o->row] = (ts_several_result){ .rank = row->rank,
@@ -434,77 +392,24 @@ static int take_one(void *ctx, uint32_t k, struct ts_err *err)
                                              .exact = r.exact,
                                              .n_dead = r.n_dead,
                                              .seconds = 1e-9 * (double)o->run.run.sweeps_ns };
-    row->done = 1;
     row->fit = r.fit;
     row->objective = r.objective;
     row->held_out = r.held_out_rmse;
     row->held_out_loss = r.held_out_loss;
-    if (s->dir != NULL)
-        rc = take_done(s, o->row, err);
-    choose_told(s);
+    rc = ts_run_several_take(&s->all, o->row, err);
+    if (s->session->told == &o->session)
+        atomic_store(&s->session->told, NULL);
     return rc;
 }
 
-/* All that are under way end here, because of rc. */
-static void end_all(struct several *s, int rc, struct ts_err *err)
+/* All that are under way end because of rc. */
+static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
+    struct several *s = ctx;
     const int timed_out = ts_api_timer_end(&s->timer, rc, err);
-    for (uint32_t k = 0; k < s->n_ones; k++) {
-        struct ts_err own = *err;
-        ts_cpd *none = NULL;
-        ts_cp_result r;
+    (void)saved;
+    for (uint32_t k = 0; k < s->all.n; k++)
         s->one[k].run.timed_out = timed_out;
-        if (s->one[k].under_way)
-            (void)end_one(&s->one[k], rc, &none, &r, &own);
-    }
-}
-
-static int run_at_once(struct several *s, struct ts_err *err)
-{
-    struct ts_als *run[MOST_AT_ONCE];
-    uint32_t failed;
-    int rc = 0;
-    for (uint32_t k = 0; k < s->n_ones && rc == 0; k++) {
-        s->one[k].under_way = 0;
-        rc = begin_one(s, k, err);
-        run[k] = s->one[k].run.run.als;
-        if (rc < 0)
-            s->n_ones = k;
-    }
-    choose_told(s);
-    if (rc == 0 && s->n_ones > 1) {
-        rc = ts_als_group_run(run, s->n_ones, take_one, s, &failed, err);
-    } else if (rc == 0) {
-        rc = ts_run_alone(&s->one[0].run.run, err);
-        rc = rc == 0 ? take_one(s, 0, err) : rc;
-    }
-    if (rc < 0)
-        end_all(s, rc, err);
-    return rc;
-}
-
-static int all_done(const struct several *s)
-{
-    uint32_t row = 0;
-    while (row < s->n && s->model[row] != NULL)
-        row++;
-    return row == s->n;
-}
-
-static int run_all(struct several *s, struct ts_err *err)
-{
-    int rc = 0;
-    while (rc == 0 && !all_done(s)) {
-        const int first = s->session == NULL;
-        rc = ts_stop_check(s->session_conf.stop, err);
-        if (rc == 0)
-            rc = open_session(s, err);
-        if (rc == 0 && first)
-            rc = ts_api_timer_start(&s->timer, s->run.max_seconds, s->session_conf.stop, err);
-        if (rc == 0)
-            rc = run_at_once(s, err);
-    }
-    return rc;
 }
 
 /* ---- which is the best, and how alike the others are to it ---- */
@@ -533,11 +438,11 @@ static int finish(struct several *s, struct ts_err *err)
     ts_cp_conf conf = s->run;
     int rc;
     conf.start = first_start(s);
-    (void)unlinkat(ts_atomic_dir_fd(s->dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
-    rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, &s->spec, &s->table, s->dir,
+    (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
+    rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, &s->spec, &s->table, s->all.dir,
                              s->from.dir != NULL, err);
     if (rc == 0)
-        rc = ts_atomic_dir_commit(s->dir, &warn, err);
+        rc = ts_atomic_dir_commit(s->all.dir, &warn, err);
     ts_api_note(s->api, s->session_conf.note, s->session_conf.ctx, &warn);
     return rc;
 }
@@ -546,10 +451,10 @@ static int finish(struct several *s, struct ts_err *err)
 static void tell_kept(const struct several *s, struct ts_err *err)
 {
     const size_t at = strlen(err->text);
-    if (s->dir != NULL && ts_models_kept(ts_atomic_dir_partial(s->dir)))
+    if (s->all.dir != NULL && ts_models_kept(ts_atomic_dir_partial(s->all.dir)))
         snprintf(err->text + at, sizeof err->text - at,
                  "; what is done, and the states of the others, are in %s",
-                 ts_atomic_dir_partial(s->dir));
+                 ts_atomic_dir_partial(s->all.dir));
 }
 
 /* ---- all of them ---- */
@@ -557,21 +462,31 @@ static void tell_kept(const struct several *s, struct ts_err *err)
 static int run_several(struct several *s, struct ts_err *err)
 {
     int rc;
-    s->one = calloc(MOST_AT_ONCE, sizeof *s->one);
+    s->one = calloc(TS_RUN_AT_ONCE, sizeof *s->one);
     s->model = calloc(s->n, sizeof *s->model);
     s->result = calloc(s->n, sizeof *s->result);
     if (s->one == NULL || s->model == NULL || s->result == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for %u models", s->n);
+    s->all = (struct ts_run_several){ .tensor = s->tensor,
+                                      .table = &s->table,
+                                      .holds_out = s->run.hold_out > 0,
+                                      .stop = s->session_conf.stop,
+                                      .front = { .open = open_session,
+                                                 .begin = begin_one,
+                                                 .end = end_one,
+                                                 .lead = take_lead,
+                                                 .failing = take_failure,
+                                                 .ctx = s } };
     rc = open_out(s, err);
     if (rc == 0)
         rc = find_done(s, err);
     if (rc == 0)
-        rc = run_all(s, err);
+        rc = ts_run_several_all(&s->all, err);
     (void)ts_api_timer_end(&s->timer, rc, err);
     close_session(s);
     if (rc == 0)
         rc = compare(s, err);
-    if (rc == 0 && s->dir != NULL)
+    if (rc == 0 && s->all.dir != NULL)
         rc = finish(s, err);
     if (rc < 0)
         tell_kept(s, err);
@@ -605,8 +520,7 @@ int ts_cp_several(const ts_tensor *t, const ts_session_conf *session, const ts_s
         give(&s, ret, result);
     for (uint32_t i = 0; i < s.n && rc < 0 && s.model != NULL; i++)
         ts_kruskal_free(s.model[i]);
-    ts_open_dir_close(s.in);
-    ts_atomic_dir_close(s.dir);
+    ts_run_several_close(&s.all);
     ts_models_run_close(&s.from);
     ts_models_table_free(&s.table);
     free(s.one);
