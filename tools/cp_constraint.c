@@ -81,8 +81,8 @@ static int parse_penalty(struct cp_args *args, const char *option, const char *t
 }
 
 /* "3" or "3=0.1", divided by commas. */
-static int parse_smooth(struct cp_args *args, const char *text, double ret[TS_MAX_ORDER],
-                        struct ts_err *err)
+static int parse_penalty_1(struct cp_args *args, const char *option, const char *text,
+                           double ret[TS_MAX_ORDER], struct ts_err *err)
 {
     uint32_t named = 0;
     memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
@@ -90,11 +90,11 @@ static int parse_smooth(struct cp_args *args, const char *text, double ret[TS_MA
         uint32_t mode = 0;
         const char *from;
         double x = 1;
-        int rc = take_mode("smooth", &text, &mode, err);
+        int rc = take_mode(option, &text, &mode, err);
         if (rc < 0)
             return rc;
         if ((named >> (mode - 1) & 1) != 0)
-            return ts_fail(err, TS_EARG, "option '--smooth': mode %u is named twice", mode);
+            return ts_fail(err, TS_EARG, "option '--%s': mode %u is named twice", option, mode);
         named |= UINT32_C(1) << (mode - 1);
         from = text;
         if (*text == '=') {
@@ -104,9 +104,9 @@ static int parse_smooth(struct cp_args *args, const char *text, double ret[TS_MA
         }
         if ((*from != '\0' && *from != ',') || !isfinite(x) || x < 0)
             return ts_fail(err, TS_EARG,
-                           "option '--smooth': expected MODE or MODE=X, X being 0 or more, for "
+                           "option '--%s': expected MODE or MODE=X, X being 0 or more, for "
                            "mode %u",
-                           mode);
+                           option, mode);
         ret[mode - 1] = x;
         args->n_named = mode > args->n_named ? mode : args->n_named;
         text = *from == ',' ? from + 1 : NULL;
@@ -115,7 +115,7 @@ static int parse_smooth(struct cp_args *args, const char *text, double ret[TS_MA
 }
 
 /* "0:1" for all modes, or "1=0:1,3=-1:inf". */
-static int parse_bounds(struct cp_args *args, const char *text,
+static int parse_bounds(struct cp_args *args, const char *option, const char *text,
                         struct ts_constraint ret[TS_MAX_ORDER], struct ts_err *err)
 {
     const int all = text != NULL && strchr(text, '=') == NULL;
@@ -125,14 +125,14 @@ static int parse_bounds(struct cp_args *args, const char *text,
         uint32_t mode = 1;
         struct ts_constraint c = { .bounded = 1 };
         char *end;
-        int rc = all ? 0 : take_mode("bounds", &text, &mode, err);
+        int rc = all ? 0 : take_mode(option, &text, &mode, err);
         if (rc < 0)
             return rc;
         if (!all && *text++ != '=')
-            return ts_fail(err, TS_EARG,
-                           "option '--bounds': expected MODE=LOWER:UPPER after mode %u", mode);
+            return ts_fail(err, TS_EARG, "option '--%s': expected MODE=LOWER:UPPER after mode %u",
+                           option, mode);
         if (!all && ret[mode - 1].bounded)
-            return ts_fail(err, TS_EARG, "option '--bounds': mode %u is named twice", mode);
+            return ts_fail(err, TS_EARG, "option '--%s': mode %u is named twice", option, mode);
         from = text;
         c.lower = strtod(text, &end);
         if (end == text || *end != ':' ||
@@ -141,8 +141,8 @@ static int parse_bounds(struct cp_args *args, const char *text,
             (!isfinite(c.lower) && !isfinite(c.upper)))
             return ts_fail(
                 err, TS_EARG,
-                "option '--bounds': '%s' are not a lower and an upper number, like 0:1 or 0:inf",
-                from);
+                "option '--%s': '%s' are not a lower and an upper number, like 0:1 or 0:inf",
+                option, from);
         for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
             if (all || m + 1 == mode)
                 ret[m] = c;
@@ -153,76 +153,127 @@ static int parse_bounds(struct cp_args *args, const char *text,
     return 0;
 }
 
-/* Modes that an option holds for: where it names none, those that are not fixed. */
-static uint32_t modes_of(const char *text, int names, uint32_t fixed)
+/* An option that asks something of modes: a row of base/settings.def. */
+struct mode_row {
+    const char *option;
+    size_t text_at; /* in struct cp_args */
+    enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
+    size_t at;   /* in struct ts_constraint */
+    int is_free; /* where it names no modes, it is for those that are not fixed */
+};
+
+#define WHETHER(x, f)                 IS_WHETHER, offsetof(struct ts_constraint, x), f
+#define PENALTY(x, f)                 IS_PENALTY, offsetof(struct ts_constraint, x), f
+#define BOUNDS(x, f)                  IS_BOUNDS, offsetof(struct ts_constraint, x), f
+#define OF(...)                       OF_OR(__VA_ARGS__ __VA_OPT__(, ) OF_RUN, 0, 0)
+#define OF_OR(kind, at, is_free, ...) kind, at, is_free
+#define SETTING(member, option, letter, kind, ...) \
+    { option, offsetof(struct cp_args, member), OF(TS_MODES_OF_##kind) },
+static const struct mode_row mode_rows[] = {
+#include "base/settings.def"
+};
+#define N_MODE_ROWS (sizeof mode_rows / sizeof *mode_rows)
+
+static const char *text_of(const struct cp_args *args, const struct mode_row *row)
 {
-    return text != NULL && !names ? ~fixed : UINT32_MAX;
+    return *(const char *const *)((const char *)args + row->text_at);
+}
+
+static void *member_of(struct cp_args *args, const struct mode_row *row, uint32_t mode)
+{
+    return (char *)&args->spec.mode[mode] + row->at;
+}
+
+/* Reads one option into the modes that it names, or all. */
+static int parse_row(struct cp_args *args, const struct mode_row *row, struct ts_err *err)
+{
+    struct ts_constraint bounds[TS_MAX_ORDER] = { 0 };
+    double x[TS_MAX_ORDER] = { 0 };
+    uint32_t bits = 0;
+    const char *text = text_of(args, row);
+    const int rc = row->kind == IS_WHETHER  ? parse_modes(args, row->option, text, &bits, err)
+                   : row->kind == IS_BOUNDS ? parse_bounds(args, row->option, text, bounds, err)
+                   : row->is_free           ? parse_penalty(args, row->option, text, x, err)
+                                            : parse_penalty_1(args, row->option, text, x, err);
+    for (uint32_t m = 0; m < TS_MAX_ORDER && rc == 0; m++) {
+        void *to = member_of(args, row, m);
+        if (row->kind == IS_WHETHER) {
+            *(int *)to = bits >> m & 1;
+        } else if (row->kind == IS_PENALTY) {
+            *(double *)to = x[m];
+        } else {
+            *(int *)to = bounds[m].bounded;
+            args->spec.mode[m].lower = bounds[m].lower;
+            args->spec.mode[m].upper = bounds[m].upper;
+        }
+    }
+    return rc;
+}
+
+/* An option that names no modes is not for those that are fixed. */
+static void leave_fixed(struct cp_args *args, const struct mode_row *row)
+{
+    const char *text = text_of(args, row);
+    const int names = text != NULL && (row->kind == IS_WHETHER ? strcmp(text, "all") != 0
+                                                               : strchr(text, '=') != NULL);
+    for (uint32_t m = 0; m < TS_MAX_ORDER && row->is_free && !names; m++) {
+        void *to = member_of(args, row, m);
+        if (!args->spec.mode[m].fixed)
+            continue;
+        if (row->kind == IS_PENALTY) {
+            *(double *)to = 0;
+            continue;
+        }
+        *(int *)to = 0;
+        if (row->kind == IS_BOUNDS)
+            args->spec.mode[m].lower = args->spec.mode[m].upper = 0;
+    }
+}
+
+/* The options that ask something of modes. Those of whole modes are read first, which decides what is told of several mistakes. */
+static int parse_mode_rows(struct cp_args *args, struct ts_err *err)
+{
+    static const char *const first[] = { "fix",    "nonneg", "simplex", "orthogonal",
+                                         "bounds", "l1",     "l2",      NULL };
+    uint32_t at;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && (at = ts_setting_row(first, i)) != TS_NO_SETTING; i++)
+        if (mode_rows[at].kind != OF_RUN)
+            rc = parse_row(args, &mode_rows[at], err);
+    for (size_t i = 0; i < N_MODE_ROWS && rc == 0; i++)
+        if (mode_rows[i].kind != OF_RUN)
+            leave_fixed(args, &mode_rows[i]);
+    return rc;
 }
 
 int cp_constraint_parse(struct cp_args *args, struct ts_err *err)
 {
-    double l1[TS_MAX_ORDER], l2[TS_MAX_ORDER], smooth[TS_MAX_ORDER];
-    struct ts_constraint bounds[TS_MAX_ORDER];
-    uint32_t nonneg, fixed, simplex, orthogonal, modes[4];
+    struct ts_spec *spec = &args->spec;
     enum ts_loss_kind loss = TS_GCP_NONE;
     double loss_at = 0;
-    int rc;
     args->n_named = 0;
     args->poisson = strcmp(args->loss, "poisson") == 0;
     if (!args->poisson && strcmp(args->loss, "least-squares") != 0 &&
         ts_loss_parse(args->loss, &loss, &loss_at, err) < 0)
         return TS_EARG;
-    rc = parse_modes(args, "fix", args->fix, &fixed, err);
-    if (rc == 0)
-        rc = parse_modes(args, "nonneg", args->nonneg, &nonneg, err);
-    if (rc == 0)
-        rc = parse_modes(args, "simplex", args->simplex, &simplex, err);
-    if (rc == 0)
-        rc = parse_modes(args, "orthogonal", args->orthogonal, &orthogonal, err);
-    if (rc == 0)
-        rc = parse_bounds(args, args->bounds, bounds, err);
-    if (rc == 0)
-        rc = parse_penalty(args, "l1", args->l1, l1, err);
-    if (rc == 0)
-        rc = parse_penalty(args, "l2", args->l2, l2, err);
-    if (rc == 0)
-        rc = parse_smooth(args, args->smooth, smooth, err);
-    if (rc < 0)
-        return rc;
-    for (uint32_t m = 0;
-         m < TS_MAX_ORDER && args->observed && args->l2 == NULL && loss == TS_GCP_NONE; m++)
-        l2[m] = (fixed >> m & 1) != 0 ? 0 : OBSERVED_L2;
-    modes[0] =
-        modes_of(args->nonneg, args->nonneg != NULL && strcmp(args->nonneg, "all") != 0, fixed);
-    modes[1] = modes_of(args->l1, args->l1 != NULL && strchr(args->l1, '=') != NULL, fixed);
-    modes[2] = modes_of(args->l2, args->l2 != NULL && strchr(args->l2, '=') != NULL, fixed);
-    modes[3] =
-        modes_of(args->bounds, args->bounds != NULL && strchr(args->bounds, '=') != NULL, fixed);
-    args->spec = (struct ts_spec){ .poisson = args->poisson,
-                                   .loss = loss,
-                                   .loss_at = loss_at,
-                                   .lbfgsb = args->optimizer == 1,
-                                   .observed = args->observed,
-                                   .mean = args->mean,
-                                   .held = (args->hold_out != NULL || args->folds > 0) &&
-                                           !args->observed && loss == TS_GCP_NONE,
-                                   .best = args->patience > 0,
-                                   .by_count = args->observed && args->l2_scale };
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        const int bounded = bounds[m].bounded && (modes[3] >> m & 1) != 0;
-        args->spec.mode[m] = (struct ts_constraint){ .nonneg = (nonneg & modes[0]) >> m & 1,
-                                                     .simplex = simplex >> m & 1,
-                                                     .orthogonal = orthogonal >> m & 1,
-                                                     .smooth = smooth[m],
-                                                     .bounded = bounded,
-                                                     .lower = bounded ? bounds[m].lower : 0,
-                                                     .upper = bounded ? bounds[m].upper : 0,
-                                                     .fixed = fixed >> m & 1,
-                                                     .l1 = (modes[1] >> m & 1) != 0 ? l1[m] : 0,
-                                                     .l2 = (modes[2] >> m & 1) != 0 ? l2[m] : 0 };
-    }
+    *spec = (struct ts_spec){ .poisson = args->poisson,
+                              .loss = loss,
+                              .loss_at = loss_at,
+                              .lbfgsb = args->optimizer == 1,
+                              .held = (args->hold_out != NULL || args->folds > 0) &&
+                                      !args->observed && loss == TS_GCP_NONE,
+                              .best = args->patience > 0,
+                              .by_count = args->observed && args->l2_scale };
+#define SETTING(...)
+#define SETTING_OF_METHOD(member, ...) spec->member = args->member;
+#include "base/settings.def"
+    if (parse_mode_rows(args, err) < 0)
+        return err->code;
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+        if (args->observed && args->l2 == NULL && loss == TS_GCP_NONE && !spec->mode[m].fixed)
+            spec->mode[m].l2 = OBSERVED_L2;
     return args->poisson || loss != TS_GCP_NONE || args->optimizer == 1
-               ? ts_spec_check(&args->spec, TS_MAX_ORDER, err)
+               ? ts_spec_check(spec, TS_MAX_ORDER, err)
                : 0;
 }
 
@@ -263,10 +314,10 @@ static int labels_in_order(char *const *label, uint64_t n)
     for (uint64_t i = 0; i < n; i++)
         numbers = numbers && label_number(label[i], &x);
     for (uint64_t i = 1; i < n; i++) {
-        const int way = !numbers                                ? strcmp(label[i], label[i - 1])
-                        : label_number(label[i - 1], &last) == 0 ||
-                                label_number(label[i], &x) == 0 ? 0
-                                                                : (x > last) - (x < last);
+        const int way = !numbers ? strcmp(label[i], label[i - 1])
+                        : label_number(label[i - 1], &last) == 0 || label_number(label[i], &x) == 0
+                            ? 0
+                            : (x > last) - (x < last);
         rise &= way >= 0;
         fall &= way <= 0;
     }
@@ -290,11 +341,12 @@ int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor
         bad = bad && label[i] != NULL;
     bad = bad && !labels_in_order(label, n);
     if (bad)
-        snprintf(ret, room,
-                 "--smooth makes neighbours of mode %u alike, but its labels are in no order of "
-                 "numbers, dates or letters ('%.40s', '%.40s', '%.40s', ...): build it with indices "
-                 "or times (--bin), or with --names sorted",
-                 mode + 1, label[0], label[1], label[2]);
+        snprintf(
+            ret, room,
+            "--smooth makes neighbours of mode %u alike, but its labels are in no order of "
+            "numbers, dates or letters ('%.40s', '%.40s', '%.40s', ...): build it with indices "
+            "or times (--bin), or with --names sorted",
+            mode + 1, label[0], label[1], label[2]);
     for (uint64_t i = 0; label != NULL && i < n; i++)
         free(label[i]);
     free(label);

@@ -476,6 +476,7 @@ static int take_factors(struct ts_api_run *c, struct ts_als_result *result, stru
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err)
 {
+    const ts_cp_conf *run = conf; /* as base/settings.def calls it */
     if (conf->nvecs && conf->start != NULL)
         return ts_fail(err, TS_EARG,
                        "a run starts from factors that are given or from nvecs, not from both");
@@ -484,12 +485,18 @@ int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts
                        "fix keeps factors of a start that is given, and with nvecs there is none");
     if ((conf->lower == NULL) != (conf->upper == NULL))
         return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
+    ts_spec_defaults(ret);
+#define SET(member, ...) __VA_OPT__(ret->member = __VA_ARGS__;)
+#define SETTING(...)
+#define SETTING_OF_METHOD(member, option, letter, kind, def, arg, section, resume, keyword, field, \
+                          value, help)                                                             \
+    SET(member, value)
+#include "base/settings.def"
+#undef SET
     ret->poisson = conf->loss == TS_LOSS_POISSON;
     ret->loss = ts_api_gcp(conf->loss);
     ret->loss_at = ts_loss_takes_number(ret->loss) ? conf->loss_at : 0;
     ret->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
-    ret->observed = conf->observed != 0;
-    ret->mean = conf->mean != 0;
     ret->held = conf->hold_out > 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
     ret->best = conf->patience > 0;
     ret->by_count = conf->observed && conf->l2_by_count;

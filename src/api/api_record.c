@@ -27,9 +27,9 @@ struct of_modes {
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
     size_t at;
 };
-#define WHETHER(x) IS_WHETHER, offsetof(struct ts_constraint, x)
-#define PENALTY(x) IS_PENALTY, offsetof(struct ts_constraint, x)
-#define BOUNDS(x)  IS_BOUNDS, offsetof(struct ts_constraint, x)
+#define WHETHER(x, f) IS_WHETHER, offsetof(struct ts_constraint, x)
+#define PENALTY(x, f) IS_PENALTY, offsetof(struct ts_constraint, x)
+#define BOUNDS(x, f)  IS_BOUNDS, offsetof(struct ts_constraint, x)
 
 #define MODES_CHARS (TS_MAX_ORDER * 64)
 

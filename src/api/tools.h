@@ -18,7 +18,7 @@
 #include "base/err.h"
 /* which commit this is: ts_version_commit */
 #include "api/version.h"
-/* settings as options: ts_setting_words */
+/* settings as options: ts_setting_row, ts_setting_words */
 #include "base/setting.h"
 /* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
 #include "base/stop.h"

@@ -48,8 +48,8 @@ enum {
 #define TS_VALUE_OF_PENALTIES_1(x)  const char *
 #define TS_VALUE_OF_BOUNDS(x)       const char *
 
-/* A setting of each mode is WHETHER(x), PENALTY(x) or BOUNDS(x), which the file that uses TS_MODES_OF_ defines; one of the run is
- * nothing. */
+/* A setting of each mode is WHETHER(x, f), PENALTY(x, f) or BOUNDS(x, f), which the file that uses TS_MODES_OF_ defines; one of the run
+ * is nothing. f: the option may name no modes, and is for those then that are not fixed. */
 #define TS_MODES_OF_FLAG
 #define TS_MODES_OF_COUNT(A, B)
 #define TS_MODES_OF_NUMBER
@@ -60,10 +60,10 @@ enum {
 #define TS_MODES_OF_CHOICE
 #define TS_MODES_OF_SHARE
 #define TS_MODES_OF_TEXT
-#define TS_MODES_OF_MODES(x)        WHETHER(x)
-#define TS_MODES_OF_MODES_OR_ALL(x) WHETHER(x)
-#define TS_MODES_OF_PENALTIES(x)    PENALTY(x)
-#define TS_MODES_OF_PENALTIES_1(x)  PENALTY(x)
-#define TS_MODES_OF_BOUNDS(x)       BOUNDS(x)
+#define TS_MODES_OF_MODES(x)        WHETHER(x, 0)
+#define TS_MODES_OF_MODES_OR_ALL(x) WHETHER(x, 1)
+#define TS_MODES_OF_PENALTIES(x)    PENALTY(x, 1)
+#define TS_MODES_OF_PENALTIES_1(x)  PENALTY(x, 0)
+#define TS_MODES_OF_BOUNDS(x)       BOUNDS(x, 1)
 
 #endif

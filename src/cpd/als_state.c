@@ -151,7 +151,7 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
         char was[160], is[160];
         ts_spec_text(&s->spec, m, was, sizeof was);
         ts_spec_text(conf->init.spec, m, is, sizeof is);
-        if (!ts_spec_same(&s->spec, conf->init.spec, m))
+        if (!ts_spec_same_state(&s->spec, conf->init.spec, m))
             return ts_fail(err, TS_EARG,
                            "%s: " TS_NTH_MODE
                            " of the run has these constraints: %s; it cannot go on with: %s",

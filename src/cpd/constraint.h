@@ -12,16 +12,28 @@
 
 #include <stdint.h>
 
-/* All zero: nothing is demanded. */
+#include "base/setting_kind.h"
+
+/* All zero: nothing is demanded. There is a member for each setting of modes in base/settings.def, whose help says more:
+ *
+ *   int nonneg         no entry is below 0
+ *   int fixed          the factor stays that of the start, rows of empty slices being 0
+ *   int simplex        rows are not negative and sum to 1, those of empty slices apart
+ *   int bounded        entries are between `lower` and `upper`, one of which may be infinite
+ *   int orthogonal     columns are orthonormal
+ *   double l1, l2, smooth   weights of penalties, not negative
+ */
 struct ts_constraint {
-    int nonneg;    /* no entry is below 0 */
-    int fixed;     /* the factor stays that of the start, rows of empty slices being 0 */
-    double l1, l2; /* not negative */
-    int simplex;   /* rows are not negative and sum to 1, those of empty slices apart */
-    int bounded;   /* entries are between these, one of which may be infinite: */
+#define WHETHER(x, f) int x;
+#define PENALTY(x, f) double x;
+#define BOUNDS(x, f) \
+    int x;           \
     double lower, upper;
-    int orthogonal; /* columns are orthonormal */
-    double smooth;  /* not negative */
+#define SETTING(member, option, letter, kind, ...) TS_MODES_OF_##kind
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
 };
 
 /* Lengths of columns of this mode are not to be changed while it is computed: it has bounds, its rows a sum, or its

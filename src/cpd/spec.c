@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/setting.h"
+#include "cpd/run_options.h"
 #include "format/dense.h"
 #include "format/tensor.h"
 
@@ -13,10 +14,31 @@ const struct ts_spec ts_spec_plain;
 
 /* ---- of the run ---- */
 
+void ts_spec_defaults(struct ts_spec *ret)
+{
+#define SETTING(...)
+#define SETTING_OF_METHOD(member, option, letter, kind, def, arg, ...) \
+    { option, letter, TS_OPT_OF_##kind, offsetof(struct ts_spec, member), def, arg, NULL },
+    static const struct ts_opt opts[] = {
+#include "base/settings.def"
+    };
+    for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
+        if (opts[i].def != NULL)
+            (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL); /* check_options parses them */
+}
+
 static int mode_is_free(const struct ts_constraint *c)
 {
-    return !c->nonneg && !c->fixed && !c->simplex && !c->bounded && !c->orthogonal && c->l1 == 0 &&
-           c->l2 == 0 && c->smooth == 0;
+    int asked = 0;
+#define WHETHER(x, f)                              asked |= c->x != 0;
+#define PENALTY(x, f)                              asked |= c->x != 0;
+#define BOUNDS(x, f)                               asked |= c->x != 0;
+#define SETTING(member, option, letter, kind, ...) TS_MODES_OF_##kind
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
+    return !asked;
 }
 
 int ts_spec_any(const struct ts_spec *spec, uint32_t order)
@@ -155,6 +177,27 @@ static void loss_text(const struct ts_spec *s, char *ret, size_t room)
         snprintf(ret + strlen(ret), room - strlen(ret), " by L-BFGS-B");
 }
 
+/* Adds ", option 0.1" for a setting that ts_spec_text has no words for: one that a state holds as text alone. */
+static void add_others(const struct ts_constraint *c, char *ret, size_t room)
+{
+#define ADD(option, x) \
+    if (c->x != 0)     \
+        snprintf(ret + strlen(ret), room - strlen(ret), ", %s %.9g", option, (double)c->x);
+#define WHETHER(x, f) ADD(name, x)
+#define PENALTY(x, f) ADD(name, x)
+#define BOUNDS(x, f)  ADD(name, x)
+#define SETTING(member, option, letter, kind, def, arg, section, resume, ...) \
+    if (TS_RUN_##resume != TS_RUN_SAME_VALUE) {                               \
+        static const char name[] = option;                                    \
+        (void)name;                                                           \
+        TS_MODES_OF_##kind                                                    \
+    }
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
+}
+
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room)
 {
     const struct ts_spec *s = ts_spec_of(spec);
@@ -176,28 +219,52 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
              c->nonneg ? ", nonnegative" : "", c->fixed ? ", fixed" : "",
              c->simplex ? ", simplex" : "", c->orthogonal ? ", orthogonal" : "", bounds, smooth, l1,
              l2, s->best ? ", patience" : "", s->held ? ", held-out nonzeros" : "");
+    add_others(c, ret, room);
     if (ret[0] == '\0')
         snprintf(ret, room, "none");
     else
         memmove(ret, ret + 2, strlen(ret) - 1);
 }
 
-static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b)
+/* in_state: what a state holds alone. */
+static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b, int in_state)
 {
-    return !a->nonneg == !b->nonneg && !a->fixed == !b->fixed && a->l1 == b->l1 && a->l2 == b->l2 &&
-           a->smooth == b->smooth && !a->simplex == !b->simplex &&
-           !a->orthogonal == !b->orthogonal && !a->bounded == !b->bounded &&
-           (!a->bounded || (a->lower == b->lower && a->upper == b->upper));
+    int same = 1;
+#define WHETHER(x, f) same &= !a->x == !b->x;
+#define PENALTY(x, f) same &= a->x == b->x;
+#define BOUNDS(x, f) \
+    same &= !a->x == !b->x && (!a->x || (a->lower == b->lower && a->upper == b->upper));
+#define SETTING(member, option, letter, kind, def, arg, section, resume, ...) \
+    if (!in_state || TS_RUN_##resume == TS_RUN_SAME_VALUE) {                  \
+        TS_MODES_OF_##kind                                                    \
+    }
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
+    return same;
+}
+
+static int same_run(const struct ts_spec *a, const struct ts_spec *b)
+{
+    return a->loss == b->loss && a->loss_at == b->loss_at && !a->lbfgsb == !b->lbfgsb &&
+           !a->poisson == !b->poisson && !a->observed == !b->observed &&
+           !a->by_count == !b->by_count && !a->mean == !b->mean && !a->best == !b->best &&
+           !a->held == !b->held;
 }
 
 int ts_spec_same(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode)
 {
     a = ts_spec_of(a);
     b = ts_spec_of(b);
-    return a->loss == b->loss && a->loss_at == b->loss_at && !a->lbfgsb == !b->lbfgsb &&
-           !a->poisson == !b->poisson && !a->observed == !b->observed &&
-           !a->by_count == !b->by_count && !a->mean == !b->mean && !a->best == !b->best &&
-           !a->held == !b->held && same_mode(&a->mode[mode], &b->mode[mode]);
+    return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode], 0);
+}
+
+int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode)
+{
+    a = ts_spec_of(a);
+    b = ts_spec_of(b);
+    return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode], 1);
 }
 
 /* ---- what is possible ---- */

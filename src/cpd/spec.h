@@ -48,8 +48,9 @@ struct ts_spec {
     int lbfgsb;             /* with a loss: a step is of all modes at once (lbfgsb.c) */
 
     /* The cells. */
-    int observed; /* cells that are not listed are unknown */
-    int mean;     /* with observed: the model is of values less the mean of those not held out */
+#define SETTING(...)
+#define SETTING_OF_METHOD(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
+#include "base/settings.def" /* observed: cells that are not listed are unknown; mean: they count less the mean of those not held out */
     int held; /* of least squares and of counts: nonzeros are held out, and are zeros to the model */
     int best; /* the factors of the least error at held-out cells are kept until the end (best.h) */
 
@@ -57,6 +58,9 @@ struct ts_spec {
     int by_count; /* with observed: l2 counts once for each nonzero of a row */
     struct ts_constraint mode[TS_MAX_ORDER];
 };
+
+/* Sets what settings have by default, of a specification of zeros. */
+void ts_spec_defaults(struct ts_spec *ret);
 
 /* Least squares of all cells: what a NULL pointer to a specification stands for. */
 extern const struct ts_spec ts_spec_plain;
@@ -113,6 +117,9 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
 
 /* Whether the same is asked of the mode, by itself and with all others. */
 int ts_spec_same(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
+
+/* The same, where one of them comes from a state. What that does not hold was compared as text (run_options.h). */
+int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
 /* ---- what is possible ---- */
 
