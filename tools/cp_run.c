@@ -157,7 +157,8 @@ const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size
     if (mode > 0)
         snprintf(room, size, "the bounds of mode %u let no entry be anything but 0", mode);
     else if (ts_spec_penalty(&args->spec, TS_MAX_ORDER))
-        snprintf(room, size, "give smaller penalties");
+        snprintf(room, size, "give smaller penalties%s",
+                 args->hold_out == NULL ? "" : ", unless all values that are not held out are 0");
     else
         snprintf(room, size, "no %s is left for them, or another --seed or --init may find one",
                  is_bounded(args) ? "part of the tensor within the bounds"

@@ -367,6 +367,16 @@ def test_columns_that_are_text():
     assert labels(t) == ["2024-01-01", "2024-01-01T01:00:00"]
     with pytest.raises(ts.ArgumentError, match="column 'x', row 1: '-1' is no whole number"):
         ts.from_frame({"x": np.array([1, -1]), "i": [0, 1]}, ["x", "i"], **OPTIONS)
+    t = ts.from_frame({"x": np.array([1, 2**40, 7]), "i": [0, 1, 2]}, ["x", "i"], **OPTIONS)  # as in files
+    assert sorted(labels(t)) == ["1", "1099511627776", "7"]
+    t = ts.from_frame({"x": np.array([1, 2**63], dtype="u8"), "i": [0, 1]}, ["x", "i"], **OPTIONS)
+    assert sorted(labels(t)) == ["1", "9223372036854775808"]
+    t = ts.from_frame({"x": np.array([2**40 - 1, 1]), "i": [0, 1]}, ["x", "i"], **OPTIONS)
+    assert t.shape == (2**40, 2)
+    with pytest.raises(ts.FormatError, match="^no nonzeros to build the tensor from: 0 read"):
+        ts.from_frame({"x": [], "i": []}, ["x", "i"], **OPTIONS)
+    with pytest.raises(ts.FormatError, match="^no nonzeros to build the tensor from: 1 read"):
+        ts.from_coo([[0, 0]], [0.0])
     with pytest.raises(ts.ArgumentError, match="text='y': the modes are 'x', 'i'"):
         ts.from_frame({"x": [1], "i": [0]}, ["x", "i"], text="y")
 

@@ -12,8 +12,8 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, TstreamWarning, encoded, lib, progress_fn, reals, size, strings, ts_build_conf,
-                   ts_build_result, ts_error, ts_select_conf, ts_table_conf, whole)
+from ._lib import (ArgumentError, Array, Call, FormatError, Mode, Path, Size, TstreamWarning, encoded, lib, progress_fn,
+                   reals, size, strings, ts_build_conf, ts_build_result, ts_error, ts_select_conf, ts_table_conf, whole)
 from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
@@ -422,6 +422,10 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                 del batch
             check_left(n_rows, source.skipped, source.first)
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
+        except FormatError as e:
+            if temporary is not None:  # of which the caller knows no name
+                e.args = (str(e).replace(f" {os.fsdecode(out)} ", " the tensor "),)
+            raise
         finally:
             lib.ts_builder_free(builder)
         failed.pop_all()

@@ -46,6 +46,8 @@ class _Mode:
         """Whether the column is text: its type says so, or a field that is no whole number."""
         if c.plain is not None:
             kind = c.plain.dtype.kind
+            if kind in "iu":  # identifiers beyond 2^40 are names, as in files
+                return bool((c.plain > LARGEST).any()) if c.plain.dtype.itemsize == 8 else False
             return kind in "mM" or kind == "f" and bool(_no_wholes(c.plain).any())
         used = [c.fields[i] for i in np.unique(c.codes)]
         if any(map(_column.is_text, used)) or any(_column.index_of(x) is None for x in used):

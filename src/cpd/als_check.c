@@ -43,7 +43,9 @@ static int check_sums(const struct ts_als *a, struct ts_err *err)
 int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    const char *cell = t->dense != NULL ? "known cell" : "nonzero";
+    const char *cell = t->dense != NULL                       ? "known cell"
+                       : t->header.flags & TS_TENSOR_WEIGHTS ? "nonzero with a weight above 0"
+                                                             : "nonzero";
     if (a->conf->hold_out.share == 0 || (a->kept > 0 && a->n_held > 0))
         return 0;
     return a->kept > 0
