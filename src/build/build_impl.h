@@ -127,6 +127,23 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
     return l->bits - l->width[l->n_fields - 1];
 }
 
+/* build.c. What all ways into a build (build_door.c) do: begin it, of files `path` or of none; take
+ * the nonzeros of a source; do all that follows, once the source has ended; and end it, also after a
+ * failure, whose code rc is. */
+struct ts_source;
+int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const char *const path[],
+                  uint32_t n_paths, struct ts_build_report *report, struct ts_err *err);
+int ts_build_read(struct ts_build *b, const struct ts_source *s, struct ts_err *err);
+int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err);
+int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err);
+
+/* build_write.c. The files of the result: the copies of all modes; the labels, whose files are checked
+ * when the sizes of the modes are known; and the index. */
+int ts_build_write_modes(struct ts_build *b, struct ts_err *err);
+int ts_build_check_labels(const struct ts_build *b, struct ts_err *err);
+int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
+int ts_build_write_index(struct ts_build *b, struct ts_err *err);
+
 /* build.c. Reports the progress of a step, and checks whether the user wants to stop. */
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
