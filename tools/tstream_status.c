@@ -31,10 +31,9 @@ static const struct ts_opt status_opts[] = {
     { 0 },
 };
 
-/* Where to look, and what is there. Both directories are opened once, and read through that. */
+/* What is there. */
 struct look {
-    char *out, *partial; /* X.cp, X.cp.partial */
-    struct ts_open_dir *result, *under_way; /* the same; NULL: there is none */
+    const char *out; /* X.cp */
     struct ts_json_doc doc; /* the status, or run.json */
     struct ts_models_table models; /* of several that are done */
     int there;    /* a run under way, or what is left of one */
@@ -49,20 +48,9 @@ struct look {
 
 static void forget(struct look *l)
 {
-    struct look names = { .out = l->out, .partial = l->partial };
     ts_json_free(&l->doc);
     ts_models_table_free(&l->models);
-    ts_open_dir_close(l->result);
-    ts_open_dir_close(l->under_way);
-    *l = names;
-}
-
-static char *join(const char *a, const char *b)
-{
-    char *s = malloc(strlen(a) + strlen(b) + 1);
-    if (s != NULL)
-        strcpy(stpcpy(s, a), b);
-    return s;
+    *l = (struct look){ 0 };
 }
 
 static int exists(const struct ts_open_dir *dir, const char *name)
@@ -81,69 +69,38 @@ static double parse_time(const char *text)
     return (double)timegm(&tm) - 3600.0 * hours - 60.0 * (*zone == '-' ? -minutes : minutes);
 }
 
-/* *ret NULL: there is no directory of this name. */
-static int open_place(const char *path, struct ts_open_dir **ret, struct ts_err *err)
+/* For ts_run_dirs_read: a run that ends meanwhile is looked at again. */
+static int look_once(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
-    const int rc = ts_open_dir_new(path, ret, err);
-    return rc == TS_EIO && (err->sys == ENOENT || err->sys == ENOTDIR) ? 0 : rc;
-}
-
-/* Whether one of the two is another now, or a run has put its result in place meanwhile. */
-static int is_moved(const struct look *l)
-{
-    struct stat st;
-    return (l->under_way != NULL && ts_open_dir_replaced(l->under_way)) ||
-           (l->result != NULL ? ts_open_dir_replaced(l->result)
-                              : stat(l->out, &st) == 0 && S_ISDIR(st.st_mode));
-}
-
-static int name_places(const char *operand, struct look *l, struct ts_err *err)
-{
-    const size_t n = strlen(PARTIAL);
-    size_t end = strlen(operand);
-    while (end > 1 && operand[end - 1] == '/')
-        end--;
-    if (end > n && strncmp(operand + end - n, PARTIAL, n) == 0)
-        end -= n;
-    l->out = strndup(operand, end);
-    l->partial = l->out == NULL ? NULL : join(l->out, PARTIAL);
-    return l->partial != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", operand);
-}
-
-static int look_once(struct look *l, struct ts_err *err)
-{
-    int rc = open_place(l->out, &l->result, err);
-    if (rc == 0)
-        rc = open_place(l->partial, &l->under_way, err);
-    if (rc < 0) /* not that it is gone */
-        return rc;
-    l->there = l->under_way != NULL &&
-               (l->result == NULL || !ts_atomic_dir_replaces(ts_open_dir_fd(l->result)));
-    if (rc == 0 && l->there) {
-        l->held = ts_atomic_dir_held(ts_open_dir_fd(l->under_way), &l->pid);
-        l->resumable = exists(l->under_way, "state.0") || exists(l->under_way, "state.1") ||
-                       exists(l->under_way, "state") || ts_models_kept_in(l->under_way);
-        rc = ts_json_read_in(l->under_way, TS_RUN_STATUS_NAME, &l->doc, err);
+    struct look *l = ctx;
+    int rc = 0;
+    forget(l);
+    if (d->no_result.code != 0 || d->no_partial.code != 0) { /* not that it is gone */
+        *err = d->no_result.code != 0 ? d->no_result : d->no_partial;
+        return err->code;
+    }
+    l->there = d->partial != NULL && !d->is_left;
+    if (l->there) {
+        l->held = ts_atomic_dir_held(ts_open_dir_fd(d->partial), &l->pid);
+        l->resumable = exists(d->partial, "state.0") || exists(d->partial, "state.1") ||
+                       exists(d->partial, "state") || ts_models_kept_in(d->partial);
+        rc = ts_json_read_in(d->partial, TS_RUN_STATUS_NAME, &l->doc, err);
         l->written = rc > 0;
-    } else if (rc == 0 && l->result != NULL && ts_models_there_in(l->result)) {
-        rc = ts_models_table_load(l->result, &l->models, err);
-    } else if (rc == 0 && l->result != NULL) {
-        l->resumable = exists(l->result, "state");
-        rc = ts_json_read_in(l->result, TS_RUN_RECORD_NAME, &l->doc, err);
+    } else if (d->result != NULL && ts_models_there_in(d->result)) {
+        rc = ts_models_table_load(d->result, &l->models, err);
+    } else if (d->result != NULL) {
+        l->resumable = exists(d->result, "state");
+        rc = ts_json_read_in(d->result, TS_RUN_RECORD_NAME, &l->doc, err);
         l->recorded = rc > 0;
     }
-    return is_moved(l) ? ts_open_dir_fail(l->out, err) : rc < 0 ? rc : 0;
+    return rc < 0 ? rc : 0;
 }
 
-/* A run that ends meanwhile is looked at again. */
-static int look_at(const char *operand, struct look *l, struct ts_err *err)
+static int look_at(const char *operand, struct look *l, struct ts_run_dirs *dirs, struct ts_err *err)
 {
     char host[256] = "";
-    int rc = name_places(operand, l, err), tries = 0;
-    if (rc < 0)
-        return rc;
-    while (ts_open_dir_stale(rc = look_once(l, err), err) && ++tries < TS_OPEN_DIR_TRIES)
-        forget(l);
+    const int rc = ts_run_dirs_read(operand, look_once, l, dirs, err);
+    l->out = dirs->name;
     if (rc == 0 && l->written) {
         gethostname(host, sizeof host - 1);
         l->here = strcmp(ts_json_text(l->doc.value, "host", ""), host) == 0;
@@ -404,6 +361,7 @@ static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct status_args args;
     struct look l = { 0 };
+    struct ts_run_dirs dirs = { 0 };
     struct ts_err err;
     uint32_t n_operands;
     char **operand = calloc((size_t)argc + 1, sizeof *operand), *name = NULL;
@@ -411,14 +369,13 @@ static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
     if (status < 0) {
         int rc = find(n_operands > 0 ? operand[0] : NULL, &name, &err);
         if (rc == 0)
-            rc = look_at(name, &l, &err);
+            rc = look_at(name, &l, &dirs, &err);
         if (rc == 0)
             rc = l.there ? print_partial(&l, args.json) : print_ended(&l, args.json, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
     }
     forget(&l);
-    free(l.out);
-    free(l.partial);
+    ts_run_dirs_close(&dirs);
     free(name);
     free(operand);
     return status;

@@ -80,7 +80,7 @@
 
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
- * ts_atomic_dir_held, ts_atomic_dir_replaces, ts_atomic_dir_commit */
+ * ts_atomic_dir_held, ts_atomic_dir_commit */
 #include "base/atomic_out.h"
 /* inputs and outputs against each other: ts_place_check */
 #include "base/place.h"
@@ -241,6 +241,8 @@
 #include "cpd/checkpoint.h"
 /* a run that goes on: ts_resume_open, ts_resume_close */
 #include "cpd/resume.h"
+/* the directories of a run: ts_run_dirs_read, ts_run_dirs_close */
+#include "cpd/run_dirs.h"
 /* its options: ts_run_option */
 #include "cpd/run_options.h"
 /* what a state says: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */

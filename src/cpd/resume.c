@@ -8,29 +8,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/atomic_out.h"
 #include "base/rng.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/checkpoint.h"
+#include "cpd/run_dirs.h"
 #include "cpd/method.h"
 #include "cpd/run_options.h"
 #include "model/model_write.h"
 
-#define PARTIAL     ".partial"
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows that are read at once */
-
-/* X.cp of "X.cp/" or "X.cp.partial". */
-static char *result_name(const char *name)
-{
-    size_t n = strlen(name);
-    while (n > 1 && name[n - 1] == '/')
-        n--;
-    if (n > sizeof PARTIAL - 1 &&
-        strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
-        n -= sizeof PARTIAL - 1;
-    return strndup(name, n);
-}
 
 /* What its options say of the model is what the state has. */
 static int check_options(const char *path, const struct ts_state *s, struct ts_err *err)
@@ -81,91 +68,48 @@ static int consider(struct ts_resume *r, const struct ts_open_dir *dir, int of_r
     return 0;
 }
 
-/* Opens DIR SUFFIX; *ret NULL: there is none. One that cannot be opened is as good as a damaged
- * state. */
-static int open_place(const struct ts_resume *r, const char *suffix, struct ts_err *damaged,
-                      struct ts_open_dir **ret, struct ts_err *err)
-{
-    struct ts_err why;
-    char *path;
-    int rc;
-    if (asprintf(&path, "%s%s", r->dir, suffix) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->dir);
-    rc = ts_open_dir_new(path, ret, &why);
-    free(path);
-    if (rc == 0 || (rc == TS_EIO && (why.sys == ENOENT || why.sys == ENOTDIR)))
-        return 0;
-    if (rc == TS_EIO)
-        *damaged = why;
-    else
-        *err = why;
-    return rc == TS_EIO ? 0 : rc;
-}
-
-/* Whether one of the two is another now, so that what was read may be of both. `absent`: there was no
- * result; one that cannot be opened tells nothing. */
-static int is_moved(const struct ts_resume *r, const struct ts_open_dir *partial,
-                    const struct ts_open_dir *result, int absent)
-{
-    struct stat st;
-    return (partial != NULL && ts_open_dir_replaced(partial)) ||
-           (result != NULL ? ts_open_dir_replaced(result)
-                           : absent && stat(r->dir, &st) == 0 && S_ISDIR(st.st_mode));
-}
-
-static int find_state(struct ts_resume *r, struct ts_err *err)
+/* For ts_run_dirs_read. A directory that cannot be opened is as good as a damaged state. */
+static int find_state(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
-    struct ts_open_dir *partial = NULL, *result = NULL;
-    struct ts_err hidden = { 0 };
-    int replaces, rc = open_place(r, "", &hidden, &result, err);
-    if (rc == 0)
-        rc = open_place(r, PARTIAL, &r->damaged, &partial, err);
-    /* a kill left what X.cp has replaced */
-    replaces = result != NULL && ts_atomic_dir_replaces(ts_open_dir_fd(result));
-    for (int i = 0; i < 3 && rc == 0 && partial != NULL && !replaces; i++)
-        rc = consider(r, partial, 0, generation[i], err);
-    if (rc == 0 && r->file == NULL && r->damaged.code == 0 && result != NULL)
-        rc = consider(r, result, 1, TS_STATE_NAME, err);
-    if (rc == 0 && r->file == NULL && r->damaged.code == 0)
-        r->damaged = hidden;
-    if ((rc == 0 || ts_open_dir_stale(rc, err)) && is_moved(r, partial, result, hidden.code == 0))
-        rc = ts_open_dir_fail(r->dir, err);
-    r->in = r->of_result ? result : partial;
-    ts_open_dir_close(r->of_result ? partial : result);
-    return rc;
-}
-
-static int open_once(const char *name, struct ts_resume *ret, struct ts_err *err)
-{
-    struct ts_resume r = { .dir = result_name(name) };
+    struct ts_resume *r = ctx;
     struct stat st;
-    int rc = r.dir == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", name)
-                           : find_state(&r, err);
-    if (rc == 0 && r.file == NULL && r.damaged.code != 0) {
-        *err = r.damaged;
-        rc = err->code;
-    } else if (rc == 0 && r.file == NULL) {
-        rc = stat(r.dir, &st) == 0 || errno != ENOENT
-                 ? ts_fail(err, TS_EARG, "%s: holds no state of a run that could go on", r.dir)
-                 : ts_fail(err, TS_EARG, "%s: there is no run of this name to go on with", r.dir);
+    int rc = 0;
+    ts_state_close(r->file);
+    *r = (struct ts_resume){ .damaged = d->no_partial };
+    for (int i = 0; i < 3 && rc == 0 && d->partial != NULL && !d->is_left; i++)
+        rc = consider(r, d->partial, 0, generation[i], err);
+    if (rc == 0 && r->file == NULL && r->damaged.code == 0 && d->result != NULL)
+        rc = consider(r, d->result, 1, TS_STATE_NAME, err);
+    if (rc < 0 || r->file != NULL)
+        return rc;
+    if (r->damaged.code == 0)
+        r->damaged = d->no_result;
+    if (r->damaged.code != 0) {
+        *err = r->damaged;
+        return err->code;
     }
-    if (rc < 0)
-        ts_resume_close(&r);
-    else
-        *ret = r;
-    return rc;
+    return stat(d->name, &st) == 0 || errno != ENOENT
+               ? ts_fail(err, TS_EARG, "%s: holds no state of a run that could go on", d->name)
+               : ts_fail(err, TS_EARG, "%s: there is no run of this name to go on with", d->name);
 }
 
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)
 {
-    struct ts_err why;
-    int rc = open_once(name, ret, &why);
-    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
-        rc = open_once(name, ret, &why);
-    if (rc < 0 && err != NULL)
-        *err = why;
-    return rc;
+    struct ts_resume r = { 0 };
+    struct ts_run_dirs d;
+    const int rc = ts_run_dirs_read(name, find_state, &r, &d, err);
+    if (rc < 0) {
+        ts_state_close(r.file);
+        return rc;
+    }
+    r.dir = d.name;
+    d.name = NULL;
+    r.in = r.of_result ? d.result : d.partial;
+    *(r.of_result ? &d.result : &d.partial) = NULL;
+    ts_run_dirs_close(&d);
+    *ret = r;
+    return 0;
 }
 
 int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err)

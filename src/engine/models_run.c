@@ -2,16 +2,15 @@
 /* Reads and writes models.run. */
 #include "engine/models_run.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <xxhash.h>
 
 #include "base/setting.h"
+#include "cpd/run_dirs.h"
 #include "cpd/run_options.h"
 #include "model/model_files.h"
 
@@ -21,17 +20,6 @@
 #define VERSION    "version=2" /* the first string; files before it have no checksum */
 #define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of all before it */
 #define SUM_BYTES  (sizeof SUM + 16)
-
-static char *result_name(const char *name)
-{
-    size_t n = strlen(name);
-    while (n > 1 && name[n - 1] == '/')
-        n--;
-    if (n > sizeof PARTIAL - 1 &&
-        strncmp(name + n - (sizeof PARTIAL - 1), PARTIAL, sizeof PARTIAL - 1) == 0)
-        n -= sizeof PARTIAL - 1;
-    return strndup(name, n);
-}
 
 /* Digits of the checksum of the first n bytes. */
 static void sum_text(const char *text, size_t n, char ret[17])
@@ -74,24 +62,6 @@ static int check_said(const char *path, const struct ts_state *options, struct t
     return 0;
 }
 
-/* NULL: there is none (*absent), or it cannot be opened. */
-static struct ts_open_dir *try_open(const char *path, int *absent)
-{
-    struct ts_open_dir *ret = NULL;
-    struct ts_err why;
-    const int rc = ts_open_dir_new(path, &ret, &why);
-    *absent = rc == TS_EIO && (why.sys == ENOENT || why.sys == ENOTDIR);
-    return rc == 0 ? ret : NULL;
-}
-
-/* Whether there is another directory of the name by now; one that cannot be opened tells nothing. */
-static int is_moved(const struct ts_open_dir *was, int absent, const char *path)
-{
-    struct stat st;
-    return was != NULL ? ts_open_dir_replaced(was)
-                       : absent && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
-
 /* The n bytes of `text`, which are to be strings. Takes nothing. */
 static int take_text(struct ts_models_run *r, const char *partial, size_t n, struct ts_err *err)
 {
@@ -113,57 +83,43 @@ static int take_text(struct ts_models_run *r, const char *partial, size_t n, str
     return rc == 0 ? check_said(r->path, &r->options, err) : rc;
 }
 
-/* r->dir is set, and `partial` its other name. 1: there is such a run. */
-static int find_run(struct ts_models_run *r, const char *partial, struct ts_err *err)
+/* For ts_run_dirs_read. r->path is set where there is such a run. */
+static int find_run(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
-    int absent, none, replaces, rc = 0;
-    struct ts_open_dir *result = try_open(r->dir, &absent);
+    struct ts_models_run *r = ctx;
     long n = -1;
-    r->in = try_open(partial, &none);
-    /* PARTIAL is no run then, but what a kill left */
-    replaces = result != NULL && ts_atomic_dir_replaces(ts_open_dir_fd(result));
-    if (r->in != NULL && !replaces)
-        n = ts_atomic_head(ts_open_dir_fd(r->in), TS_MODELS_RUN, r->text, MAX_BYTES);
+    free(r->path);
+    r->path = NULL;
+    if (d->partial != NULL && !d->is_left)
+        n = ts_atomic_head(ts_open_dir_fd(d->partial), TS_MODELS_RUN, r->text, MAX_BYTES);
     if (n >= 0)
-        rc = take_text(r, partial, (size_t)n, err);
-    else if ((replaces || r->in == NULL) && result != NULL && ts_models_there_in(result))
-        rc = ts_fail(err, TS_EARG,
-                     "%s: all its models are done, so that there is nothing to go on with; for "
-                     "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
-                     r->dir, r->dir);
-    if (is_moved(result, absent, r->dir) || (r->in != NULL && ts_open_dir_replaced(r->in)))
-        rc = ts_open_dir_fail(r->dir, err);
-    ts_open_dir_close(result);
-    return rc < 0 ? rc : n >= 0;
-}
-
-static int open_once(const char *name, struct ts_models_run *ret, struct ts_err *err)
-{
-    struct ts_models_run r = { .dir = result_name(name), .text = malloc(MAX_BYTES) };
-    char *partial = NULL;
-    int rc;
-    if (r.dir == NULL || r.text == NULL || asprintf(&partial, "%s" PARTIAL, r.dir) < 0) {
-        partial = NULL;
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
-    } else {
-        rc = find_run(&r, partial, err);
-    }
-    free(partial);
-    if (rc > 0)
-        *ret = r;
-    else
-        ts_models_run_close(&r);
-    return rc < 0 ? rc : 0;
+        return take_text(r, d->partial_name, (size_t)n, err);
+    if ((d->is_left || d->partial == NULL) && d->result != NULL && ts_models_there_in(d->result))
+        return ts_fail(err, TS_EARG,
+                       "%s: all its models are done, so that there is nothing to go on with; for "
+                       "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
+                       d->name, d->name);
+    return 0;
 }
 
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err)
 {
-    struct ts_err why;
-    int rc = open_once(name, ret, &why);
-    for (int tries = 1; ts_open_dir_stale(rc, &why) && tries < TS_OPEN_DIR_TRIES; tries++)
-        rc = open_once(name, ret, &why);
-    if (rc < 0 && err != NULL)
-        *err = why;
+    struct ts_models_run r = { .text = malloc(MAX_BYTES) };
+    struct ts_run_dirs d;
+    int rc;
+    if (r.text == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+    rc = ts_run_dirs_read(name, find_run, &r, &d, err);
+    if (rc == 0 && r.path != NULL) {
+        r.dir = d.name;
+        r.in = d.partial;
+        d.name = NULL;
+        d.partial = NULL;
+        *ret = r;
+    } else {
+        ts_models_run_close(&r);
+    }
+    ts_run_dirs_close(&d);
     return rc;
 }
 
