@@ -83,7 +83,7 @@ static double product(void *gpu, struct ts_feed *feed, uint32_t mode)
 {
     struct ts_backend_times times;
     struct ts_err err;
-    if (be->mttkrp(gpu, mode, feed, &times, &err) < 0)
+    if (be->pass(&(struct ts_request){ .be = gpu }, 1, mode, feed, &times, &err) < 0)
         give_up(&err);
     return 1e-6 * (double)times.device[0].kernel_ns;
 }
@@ -179,7 +179,7 @@ static void measure_observed(const char *shape, const struct ts_tensor *t, uint3
                                           .rank = rank,
                                           .precision = precision,
                                           .n_devices = 1,
-                                          .updates = 1u << TS_ROW_OBSERVED,
+                                          .needs = 1u << TS_ROW_OBSERVED,
                                           .only_mode = -1 };
     const struct ts_row_update how = { .kind = TS_ROW_OBSERVED,
                                        .l2 = 0.1,
@@ -205,8 +205,15 @@ static void measure_observed(const char *shape, const struct ts_tensor *t, uint3
         for (uint32_t m = 0; m <= t->order; m++) {
             struct ts_error_sums e = { .hold_out = how.hold_out };
             const struct ts_row_sums none = { .size = NULL };
-            const int rc = m < t->order ? be->complete(gpu, m, feed, &how, &none, &times, &err)
-                                        : be->errors(gpu, t->order - 1, feed, &e, &times, &err);
+            const int rc = m < t->order ? be->pass(&(struct ts_request){ .be = gpu,
+                                                                         .kind = TS_REQUEST_ROWS,
+                                                                         .how = &how,
+                                                                         .sums = &none },
+                                                   1, m, feed, &times, &err)
+                                        : be->pass(&(struct ts_request){ .be = gpu,
+                                                                         .kind = TS_REQUEST_ERRORS,
+                                                                         .errors = &e },
+                                                   1, t->order - 1, feed, &times, &err);
             if (rc < 0)
                 give_up(&err);
             best[m] = round <= 1 || add_times(&times) < best[m] ? add_times(&times) : best[m];

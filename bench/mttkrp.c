@@ -218,7 +218,8 @@ static double time_mode(void *be, const struct ts_tensor *t, uint32_t mode, cons
         const uint64_t start = args->thread_time ? ts_clock_thread_ns() : ts_clock_ns();
         uint64_t ns;
         ts_feed_rewind(feed);
-        check(ts_backend_cpu.mttkrp(be, mode, feed, NULL, &err), &err);
+        check(ts_backend_cpu.pass(&(struct ts_request){ .be = be }, 1, mode, feed, NULL, &err),
+              &err);
         ns = (args->thread_time ? ts_clock_thread_ns() : ts_clock_ns()) - start;
         best = rep > 0 && ns < best ? ns : best; /* the first reads from disk */
     }

@@ -1400,7 +1400,7 @@ START_TEST(a_backend_may_lack_updates)
     uint64_t bytes;
     ts_session *s = open_for(t, 7, &bytes);
     struct ts_backend lacks = *s->engine->backend;
-    lacks.updates = 1u << TS_ROW_LEAST_SQUARES;
+    lacks.can &= ~(uint32_t)TS_ROWS_ALL | TS_CAN(LEAST_SQUARES);
     s->engine->backend = &lacks;
     conf.nonneg = 1;
     run_refused(s, &conf, "these constraints are computed on CPU cores only");

@@ -260,11 +260,11 @@ START_TEST(rows_are_those_of_each_alone)
     }
     for (uint32_t m = s->order - 1; m < s->order; m--) {
         struct ts_backend_times times;
-        struct ts_wanted of[MOST] = { 0 };
+        struct ts_request of[MOST] = { 0 };
         for (uint32_t k = 0; k < g->n; k++)
             of[k].be = be[k];
         f->given = f->given_back = 0;
-        ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, m, f, &times, NULL), 0);
+        ck_assert_int_eq(ts_backend_cpu.pass(of, g->n, m, f, &times, NULL), 0);
         for (uint32_t k = 0; k < g->n; k++) {
             struct ts_backend_conf one = conf;
             void *other;
@@ -277,7 +277,8 @@ START_TEST(rows_are_those_of_each_alone)
             if (k % 2 == 1)
                 ts_backend_cpu.sum_in(other, TS_FLOAT64);
             f->given = f->given_back = 0;
-            ck_assert_int_eq(ts_backend_cpu.mttkrp(other, m, f, &times, NULL), 0);
+            ck_assert_int_eq(
+                ts_backend_cpu.pass(&(struct ts_request){ .be = other }, 1, m, f, &times, NULL), 0);
             ck_assert_uint_eq(work(other, f, k, g->rank[k], m, kind, want), n);
             ck_assert_msg(memcmp(got, want, n * sizeof *got) == 0,
                           "mode %u, model %u of rank %u: not the bits that it has alone", m, k,
@@ -329,7 +330,7 @@ START_TEST(updates_make_themselves_ready)
                                     .only_mode = -1 };
     struct ts_row_update how[MOST];
     struct ts_row_sums sums[MOST] = { 0 };
-    struct ts_wanted of[MOST];
+    struct ts_request of[MOST];
     struct late late[MOST];
     struct ts_backend_times times;
     struct ts_err err;
@@ -344,13 +345,13 @@ START_TEST(updates_make_themselves_ready)
                                          .matrix = late[k].matrix,
                                          .ready = make_matrix,
                                          .ctx = &late[k] };
-        of[k] = (struct ts_wanted){ .be = ts_backend_cpu.model(all, k),
-                                    .how = &how[k],
-                                    .sums = &sums[k] };
+        of[k] = (struct ts_request){ .be = ts_backend_cpu.model(all, k),
+                                     .how = &how[k],
+                                     .sums = &sums[k] };
         put_start(of[k].be, f, k, rank);
     }
     f->given = f->given_back = 0;
-    ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, 1, f, &times, NULL), 0);
+    ck_assert_int_eq(ts_backend_cpu.pass(of, g->n, 1, f, &times, NULL), 0);
     ck_assert_uint_ge(times.total_ns, times.device[0].solve_ns);
     for (uint32_t k = 0; k < g->n; k++) {
         const uint32_t rank = g->rank[k];
@@ -361,7 +362,8 @@ START_TEST(updates_make_themselves_ready)
         ck_assert_int_eq(ts_backend_cpu.get_rows(of[k].be, 1, 0, n, got, NULL), 0);
         put_start(of[k].be, f, k, rank);
         f->given = f->given_back = 0;
-        ck_assert_int_eq(ts_backend_cpu.mttkrp(of[k].be, 1, f, &times, NULL), 0);
+        ck_assert_int_eq(
+            ts_backend_cpu.pass(&(struct ts_request){ .be = of[k].be }, 1, 1, f, &times, NULL), 0);
         ck_assert_int_eq(
             ts_backend_cpu.solve(of[k].be, 1, &how[k], &(struct ts_row_sums){ .gram = gram }, NULL),
             0);
@@ -374,7 +376,7 @@ START_TEST(updates_make_themselves_ready)
     }
     late[g->n - 1].fails = 1;
     f->given = f->given_back = 0;
-    ck_assert_int_eq(ts_backend_cpu.pass_of(of, g->n, 1, f, &times, &err), TS_ESTOP);
+    ck_assert_int_eq(ts_backend_cpu.pass(of, g->n, 1, f, &times, &err), TS_ESTOP);
     ck_assert(strstr(err.text, "was stopped") != NULL);
     ck_assert_uint_eq(f->given, f->given_back);
     ts_backend_cpu.close(all);
@@ -434,7 +436,7 @@ START_TEST(models_that_are_apart_need_what_they_take)
     struct ts_feed *f = memfeed_new(&x, TS_VALUE_INT, 2, 1);
     struct ts_backend_conf one = { .tensor = &f->tensor,
                                    .rank = 16,
-                                   .updates = 1u << TS_ROW_OBSERVED,
+                                   .needs = 1u << TS_ROW_OBSERVED,
                                    .threads = 1,
                                    .comm = &comm,
                                    .only_mode = -1 };
@@ -462,7 +464,7 @@ START_TEST(models_that_are_apart_share_blocks)
     const struct ts_backend_conf conf = { .tensor = &f->tensor,
                                           .n_models = 2,
                                           .ranks = ranks,
-                                          .updates = 1u << TS_ROW_OBSERVED,
+                                          .needs = 1u << TS_ROW_OBSERVED,
                                           .threads = 1,
                                           .spare_bytes = 1 << 20,
                                           .only_mode = -1 };

@@ -55,7 +55,9 @@ static void run(void *be, struct ts_feed *f, uint32_t mode, const double *factor
     struct ts_backend_times times;
     struct ts_err err;
     f->given = f->given_back = 0;
-    ck_assert_msg(ts_backend_cpu.mttkrp(be, mode, f, &times, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_backend_cpu.pass(&(struct ts_request){ .be = be }, 1, mode, f, &times, &err) ==
+                      0,
+                  "%s", err.text);
     ck_assert_uint_eq(f->given, f->tensor.mode[mode].disk.n_shards);
     ck_assert_uint_eq(f->given_back, f->given);
     ts_backend_cpu.get_rows(be, mode, 0, n_rows, out, &err);

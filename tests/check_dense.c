@@ -328,7 +328,9 @@ static void products(const struct dense *x, enum ts_precision precision, uint32_
     for (uint32_t m = 0; m < x->t->order; m++) {
         const uint64_t n = x->t->mode[m].disk.dim;
         ts_feed_rewind(feed);
-        ck_assert_msg(ts_backend_cpu.mttkrp(be, m, feed, NULL, &err) == 0, "%s", err.text);
+        ck_assert_msg(
+            ts_backend_cpu.pass(&(struct ts_request){ .be = be }, 1, m, feed, NULL, &err) == 0,
+            "%s", err.text);
         ck_assert_int_eq(ts_backend_cpu.get_rows(be, m, 0, n, ret[m], &err), 0);
         ck_assert_int_eq(ts_backend_cpu.put_rows(be, m, 0, n, x->factor[m], &err), 0);
     }
@@ -539,9 +541,13 @@ static void complete(const struct dense *x, const struct learnt *l, uint32_t mod
     be = be == NULL ? own : be;
     for (uint32_t m = 0; m < x->t->order; m++)
         ts_backend_cpu.put_rows(be, m, 0, x->t->mode[m].disk.dim, x->factor[m], &err);
-    ck_assert_msg(ts_backend_cpu.complete(be, mode, feed, &how,
-                                          &(struct ts_row_sums){ .size = &size }, NULL, &err) == 0,
-                  "%s", err.text);
+    ck_assert_msg(
+        ts_backend_cpu.pass(&(struct ts_request){ .be = be,
+                                                  .kind = TS_REQUEST_ROWS,
+                                                  .how = &how,
+                                                  .sums = &(struct ts_row_sums){ .size = &size } },
+                            1, mode, feed, NULL, &err) == 0,
+        "%s", err.text);
     ts_backend_cpu.get_rows(be, mode, 0, x->t->mode[mode].disk.dim, ret, &err);
     ts_backend_cpu.close(own);
 }

@@ -148,9 +148,13 @@ static double *fast_rows(const struct cells *x, uint32_t mode, uint32_t rank,
     ck_assert_msg(ts_backend_cpu.open(&conf, &be, &err) == 0, "%s", err.text);
     for (uint32_t m = 0; m < x->t->order; m++)
         ts_backend_cpu.put_rows(be, m, 0, x->t->dense->array.dim[m], x->factor[m], &err);
-    ck_assert_msg(ts_backend_cpu.complete(be, mode, feed, &how,
-                                          &(struct ts_row_sums){ .size = &size }, NULL, &err) == 0,
-                  "%s", err.text);
+    ck_assert_msg(
+        ts_backend_cpu.pass(&(struct ts_request){ .be = be,
+                                                  .kind = TS_REQUEST_ROWS,
+                                                  .how = &how,
+                                                  .sums = &(struct ts_row_sums){ .size = &size } },
+                            1, mode, feed, NULL, &err) == 0,
+        "%s", err.text);
     ts_backend_cpu.get_rows(be, mode, 0, n, ret, &err);
     ts_backend_cpu.close(be);
     ts_feed_free(feed);

@@ -161,7 +161,7 @@ static void *open_backend(const struct test_coo *x, struct ts_feed *f, uint32_t 
                                     .rank = rank,
                                     .precision = precision,
                                     .threads = threads,
-                                    .updates = 1u << TS_ROW_DESCEND,
+                                    .needs = 1u << TS_ROW_DESCEND,
                                     .only_mode = -1 };
     struct ts_err err;
     void *be;
@@ -253,8 +253,10 @@ static void run(void *be, struct ts_feed *f, uint32_t mode, const struct ts_desc
     struct ts_backend_times times;
     struct ts_err err;
     ts_feed_rewind(f);
-    ck_assert_msg(ts_backend_cpu.descend(be, mode, f, how, NULL, &times, &err) == 0, "%s",
-                  err.text);
+    ck_assert_msg(ts_backend_cpu.pass(
+                      &(struct ts_request){ .be = be, .kind = TS_REQUEST_DESCEND, .descend = how },
+                      1, mode, f, &times, &err) == 0,
+                  "%s", err.text);
     ck_assert_uint_eq(f->given_back, f->given);
 }
 
@@ -364,7 +366,6 @@ START_TEST(what_is_drawn_is_right_on_average)
         want += how.loss->judge(1, &zero, &model, how.at);
     }
     for (int k = 0; k < n_estimates; k++) {
-        struct ts_backend_times times;
         struct ts_err err;
         double one;
         how.draw = (uint64_t)k;
@@ -375,7 +376,7 @@ START_TEST(what_is_drawn_is_right_on_average)
             sum[i] += found / n_estimates;
             squares[i] += found * found / n_estimates;
         }
-        ck_assert_int_eq(ts_backend_cpu.descend(be, mode, NULL, &how, &one, &times, &err), 0);
+        ck_assert_int_eq(ts_backend_cpu.zeros(be, mode, &how, &one, &err), 0);
         zeros += (one - want) / n_estimates;
         zeros_squares += (one - want) * (one - want) / n_estimates;
         for (int i = 0; i < 2; i++)
@@ -440,7 +441,6 @@ START_TEST(small_tensors_are_summed_whole)
     for (uint32_t m = 0; m < x.order; m++) {
         const uint64_t n = x.dim[m] * rank;
         double g[64], size[64], zeros;
-        struct ts_backend_times times;
         struct ts_err err;
         struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                                   .at = test_loss_number(kind),
@@ -468,7 +468,7 @@ START_TEST(small_tensors_are_summed_whole)
                 ck_abort_msg("%s, mode %u: by differences %.17g, not %.17g", how.loss->name, m,
                              near, found);
         }
-        ck_assert_int_eq(ts_backend_cpu.descend(be, m, NULL, &how, &zeros, &times, &err), 0);
+        ck_assert_int_eq(ts_backend_cpu.zeros(be, m, &how, &zeros, &err), 0);
         ck_assert_double_le(fabs(zeros - sum_of_cells(&none, rank, factor, &how)), 1e-9);
         for (int k = 0; k < 2; k++)
             free(how.moment[k]);
@@ -486,12 +486,11 @@ static double zeros_near(void *be, const struct test_coo *x, uint32_t mode, doub
                          uint64_t i, double h, const struct ts_descent *how)
 {
     const double was = factor[mode][i];
-    struct ts_backend_times times;
     struct ts_err err;
     double ret;
     factor[mode][i] = was + h;
     ck_assert_int_eq(ts_backend_cpu.put_rows(be, mode, 0, x->dim[mode], factor[mode], &err), 0);
-    ck_assert_int_eq(ts_backend_cpu.descend(be, x->order - 1, NULL, how, &ret, &times, &err), 0);
+    ck_assert_int_eq(ts_backend_cpu.zeros(be, x->order - 1, how, &ret, &err), 0);
     factor[mode][i] = was;
     ck_assert_int_eq(ts_backend_cpu.put_rows(be, mode, 0, x->dim[mode], factor[mode], &err), 0);
     return ret;
@@ -512,7 +511,6 @@ START_TEST(cells_that_stand_for_others_make_one_function)
                               .n_cells = 1024,
                               .seed = 3 };
     double *factor[TS_MAX_ORDER], g[64], got[64], size[64], want, mean = 0, squares = 0, all;
-    struct ts_backend_times times;
     struct ts_err err;
     void *be;
     fill_factors(&x, kind, rank, TS_FLOAT64, factor);
@@ -535,14 +533,13 @@ START_TEST(cells_that_stand_for_others_make_one_function)
     for (int k = 0; k < n_seeds; k++) {
         double one;
         how.seed = (uint64_t)k;
-        ck_assert_int_eq(
-            ts_backend_cpu.descend(be, (uint32_t)k % x.order, NULL, &how, &one, &times, &err), 0);
+        ck_assert_int_eq(ts_backend_cpu.zeros(be, (uint32_t)k % x.order, &how, &one, &err), 0);
         mean += (one - want) / n_seeds;
         squares += (one - want) * (one - want) / n_seeds;
     }
     ck_assert_double_le(fabs(mean), 5 * sqrt(squares / n_seeds) + 1e-9 * fabs(want));
     how.n_cells = 1u << 14;
-    ck_assert_int_eq(ts_backend_cpu.descend(be, 1, NULL, &how, &all, &times, &err), 0);
+    ck_assert_int_eq(ts_backend_cpu.zeros(be, 1, &how, &all, &err), 0);
     ck_assert_double_le(fabs(all - want), 1e-10 * (1 + fabs(want)));
     ts_backend_cpu.close(be);
     for (uint32_t m = 0; m < x.order; m++)
@@ -584,7 +581,6 @@ START_TEST(bits_do_not_depend_on_threads_or_delivery)
         struct ts_feed *f = memfeed_new(&x, TS_VALUE_F64, 1, (uint64_t)k);
         void *be = open_backend(&x, f, rank, precision, threads[k], factor);
         double *got = malloc(bytes), zeros;
-        struct ts_backend_times times;
         struct ts_err err;
         struct ts_descent how = { .loss = ts_loss_of((enum ts_loss_kind)kind),
                                   .at = test_loss_number(kind),
@@ -596,7 +592,7 @@ START_TEST(bits_do_not_depend_on_threads_or_delivery)
         moments_new(&x, mode, rank, &how);
         run(be, f, mode, &how);
         ck_assert_int_eq(ts_backend_cpu.get_rows(be, mode, 0, x.dim[mode], got, &err), 0);
-        ck_assert_int_eq(ts_backend_cpu.descend(be, mode, NULL, &how, &zeros, &times, &err), 0);
+        ck_assert_int_eq(ts_backend_cpu.zeros(be, mode, &how, &zeros, &err), 0);
         if (first == NULL) {
             first = got;
             first_zeros = zeros;

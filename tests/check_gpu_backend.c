@@ -268,7 +268,7 @@ START_TEST(what_follows_a_scaling_reads_scaled_rows)
                 for (uint32_t m = 1; m < 3 && !before; m++)
                     OK(be->scale(gpu, m, scale[k], &err));
             ts_feed_rewind(feed);
-            OK(be->mttkrp(gpu, 0, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, 0, feed, &times, &err));
             OK(be->get_rows(gpu, 0, 0, dim[0], got[before], &err));
             if (before)
                 ck_assert(memcmp(got[0], got[1], dim[0] * rank * sizeof(double)) == 0);
@@ -368,9 +368,12 @@ static void run_mode(const struct setup *s, void *gpu, struct ts_feed *feed, uin
     }
     ts_feed_rewind(feed);
     if (update)
-        OK(be->update(gpu, m, feed, s->how != NULL ? s->how : &squares, &sums, times, &err));
+        OK(be->pass(&(struct ts_request){ .be = gpu,
+                                          .how = s->how != NULL ? s->how : &squares,
+                                          .sums = &sums },
+                    1, m, feed, times, &err));
     else
-        OK(be->mttkrp(gpu, m, feed, times, &err));
+        OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, times, &err));
     ck_assert_int_eq(late.calls, update && s->how == NULL && m % 2 == 1);
     free(late.matrix);
     ck_assert_uint_eq(times->n_devices, s->n_members);
@@ -651,7 +654,7 @@ static void check_against_cpu(const struct setup *s, const struct result *got, d
         const uint64_t n = s->disk->x.dim[m];
         double largest = 0;
         ts_feed_rewind(feed);
-        OK(cpu->mttkrp(at, m, feed, &times, &err));
+        OK(cpu->pass(&(struct ts_request){ .be = at }, 1, m, feed, &times, &err));
         OK(cpu->solve(at, m, s->how, &sums, &err));
         OK(cpu->get_rows(at, m, 0, n, want.rows[m], &err));
         for (uint64_t i = 0; i < n * s->rank; i++)
@@ -679,7 +682,7 @@ static void check_two_steps(const struct setup *s, const struct result *update)
     for (uint32_t m = 0; m < s->disk->x.order; m++) {
         const struct ts_row_sums sums = { got.gram[m], &got.inner[m], &got.size[m] };
         ts_feed_rewind(feed);
-        OK(be->mttkrp(gpu, m, feed, &times, &err));
+        OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
         OK(be->get_rows(gpu, m, 0, s->disk->x.dim[m], got.rows[m], &err));
         ck_assert(memcmp(got.rows[m], s->factor[m], s->disk->x.dim[m] * s->rank * sizeof(double)) ==
                   0); /* as they were */
@@ -804,10 +807,14 @@ START_TEST(rows_must_be_kept_to_be_read)
     ck_assert_int_eq(be->own_rows(gpu, 4, &err), TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "mode 3"));
     OK(be->own_rows(gpu, 3, &err));
-    ck_assert_int_eq(be->update(gpu, 0, feed, &squares, &sums, &times, &err), TS_EARG);
+    ck_assert_int_eq(be->pass(&(struct ts_request){ .be = gpu, .how = &squares, .sums = &sums }, 1,
+                              0, feed, &times, &err),
+                     TS_EARG);
     ck_assert_int_eq(be->solve(gpu, 2, &how, &sums, &err), TS_EARG);
     OK(be->own_rows(gpu, 0, &err));
-    ck_assert_int_eq(be->update(gpu, 0, feed, &how, &sums, &times, &err), TS_EARG);
+    ck_assert_int_eq(be->pass(&(struct ts_request){ .be = gpu, .how = &how, .sums = &sums }, 1, 0,
+                              feed, &times, &err),
+                     TS_EARG);
     ts_feed_free(feed);
     be->close(gpu);
     conf.own_rows = 0;
@@ -845,7 +852,7 @@ START_TEST(subnormal_products_are_kept_and_take_no_longer)
             struct ts_feed *feed = open_feed(&s, gpu);
             for (int pass = 0; pass < 3; pass++) {
                 ts_feed_rewind(feed);
-                OK(be->mttkrp(gpu, 2, feed, &times, &err));
+                OK(be->pass(&(struct ts_request){ .be = gpu }, 1, 2, feed, &times, &err));
             }
             if (k == 0) {
                 OK(be->get_rows(gpu, 2, 0, d.x.dim[2], got, &err));
@@ -914,7 +921,7 @@ START_TEST(only_one_mode_is_kept)
         OK(ts_feed_new(&fc, &feed, &err));
         for (int k = 0; k < 4; k++) {
             ts_feed_rewind(feed);
-            OK(be->mttkrp(gpu, 2, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, 2, feed, &times, &err));
             OK(be->get_rows(gpu, 2, 0, d.x.dim[2], got.rows[2], &err));
             check_same(&s, 2, &got, &want, 0);
         }
@@ -1000,12 +1007,15 @@ START_TEST(a_stop_ends_all_members)
     be->deal(gpu, &conf.deal);
     conf.pin_ctx = gpu;
     OK(ts_feed_new(&conf, &feed, &err));
-    OK(be->mttkrp(gpu, 0, feed, &times, &err));
+    OK(be->pass(&(struct ts_request){ .be = gpu }, 1, 0, feed, &times, &err));
     stop = 1;
     if (_i == 0)
-        ck_assert_int_eq(be->mttkrp(gpu, 1, feed, &times, &err), TS_ESTOP);
+        ck_assert_int_eq(be->pass(&(struct ts_request){ .be = gpu }, 1, 1, feed, &times, &err),
+                         TS_ESTOP);
     else { /* and old rows are there, to be saved */
-        ck_assert_int_eq(be->update(gpu, 2, feed, &how, &sums, &times, &err), TS_ESTOP);
+        ck_assert_int_eq(be->pass(&(struct ts_request){ .be = gpu, .how = &how, .sums = &sums }, 1,
+                                  2, feed, &times, &err),
+                         TS_ESTOP);
         OK(be->get_rows(gpu, 2, 0, d.x.dim[2], r.rows[2], &err));
         ck_assert(memcmp(r.rows[2], s.factor[2], d.x.dim[2] * s.rank * sizeof(double)) == 0);
     }
@@ -1031,7 +1041,9 @@ START_TEST(a_failing_inverse_ends_a_pass) /* loop test: _i + 1 members */
     s.n_members = (uint32_t)_i + 1;
     gpu = open_backend(&s);
     feed = open_feed(&s, gpu);
-    ck_assert_int_eq(be->update(gpu, 0, feed, &squares, &sums, &times, &err), TS_ENOMEM);
+    ck_assert_int_eq(be->pass(&(struct ts_request){ .be = gpu, .how = &squares, .sums = &sums }, 1,
+                              0, feed, &times, &err),
+                     TS_ENOMEM);
     ck_assert_str_eq(err.text, "no inverse");
     ts_feed_free(feed);
     be->close(gpu);

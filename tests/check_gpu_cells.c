@@ -211,7 +211,7 @@ static uint64_t products(const struct dense *x, const struct how *h, int sweeps,
             double *got = malloc(n * sizeof *got);
             struct ts_backend_times times;
             uint64_t cells = 0;
-            OK(be->mttkrp(gpu, m, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
             OK(be->get_rows(gpu, m, 0, x->array.dim[m], got, &err));
             OK(be->put_rows(gpu, m, 0, x->array.dim[m], x->factor[m], &err));
             ck_assert_uint_eq(times.n_devices, h->members);
@@ -470,7 +470,7 @@ START_TEST(changed_factors_count)
         }
         products(&x, &h, 1, r, 0);
         for (uint32_t m = 0; m < 4; m++) {
-            OK(be->mttkrp(gpu, m, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
             OK(be->get_rows(gpu, m, 0, x.array.dim[m], got, &err));
             ck_assert_mem_eq(got, r[m], x.array.dim[m] * x.rank * sizeof *got);
             OK(be->put_rows(gpu, m, 0, x.array.dim[m], x.factor[m], &err));
@@ -514,11 +514,12 @@ static void sweep(const struct dense *x, const struct how *h, int own, int apart
         const struct ts_row_sums sums = { .gram = ret->gram[m], .inner = &ret->inner[m] };
         struct ts_backend_times times;
         if (apart)
-            OK(be->mttkrp(gpu, m, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
         if (apart)
             OK(be->solve(gpu, m, &how, &sums, &err));
         else
-            OK(be->update(gpu, m, feed, &how, &sums, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu, .how = &how, .sums = &sums }, 1, m, feed,
+                        &times, &err));
         OK(be->get_rows(gpu, m, 0, x->array.dim[m], ret->rows[m], &err));
     }
     ts_feed_free(feed);
@@ -571,7 +572,7 @@ START_TEST(other_losses_are_refused)
     dense_new(&s, TS_CELL_F64, 0, 2, &x);
     t = open_tensor(&x, 0);
     conf = conf_of(t, 2, &h, 3);
-    conf.updates = 1u << TS_ROW_MULTIPLY;
+    conf.needs = 1u << TS_ROW_MULTIPLY;
     ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_EARG);
     ck_assert_msg(strstr(err.text, "decomposed by least squares") != NULL, "%s", err.text);
     ts_tensor_close(t);

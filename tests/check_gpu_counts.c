@@ -106,7 +106,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *as
                                     .n_devices = ask->be == &ts_backend_gpu ? ask->members : 0,
                                     .device_bytes = ask->device_bytes,
                                     .only_mode = -1,
-                                    .updates = 1u << TS_ROW_MULTIPLY,
+                                    .needs = 1u << TS_ROW_MULTIPLY,
                                     .own_rows = (1u << d->tensor->order) - 1 };
     for (uint32_t i = 0; i < ask->members; i++)
         conf.device[i] = ask->members > 1 ? (int)i % n_devices : 0;
@@ -160,7 +160,10 @@ static void sweep(const struct disk *d, const struct ask *ask, void *be, struct 
         struct ts_backend_times times;
         uint64_t nnz = 0;
         ts_feed_rewind(feed);
-        OK(ask->be->multiply(be, m, feed, &how, &sums, &times, &err));
+        OK(ask->be->pass(
+            &(struct ts_request){
+                .be = be, .kind = TS_REQUEST_MULTIPLY, .multiply = &how, .multiplied = &sums },
+            1, m, feed, &times, &err));
         for (uint32_t i = 0; i < times.n_devices; i++)
             nnz += times.device[i].nnz;
         ck_assert_uint_eq(nnz, d->tensor->nnz);
@@ -195,7 +198,7 @@ static struct outcome compute(const struct disk *d, const struct ask *ask)
     for (uint32_t m = 0; m < d->tensor->order; m++) { /* columns of the sum 1 */
         const struct ts_multiply how = { .weight = weight };
         struct ts_multiply_sums sums = { .column = o.column };
-        OK(ask->be->multiply(be, m, NULL, &how, &sums, NULL, &err));
+        OK(ask->be->divide_columns(be, m, &how, &sums, &err));
         o.n_rows += d->tensor->mode[m].disk.n_rows * ask->rank;
     }
     for (uint32_t r = 0; r < ask->rank; r++)

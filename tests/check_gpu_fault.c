@@ -45,7 +45,8 @@ static int update_until(void *gpu, struct ts_feed *feed, uint32_t most)
     int rc = 0;
     for (uint32_t k = 0; k < most && rc == 0; k++) {
         ts_feed_rewind(feed);
-        rc = be->update(gpu, k % 3, feed, &how, &sums, &times, &err);
+        rc = be->pass(&(struct ts_request){ .be = gpu, .how = &how, .sums = &sums }, 1, k % 3, feed,
+                      &times, &err);
     }
     return rc;
 }

@@ -98,7 +98,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *as
                                     .n_devices = ask->members,
                                     .device_bytes = ask->device_bytes,
                                     .only_mode = -1,
-                                    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_HELD };
+                                    .needs = 1u << TS_ROW_LEAST_SQUARES | TS_CAN(HELD_OUT) };
     for (uint32_t i = 0; i < ask->members; i++)
         conf.device[i] = ask->members > 1 ? (int)i % n_devices : 0;
     return conf;
@@ -165,7 +165,7 @@ static double *multiply(struct run *r, uint32_t mode)
     struct ts_backend_times times;
     uint64_t nnz = 0;
     ts_feed_rewind(r->feed);
-    OK(ts_backend_gpu.mttkrp(r->be, mode, r->feed, &times, &err));
+    OK(ts_backend_gpu.pass(&(struct ts_request){ .be = r->be }, 1, mode, r->feed, &times, &err));
     for (uint32_t i = 0; i < times.n_devices; i++)
         nnz += times.device[i].nnz;
     ck_assert_uint_eq(nnz, r->d->x.nnz);
@@ -179,7 +179,9 @@ static struct ts_error_sums errors(struct run *r, uint32_t mode)
     struct ts_error_sums sums = { .hold_out = hold_out(r->ask) };
     struct ts_backend_times times;
     ts_feed_rewind(r->feed);
-    OK(ts_backend_gpu.errors(r->be, mode, r->feed, &sums, &times, &err));
+    OK(ts_backend_gpu.pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_ERRORS, .errors = &sums }, 1, mode,
+        r->feed, &times, &err));
     return sums;
 }
 
@@ -412,7 +414,7 @@ START_TEST(models_hold_out_their_own)
     OK(ts_backend_gpu.open(&conf, &be, &err));
     feed = open_feed(&d, &ask, be);
     for (uint32_t mode = 0; mode < d.x.order; mode++) {
-        struct ts_wanted of[4] = { { 0 } };
+        struct ts_request of[4] = { { 0 } };
         for (uint32_t k = 0; k < 4; k++) {
             const struct ts_hold_out h = { .share = share[k], .seed = 11 };
             of[k].be = ts_backend_gpu.model(be, k);
@@ -421,7 +423,7 @@ START_TEST(models_hold_out_their_own)
             ts_backend_gpu.hold_out(of[k].be, &h);
         }
         ts_feed_rewind(feed);
-        OK(ts_backend_gpu.pass_of(of, 4, mode, feed, &times, &err));
+        OK(ts_backend_gpu.pass(of, 4, mode, feed, &times, &err));
         for (uint32_t k = 0; k < 4; k++) {
             const uint64_t n = d.x.dim[mode] * ask.rank;
             const struct ts_hold_out h = { .share = share[k], .seed = 11 };
@@ -451,10 +453,14 @@ START_TEST(what_is_not_there_is_refused)
     struct ts_backend_times times;
     struct ts_feed *feed;
     void *be;
-    conf.updates = 1u << TS_ROW_LEAST_SQUARES;
+    conf.needs = 1u << TS_ROW_LEAST_SQUARES;
     OK(ts_backend_gpu.open(&conf, &be, &err));
     feed = open_feed(&d, &ask, be);
-    ck_assert_int_eq(ts_backend_gpu.errors(be, 0, feed, &sums, &times, &err), TS_EARG);
+    ck_assert_int_eq(
+        ts_backend_gpu.pass(
+            &(struct ts_request){ .be = be, .kind = TS_REQUEST_ERRORS, .errors = &sums }, 1, 0,
+            feed, &times, &err),
+        TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "set aside"));
     ts_feed_free(feed);
     ts_backend_gpu.close(be);

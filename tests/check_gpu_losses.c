@@ -121,7 +121,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *as
                                     .device_bytes = ask->device_bytes,
                                     .only_mode = -1,
                                     .own_rows = (1u << d->tensor->order) - 1,
-                                    .updates = 1u << TS_ROW_DESCEND };
+                                    .needs = 1u << TS_ROW_DESCEND };
     for (uint32_t i = 0; i < ask->members; i++)
         conf.device[i] = ask->members > 1 ? (int)i % n_devices : 0;
     return conf;
@@ -148,8 +148,7 @@ static struct ts_feed *open_feed(const struct run *r)
                                  .pin_bytes = 1 << 18,
                                  .pin_ctx = r->be };
     struct ts_feed *feed;
-    if (r->backend->deal != NULL)
-        r->backend->deal(r->be, &conf.deal);
+    r->backend->deal(r->be, &conf.deal);
     OK(ts_feed_new(&conf, &feed, &err));
     return feed;
 }
@@ -212,7 +211,9 @@ static void descend(struct run *r, uint32_t mode, const struct ts_descent *how)
     struct ts_backend_times times;
     uint64_t nnz = 0;
     ts_feed_rewind(r->feed);
-    OK(r->backend->descend(r->be, mode, r->feed, how, NULL, &times, &err));
+    OK(r->backend->pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_DESCEND, .descend = how }, 1, mode,
+        r->feed, &times, &err));
     for (uint32_t i = 0; i < times.n_devices; i++)
         nnz += times.device[i].nnz;
     ck_assert_uint_eq(nnz, r->d->x.nnz);
@@ -237,7 +238,7 @@ static double zeros_of(struct run *r, uint32_t mode)
 {
     const struct ts_descent how = descent_of(r->ask);
     double ret = NAN;
-    OK(r->backend->descend(r->be, mode, NULL, &how, &ret, NULL, &err));
+    OK(r->backend->zeros(r->be, mode, &how, &ret, &err));
     return ret;
 }
 
@@ -249,7 +250,9 @@ static struct ts_loss_sums sums_of(struct run *r, uint32_t mode)
     };
     struct ts_backend_times times;
     ts_feed_rewind(r->feed);
-    OK(r->backend->losses(r->be, mode, r->feed, &sums, &times, &err));
+    OK(r->backend->pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_LOSSES, .losses = &sums }, 1, mode,
+        r->feed, &times, &err));
     return sums;
 }
 
@@ -342,7 +345,7 @@ static struct ask ask_of(int i)
     const int j = i / N_SHAPES;
     const enum ts_precision precision = j % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     const uint32_t most = ts_backend_gpu.most_rank(
-        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_DESCEND, .precision = precision });
+        &(struct ts_backend_conf){ .needs = 1u << TS_ROW_DESCEND, .precision = precision });
     const uint32_t rank = ranks[(i + j) % N_RANKS];
     return (struct ask){ .kind = 1 + (j / 2 + i) % (TS_N_GCP - 1),
                          .rank = rank < most ? rank : most,
@@ -592,10 +595,14 @@ START_TEST(what_is_not_there_is_refused)
     struct run r = { .backend = &ts_backend_gpu, .d = &d, .ask = &ask };
     struct ts_descent how = descent_of(&ask);
     struct ts_backend_times times;
-    conf.updates = 1u << TS_ROW_LEAST_SQUARES;
+    conf.needs = 1u << TS_ROW_LEAST_SQUARES;
     OK(ts_backend_gpu.open(&conf, &r.be, &err));
     r.feed = open_feed(&r);
-    ck_assert_int_eq(ts_backend_gpu.descend(r.be, 0, r.feed, &how, NULL, &times, &err), TS_EARG);
+    ck_assert_int_eq(
+        ts_backend_gpu.pass(
+            &(struct ts_request){ .be = r.be, .kind = TS_REQUEST_DESCEND, .descend = &how }, 1, 0,
+            r.feed, &times, &err),
+        TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "set aside"));
     ts_feed_free(r.feed);
     ts_backend_gpu.close(r.be);

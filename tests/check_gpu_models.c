@@ -144,7 +144,7 @@ static int make_matrix(void *ctx, struct ts_err *unused)
     return 0;
 }
 
-static struct ts_wanted update_of(void *model, struct wish *w, struct answer *a)
+static struct ts_request update_of(void *model, struct wish *w, struct answer *a)
 {
     w->how = (struct ts_row_update){ .kind = w->own == 2 ? TS_ROW_SIMPLEX
                                              : w->own    ? TS_ROW_COORDINATE
@@ -164,9 +164,9 @@ static struct ts_wanted update_of(void *model, struct wish *w, struct answer *a)
     a->sums = (struct ts_row_sums){ .gram = a->gram,
                                     .inner = &a->inner,
                                     .size = w->own ? &a->size : NULL };
-    return (struct ts_wanted){ .be = model,
-                               .how = w->product ? NULL : &w->how,
-                               .sums = w->product ? NULL : &a->sums };
+    return (struct ts_request){ .be = model,
+                                .how = w->product ? NULL : &w->how,
+                                .sums = w->product ? NULL : &a->sums };
 }
 
 static void put_start(const struct disk *d, void *model, const struct wish *w, uint32_t mode)
@@ -244,14 +244,15 @@ static void alone(const struct disk *d, enum ts_precision precision, struct wish
     for (uint32_t m = 0; m < d->tensor->order; m++)
         put_start(d, gpu, w, m);
     for (uint32_t m = 0; m < d->tensor->order; m++) {
-        struct ts_wanted u;
+        struct ts_request u;
         ret[m] = answer_new(d, w, m);
         u = update_of(gpu, w, &ret[m]);
         ts_feed_rewind(feed);
         if (u.how == NULL) {
-            OK(be->mttkrp(gpu, m, feed, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
         } else {
-            OK(be->update(gpu, m, feed, u.how, u.sums, &times, &err));
+            OK(be->pass(&(struct ts_request){ .be = gpu, .how = u.how, .sums = u.sums }, 1, m, feed,
+                        &times, &err));
         }
         get(d, gpu, m, ret[m].rows);
         put_start(d, gpu, w, m);
@@ -274,7 +275,7 @@ static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *mo
 {
     const uint32_t in = who(sweep, mode, g->n);
     const uint64_t n_rows = d->tensor->mode[mode].disk.n_rows;
-    struct ts_wanted update[MOST];
+    struct ts_request update[MOST];
     struct answer got[MOST];
     struct ts_backend_times times;
     uint64_t nnz = 0;
@@ -285,7 +286,7 @@ static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *mo
             update[n++] = update_of(model[k], &wish[k], &got[k]);
     }
     ts_feed_rewind(feed);
-    OK(be->pass_of(update, n, mode, feed, &times, &err));
+    OK(be->pass(update, n, mode, feed, &times, &err));
     for (uint32_t i = 0; i < times.n_devices; i++)
         nnz += times.device[i].nnz;
     ck_assert_uint_eq(nnz, d->tensor->nnz);
@@ -475,7 +476,7 @@ static void send_sweeps(const struct disk *d, const struct team *t, const struct
                         struct ts_trace *trace, struct sent *ret)
 {
     struct ts_backend_conf conf = conf_of(d, t, 0);
-    struct ts_wanted update[MOST] = { 0 };
+    struct ts_request update[MOST] = { 0 };
     struct ts_backend_times times;
     struct ts_feed_deal deal = { 0 };
     struct ts_feed *feed;
@@ -491,7 +492,7 @@ static void send_sweeps(const struct disk *d, const struct team *t, const struct
     for (uint32_t pass = 0; pass < 9; pass++) {
         const uint32_t mode = pass % 3;
         ck_assert_uint_le(d->tensor->mode[mode].disk.n_shards, MANY);
-        OK(be->pass_of(update, g->n, mode, feed, &times, &err));
+        OK(be->pass(update, g->n, mode, feed, &times, &err));
         for (uint32_t i = 0; i < times.n_devices; i++)
             ret->bytes += times.device[i].bytes;
         for (uint64_t i = 0; i < d->tensor->mode[mode].disk.n_shards; i++)

@@ -140,7 +140,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *as
                                     .n_devices = ask->members,
                                     .device_bytes = ask->device_bytes,
                                     .only_mode = -1,
-                                    .updates = 1u << TS_ROW_OBSERVED };
+                                    .needs = 1u << TS_ROW_OBSERVED };
     for (uint32_t i = 0; i < ask->members; i++)
         conf.device[i] = ask->members > 1 ? (int)i % n_devices : 0;
     return conf;
@@ -211,7 +211,9 @@ static double complete(struct run *r, uint32_t mode)
     struct ts_backend_times times;
     uint64_t nnz = 0;
     ts_feed_rewind(r->feed);
-    OK(ts_backend_gpu.complete(r->be, mode, r->feed, &how, &sums, &times, &err));
+    OK(ts_backend_gpu.pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_ROWS, .how = &how, .sums = &sums }, 1,
+        mode, r->feed, &times, &err));
     for (uint32_t i = 0; i < times.n_devices; i++)
         nnz += times.device[i].nnz;
     ck_assert_uint_eq(nnz, r->d->x.nnz);
@@ -224,7 +226,9 @@ static struct ts_error_sums errors(struct run *r, uint32_t mode)
     struct ts_error_sums sums = { .hold_out = hold_out(r->ask), .mean = r->ask->demand->mean };
     struct ts_backend_times times;
     ts_feed_rewind(r->feed);
-    OK(ts_backend_gpu.errors(r->be, mode, r->feed, &sums, &times, &err));
+    OK(ts_backend_gpu.pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_ERRORS, .errors = &sums }, 1, mode,
+        r->feed, &times, &err));
     return sums;
 }
 
@@ -387,7 +391,7 @@ static struct ask ask_of(int i)
 {
     const enum ts_precision precision = i / N_SHAPES % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     const uint32_t most = ts_backend_gpu.most_rank(
-        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_OBSERVED, .precision = precision });
+        &(struct ts_backend_conf){ .needs = 1u << TS_ROW_OBSERVED, .precision = precision });
     const uint32_t rank = ranks[(i + i / N_SHAPES) % N_RANKS];
     return (struct ask){ .rank = rank < most ? rank : most,
                          .members = 1,
@@ -581,7 +585,7 @@ START_TEST(what_is_not_there_is_refused)
 {
     struct disk d = disk_new(&shapes[3], NONE);
     const uint32_t most = ts_backend_gpu.most_rank(
-        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_OBSERVED, .precision = TS_FLOAT32 });
+        &(struct ts_backend_conf){ .needs = 1u << TS_ROW_OBSERVED, .precision = TS_FLOAT32 });
     const struct ask ask = {
         .rank = most + 1, .members = 1, .demand = &demands[0], .host_bytes = 64 << 20
     };
@@ -593,7 +597,11 @@ START_TEST(what_is_not_there_is_refused)
     void *be;
     OK(ts_backend_gpu.open(&conf, &be, &err));
     feed = open_feed(&d, &ask, be);
-    ck_assert_int_eq(ts_backend_gpu.complete(be, 0, feed, &how, &sums, &times, &err), TS_EARG);
+    ck_assert_int_eq(
+        ts_backend_gpu.pass(
+            &(struct ts_request){ .be = be, .kind = TS_REQUEST_ROWS, .how = &how, .sums = &sums },
+            1, 0, feed, &times, &err),
+        TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "a rank of at most"));
     ts_feed_free(feed);
     ts_backend_gpu.close(be);

@@ -137,7 +137,7 @@ static struct ts_backend_conf conf_of(const struct process *p)
         .exchange = p->comm == NULL ? TS_EXCHANGE_AUTO : (int)c->exchange,
         .comm = p->comm,
         .own_rows = ts_spec_own(c->spec, p->t->order),
-        .updates = ts_spec_updates(c->spec, p->t->order),
+        .needs = ts_spec_updates(c->spec, p->t->order),
         .stop = &p->stop,
     };
     for (uint32_t i = 0; i < bc.n_devices && p->comm != NULL; i++)

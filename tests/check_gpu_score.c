@@ -98,7 +98,7 @@ static struct ask ask_of(int i)
 {
     const enum ts_precision precision = i / N_SHAPES % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     const uint32_t most = ts_backend_gpu.most_rank(
-        &(struct ts_backend_conf){ .updates = 1u << TS_ROW_SCORES, .precision = precision });
+        &(struct ts_backend_conf){ .needs = TS_CAN(SCORES), .precision = precision });
     const uint32_t rank = ranks[(i + i / N_SHAPES) % N_RANKS];
     return (struct ask){ .rank = rank < most ? rank : most,
                          .members = 1,
@@ -126,7 +126,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct ask *as
                                     .n_devices = ask->members,
                                     .device_bytes = ask->device_bytes,
                                     .only_mode = -1,
-                                    .updates = 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES };
+                                    .needs = TS_CAN(SCORES) | TS_CAN(SLICES) };
     for (uint32_t i = 0; i < ask->members; i++)
         conf.device[i] = ask->members > 1 ? (int)i % n_devices : 0;
     return conf;
@@ -181,7 +181,9 @@ static struct ts_scores scores_of(struct run *r, uint32_t mode, int slices)
     if (slices)
         s.slice = calloc(r->d->x.dim[mode], sizeof *s.slice);
     ts_feed_rewind(r->feed);
-    OK(ts_backend_gpu.scores(r->be, mode, r->feed, &s, &times, &err));
+    OK(ts_backend_gpu.pass(
+        &(struct ts_request){ .be = r->be, .kind = TS_REQUEST_SCORES, .scores = &s }, 1, mode,
+        r->feed, &times, &err));
     return s;
 }
 

@@ -89,11 +89,11 @@ static int any_spans(const struct disk *d, uint32_t mode)
 static const struct family {
     enum ts_row_kind update;
     int own; /* rows come from the old ones */
-    enum ts_wanted_kind kind[KINDS];
+    enum ts_request_kind kind[KINDS];
 } families[] = {
-    { TS_ROW_OBSERVED, 0, { TS_WANT_ROWS, TS_WANT_ERRORS } },
-    { TS_ROW_MULTIPLY, 1, { TS_WANT_MULTIPLY, TS_WANT_MULTIPLY } },
-    { TS_ROW_DESCEND, 1, { TS_WANT_DESCEND, TS_WANT_LOSSES } },
+    { TS_ROW_OBSERVED, 0, { TS_REQUEST_ROWS, TS_REQUEST_ERRORS } },
+    { TS_ROW_MULTIPLY, 1, { TS_REQUEST_MULTIPLY, TS_REQUEST_MULTIPLY } },
+    { TS_ROW_DESCEND, 1, { TS_REQUEST_DESCEND, TS_REQUEST_LOSSES } },
 };
 #define N_FAMILIES (int)(sizeof families / sizeof families[0])
 
@@ -168,7 +168,7 @@ struct part {
     void *state[2]; /* the gradient, or moments */
     struct ts_error_sums errors;
     struct ts_loss_sums losses;
-    struct ts_wanted want;
+    struct ts_request want;
 };
 
 struct answer {
@@ -276,15 +276,15 @@ static void want_losses(const struct wish *w, struct part *p)
 static void part_begin(const struct disk *d, const struct wish *w, uint32_t mode, uint32_t turn,
                        void *model, struct part *p)
 {
-    const enum ts_wanted_kind kind = w->family->kind[turn];
+    const enum ts_request_kind kind = w->family->kind[turn];
     *p = (struct part){ .size = NAN };
-    if (kind == TS_WANT_ROWS)
+    if (kind == TS_REQUEST_ROWS)
         want_rows(w, p);
-    else if (kind == TS_WANT_ERRORS)
+    else if (kind == TS_REQUEST_ERRORS)
         want_errors(w, p);
-    else if (kind == TS_WANT_MULTIPLY)
+    else if (kind == TS_REQUEST_MULTIPLY)
         want_multiply(w, turn, p);
-    else if (kind == TS_WANT_DESCEND)
+    else if (kind == TS_REQUEST_DESCEND)
         want_descend(d, w, mode, p);
     else
         want_losses(w, p);
@@ -312,19 +312,19 @@ static struct answer part_end(const struct disk *d, const struct wish *w, uint32
                         .column = p->column,
                         .state = { p->state[0], p->state[1] } };
     OK(be->get_rows(p->want.be, mode, 0, rows_of(d, mode), a.rows, &err));
-    if (p->want.kind == TS_WANT_ROWS && p->sums.size != NULL)
+    if (p->want.kind == TS_REQUEST_ROWS && p->sums.size != NULL)
         a.number[0] = p->size;
-    if (p->want.kind == TS_WANT_ERRORS) {
+    if (p->want.kind == TS_REQUEST_ERRORS) {
         add_errors(&p->errors.kept, a.number);
         add_errors(&p->errors.held, a.number + 5);
         ck_assert_double_eq(a.number[0] + a.number[5], (double)d->x.nnz);
     }
-    if (p->want.kind == TS_WANT_MULTIPLY)
+    if (p->want.kind == TS_REQUEST_MULTIPLY)
         memcpy(a.number,
                (const double[]){ m->kkt, m->loss, m->inner, m->held_n, m->held_loss, m->held_model,
                                  m->held_squares },
                7 * sizeof(double));
-    if (p->want.kind == TS_WANT_LOSSES) {
+    if (p->want.kind == TS_REQUEST_LOSSES) {
         add_losses(&p->losses.kept, a.number);
         add_losses(&p->losses.held, a.number + 4);
         ck_assert_double_eq(a.number[0] + a.number[4], (double)d->x.nnz);
@@ -378,7 +378,7 @@ static struct ts_backend_conf conf_of(const struct disk *d, const struct family 
                                     .n_devices = t->n,
                                     .device_bytes = t->device_bytes,
                                     .only_mode = -1,
-                                    .updates = 1u << f->update,
+                                    .needs = 1u << f->update,
                                     .own_rows = f->own ? (1u << d->tensor->order) - 1 : 0 };
     for (uint32_t i = 0; i < t->n; i++)
         conf.device[i] = t->n > 1 ? (int)i % n_devices : 0;
@@ -419,7 +419,8 @@ static void alone(const struct disk *d, const struct wish *w, struct answer ret[
         for (uint32_t turn = 0; turn < KINDS; turn++) {
             struct part p;
             part_begin(d, w, m, turn, gpu, &p);
-            OK(ts_backend_pass(be, &p.want, m, feed, &times, &err));
+            ts_feed_rewind(feed);
+            OK(be->pass(&p.want, 1, m, feed, &times, &err));
             ret[m][turn] = part_end(d, w, m, &p);
             put_start(d, gpu, w, m);
         }
@@ -454,9 +455,9 @@ static uint64_t shard_bytes(const struct several *s, uint32_t mode, int streamed
 static void check_times(struct several *s, uint32_t mode, uint32_t turn,
                         const struct ts_backend_times *times)
 {
-    const enum ts_wanted_kind kind = s->wish->family->kind[turn];
+    const enum ts_request_kind kind = s->wish->family->kind[turn];
     const uint64_t all = shard_bytes(s, mode, 0), streamed = shard_bytes(s, mode, 1);
-    const uint64_t more = kind == TS_WANT_MULTIPLY && turn == 0 && any_spans(s->d, mode);
+    const uint64_t more = kind == TS_REQUEST_MULTIPLY && turn == 0 && any_spans(s->d, mode);
     uint64_t nnz = 0, bytes = 0;
     for (uint32_t i = 0; i < times->n_devices; i++) {
         nnz += times->device[i].nnz;
@@ -492,7 +493,7 @@ static void one_pass(struct several *s, uint32_t sweep, uint32_t mode, uint32_t 
 {
     const uint32_t in = who(sweep, mode, turn);
     struct part part[MOST];
-    struct ts_wanted want[MOST];
+    struct ts_request want[MOST];
     double *before[MOST] = { NULL };
     struct ts_backend_times times;
     uint32_t n = 0;
@@ -506,7 +507,7 @@ static void one_pass(struct several *s, uint32_t sweep, uint32_t mode, uint32_t 
         OK(be->get_rows(s->model[k], mode, 0, rows_of(s->d, mode), before[k], &err));
     }
     ts_feed_rewind(s->feed);
-    OK(be->pass_of(want, n, mode, s->feed, &times, &err));
+    OK(be->pass(want, n, mode, s->feed, &times, &err));
     check_times(s, mode, turn, &times);
     for (uint32_t k = 0; k < MOST; k++) {
         struct answer got;

@@ -235,7 +235,7 @@ static struct ts_backend_conf conf_of(const struct cells *x, const struct how *h
                                      .n_devices = h->members,
                                      .device_bytes = h->device_bytes,
                                      .host_bytes = 1 << 20,
-                                     .updates = 1u << TS_ROW_OBSERVED,
+                                     .needs = 1u << TS_ROW_OBSERVED,
                                      .only_mode = -1 };
 }
 
@@ -297,7 +297,10 @@ static uint64_t run_sweep(const struct cells *x, const struct run *r,
     for (uint32_t m = 0; m < x->array.order; m++) {
         const struct ts_row_sums sums = { .size = &s->size[m] };
         uint64_t cells = 0;
-        OK(be->complete(r->gpu, m, r->feed, how, &sums, &times, &err));
+        OK(be->pass(
+            &(struct ts_request){
+                .be = r->gpu, .kind = TS_REQUEST_ROWS, .how = how, .sums = &sums },
+            1, m, r->feed, &times, &err));
         OK(be->get_rows(r->gpu, m, 0, x->array.dim[m], s->rows[m], &err));
         OK(be->put_rows(r->gpu, m, 0, x->array.dim[m], x->factor[m], &err));
         for (uint32_t i = 0; i < times.n_devices; i++) {
@@ -306,7 +309,8 @@ static uint64_t run_sweep(const struct cells *x, const struct run *r,
         }
         ck_assert_uint_eq(cells, x->n);
     }
-    OK(be->errors(r->gpu, x->array.order - 1, r->feed, &e, &times, &err));
+    OK(be->pass(&(struct ts_request){ .be = r->gpu, .kind = TS_REQUEST_ERRORS, .errors = &e }, 1,
+                x->array.order - 1, r->feed, &times, &err));
     for (uint32_t i = 0; i < times.n_devices; i++)
         sent += times.device[i].bytes;
     s->kept = e.kept;
@@ -448,7 +452,7 @@ START_TEST(what_changes_counts)
         run_free(&fresh);
         same_sweep(&x, &got, &want);
         check_rows(&x, &how, TS_FLOAT64, &got);
-        OK(be->mttkrp(r.gpu, 0, r.feed, &times, &err));
+        OK(be->pass(&(struct ts_request){ .be = r.gpu }, 1, 0, r.feed, &times, &err));
         OK(be->get_rows(r.gpu, 0, 0, 6, product, &err));
         OK(be->put_rows(r.gpu, 0, 0, 6, x.factor[0], &err));
         for (uint32_t i = 0; i < 7; i++) /* all of this row are unknown */

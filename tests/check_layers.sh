@@ -3,7 +3,7 @@
 # No include points up the layers:
 #   base <- format <- { source, stream } <- { build, cpu, gpu, mpi, model } <- cpd <- engine <- api <- tools.
 # A file includes only its own folder and those to its left, by full path; folders in one pair of braces
-# do not include each other; HAVE_CUDA appears only in engine and tools, and what else configure finds of CUDA in gpu and tools. Of the library the programs include
+# do not include each other; cpd includes nothing of cpu, gpu and mpi; HAVE_CUDA appears only in engine and tools, and what else configure finds of CUDA in gpu and tools. Of the library the programs include
 # tstream.h, api/tools.h and the rows of base/settings.def alone, and use what these name; what api/tools.h includes needs no CUDA. No sentence in src/ names an option. The check is first shown to work, on a small tree
 # where these rules are broken.
 set -eu
@@ -33,6 +33,8 @@ offences()
                     print file ":" FNR ": \"" name "\" is no path from src/ or tools/"
                 else if (own == "tools" && folder != own && name != "api/tools.h" && name != "base/settings.def")
                     print file ":" FNR ": tools must not include \"" name "\", but \"api/tools.h\""
+                else if (own == "cpd" && (folder == "cpu" || folder == "gpu" || folder == "mpi"))
+                    print file ":" FNR ": cpd must not include \"" name "\": a method sees no processor, but the table of stream/backend.h"
                 else if (folder != own && rank(folder) >= rank(own))
                     print file ":" FNR ": " own " must not include \"" name "\""
             }
@@ -132,9 +134,10 @@ tool_offences()
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-mkdir -p "$tmp/src/base" "$tmp/src/format" "$tmp/src/cpu" "$tmp/src/gpu" "$tmp/src/engine" "$tmp/tools"
+mkdir -p "$tmp/src/base" "$tmp/src/format" "$tmp/src/cpu" "$tmp/src/gpu" "$tmp/src/engine" "$tmp/src/cpd" "$tmp/tools"
 printf '#include "format/a.h"\n' > "$tmp/src/base/up.h"
 printf '#include "gpu/a.h"\n' > "$tmp/src/cpu/sideways.c"
+printf '#include "cpu/a.h"\n#include "mpi/a.h"\n#include "model/a.h"\n' > "$tmp/src/cpd/method.c"
 printf '  # include "tools/a.h"\n' > "$tmp/src/gpu/kernel.cu"
 printf '#include "a.h"\n' > "$tmp/src/format/short.c"
 printf '#ifdef HAVE_CUDA\n#endif\n#ifdef HAVE_NCCL\n#endif\n' > "$tmp/src/format/cuda.c"
@@ -167,8 +170,8 @@ cat > "$tmp/tools/not.c" << 'END'
 int c = /* ts_used */ ts_far(); int (*d)(void) = ts_passed;
 END
 found=$(offences "$tmp" | wc -l)
-if [ "$found" -ne 16 ]; then
-    echo "the check itself is broken: it finds $found of 16 offences:" >&2
+if [ "$found" -ne 18 ]; then
+    echo "the check itself is broken: it finds $found of 18 offences:" >&2
     offences "$tmp" >&2
     exit 1
 fi

@@ -141,7 +141,7 @@ static void *run_rank(void *ctx)
     bc.tensor = fc.tensor = t;
     bc.comm = o->comm;
     bc.own_rows = ts_spec_own(c->spec, t->order);
-    bc.updates = ts_spec_updates(c->spec, t->order);
+    bc.needs = ts_spec_updates(c->spec, t->order);
     ck_assert_msg(ts_backend_cpu.open(&bc, &be, &o->err) == 0, "%s", o->err.text);
     ts_backend_cpu.deal(be, &fc.deal);
     ck_assert_msg(ts_feed_new(&fc, &ac.feed, &o->err) == 0, "%s", o->err.text);
@@ -535,7 +535,7 @@ static void *run_group(void *ctx)
     ck_assert_int_eq(ts_tensor_open(dir, &g->t, &g->err), 0);
     bc.tensor = fc.tensor = g->t;
     bc.own_rows = ts_spec_own(c->spec, g->t->order);
-    bc.updates = ts_spec_updates(c->spec, g->t->order);
+    bc.needs = ts_spec_updates(c->spec, g->t->order);
     bc.spare_bytes = c->host_bytes > 0 ? 0 : 1 << 20; /* of some blocks that are decoded */
     ck_assert_int_eq(ts_backend_cpu.open(&bc, &g->be, &g->err), 0);
     ts_backend_cpu.deal(g->be, &fc.deal);

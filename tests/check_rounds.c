@@ -61,7 +61,7 @@ static void *open_backend(const struct test_coo *x, const struct ts_feed *f, uin
     struct ts_backend_conf conf = { .rank = rank,
                                     .precision = precision,
                                     .threads = threads,
-                                    .updates = 1u << TS_ROW_MULTIPLY,
+                                    .needs = 1u << TS_ROW_MULTIPLY,
                                     .own_rows = (1u << x->order) - 1 };
     return memfeed_backend_new(&ts_backend_cpu, &conf, f, spare, factor);
 }
@@ -144,12 +144,18 @@ static void run(void *be, struct ts_feed *f, uint32_t mode, uint32_t rounds, con
         .loss = &ts_loss_poisson, .weight = weight, .grow = GROW, .rounds = rounds, .judge = judge
     };
     struct ts_multiply_sums sums = { .column = ret->column };
+    const struct ts_request request = {
+        .be = be, .kind = TS_REQUEST_MULTIPLY, .multiply = &how, .multiplied = &sums
+    };
     struct ts_backend_times times;
     struct ts_err err;
+    int rc;
     ts_feed_rewind(f);
-    ck_assert_msg(
-        ts_backend_cpu.multiply(be, mode, rounds > 0 ? f : NULL, &how, &sums, &times, &err) == 0,
-        "%s", err.text);
+    if (rounds > 0)
+        rc = ts_backend_cpu.pass(&request, 1, mode, f, &times, &err);
+    else
+        rc = ts_backend_cpu.divide_columns(be, mode, &how, &sums, &err);
+    ck_assert_msg(rc == 0, "%s", err.text);
     ck_assert_uint_eq(f->given_back, f->given);
     ret->kkt = sums.kkt;
     ret->loss = sums.loss;

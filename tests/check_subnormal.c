@@ -66,7 +66,8 @@ static void multiply(struct work *w, uint32_t mode)
 {
     struct ts_err err;
     w->feed->given = w->feed->given_back = 0;
-    ck_assert_int_eq(ts_backend_cpu.mttkrp(w->be, mode, w->feed, NULL, &err), 0);
+    ck_assert_int_eq(
+        ts_backend_cpu.pass(&(struct ts_request){ .be = w->be }, 1, mode, w->feed, NULL, &err), 0);
 }
 
 static void solve(struct work *w, uint32_t mode, double times, double *gram)

@@ -117,7 +117,10 @@ static void run(void *be, struct ts_feed *f, uint32_t mode, struct taken *t)
     f->given = f->given_back = 0;
     memset(t->times, 0, t->nnz);
     memset(t->ended, 0, t->nnz / TS_PARTITION_NNZ + 1);
-    ck_assert_msg(ts_backend_cpu.weighted(be, mode, f, &what, &times, &err) == 0, "%s", err.text);
+    ck_assert_msg(ts_backend_cpu.pass(
+                      &(struct ts_request){ .be = be, .kind = TS_REQUEST_CELLS, .cells = &what }, 1,
+                      mode, f, &times, &err) == 0,
+                  "%s", err.text);
     ck_assert_uint_eq(f->given_back, f->tensor.mode[mode].disk.n_shards);
 }
 
@@ -249,7 +252,10 @@ START_TEST(a_failure_of_the_taker_ends_the_pass) /* loop test: _i calls are take
     fill_factors(&x, 4, TS_FLOAT64, factor);
     be = open_backend(f, 4, TS_FLOAT64, 3, 0, factor);
     t.most = _i == 0 ? 1 : _i == 1 ? blocks / 2 : blocks - 1;
-    ck_assert_int_eq(ts_backend_cpu.weighted(be, 0, f, &what, &times, &err), TS_ELIMIT);
+    ck_assert_int_eq(ts_backend_cpu.pass(
+                         &(struct ts_request){ .be = be, .kind = TS_REQUEST_CELLS, .cells = &what },
+                         1, 0, f, &times, &err),
+                     TS_ELIMIT);
     ck_assert_str_eq(err.text, "enough");
     ck_assert_uint_eq(f->given_back, f->given);
     ts_backend_cpu.close(be);

@@ -82,78 +82,61 @@ static void note_warning(void *ctx, const struct ts_err *err)
 
 static uint32_t own; /* modes whose rows are updated from the old ones */
 
-/* The product that was begun leaves rows that are of no use, unless it lies beside them. */
-static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                      struct ts_err *err)
+/* The user stops: rows of a pass that was begun are of no use, unless they lie beside the old ones. */
+static int stop_in(const struct ts_request *r, uint32_t mode, struct ts_err *err)
 {
-    int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
+    const int in_place =
+        r->kind == TS_REQUEST_ROWS || (r->kind == TS_REQUEST_PRODUCT && (own >> mode & 1) == 0);
     double rows[TS_MAX_RANK];
-    n_products++;
-    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
-        return rc;
-    for (uint32_t r = 0; r < TS_MAX_RANK; r++)
-        rows[r] = 1e30;
-    if ((own >> mode & 1) == 0)
-        ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
+    for (uint32_t k = 0; k < TS_MAX_RANK; k++)
+        rows[k] = 1e30;
+    if (in_place)
+        ts_backend_cpu.put_rows(r->be, mode, 0, 1, rows, err);
     stop = 1;
     return ts_fail(err, TS_ESTOP, "stopped");
 }
 
-static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_row_update *how, const struct ts_row_sums *sums,
-                        struct ts_backend_times *times, struct ts_err *err)
+static int is_last_pass(void)
 {
-    int rc = ts_backend_cpu.complete(be, mode, feed, how, sums, times, err);
-    double rows[TS_MAX_RANK];
     n_products++;
-    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
-        return rc;
-    for (uint32_t r = 0; r < TS_MAX_RANK; r++)
-        rows[r] = 1e30;
-    ts_backend_cpu.put_rows(be, mode, 0, 1, rows, err);
-    stop = 1;
-    return ts_fail(err, TS_ESTOP, "stopped");
+    return modes_until_stop > 0 && --modes_until_stop == 0;
 }
 
-static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_weighted *what, struct ts_backend_times *times,
-                        struct ts_err *err)
+/* As a backend of several devices has it. The second device computes three times as long as the
+ * first; each millisecond is one of rows that travel. */
+static int update_rows(const struct ts_request *r, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err)
 {
-    int rc = ts_backend_cpu.weighted(be, mode, feed, what, times, err);
-    n_products++;
-    if (modes_until_stop == 0 || --modes_until_stop > 0 || rc < 0)
-        return rc;
-    stop = 1;
-    return ts_fail(err, TS_ESTOP, "stopped");
+    const struct ts_request product = { .be = r->be };
+    struct ts_row_sums all = *r->sums;
+    double unused;
+    int rc = ts_backend_cpu.pass(&product, 1, mode, feed, times, err);
+    if (all.inner == NULL)
+        all.inner = &unused;
+    if (rc == 0 && r->how->ready != NULL)
+        rc = r->how->ready(r->how->ctx, err);
+    if (rc == 0)
+        rc = ts_backend_cpu.solve(r->be, mode, r->how, &all, err);
+    *times = (struct ts_backend_times){
+        .n_devices = 2,
+        .device = { { .number = 0, .kernel_ns = 1000000, .exposed_ns = 1000000 },
+                    { .number = 1, .kernel_ns = 3000000, .exposed_ns = 3000000 } },
+    };
+    return rc;
 }
 
-/* The same of a mode whose rows are multiplied, which lie beside the old ones until all are there. */
-static int cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
-                        struct ts_backend_times *times, struct ts_err *err)
+/* Rows that are multiplied or descend lie beside the old ones until all are there: the run stops before the pass. */
+static int cpu_pass(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                    struct ts_backend_times *times, struct ts_err *err)
 {
-    if (feed != NULL) {
-        n_products++;
-        if (modes_until_stop > 0 && --modes_until_stop == 0) {
-            stop = 1;
-            return ts_fail(err, TS_ESTOP, "stopped");
-        }
-    }
-    return ts_backend_cpu.multiply(be, mode, feed, how, ret, times, err);
-}
-
-/* And of one whose rows descend. */
-static int cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
-{
-    if (feed != NULL) {
-        n_products++;
-        if (modes_until_stop > 0 && --modes_until_stop == 0) {
-            stop = 1;
-            return ts_fail(err, TS_ESTOP, "stopped");
-        }
-    }
-    return ts_backend_cpu.descend(be, mode, feed, how, zeros, times, err);
+    const int before = r->kind == TS_REQUEST_MULTIPLY || r->kind == TS_REQUEST_DESCEND;
+    int rc;
+    if (r->kind == TS_REQUEST_PRODUCT && r->how != NULL)
+        return update_rows(r, mode, feed, times, err);
+    if (before && is_last_pass())
+        return stop_in(r, mode, err);
+    rc = ts_backend_cpu.pass(r, n, mode, feed, times, err);
+    return !before && is_last_pass() && rc == 0 ? stop_in(r, mode, err) : rc;
 }
 
 static int cpu_given_up(void *be)
@@ -161,29 +144,6 @@ static int cpu_given_up(void *be)
     if (steps_until_stop > 0 && --steps_until_stop == 0)
         stop = 1;
     return ts_backend_cpu.given_up(be);
-}
-
-/* As a backend of several devices has it. The second device computes three times as long as the
- * first; each millisecond is one of rows that travel. */
-static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
-                      const struct ts_row_update *how, const struct ts_row_sums *sums,
-                      struct ts_backend_times *times, struct ts_err *err)
-{
-    struct ts_row_sums all = *sums;
-    double unused;
-    int rc = ts_backend_cpu.mttkrp(be, mode, feed, times, err);
-    if (all.inner == NULL)
-        all.inner = &unused;
-    if (rc == 0 && how->ready != NULL)
-        rc = how->ready(how->ctx, err);
-    if (rc == 0)
-        rc = ts_backend_cpu.solve(be, mode, how, &all, err);
-    *times = (struct ts_backend_times){
-        .n_devices = 2,
-        .device = { { .number = 0, .kernel_ns = 1000000, .exposed_ns = 1000000 },
-                    { .number = 1, .kernel_ns = 3000000, .exposed_ns = 3000000 } },
-    };
-    return rc;
 }
 
 struct parts {
@@ -288,12 +248,9 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         rc = open_states(c, p, a);
     if (rc < 0)
         return rc;
-    backend.update = c->one_call ? cpu_update : NULL;
-    backend.mttkrp = cpu_mttkrp;
-    backend.complete = cpu_complete;
-    backend.multiply = cpu_multiply;
-    backend.weighted = cpu_weighted;
-    backend.descend = cpu_descend;
+    if (!c->one_call)
+        backend.can &= ~TS_CAN(AT_ONCE);
+    backend.pass = cpu_pass;
     backend.given_up = cpu_given_up;
     a->order = p->tensor->order;
     ac.init = (struct ts_init_conf){ .tensor = p->tensor,

@@ -319,7 +319,7 @@ static void json_start(const struct cp_report *r)
     for (uint32_t i = 0; i < e->n_devices; i++)
         tool_json_i64(&j, NULL, e->device[i]);
     tool_json_close(&j);
-    if (e->backend->link != NULL && e->backend->link(e->be) != NULL)
+    if (e->backend->link(e->be) != NULL)
         tool_json_str(&j, "exchange", e->backend->link(e->be));
     tool_json_u64(&j, "library_bytes", e->library_bytes);
     tool_json_options(&j, r->cmd, r->args);

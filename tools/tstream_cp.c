@@ -138,7 +138,7 @@ static int spread_factors(const struct cp_args *args, const struct ts_engine *e,
     struct ts_spread how = { .skipped = ts_spec_skipped(&args->spec, e->tensor->order) };
     char text[16];
     int rc;
-    if (tool_ranks() == NULL || e->backend->spread == NULL)
+    if (tool_ranks() == NULL || !ts_backend_can(e->backend, TS_CAN_RANKS))
         return 0;
     how.own = owns_factors();
     how.rows_to = rows_to();

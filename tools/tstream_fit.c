@@ -236,6 +236,7 @@ static int compute_known(const struct ts_cmd *cmd, const struct fit_args *args, 
                                  .processor = { .cpu = 1 },
                                  .comm = tool_ranks(),
                                  .unknown = 1,
+                                 .needs = TS_CAN(CELLS),
                                  .done = count_done,
                                  .done_ctx = progress };
     const uint64_t start = ts_clock_ns();

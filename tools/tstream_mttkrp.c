@@ -267,7 +267,8 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
         struct ts_feed_stats stats;
         uint64_t start = ts_clock_ns();
         ts_feed_rewind(e->feed);
-        rc = e->backend->mttkrp(e->be, args->mode - 1, e->feed, &times, err);
+        rc = e->backend->pass(&(struct ts_request){ .be = e->be }, 1, args->mode - 1, e->feed,
+                              &times, err);
         if (rc < 0)
             return rc;
         ts_trace_add(trace, TS_TRACE_MODES, "product", start, ts_clock_ns(), args->mode - 1,
@@ -276,7 +277,7 @@ static int time_reps(const struct ts_cmd *cmd, const struct ts_engine *e,
         ts_feed_stats(e->feed, &stats);
         if (rep == 1)
             engine_note_feed(cmd, &stats);
-        if ((args->details || args->json) && e->backend->tell_ranks != NULL)
+        if ((args->details || args->json) && ts_backend_can(e->backend, TS_CAN_RANKS))
             rc = e->backend->tell_ranks(e->be, args->mode - 1, &times, 0, err);
         if (rc < 0)
             return rc;

@@ -122,7 +122,7 @@ static uint32_t count_passes(const struct ts_engine *e, const struct plan *p)
 {
     const struct ts_dense *d = e->tensor->dense;
     const uint32_t skipped = ts_spec_skipped(&p->args->spec, e->tensor->order);
-    const uint32_t groups = e->backend->groups != NULL ? e->backend->groups(e->be) : 0;
+    const uint32_t groups = e->backend->groups(e->be);
     const int shared = p->n_devices > 0 ? p->device[0].shared_bytes > 0 : e->memory.spare_bytes > 0;
     const uint32_t judging = judges_apart(p) ? 1 : 0;
     if (groups > 1) /* nothing is kept from one mode to the next */
@@ -152,9 +152,8 @@ static void count_slabs(const struct ts_engine *e, const struct ts_feed_deal *de
 static void count_all(const struct ts_engine *e, struct plan *p)
 {
     struct ts_feed_deal deal = { 0 };
-    if (e->backend->deal != NULL)
-        e->backend->deal(e->be, &deal);
-    if (e->backend->memory != NULL)
+    e->backend->deal(e->be, &deal);
+    if (ts_backend_can(e->backend, TS_CAN_OWN_MEMORY))
         p->n_devices = e->backend->memory(e->be, p->device);
     p->backend = e->backend->name;
     p->threads = e->threads;
@@ -635,8 +634,8 @@ static void print_json(const struct plan *p, const struct ts_tensor *t)
 static void count_rows(const struct ts_engine *e, struct plan *p)
 {
     const struct cp_args *args = p->args;
-    const int may =
-        plan_ranks_beside(&p->ranks) && e->backend->shares != NULL && tstream_cp_may_share(args);
+    const int may = plan_ranks_beside(&p->ranks) && ts_backend_can(e->backend, TS_CAN_RANKS) &&
+                    tstream_cp_may_share(args);
     if (p->ranks.n > 0)
         plan_ranks_rows(e->tensor, args->rank, e->backend->row_bytes(args->rank, args->precision),
                         may ? e->backend->shares(e->be) : 0, &p->ranks);

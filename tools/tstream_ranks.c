@@ -41,7 +41,7 @@ int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, s
 
 void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e)
 {
-    const char *link = e->backend->link == NULL ? NULL : e->backend->link(e->be);
+    const char *link = e->backend->link(e->be);
     if (tool_ranks() == NULL)
         return;
     if (e->n_devices == 0)

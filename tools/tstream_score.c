@@ -359,9 +359,9 @@ static int on_gpus(const struct score_args *args)
 }
 
 /* What is computed is on CPU cores, or sums that a GPU has. */
-static uint32_t updates_of(const struct score_args *args)
+static uint32_t needs_of(const struct score_args *args)
 {
-    return !on_gpus(args) ? 0 : 1u << TS_ROW_SCORES | (args->by_slice ? 1u << TS_ROW_SLICES : 0);
+    return !on_gpus(args) ? TS_CAN(CELLS) : TS_CAN(SCORES) | (args->by_slice ? TS_CAN(SLICES) : 0);
 }
 
 static int open_and_compute(struct scoring *s, struct ts_err *err)
@@ -376,7 +376,7 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
         .precision = args->precision,
         .host_bytes = args->host_bytes,
         .processor = on_gpus(args) ? args->processor : (struct ts_processor){ .cpu = 1 },
-        .updates = updates_of(args),
+        .needs = needs_of(args),
         .only_mode = (int)args->mode - 1,
         .comm = tool_ranks(),
         .unknown = 1,

@@ -538,8 +538,8 @@ static int take_constraints(struct ts_api_run *c, struct ts_err *err)
     if (conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != c->session->conf.optimizer)
         return ts_fail(err, TS_EARG,
                        "a run by L-BFGS-B takes a session that was opened with this optimizer");
-    if ((ts_spec_updates(&c->spec, t->order) & ~e->backend->updates) != 0)
-        return ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
+    if (ts_backend_check(e->backend, ts_spec_updates(&c->spec, t->order), err) < 0)
+        return TS_EARG;
     if (conf->loss == TS_LOSS_LEAST_SQUARES &&
         (ts_spec_own(&c->spec, t->order) & ~c->session->conf.own_rows) != 0)
         return ts_fail(

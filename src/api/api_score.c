@@ -95,6 +95,7 @@ int ts_api_pass(const ts_tensor *t, const ts_session_conf *conf, const struct ts
     ec.processor = (struct ts_processor){ .cpu = 1 };
     ec.only_mode = (int)want->mode;
     ec.unknown = 1;
+    ec.needs = TS_CAN(CELLS);
     ec.own_bytes = ts_score_bytes(t, want->mode, ec.rank, ec.threads, 1, want->top, want->slices);
     rc = ts_engine_open(&ec, &e, err);
     if (rc < 0)

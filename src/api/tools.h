@@ -198,7 +198,7 @@
 #include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
-/* what a backend tells of a pass: ts_backend_told */
+/* what a backend can do, and what it tells of a pass: ts_backend_can, ts_backend_told */
 #include "stream/backend.h"
 /* what is read, and was: ts_feed_new, ts_feed_free, ts_feed_rewind, ts_feed_stats */
 #include "stream/feed.h"

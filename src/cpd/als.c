@@ -42,27 +42,27 @@ static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64
 int ts_als_multiply(struct ts_als *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_wanted w;
-    int rc = ts_als_want(a, &w, err);
+    struct ts_request request;
+    int rc = ts_als_request(a, &request, err);
     if (rc == 0)
-        rc = ts_backend_pass(a->conf->init.backend, &w, a->product, a->conf->feed, &a->times, err);
+        rc = ts_als_pass(a, &request, err);
     if (rc == 0)
-        ts_als_trace(a, w.name, start, a->product);
+        ts_als_trace(a, request.name, start, a->product);
     return rc;
 }
 
 static struct ts_exchanged exchanged(const struct ts_als *a)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return c->backend->exchanged == NULL ? (struct ts_exchanged){ 0 }
-                                         : c->backend->exchanged(c->be);
+    return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->exchanged(c->be)
+                                                    : (struct ts_exchanged){ 0 };
 }
 
 /* Where that is asked for, times of the mode are told of all ranks. */
 static int tell_ranks(struct ts_als *a, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    if (!a->conf->all_ranks || a->now.sweep == 0 || c->backend->tell_ranks == NULL)
+    if (!a->conf->all_ranks || a->now.sweep == 0 || !ts_backend_can(c->backend, TS_CAN_RANKS))
         return rc;
     return c->backend->tell_ranks(c->be, a->product, &a->times, rc, err);
 }
@@ -115,7 +115,8 @@ static int collect(const struct ts_als *a, uint32_t mode, int rc, struct ts_err 
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t without = mode < a->order ? UINT32_C(1) << mode : 0;
     const uint32_t modes = ~without | ts_spec_stays(a->spec, a->order);
-    return c->backend->collect == NULL ? rc : c->backend->collect(c->be, modes, rc, err);
+    return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->collect(c->be, modes, rc, err)
+                                                    : rc;
 }
 
 /* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode. All ranks come here. */

@@ -64,6 +64,13 @@ static int holds_out_cells(const struct ts_als *a)
     return a->method->holds_out || (a->method->holds_out_asked && a->spec->held);
 }
 
+/* What the backend must be able to do. */
+static uint32_t needs_of(const struct ts_als *a)
+{
+    return ts_spec_updates(a->spec, a->order) | (a->spec->mean ? TS_CAN(MEANS) : 0) |
+           (ts_tensor_weighted(a->conf->init.tensor) ? TS_CAN(WEIGHTS) : 0);
+}
+
 /* The constraints must make sense, and the backend have what they take. */
 static int take_constraints(struct ts_als *a, struct ts_err *err)
 {
@@ -77,10 +84,8 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
         a->balanced = ts_spec_lengths(a->spec, a->order);
         rc = ts_spec_check(a->spec, a->order, err);
     }
-    if (rc == 0 && (ts_spec_updates(a->spec, a->order) & ~c->backend->updates) != 0)
-        rc = ts_fail(err, TS_EARG, "these constraints are computed on CPU cores only");
-    if (rc == 0 && a->spec->mean && !c->backend->means)
-        rc = ts_fail(err, TS_EARG, "the mean of observed cells is subtracted on CPU cores only");
+    if (rc == 0)
+        rc = ts_backend_check(c->backend, needs_of(a), err);
     if (rc == 0)
         rc = ts_smooth_check(c->tensor, a->spec, err);
     for (uint32_t m = 0; m < a->order && rc == 0; m++)
@@ -98,13 +103,10 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
                                      a->spec->observed ? "another loss than least squares"
                                                        : "a run without " TS_SET_OBSERVED,
                                      err);
-    if (rc == 0 && ts_tensor_weighted(c->tensor) && !c->backend->weights)
-        rc = ts_fail(err, TS_EARG, "%s: its cells have weights, which %s computes nothing with",
-                     c->tensor->path, c->backend->name);
-    if (rc == 0 && c->backend->hold_out != NULL) /* or of none, where a run before this one left
-                                                  * some out; products of starts count, too */
+    if (rc == 0 && ts_backend_can(c->backend, TS_CAN_HELD_OUT)) /* none, where a run before this one
+                                                * left some out; products of starts count, too */
         c->backend->hold_out(c->be, &a->conf->hold_out);
-    return rc == 0 && c->backend->own_rows != NULL ? c->backend->own_rows(c->be, own, err) : rc;
+    return rc == 0 ? c->backend->own_rows(c->be, own, err) : rc;
 }
 
 int ts_als_check(struct ts_als *a, struct ts_err *err)

@@ -85,8 +85,8 @@ static void add_sums(struct ts_cell_errors *to, const struct ts_cell_errors *fro
     to->left += from->left;
 }
 
-int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
-                       struct ts_wanted *ret, struct ts_err *err)
+int ts_als_errors_request(struct ts_als *a, double mean, struct ts_als_summing *s,
+                          struct ts_request *ret, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     const struct ts_hold_out *hold_out = &a->conf->hold_out;
@@ -95,8 +95,8 @@ int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
                                   .mean = mean,
                                   .sums = { .hold_out = *hold_out, .mean = mean } };
     ret->name = "errors";
-    if (a->conf->init.backend->errors != NULL) {
-        ret->kind = TS_WANT_ERRORS;
+    if (ts_backend_can(a->conf->init.backend, TS_CAN_ERRORS)) {
+        ret->kind = TS_REQUEST_ERRORS;
         ret->errors = &s->sums;
         return 0;
     }
@@ -111,7 +111,7 @@ int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
         .ctx = s,
         .rows = hold_out->share > 0 ? (UINT32_C(1) << t->order) - 1 : 0,
     };
-    ret->kind = TS_WANT_CELLS;
+    ret->kind = TS_REQUEST_CELLS;
     ret->cells = &s->what;
     return 0;
 }

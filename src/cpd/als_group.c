@@ -12,15 +12,15 @@ struct member {
     struct ts_als *run;      /* which `ended` may free */
     int over;                /* or failed */
     int waits;               /* for a pass, */
-    struct ts_wanted wanted; /* of which it wants this, */
+    struct ts_request wanted; /* of which it wants this, */
     uint64_t wanted_ns;      /* since then */
 };
 
 struct group {
     struct member *member;
-    struct ts_wanted *wanted; /* of those that take part in a pass */
+    struct ts_request *wanted; /* of those that take part in a pass */
     uint32_t n, order, mode;
-    enum ts_wanted_kind kind; /* of the pass */
+    enum ts_request_kind kind; /* of the pass */
     const struct ts_backend *backend;
     struct ts_feed *feed;
     int (*ended)(void *ctx, uint32_t k, struct ts_err *err);
@@ -43,7 +43,7 @@ static int go_on(struct group *g, uint32_t k, struct ts_err *err)
     m->waits = rc > 0;
     m->wanted_ns = ts_clock_ns();
     if (rc > 0)
-        return ts_als_want(m->run, &m->wanted, err);
+        return ts_als_request(m->run, &m->wanted, err);
     m->over = 1;
     return rc == 0 ? g->ended(g->ctx, k, err) : rc;
 }
@@ -76,7 +76,7 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
         if (is_in(g, k))
             g->wanted[n++] = g->member[k].wanted;
     ts_feed_rewind(g->feed);
-    return g->backend->pass_of(g->wanted, n, g->mode, g->feed, times, err);
+    return g->backend->pass(g->wanted, n, g->mode, g->feed, times, err);
 }
 
 /* One failed, or all are to stop: the others keep what they have. */

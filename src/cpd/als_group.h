@@ -2,7 +2,7 @@
 /* als_group.h - several runs of ALS on a tensor that share their passes over it.
  *
  * The backend holds their models side by side (stream/backend.h). Each run goes on by itself from pass to
- * pass; when all wait for one, that over a mode is made once for all that want the same of it (struct ts_wanted). Of
+ * pass; when all wait for one, that over a mode is made once for all that want the same of it (struct ts_request). Of
  * the modes that are wanted it is the one that comes first after that of the pass before, in the order in which
  * the feed reads ahead. So a run that has fallen out of step, because its last mode was summed once more or it goes on
  * from a state, waits at most one round and costs no pass of its own.

@@ -94,7 +94,10 @@ int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
 void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision);
 
 /* What is wanted of the pass that the run waits for; it holds until the next call of ts_als_next. */
-int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err);
+int ts_als_request(struct ts_als *a, struct ts_request *ret, struct ts_err *err);
+
+/* A pass over the product's mode, of this run alone. */
+int ts_als_pass(struct ts_als *a, const struct ts_request *request, struct ts_err *err);
 
 /* The run tells the objective after each mode, which takes a sum. */
 int ts_als_watches(const struct ts_als *a);
@@ -150,8 +153,8 @@ struct ts_als_summing {
 };
 /* Sums of errors by partition; those of a loss take no more (gcp.c). */
 uint64_t ts_als_sums_bytes(const struct ts_tensor *t);
-int ts_als_errors_want(struct ts_als *a, double mean, struct ts_als_summing *s,
-                       struct ts_wanted *ret, struct ts_err *err);
+int ts_als_errors_request(struct ts_als *a, double mean, struct ts_als_summing *s,
+                          struct ts_request *ret, struct ts_err *err);
 void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
                        struct ts_cell_errors *held);
 void ts_als_errors_free(struct ts_als_summing *s); /* one of zeros is fine */

@@ -47,10 +47,10 @@ int ts_als_begin_product(struct ts_als *a, uint32_t mode, enum ts_row_kind kind,
     return rc < 0 ? rc : TS_ALS_WANTED;
 }
 
-int ts_als_want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+int ts_als_request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
-    *ret = (struct ts_wanted){ .be = a->conf->init.be };
-    return a->method->want(a, ret, err);
+    *ret = (struct ts_request){ .be = a->conf->init.be };
+    return a->method->request(a, ret, err);
 }
 
 void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision)
@@ -58,4 +58,10 @@ void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision)
     const struct ts_init_conf *c = &a->conf->init;
     if (a->conf->precision == TS_FLOAT32)
         c->backend->sum_in(c->be, precision);
+}
+
+int ts_als_pass(struct ts_als *a, const struct ts_request *request, struct ts_err *err)
+{
+    ts_feed_rewind(a->conf->feed);
+    return a->conf->init.backend->pass(request, 1, a->product, a->conf->feed, &a->times, err);
 }

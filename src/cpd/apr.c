@@ -40,8 +40,6 @@ static int check(const struct ts_als *a, struct ts_err *err)
         return ts_fail(err, TS_EARG, "a row of a Poisson model takes at least one round a sweep");
     if (conf->accelerate)
         return ts_fail(err, TS_EARG, "a Poisson model cannot be accelerated");
-    if (conf->init.backend->multiply == NULL)
-        return ts_fail(err, TS_EARG, "a Poisson model is computed on CPU cores only");
     return ts_loss_values_check(t, &ts_loss_poisson, conf->init.stop, err);
 }
 
@@ -57,7 +55,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     for (uint32_t r = 0; r < a->rank; r++)
         a->w[r] = 1;
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
-        rc = c->backend->multiply(c->be, m, NULL, &how, &sums, &a->times, err);
+        rc = c->backend->divide_columns(c->be, m, &how, &sums, err);
         for (uint32_t r = 0; r < a->rank; r++)
             a->lambda[r] *= a->scale[r];
         if (rc == 0)
@@ -66,7 +64,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct apr *own = a->own;
     (void)err;
@@ -77,7 +75,7 @@ static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
                                      .judge = a->product + 1 == a->order,
                                      .hold_out = a->conf->hold_out };
     own->multiplied = (struct ts_multiply_sums){ .column = a->scale };
-    ret->kind = TS_WANT_MULTIPLY;
+    ret->kind = TS_REQUEST_MULTIPLY;
     ret->multiply = &own->how;
     ret->multiplied = &own->multiplied;
     ret->name = "product and rows";
@@ -165,7 +163,7 @@ const struct ts_method ts_apr = {
     .is_asked = is_asked,
     .check = check,
     .start = start,
-    .want = want,
+    .request = request,
     .rows = rows,
     .judge = judge,
     .tell = tell,

@@ -528,7 +528,7 @@ static int run(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
     for (uint32_t r = 0; r < s->rank; r++)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
-    rc = c->backend->mttkrp(c->be, s->mode, c->feed, &times, err);
+    rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
     if (rc == 0 && ts_comm_many(c->comm)) /* its rows come to all ranks */
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)

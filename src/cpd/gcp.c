@@ -360,7 +360,7 @@ static void add_sums(struct ts_cell_losses *to, const struct ts_cell_losses *fro
 }
 
 /* From the model's value at each nonzero, where the backend has no sums of its own. */
-static int want_sums(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request_sums(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     struct ts_gcp *g = a->own;
@@ -373,8 +373,8 @@ static int want_sums(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err
                   .hold_out = a->conf->hold_out },
     };
     ret->name = "loss";
-    if (a->conf->init.backend->losses != NULL) {
-        ret->kind = TS_WANT_LOSSES;
+    if (ts_backend_can(a->conf->init.backend, TS_CAN_LOSSES)) {
+        ret->kind = TS_REQUEST_LOSSES;
         ret->losses = &s->sums;
         return 0;
     }
@@ -389,19 +389,19 @@ static int want_sums(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err
         .ctx = s,
         .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
     };
-    ret->kind = TS_WANT_CELLS;
+    ret->kind = TS_REQUEST_CELLS;
     ret->cells = &s->what;
     return 0;
 }
 
-int ts_gcp_want(struct ts_als *a, const struct ts_descent *how, struct ts_wanted *ret,
-                struct ts_err *err)
+int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_request *ret,
+                   struct ts_err *err)
 {
     struct ts_gcp *g = a->own;
     g->how = *how;
     if (a->at == TS_ALS_AGAIN)
-        return want_sums(a, ret, err);
-    ret->kind = TS_WANT_DESCEND;
+        return request_sums(a, ret, err);
+    ret->kind = TS_REQUEST_DESCEND;
     ret->descend = &g->how;
     ret->name = how->gradient != NULL ? "gradient" : "product and rows";
     return 0;
@@ -422,9 +422,7 @@ int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
     g->kept = s->sums.kept;
     g->held = s->sums.held;
     g->zeros = 0;
-    return g->how.observed
-               ? 0
-               : c->backend->descend(c->be, a->product, NULL, &g->how, &g->zeros, &a->times, err);
+    return g->how.observed ? 0 : c->backend->zeros(c->be, a->product, &g->how, &g->zeros, err);
 }
 
 double ts_gcp_objective(const struct ts_als *a)

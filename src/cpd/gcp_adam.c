@@ -49,12 +49,12 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct ts_descent how = descend(a, a->product);
     if (a->at == TS_ALS_AGAIN)
         how.draw = 0; /* F is of the same cells in all sweeps */
-    return ts_gcp_want(a, &how, ret, err);
+    return ts_gcp_request(a, &how, ret, err);
 }
 
 /* They have made their step. */
@@ -101,7 +101,7 @@ const struct ts_method ts_gcp = {
     .is_asked = is_asked,
     .check = ts_gcp_check,
     .start = ts_gcp_start,
-    .want = want,
+    .request = request,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

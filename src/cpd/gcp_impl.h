@@ -60,8 +60,8 @@ double ts_gcp_size(const struct ts_als *a, uint32_t mode);
 
 /* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_ALS_AGAIN, else what `how` says, whose
  * cells stand for zeros there, too. */
-int ts_gcp_want(struct ts_als *a, const struct ts_descent *how, struct ts_wanted *ret,
-                struct ts_err *err);
+int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_request *ret,
+                   struct ts_err *err);
 
 /* After the pass that sums: kept, held and zeros. */
 int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err);

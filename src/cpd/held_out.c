@@ -37,11 +37,11 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return ts_least_squares.begin(a, err);
 }
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct held_out *own = a->own;
-    return a->at == TS_ALS_AGAIN ? ts_als_errors_want(a, 0, &own->sums, ret, err)
-                                 : ts_least_squares.want(a, ret, err);
+    return a->at == TS_ALS_AGAIN ? ts_als_errors_request(a, 0, &own->sums, ret, err)
+                                 : ts_least_squares.request(a, ret, err);
 }
 
 static int rows(struct ts_als *a, struct ts_err *err)
@@ -99,7 +99,7 @@ const struct ts_method ts_held_out = {
     .is_asked = is_asked,
     .check = check,
     .begin = begin,
-    .want = want,
+    .request = request,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

@@ -481,10 +481,10 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     const struct ts_descent how = descend(a, a->product);
-    return ts_gcp_want(a, &how, ret, err);
+    return ts_gcp_request(a, &how, ret, err);
 }
 
 /* They stay. */
@@ -582,7 +582,7 @@ const struct ts_method ts_lbfgsb = {
     .is_asked = is_asked,
     .check = ts_gcp_check,
     .start = start,
-    .want = want,
+    .request = request,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

@@ -93,7 +93,7 @@ static int begin(struct ts_als *a, struct ts_err *err)
         a->v[(size_t)r * a->rank + r] += how->l2;
     if (how->kind == TS_ROW_LEAST_SQUARES) {
         how->matrix = a->w;
-        if (a->conf->init.backend->update == NULL)
+        if (!ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE))
             return invert(a, err);
         how->ready = invert;
         how->ctx = a;
@@ -113,11 +113,12 @@ static int begin(struct ts_als *a, struct ts_err *err)
 /* ---- product and rows ---- */
 
 /* The product, and with a backend that has both in one call the rows. */
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     (void)err;
-    a->solved = a->conf->init.backend->update != NULL && ts_row_by_backend(a->how.kind);
-    ret->kind = TS_WANT_PRODUCT;
+    a->solved =
+        ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE) && ts_row_by_backend(a->how.kind);
+    ret->kind = TS_REQUEST_PRODUCT;
     ret->how = a->solved ? &a->how : NULL;
     ret->sums = a->solved ? &a->sums : NULL;
     ret->name = a->solved ? "product and rows" : "product";
@@ -137,9 +138,17 @@ static int rows(struct ts_als *a, struct ts_err *err)
     case TS_ROW_SMOOTH_WITHIN:
         return ts_smooth_within_solve(c, precision, a->product, &a->how, a->w, &a->sums,
                                       &a->size[a->product], err);
-    default:
-        return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+    case TS_ROW_LEAST_SQUARES:
+    case TS_ROW_COORDINATE:
+    case TS_ROW_KEEP:
+    case TS_ROW_SIMPLEX:
+    case TS_ROW_OBSERVED:
+    case TS_ROW_MULTIPLY:
+    case TS_ROW_DESCEND:
+    case TS_N_ROW_KINDS:
+        break;
     }
+    return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
 }
 
 /* Columns are divided by the power of two next to their norm. Division by the norm would round
@@ -259,7 +268,7 @@ const struct ts_method ts_least_squares = {
     .bytes = bytes,
     .is_asked = is_asked,
     .begin = begin,
-    .want = want,
+    .request = request,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

@@ -11,10 +11,10 @@
  *   gcp             rows descend by the gradient of another loss (gcp_adam.c)
  *   lbfgsb          the same, all modes at once (lbfgsb.c)
  *
- * Of a mode, the run asks for `begin`, `want`, `rows` and `norm`, in this order; the pass itself, of this run alone or of several that
- * share it, comes after `want`. When all modes of a sweep have been
+ * Of a mode, the run asks for `begin`, `request`, `rows` and `norm`, in this order; the pass itself, of this run alone or of several that
+ * share it, comes after `request`. When all modes of a sweep have been
  * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_als_begin_product) and returns
- * TS_ALS_WANTED; after `want` and `rows` of that product the run asks for `judged`, which may begin another one. So a
+ * TS_ALS_WANTED; after `request` and `rows` of that product the run asks for `judged`, which may begin another one. So a
  * method that takes one step with all modes at once keeps what the passes gave in `rows`, takes the step in `judge`, and
  * looks in `judged` whether it was a good one. At last come `exact`, `tell`, `objective` and `settled`.
  *
@@ -76,9 +76,9 @@ struct ts_method {
      * than Gram matrix and inner product is wanted in a->sums. NULL: nothing is to be prepared. */
     int (*begin)(struct ts_als *a, struct ts_err *err);
 
-    /* What is wanted of the pass over a->product, into *ret, which is zeros; what that points to stays until `rows`. Sets
+    /* What the pass over a->product is to compute, into *ret, which is zeros; what that points to stays until `rows`. Sets
      * a->solved where rows and sums are done with the pass. */
-    int (*want)(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err);
+    int (*request)(struct ts_als *a, struct ts_request *ret, struct ts_err *err);
 
     /* The pass is over: the rows of the product, and their Gram matrix. Not called when a->solved. */
     int (*rows)(struct ts_als *a, struct ts_err *err);

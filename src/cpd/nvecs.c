@@ -170,7 +170,7 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
     double size = 0;
     int rc;
     ts_feed_rewind(s->conf->feed);
-    rc = c->backend->mttkrp(c->be, mode, s->conf->feed, &times, err);
+    rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, mode, s->conf->feed, &times, err);
     if (rc == 0)
         rc = c->backend->gram(c->be, mode, s->v, err);
     if (rc < 0)

@@ -22,15 +22,15 @@ struct observed {
 static int start(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    struct ts_wanted w = { .be = c->be };
+    struct ts_request request = { .be = c->be };
     struct observed *own = a->own;
     int rc;
     if (!a->spec->mean)
         return 0;
     a->product = a->order - 1;
-    rc = ts_als_errors_want(a, 0, &own->sums, &w, err);
+    rc = ts_als_errors_request(a, 0, &own->sums, &request, err);
     if (rc == 0)
-        rc = ts_backend_pass(c->backend, &w, a->product, a->conf->feed, &a->times, err);
+        rc = ts_als_pass(a, &request, err);
     if (rc < 0)
         return rc;
     ts_als_errors_end(&own->sums, &own->kept, &own->held);
@@ -68,12 +68,12 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int want(struct ts_als *a, struct ts_wanted *ret, struct ts_err *err)
+static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct observed *own = a->own;
     if (a->at == TS_ALS_AGAIN)
-        return ts_als_errors_want(a, own->mean, &own->sums, ret, err);
-    ret->kind = TS_WANT_ROWS;
+        return ts_als_errors_request(a, own->mean, &own->sums, ret, err);
+    ret->kind = TS_REQUEST_ROWS;
     ret->how = &a->how;
     ret->sums = &a->sums;
     ret->name = "rows";
@@ -170,7 +170,7 @@ const struct ts_method ts_observed = {
     .is_asked = is_asked,
     .start = start,
     .begin = begin,
-    .want = want,
+    .request = request,
     .rows = rows,
     .norm = ts_als_norm,
     .judge = judge,

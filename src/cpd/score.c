@@ -10,7 +10,6 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "cpd/score_block.h"
-#include "cpu/dense_cells.h"
 #include "format/dense.h"
 #include "format/shard.h"
 #include "format/tensor_kind.h"
@@ -109,7 +108,7 @@ static int gather_rows(struct score *s, uint32_t mode, const uint64_t *index, ui
                        struct ts_err *err)
 {
     const struct ts_kruskal *k = s->conf->model;
-    const int notes = s->conf->unseen && s->conf->backend->weighted != NULL;
+    const int notes = s->conf->unseen && ts_backend_can(s->conf->backend, TS_CAN_CELLS);
     int rc = 0;
     for (uint64_t i = 0; i < n && rc == 0; i++, to += k->rank) {
         const uint64_t wanted = index == NULL ? row + i : index[row + i];
@@ -519,14 +518,12 @@ static uint64_t slab_partitions(const struct ts_dense *d)
     return (ts_dense_most_bytes(d) / d->cell_bytes + TS_PARTITION_NNZ - 1) / TS_PARTITION_NNZ;
 }
 
-static uint64_t dense_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads, int slices)
+static uint64_t dense_bytes(const struct ts_tensor *t, int slices)
 {
-    return t->dense == NULL
+    return t->dense == NULL || !slices
                ? 0
-               : ts_dense_cells_bytes(t, rank, threads) +
-                     (slices ? slab_partitions(t->dense) *
-                                   (TS_PARTITION_NNZ * sizeof(struct slab_cell) + sizeof(uint32_t))
-                             : 0);
+               : slab_partitions(t->dense) *
+                     (TS_PARTITION_NNZ * sizeof(struct slab_cell) + sizeof(uint32_t));
 }
 
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
@@ -544,7 +541,7 @@ uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
            top * (uint64_t)sizeof(struct ts_score_cell) +
            (n_ranks > 1 ? top * (uint64_t)n_ranks * (sizeof(struct told) + sizeof(struct found))
                         : 0) +
-           dense_bytes(t, rank, threads, slices) +
+           dense_bytes(t, slices) +
            (slices ? t->mode[mode].disk.n_rows * sizeof(struct ts_score_sums) : 0) +
            most * sizeof(uint64_t) + blank + chunk_rows(rank) * rank * sizeof(double);
 }
@@ -668,7 +665,7 @@ static int conclude(struct score *s, struct ts_err *err)
 /* Whether the backend sums in a pass of its own. */
 static int sums_apart(const struct ts_score_conf *c)
 {
-    return c->backend->weighted == NULL && c->backend->scores != NULL;
+    return !ts_backend_can(c->backend, TS_CAN_CELLS);
 }
 
 static int check(const struct ts_score_conf *c, struct ts_err *err)
@@ -682,13 +679,12 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
                            TS_NTH_MODE " of the model has %" PRIu64
                                        " indices, of the tensor %" PRIu64,
                            m + 1, c->model->dim[m], c->tensor->mode[m].disk.dim);
-    if (sums_apart(c) && (c->take != NULL || c->top > 0))
-        return ts_fail(
-            err, TS_EARG,
-            "values of the model at nonzeros, and the largest residuals, are computed on CPU cores only");
-    if (c->backend->weighted == NULL && c->backend->scores == NULL)
-        return ts_fail(err, TS_EARG, "%s computes no values of a model", c->backend->name);
-    return 0;
+    return ts_backend_check(c->backend,
+                            c->take != NULL || c->top > 0 ? TS_CAN(CELLS)
+                            : !sums_apart(c)              ? 0
+                            : c->slices                   ? TS_CAN(SCORES) | TS_CAN(SLICES)
+                                                          : TS_CAN(SCORES),
+                            err);
 }
 
 /* All that is there to know comes from a pass that lends the nonzeros with their models. */
@@ -706,7 +702,9 @@ static int take_cells(struct score *s, struct ts_err *err)
     what.part_bytes = sizeof *s->part;
     if (rc == 0) {
         ts_feed_rewind(conf->feed);
-        rc = conf->backend->weighted(conf->be, conf->mode, conf->feed, &what, &s->ret->times, err);
+        rc = conf->backend->pass(
+            &(struct ts_request){ .be = conf->be, .kind = TS_REQUEST_CELLS, .cells = &what }, 1,
+            conf->mode, conf->feed, &s->ret->times, err);
     }
     if (rc == 0)
         rc = conclude(s, err);
@@ -731,7 +729,9 @@ static int take_sums(struct score *s, struct ts_err *err)
         rc = load_rows(s, err);
     if (rc == 0) {
         ts_feed_rewind(conf->feed);
-        rc = conf->backend->scores(conf->be, conf->mode, conf->feed, &sums, &ret->times, err);
+        rc = conf->backend->pass(
+            &(struct ts_request){ .be = conf->be, .kind = TS_REQUEST_SCORES, .scores = &sums }, 1,
+            conf->mode, conf->feed, &ret->times, err);
     }
     ret->all = sums.all;
     ret->unseen = conf->unseen ? TS_SCORE_UNKNOWN : 0;

@@ -8,7 +8,7 @@
  * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the products of
  * the sums of columns; 0 log 0 is 0. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
  *
- * A backend may have the sums in a pass of its own (`scores`), as GPUs do, which lends no nonzeros.
+ * A backend may have the sums in a pass of its own (SCORES), as GPUs do, which lends no nonzeros.
  *
  * Where cells have weights, all sums are by them, n of the likelihood is the sum of weights, and there is none of counts.
  *
@@ -30,7 +30,7 @@
 
 struct ts_score_conf {
     const struct ts_tensor *tensor;
-    const struct ts_backend *backend; /* one that has `weighted`; or `scores`, for sums alone */
+    const struct ts_backend *backend; /* with CELLS; or with SCORES, for sums alone */
     void *be;                         /* of the model's rank */
     struct ts_feed *feed;             /* of `mode`, or of all */
     const struct ts_kruskal *model;   /* a row per index of a mode, or some with their indices */

@@ -36,7 +36,7 @@ int ts_smooth_check(const struct ts_tensor *t, const struct ts_spec *spec, struc
 
 uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec);
 
-/* After the product of `mode`, with a backend that has no `update`. scratch: rank x rank. *rough := |D A|^2 (in float32, where no slice is
+/* After the product of `mode`, which was asked for without an update. scratch: rank x rank. *rough := |D A|^2 (in float32, where no slice is
  * empty, that of the rows as they are held), *singular := 1
  * where directions were left out. */
 int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision, uint32_t mode,

@@ -124,8 +124,8 @@ static int gives_up(void *ctx)
     struct within *w = ctx;
     const struct ts_init_conf *c = w->init;
     w->stopped = w->stopped || ts_stop_asked(c->stop) ||
-                 (c->backend->agree != NULL && ts_stop_asked(c->own_stop)) ||
-                 (c->backend->given_up != NULL && c->backend->given_up(c->be));
+                 (ts_backend_can(c->backend, TS_CAN_RANKS) &&
+                  (ts_stop_asked(c->own_stop) || c->backend->given_up(c->be)));
     return w->stopped;
 }
 
@@ -185,7 +185,7 @@ static int solve_columns(struct within *w, struct ts_err *err)
             break;
     }
     rc = w->stopped ? ts_fail(err, TS_ESTOP, "stopped") : 0;
-    return c->backend->agree != NULL ? c->backend->agree(c->be, rc, err) : rc;
+    return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->agree(c->be, rc, err) : rc;
 }
 
 /* |D A|^2 of the columns as they are now. */

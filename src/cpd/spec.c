@@ -9,6 +9,7 @@
 #include "cpd/run_options.h"
 #include "format/dense.h"
 #include "format/tensor.h"
+#include "stream/capability.h"
 
 const struct ts_spec ts_spec_plain;
 
@@ -76,7 +77,7 @@ int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_spec *s = ts_spec_of(spec);
-    uint32_t bits = s->held ? 1u << TS_ROW_HELD : 0;
+    uint32_t bits = s->held ? TS_CAN(HELD_OUT) : 0;
     for (uint32_t m = 0; m < order; m++) {
         const enum ts_row_kind kind = ts_spec_row_kind(s, m);
         if (kind == TS_ROW_KEEP && (m + 1 < order || s->observed || s->held))

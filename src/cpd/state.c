@@ -100,9 +100,13 @@ static uint64_t section_bytes(const struct ts_state *s, enum section what, uint3
                    : 0;
     case FIGURES:
         return s->figured ? (uint64_t)(s->sweep - 1) * sizeof *s->figures : 0;
-    default:
-        return s->n_rows[mode] * row_bytes(s);
+    case FACTOR:
+    case BEFORE:
+    case MOMENT: /* to LAST */
+    case LAST:
+        break;
     }
+    return s->n_rows[mode] * row_bytes(s);
 }
 
 /* ---- writing ---- */

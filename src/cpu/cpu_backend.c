@@ -69,10 +69,10 @@ static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
 }
 
 /* The product of a dense tensor, and what the update of its rows needs. */
-static int multiply_dense(const struct ts_wanted *of, uint32_t mode, struct ts_feed *feed,
+static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_feed *feed,
                           struct ts_backend_times *times, struct ts_err *err)
 {
-    struct ts_cpu *c = of->be;
+    struct ts_cpu *c = r->be;
     struct ts_cpu_shared *s = c->shared;
     const struct ts_pass_model model = prepare_product(c, mode);
     int rc;
@@ -80,59 +80,46 @@ static int multiply_dense(const struct ts_wanted *of, uint32_t mode, struct ts_f
     ts_dense_product_learn(s->dense, &s->hold_out, 0);
     rc = ts_dense_product_run(s->dense, mode, s->factor, &c->product, model.summed, feed, times,
                               err);
-    return rc == 0 && of->how != NULL && of->how->ready != NULL ? of->how->ready(of->how->ctx, err)
-                                                                : rc;
+    return rc == 0 && r->how != NULL && r->how->ready != NULL ? r->how->ready(r->how->ctx, err)
+                                                              : rc;
 }
 
 /* Products, and what updates of their rows need. some: rows of the updates need not go to all ranks. */
-static int multiply_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, int some,
+static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_model model[TS_PASS_MAX_MODELS];
-    struct ts_cpu_shared *s = ((struct ts_cpu *)of[0].be)->shared;
+    struct ts_cpu_shared *s = ((struct ts_cpu *)r[0].be)->shared;
     int rc;
     assert(n == 1 || (n > 0 && n <= TS_PASS_MAX_MODELS && s->n_models > 1));
     if (s->dense != NULL)
-        return multiply_dense(of, mode, feed, times, err);
+        return multiply_dense(r, mode, feed, times, err);
     for (uint32_t k = 0; k < n; k++) {
-        model[k] = prepare_product(of[k].be, mode);
-        model[k].how = of[k].how;
+        model[k] = prepare_product(r[k].be, mode);
+        model[k].how = r[k].how;
     }
     rc = ts_cpu_settle_put(s, err);
     if (rc == 0)
         rc = ts_pass_run(s->pass, mode, s->factor, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0 && s->share != NULL; k++) {
-        struct ts_cpu *c = of[k].be;
+        struct ts_cpu *c = r[k].be;
         rc = ts_cpu_deal_rows(c, mode, &c->product, some, times, err);
     }
     return rc;
 }
 
-static int cpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                      struct ts_err *err)
-{
-    return multiply_all(&(struct ts_wanted){ .be = be }, 1, mode, 0, feed, times, err);
-}
-
-static int weigh_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+static int weigh_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_cells model[TS_PASS_MAX_MODELS];
-    struct ts_cpu_shared *s = ((struct ts_cpu *)of[0].be)->shared;
+    struct ts_cpu_shared *s = ((struct ts_cpu *)r[0].be)->shared;
     assert(n > 0 && n <= TS_PASS_MAX_MODELS);
     if (s->dense != NULL)
-        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, of[0].cells,
+        return ts_dense_cells_run(s->tensor, s->factor[0].rank, s->threads, s->factor, r[0].cells,
                                   feed, times, err);
     for (uint32_t k = 0; k < n; k++)
-        model[k] = (struct ts_pass_cells){ ((struct ts_cpu *)of[k].be)->factor, of[k].cells };
+        model[k] = (struct ts_pass_cells){ ((struct ts_cpu *)r[k].be)->factor, r[k].cells };
     return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
-}
-
-static int cpu_weighted(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_weighted *what, struct ts_backend_times *times,
-                        struct ts_err *err)
-{
-    return weigh_all(&(struct ts_wanted){ .be = be, .cells = what }, 1, mode, feed, times, err);
 }
 
 /* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
@@ -187,36 +174,28 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
 }
 
 /* Of models that are apart, or of one. */
-static int complete_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_pass_rows model[TS_CPU_MOST_MODELS] = { { 0 } };
     int rc;
     assert(n > 0 && n <= TS_CPU_MOST_MODELS);
     for (uint32_t k = 0; k < n; k++) {
-        struct ts_cpu *c = of[k].be;
+        struct ts_cpu *c = r[k].be;
         struct ts_cpu_shared *s = c->shared;
         assert(s->n_models == 1);
         c->factor[mode].rest = NULL;
         if (s->dense != NULL)
-            return complete_dense(c, mode, feed, of->how, of->sums, times, err);
-        model[k] = (struct ts_pass_rows){ s->pass, s->factor, of[k].how, of[k].sums->size };
+            return complete_dense(c, mode, feed, r->how, r->sums, times, err);
+        model[k] = (struct ts_pass_rows){ s->pass, s->factor, r[k].how, r[k].sums->size };
     }
     rc = ts_pass_complete(mode, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
-        struct ts_cpu *c = of[k].be;
+        struct ts_cpu *c = r[k].be;
         if (c->shared->share != NULL)
             rc = ts_cpu_deal_rows(c, mode, &c->factor[mode], 1, times, err);
     }
     return rc;
-}
-
-static int cpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_row_update *how, const struct ts_row_sums *sums,
-                        struct ts_backend_times *times, struct ts_err *err)
-{
-    return complete_all(&(struct ts_wanted){ .be = be, .how = how, .sums = sums }, 1, mode, feed,
-                        times, err);
 }
 
 static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
@@ -267,23 +246,28 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc;
 }
 
-static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                      struct ts_backend_times *times, struct ts_err *err)
+/* Products, and where requests say so the update of their rows. */
+static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err)
 {
-    struct ts_trace *trace = ((const struct ts_cpu *)of[0].be)->shared->trace;
+    struct ts_trace *trace = ((const struct ts_cpu *)r[0].be)->shared->trace;
     const uint64_t start = ts_clock_ns();
-    struct ts_device_times *d = &times->device[0];
-    int rc = multiply_all(of, n, mode, 1, feed, times, err);
-    const uint64_t then = ts_clock_ns();
-    uint64_t exchanged_ns, now;
-    (void)ts_cpu_exchanged(of[0].be); /* what came before is not of these rows */
+    struct ts_device_times *d;
+    uint64_t exchanged_ns, now, then;
+    int rc;
+    if (n == 1 && r[0].how == NULL)
+        return multiply_all(r, 1, mode, 0, feed, times, err);
+    rc = multiply_all(r, n, mode, 1, feed, times, err);
+    then = ts_clock_ns();
+    (void)ts_cpu_exchanged(r[0].be); /* what came before is not of these rows */
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        if (of[k].how != NULL)
-            rc = cpu_solve(of[k].be, mode, of[k].how, of[k].sums, err);
+        if (r[k].how != NULL)
+            rc = cpu_solve(r[k].be, mode, r[k].how, r[k].sums, err);
     if (rc < 0)
         return rc;
     now = ts_clock_ns();
-    exchanged_ns = ts_cpu_tell_rows(of[0].be, times);
+    d = &times->device[0];
+    exchanged_ns = ts_cpu_tell_rows(r[0].be, times);
     d->solve_ns = now - then - exchanged_ns;
     d->exchange_ns += exchanged_ns;
     d->exposed_ns += exchanged_ns;
@@ -291,14 +275,6 @@ static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, str
     ts_trace_add(trace, TS_TRACE_MODES, "product", start, then, mode, TS_TRACE_NO_SHARD, 0);
     ts_trace_add(trace, TS_TRACE_MODES, "rows", then, now, mode, TS_TRACE_NO_SHARD, 0);
     return 0;
-}
-
-static int cpu_update(void *be, uint32_t mode, struct ts_feed *feed,
-                      const struct ts_row_update *how, const struct ts_row_sums *sums,
-                      struct ts_backend_times *times, struct ts_err *err)
-{
-    return update_all(&(struct ts_wanted){ .be = be, .how = how, .sums = sums }, 1, mode, feed,
-                      times, err);
 }
 
 static int cpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
@@ -331,34 +307,54 @@ static int cpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
     return rc == 0 ? ts_cpu_settle(c->shared, &c->factor[mode], err) : rc;
 }
 
-static int cpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                       struct ts_backend_times *times, struct ts_err *err)
+static int cpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode,
+                    struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
-    switch (of[0].kind) {
-    case TS_WANT_PRODUCT:
-        return update_all(of, n, mode, feed, times, err);
-    case TS_WANT_CELLS:
-        return weigh_all(of, n, mode, feed, times, err);
-    case TS_WANT_ROWS:
-        return complete_all(of, n, mode, feed, times, err);
-    case TS_WANT_MULTIPLY:
-        return ts_cpu_multiply_all(of, n, mode, feed, times, err);
-    case TS_WANT_DESCEND:
-        return ts_cpu_descend_all(of, n, mode, feed, times, err);
-    default: /* sums are made of values at cells */
-        assert(0);
-        return TS_EARG;
+    switch (requests[0].kind) {
+    case TS_REQUEST_PRODUCT:
+        return product_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_ROWS:
+        return complete_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_MULTIPLY:
+        return ts_cpu_multiply_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_DESCEND:
+        return ts_cpu_descend_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_CELLS:
+        return weigh_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_ERRORS: /* sums are made of what CELLS lends */
+    case TS_REQUEST_LOSSES:
+    case TS_REQUEST_SCORES:
+    case TS_N_REQUEST_KINDS:
+        break;
     }
+    return ts_backend_check(&ts_backend_cpu, 1u << ts_request_takes(requests[0].kind), err);
+}
+
+static uint32_t cpu_most_rank(const struct ts_backend_conf *conf)
+{
+    (void)conf;
+    return UINT32_MAX;
+}
+
+/* Sums of groups are for devices. */
+static uint32_t cpu_groups(const void *be)
+{
+    (void)be;
+    return 0;
+}
+
+static uint64_t cpu_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
+{
+    return t->dense == NULL ? 0 : ts_dense_cells_bytes(t, rank, threads);
 }
 
 const struct ts_backend ts_backend_cpu = {
+    .version = TS_BACKEND_VERSION,
+    .bytes = sizeof(struct ts_backend),
     .name = "cpu",
-    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_SMOOTH_WITHIN | 1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY |
-               1u << TS_ROW_DESCEND | 1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
-    .means = 1,
-    .weights = 1,
+    .can = TS_ROWS_ALL | TS_CAN(HELD_OUT) | TS_CAN(AT_ONCE) | TS_CAN(CELLS) | TS_CAN(MEANS) |
+           TS_CAN(WEIGHTS) | TS_CAN(RANKS),
+    .most_rank = cpu_most_rank,
     .open = ts_cpu_open,
     .close = ts_cpu_close,
     .link = ts_cpu_link,
@@ -371,24 +367,22 @@ const struct ts_backend ts_backend_cpu = {
     .tell_ranks = ts_cpu_tell_ranks,
     .need = ts_cpu_need,
     .wish = ts_cpu_wish,
+    .cells_bytes = cpu_cells_bytes,
+    .groups = cpu_groups,
     .deal = ts_cpu_deal,
     .put_rows = cpu_put_rows,
     .get_rows = cpu_get_rows,
     .own_rows = cpu_own_rows,
     .sum_in = cpu_sum_in,
     .hold_out = cpu_hold_out,
-    .mttkrp = cpu_mttkrp,
     .model = cpu_model,
     .most = ts_cpu_most,
     .together = ts_cpu_together_here,
     .solve = cpu_solve,
-    .update = cpu_update,
-    .pass_of = cpu_pass_of,
+    .pass = cpu_pass,
     .exchanged = ts_cpu_exchanged,
-    .complete = cpu_complete,
-    .weighted = cpu_weighted,
-    .multiply = ts_cpu_multiply,
-    .descend = ts_cpu_descend,
+    .divide_columns = ts_cpu_divide_columns,
+    .zeros = ts_cpu_zeros,
     .scale = cpu_scale,
     .gram = cpu_gram,
 };

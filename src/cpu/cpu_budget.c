@@ -93,19 +93,18 @@ struct ts_dense_product_conf ts_cpu_dense_conf(const struct ts_backend_conf *con
 
 int ts_cpu_descends(const struct ts_backend_conf *conf)
 {
-    return (conf->updates >> TS_ROW_DESCEND & 1) != 0;
+    return ts_has_capability(conf->needs, TS_CAN_DESCEND);
 }
 
 int ts_cpu_multiplies(const struct ts_backend_conf *conf)
 {
-    return (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 || ts_cpu_descends(conf);
+    return (conf->needs & TS_ROWS_BY_LOSS) != 0;
 }
 
 int ts_cpu_are_apart(const struct ts_backend_conf *conf)
 {
-    const uint32_t nonzero_by_nonzero =
-        1u << TS_ROW_OBSERVED | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND;
-    return ts_cpu_models(conf) > 1 && (conf->updates & nonzero_by_nonzero) != 0;
+    const uint32_t nonzero_by_nonzero = TS_ROWS_BY_GRAMS | TS_ROWS_BY_LOSS;
+    return ts_cpu_models(conf) > 1 && (conf->needs & nonzero_by_nonzero) != 0;
 }
 
 struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k)
@@ -131,7 +130,7 @@ static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint
 static int may_send_some(const struct ts_backend_conf *conf)
 {
     return ts_cpu_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&
-           (conf->updates & ~TS_CPU_SOME_UPDATES) == 0;
+           (conf->needs & TS_CPU_TO_ALL) == 0;
 }
 
 /* apart: the models are one of those that are apart. */
@@ -151,7 +150,7 @@ static void need_together(const struct ts_backend_conf *conf, int apart, uint64_
     if (conf->tensor->dense != NULL) {
         const struct ts_dense_product_conf dense = ts_cpu_dense_conf(conf);
         *other_bytes += ts_dense_product_bytes(&dense);
-        if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+        if (ts_has_capability(conf->needs, TS_CAN_OBSERVED))
             *other_bytes += ts_dense_rows_bytes(conf->tensor, all.rank, conf->precision, threads) +
                             ts_dense_cells_bytes(conf->tensor, all.rank, threads) +
                             2 * (uint64_t)all.rank * all.rank * sizeof(double);

@@ -46,7 +46,7 @@ static void end_multiplied(struct ts_cpu *c, uint32_t mode)
 }
 
 /* Rows of all models that went in a call. */
-static void tell_rows(const struct ts_wanted *w, uint32_t n, struct ts_backend_times *times)
+static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_times *times)
 {
     uint64_t bytes = 0;
     for (uint32_t k = 0; k < n; k++) {
@@ -57,7 +57,7 @@ static void tell_rows(const struct ts_wanted *w, uint32_t n, struct ts_backend_t
 }
 
 /* Of models that are apart, or of one. */
-int ts_cpu_multiply_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_rounds_of of[TS_CPU_MOST_MODELS] = { { 0 } };
@@ -77,12 +77,12 @@ int ts_cpu_multiply_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, st
     return rc;
 }
 
-int ts_cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_multiply *how,
-                    struct ts_multiply_sums *ret, struct ts_backend_times *times,
-                    struct ts_err *err)
+int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+                          struct ts_multiply_sums *ret, struct ts_err *err)
 {
-    return ts_cpu_multiply_all(&(struct ts_wanted){ .be = be, .multiply = how, .multiplied = ret },
-                               1, mode, feed, times, err);
+    const struct ts_request one = { .be = be, .multiply = how, .multiplied = ret };
+    struct ts_backend_times times = { 0 }; /* nobody asks */
+    return ts_cpu_multiply_all(&one, 1, mode, NULL, &times, err);
 }
 
 static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
@@ -110,7 +110,7 @@ static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent 
 }
 
 /* Of models that are apart, or of one. */
-int ts_cpu_descend_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
@@ -141,16 +141,12 @@ int ts_cpu_descend_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, str
     return rc;
 }
 
-int ts_cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                   double *zeros, struct ts_backend_times *times, struct ts_err *err)
+int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+                 struct ts_err *err)
 {
-    struct ts_rounds_of of;
     struct ts_cpu *c = be;
-    int rc;
-    if (feed != NULL)
-        return ts_cpu_descend_all(&(struct ts_wanted){ .be = be, .descend = how }, 1, mode, feed,
-                                  times, err);
-    rc = begin_descent(c, mode, &of, err);
+    struct ts_rounds_of of;
+    const int rc = begin_descent(c, mode, &of, err);
     return rc == 0 ? ts_steps_zeros(c->shared->steps, c->shared->share, mode, c->shared->factor,
                                     how, zeros, err)
                    : rc;

@@ -146,7 +146,7 @@ static int open_shared(const struct ts_backend_conf *conf, struct ts_plain *plai
     }
     s->tensor = conf->tensor;
     s->trace = conf->trace;
-    s->updates = conf->updates;
+    s->capabilities = conf->needs;
     s->threads = ts_cpu_threads(conf);
     s->n_models = ts_cpu_models(conf);
     s->n_apart = 1;

@@ -6,9 +6,7 @@
 #include "cpu/cpu_state.h"
 
 /* Updates with which no rank writes rows but those that it updates, nor reads others of the mode's factor. */
-#define SHARED_UPDATES                                                             \
-    (1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_SIMPLEX | \
-     1u << TS_ROW_KEEP | 1u << TS_ROW_HELD)
+#define SHARED_UPDATES (TS_ROWS_BY_BACKEND & ~(TS_ROWS_BY_GRAMS | TS_ROWS_BY_LOSS))
 
 int ts_cpu_ranks_open(struct ts_cpu_shared *s, const struct ts_comm *comm, struct ts_err *err)
 {
@@ -42,7 +40,7 @@ uint64_t ts_cpu_shares(const void *be)
 {
     const struct ts_cpu_shared *s = ((const struct ts_cpu *)be)->shared;
     uint64_t bytes = 0;
-    if (s->n_models > 1 || s->n_apart > 1 || (s->updates & ~SHARED_UPDATES) != 0)
+    if (s->n_models > 1 || s->n_apart > 1 || (s->capabilities & TS_ROWS_ALL & ~SHARED_UPDATES) != 0)
         return 0;
     for (uint32_t m = 0; m < s->tensor->order; m++)
         bytes += s->factor[m].bytes;
@@ -98,7 +96,7 @@ int ts_cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
                                   .unpack = ts_kernel_unpack(ts_isa_best()) };
     const int several = s->n_models > 1 || s->n_apart > 1;
     int rc = comm == NULL || several || how->own ? 0 : share_memory(c, comm, err);
-    if (rc < 0 || comm == NULL || several || (s->updates & ~TS_CPU_SOME_UPDATES) != 0 ||
+    if (rc < 0 || comm == NULL || several || (s->capabilities & TS_CPU_TO_ALL) != 0 ||
         how->rows_to == TS_ROWS_TO_ALL || !rows_travel(comm, s->factor[0].shared))
         return rc;
     conf.shared = s->factor[0].shared;

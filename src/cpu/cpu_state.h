@@ -22,8 +22,8 @@
 #include "cpu/share.h"
 #include "stream/backend.h"
 
-/* Those whose rows may go to the ranks that need them alone: others go to all, each in a way of its own. */
-#define TS_CPU_SOME_UPDATES (~(1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND))
+/* Rows of these updates go to all ranks, each in a way of its own; those of others may go to the ranks that need them alone. */
+#define TS_CPU_TO_ALL TS_ROWS_BY_LOSS
 
 /* Most models of a backend: with as many the tensor's part of a pass is a small one. */
 #define TS_CPU_MOST_MODELS 32u
@@ -48,7 +48,7 @@ struct ts_cpu_shared {
     struct ts_cpu_shared **others; /* and from the second on which */
     struct ts_share *share;        /* of several ranks; NULL: this process alone */
     struct ts_comm *comm;          /* that has the memory of factors that are shared */
-    uint32_t updates;              /* other than of least squares */
+    uint32_t capabilities;         /* that the run needs: bits of enum ts_capability */
     int put;                      /* rows of these were put, and others may be putting them still */
     uint64_t *dealt;              /* memory of what they deal */
     struct ts_device_times *told; /* of each rank */
@@ -103,15 +103,14 @@ uint64_t ts_cpu_row_bytes(uint32_t rank, enum ts_precision precision);
 int ts_cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
 void ts_cpu_close(void *be);
 
-/* ---- cpu_losses.c: the same; and of n models that are apart, or of one */
-int ts_cpu_multiply(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_multiply *how,
-                    struct ts_multiply_sums *ret, struct ts_backend_times *times,
-                    struct ts_err *err);
-int ts_cpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                   double *zeros, struct ts_backend_times *times, struct ts_err *err);
-int ts_cpu_multiply_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+/* ---- cpu_losses.c: the same; and requests of n models that are apart, or of one */
+int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+                          struct ts_multiply_sums *ret, struct ts_err *err);
+int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+                 struct ts_err *err);
+int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err);
-int ts_cpu_descend_all(const struct ts_wanted *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- cpu_ranks.c */

@@ -2,7 +2,7 @@
 /* descend.h - rows that go a step against a gradient, once the part of it that nonzeros have is there.
  *
  * Adds what cells that are not listed say, by column sums and at drawn columns or cells, and makes Adam's step
- * or hands the gradient out (stream/row_update.h, `descend`).
+ * or hands the gradient out (stream/row_update.h, struct ts_descent).
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads

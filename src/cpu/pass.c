@@ -133,7 +133,7 @@ uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads)
            n * sizeof(struct ts_kernel_edge) +
            ts_bigmem_cost(threads * sizeof(struct ts_kernel_scratch)) +
            (threads + 1) * sizeof(struct loan) + ts_plain_own_bytes(conf->tensor) +
-           ((conf->updates >> TS_ROW_OBSERVED & 1) != 0
+           (ts_has_capability(conf->needs, TS_CAN_OBSERVED)
                 ? ts_gram_rows_bytes(n, conf->rank, conf->precision, threads)
                 : 0);
 }
@@ -168,10 +168,8 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
     if (rc == 0 &&
         ts_comm_many(
             conf->comm)) /* rows of a shard that take several rounds together need it whole */
-        rc = ts_share_new(conf->tensor, conf->comm,
-                          (conf->updates >> TS_ROW_MULTIPLY & 1) != 0 ||
-                              (conf->updates >> TS_ROW_DESCEND & 1) != 0,
-                          &p->share, err);
+        rc = ts_share_new(conf->tensor, conf->comm, (conf->needs & TS_ROWS_BY_LOSS) != 0, &p->share,
+                          err);
     if (rc < 0) {
         ts_pass_free(p);
         return rc;

@@ -3,7 +3,7 @@
  *
  * Of a mode with factor A and weights w it makes B = A diag(w), and in each round, row by row,
  *     phi := sum over the row's nonzeros of g(x, m) p,  m = <p, b>;   b := b .* phi
- * (stream/backend.h, `multiply`). A row depends on its own nonzeros alone, so a shard gives all rounds of its rows while
+ * (stream/request.h, MULTIPLY). A row depends on its own nonzeros alone, so a shard gives all rounds of its rows while
  * it is there. Threads take partitions of one shard: rows inside of a partition have all rounds at once; the first and
  * the last row of each may go on in its neighbours, so their parts are added in the order of the file, round by round.
  * A row that goes on in another shard gets one round, when all shards were there, its parts added in the order of the file.
@@ -117,7 +117,7 @@ struct ts_rounds_of {
     const struct ts_descent *descend;
 };
 
-/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of `descend` say; the factor stays as
+/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of a descent say; the factor stays as
  * it is; of n models (n > 0) in one pass over the shards. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several
  * ranks each has the rows that ts_share_rows says. */
 int ts_rounds_gradient(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,

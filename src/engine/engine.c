@@ -125,8 +125,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
                                .trace = conf->trace };
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     int rc = 0;
-    if (e->backend->deal != NULL)
-        e->backend->deal(e->be, &fc.deal);
+    e->backend->deal(e->be, &fc.deal);
     fc.pin = e->backend->pin;
     fc.unpin = e->backend->unpin;
     fc.pin_ctx = e->be;
@@ -221,13 +220,22 @@ static int plan_several(const struct ts_engine_conf *conf, const struct ts_engin
                    : rc;
 }
 
+/* The caller's, and those of a pass that lends the model's values. */
+static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_engine *e)
+{
+    return conf->own_bytes +
+           (ts_has_capability(conf->needs, TS_CAN_CELLS)
+                ? e->backend->cells_bytes(e->tensor, highest_rank(conf), e->threads)
+                : 0);
+}
+
 /* Plans for as many models side by side as there may be; or for those that go well together, where nothing
  * needs to be read for them more than once. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {
     const struct ts_engine_memory_conf mc = { .host_bytes = conf->host_bytes,
-                                              .own_bytes = conf->own_bytes,
+                                              .own_bytes = own_bytes(conf, e),
                                               .accelerate = conf->accelerate,
                                               .copy = conf->copy,
                                               .spec = conf->spec };
@@ -235,7 +243,7 @@ static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf
     int rc, all_stay = 0;
     bc->n_models = conf->n_models;
     bc->ranks = conf->ranks;
-    if (e->backend->most != NULL && conf->n_models > 0)
+    if (conf->n_models > 0)
         most = e->backend->most(bc);
     few = most > 1 ? e->backend->together(bc) : 1;
     if (few > 1 && few < most) {
@@ -384,7 +392,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
     rc = choose_threads(conf, e->tensor, &e->threads, err);
     if (rc < 0)
         return rc;
-    bc.updates = ts_spec_updates(conf->spec, e->tensor->order) | conf->updates;
+    bc.needs = ts_spec_updates(conf->spec, e->tensor->order) | conf->needs;
     bc.own_rows = ts_spec_own(conf->spec, e->tensor->order);
     bc.tensor = e->tensor;
     bc.products = conf->products;

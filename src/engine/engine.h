@@ -38,7 +38,7 @@ struct ts_engine_conf {
     int copy;             /* 1: a copy of the state is wanted, where there is memory for it */
     int only_mode;        /* -1, or the only mode that the feed serves */
     int products;         /* products are all that is wanted */
-    uint32_t updates;     /* bit k: enum ts_row_kind k is needed beside what constraints ask for */
+    uint32_t needs;       /* bits of enum ts_capability, beside those that constraints ask for */
     /* Called with the nonzeros of shards that are finished, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;

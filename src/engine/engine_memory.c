@@ -37,7 +37,7 @@ static uint64_t shard_bytes(const struct ts_backend_conf *bc)
 static int check_budget(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                         const struct ts_engine_memory *m, struct ts_err *err)
 {
-    const uint64_t shards = backend->memory == NULL ? shard_bytes(bc) : 0;
+    const uint64_t shards = !ts_backend_can(backend, TS_CAN_OWN_MEMORY) ? shard_bytes(bc) : 0;
     const uint64_t wanted = shards + m->beside_bytes;
     const uint64_t taken = m->factor_bytes - m->beside_bytes + m->other_bytes +
                            (wanted < m->host_bytes ? wanted : m->host_bytes);
@@ -70,7 +70,7 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
 {
     const uint64_t shards = ts_bigmem_cost(shard_bytes(bc));
     const uint64_t taken = m->factor_bytes + m->other_bytes + m->copy_bytes + shards;
-    const uint64_t wish = backend->wish == NULL ? 0 : backend->wish(bc);
+    const uint64_t wish = backend->wish(bc);
     const uint64_t left = m->feed_bytes > shards ? m->feed_bytes - shards : 0;
     const uint64_t most = m->free_bytes > taken ? (m->free_bytes - taken) / 8 * 7 : 0;
     const uint64_t there = left < most ? left : most;
@@ -118,13 +118,14 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         const uint64_t alone = alone_bytes(backend, bc, conf, rank);
         const struct ts_method_bytes method =
             ts_method_bytes_of(bc->tensor, rank, bc->precision, conf->spec);
-        if (backend->memory == NULL && ts_backend_keeps_rest(bc) && ts_rest_fits(bc->tensor, rank))
+        if (!ts_backend_can(backend, TS_CAN_OWN_MEMORY) && ts_backend_keeps_rest(bc) &&
+            ts_rest_fits(bc->tensor, rank))
             m->rest_bytes += last_rows * rank * sizeof(float);
         m->factor_bytes += method.kept + ts_best_bytes(bc->tensor, rank, bc->precision, conf->spec);
         if (conf->accelerate)
             m->factor_bytes += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec);
         m->method_bytes += ts_als_bytes(bc->tensor, rank) + method.work;
-        if (backend->errors == NULL) /* nor losses */
+        if (!ts_backend_can(backend, TS_CAN_ERRORS)) /* nor LOSSES */
             m->method_bytes += method.sums;
         largest = alone > largest ? alone : largest;
     }

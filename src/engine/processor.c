@@ -183,18 +183,17 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 }
 #endif
 
-/* A backend without one of the updates, or not with the rank, is none for this run: where it was not asked for, CPU cores compute. */
-static int check_updates(const struct ts_processor *want, int optional,
-                         const struct ts_backend **ret, struct ts_backend_conf *conf,
-                         struct ts_err *no_gpu, struct ts_err *err)
+/* A backend that lacks a capability, or does not have the rank, is none for this run: where it was not asked for, CPU cores compute. */
+static int check_needs(const struct ts_processor *want, int optional, const struct ts_backend **ret,
+                       struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err)
 {
-    const uint32_t most = (*ret)->most_rank != NULL ? (*ret)->most_rank(conf) : UINT32_MAX;
+    const uint32_t most = (*ret)->most_rank(conf);
     const char *say =
-        (conf->updates >> TS_ROW_OBSERVED & 1) != 0 && conf->rank > most
+        ts_has_capability(conf->needs, TS_CAN_OBSERVED) && conf->rank > most
             ? "a model of observed cells of so high a rank is computed on CPU cores only"
         : conf->rank > most ? "so high a rank is computed on CPU cores only"
                             : "the constraints asked for are computed on CPU cores only";
-    if ((conf->updates & ~(*ret)->updates) == 0 && conf->rank <= most)
+    if ((conf->needs & ~(*ret)->can) == 0 && conf->rank <= most)
         return 0;
     if (!optional)
         return ts_fail(err, TS_EARG, "%s%s: %s",
@@ -228,12 +227,12 @@ int ts_processor_choose(const struct ts_processor *want, const struct ts_backend
         return 0;
     if (!optional) {
         rc = choose_gpus(asked, &w, ret, conf, &there, err);
-        return rc == 0 ? check_updates(want, 0, ret, conf, no_gpu, err) : rc;
+        return rc == 0 ? check_needs(want, 0, ret, conf, no_gpu, err) : rc;
     }
     rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, no_gpu);
     if (no_gpu != NULL && (rc == 0 || there == 0))
         no_gpu->code = 0;
-    return check_updates(want, 1, ret, conf, no_gpu, err);
+    return check_needs(want, 1, ret, conf, no_gpu, err);
 }
 
 void ts_processor_name(int number, char *ret, size_t room)

@@ -135,10 +135,9 @@ static void gpu_close(void *be)
 /* What there is for shards alone. */
 static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
 {
-    const uint32_t losses = 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND;
     if (conf->tensor->dense == NULL)
         return 0;
-    if ((conf->updates & losses) != 0)
+    if ((conf->needs & TS_ROWS_BY_LOSS) != 0)
         return ts_fail(err, TS_EARG,
                        "%s: a dense tensor is decomposed by least squares: other losses go with "
                        "tensors of nonzeros",
@@ -191,7 +190,7 @@ static const struct ts_gpu *gpu_of(const void *be)
 /* Of the arrays that sums of shares and slices come to. */
 static uint64_t scores_bytes(const struct ts_backend_conf *conf)
 {
-    const int slices = (conf->updates >> TS_ROW_SLICES & 1) != 0;
+    const int slices = ts_has_capability(conf->needs, TS_CAN_SLICES);
     uint64_t most = 0;
     for (uint32_t m = 0; m < conf->tensor->order; m++)
         if (conf->only_mode < 0 || (int)m == conf->only_mode) {
@@ -217,7 +216,7 @@ static void gpu_need(const struct ts_backend_conf *conf, uint64_t *factors, uint
             ts_gpu_locked_bytes(ts_gpu_plan_stride(rank, 8), conf->own_rows != 0) * conf->n_devices;
     }
     *other += ts_gpu_cells_host_bytes(conf);
-    if ((conf->updates >> TS_ROW_SCORES & 1) != 0)
+    if (ts_has_capability(conf->needs, TS_CAN_SCORES))
         *other += scores_bytes(conf);
 }
 
@@ -353,75 +352,30 @@ static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
     return rc == 0 ? ts_gpu_dense_solve(be, mode, how, sums, err) : rc;
 }
 
-static int update_all(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                      struct ts_backend_times *times, struct ts_err *err)
+static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                       struct ts_backend_times *times, struct ts_err *err)
 {
-    const struct ts_gpu_model *first = of[0].be;
+    const struct ts_gpu_model *first = r[0].be;
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_PRODUCT, .n = n, .of = of
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_PRODUCT, .n = n, .of = r
     };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = of[k].how == NULL ? 0 : check_kind(of[k].be, mode, of[k].how, err);
+        rc = r[k].how == NULL ? 0 : check_kind(r[k].be, mode, r[k].how, err);
     return rc == 0 ? ts_gpu_pass_run(first->gpu, &ask, times, err) : rc;
 }
 
-static int gpu_update(void *be, uint32_t mode, struct ts_feed *feed,
-                      const struct ts_row_update *how, const struct ts_row_sums *sums,
-                      struct ts_backend_times *times, struct ts_err *err)
+static int gpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+                              struct ts_multiply_sums *ret, struct ts_err *err)
 {
-    return update_all(&(struct ts_wanted){ .be = be, .how = how, .sums = sums }, 1, mode, feed,
-                      times, err);
+    const struct ts_request one = { .be = be, .multiply = how, .multiplied = ret };
+    return ts_gpu_multiply(&one, 1, mode, NULL, NULL, err);
 }
 
-static int gpu_mttkrp(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                      struct ts_err *err)
+static int gpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+                     struct ts_err *err)
 {
-    return gpu_update(be, mode, feed, NULL, NULL, times, err);
-}
-
-static int gpu_multiply(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_multiply *how, struct ts_multiply_sums *ret,
-                        struct ts_backend_times *times, struct ts_err *err)
-{
-    const struct ts_wanted one = { .be = be, .multiply = how, .multiplied = ret };
-    return ts_gpu_multiply(&one, 1, mode, feed, times, err);
-}
-
-static int gpu_complete(void *be, uint32_t mode, struct ts_feed *feed,
-                        const struct ts_row_update *how, const struct ts_row_sums *sums,
-                        struct ts_backend_times *times, struct ts_err *err)
-{
-    const struct ts_wanted one = { .be = be, .how = how, .sums = sums };
-    return ts_gpu_observed_complete(&one, 1, mode, feed, times, err);
-}
-
-static int gpu_errors(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
-                      struct ts_backend_times *times, struct ts_err *err)
-{
-    const struct ts_wanted one = { .be = be, .errors = sums };
-    return ts_gpu_observed_errors(&one, 1, mode, feed, times, err);
-}
-
-static int gpu_descend(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                       double *zeros, struct ts_backend_times *times, struct ts_err *err)
-{
-    const struct ts_wanted one = { .be = be, .descend = how };
-    return feed == NULL ? ts_gpu_descend_zeros(be, mode, how, zeros, err)
-                        : ts_gpu_descend(&one, 1, mode, feed, times, err);
-}
-
-static int gpu_losses(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
-                      struct ts_backend_times *times, struct ts_err *err)
-{
-    const struct ts_wanted one = { .be = be, .losses = sums };
-    return ts_gpu_losses(&one, 1, mode, feed, times, err);
-}
-
-static int gpu_scores(void *be, uint32_t mode, struct ts_feed *feed, struct ts_scores *scores,
-                      struct ts_backend_times *times, struct ts_err *err)
-{
-    return ts_gpu_scores(be, mode, feed, scores, times, err);
+    return ts_gpu_descend_zeros(be, mode, how, zeros, err);
 }
 
 #define MOST_RANK 2048u
@@ -440,13 +394,12 @@ static uint32_t most_solved(const struct ts_backend_conf *conf)
 /* Of a dense tensor, Gram matrices of rows are held by a thread block. */
 static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
 {
-    const uint32_t unsolved = 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_DESCEND |
-                              1u << TS_ROW_SCORES; /* rows are no solutions */
-    if ((conf->updates >> TS_ROW_OBSERVED & 1) != 0)
+    const uint32_t unsolved = TS_ROWS_BY_LOSS | TS_CAN(SCORES); /* rows are not solutions */
+    if (ts_has_capability(conf->needs, TS_CAN_OBSERVED))
         return conf->tensor != NULL && conf->tensor->dense != NULL
                    ? ts_observed_most(conf->precision)
                    : TS_OBSERVED_LONG_MOST;
-    return conf->products || (conf->updates & unsolved) != 0 ? MOST_RANK : most_solved(conf);
+    return conf->products || (conf->needs & unsolved) != 0 ? MOST_RANK : most_solved(conf);
 }
 
 static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
@@ -465,50 +418,69 @@ static void *gpu_model(void *be, uint32_t k)
 }
 
 /* Scores are of one model at a time: parts of slices have the rows that they are of in memory that models share. */
-static int scores_in_turn(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+static int scores_in_turn(const struct ts_request *r, uint32_t n, uint32_t mode,
                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         ts_feed_rewind(feed);
-        rc = ts_gpu_scores(of[k].be, mode, feed, of[k].scores, times, err);
+        rc = ts_gpu_scores(r[k].be, mode, feed, r[k].scores, times, err);
     }
     return rc;
 }
 
-static int gpu_pass_of(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                       struct ts_backend_times *times, struct ts_err *err)
+static int gpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode,
+                    struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
-    switch (of[0].kind) {
-    case TS_WANT_ROWS:
-        return ts_gpu_observed_complete(of, n, mode, feed, times, err);
-    case TS_WANT_MULTIPLY:
-        return ts_gpu_multiply(of, n, mode, feed, times, err);
-    case TS_WANT_DESCEND:
-        return ts_gpu_descend(of, n, mode, feed, times, err);
-    case TS_WANT_ERRORS:
-        return ts_gpu_observed_errors(of, n, mode, feed, times, err);
-    case TS_WANT_LOSSES:
-        return ts_gpu_losses(of, n, mode, feed, times, err);
-    case TS_WANT_SCORES:
-        return scores_in_turn(of, n, mode, feed, times, err);
-    default:
-        return update_all(of, n, mode, feed, times, err);
+    switch (requests[0].kind) {
+    case TS_REQUEST_PRODUCT:
+        return product_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_ROWS:
+        return ts_gpu_observed_complete(requests, n, mode, feed, times, err);
+    case TS_REQUEST_MULTIPLY:
+        return ts_gpu_multiply(requests, n, mode, feed, times, err);
+    case TS_REQUEST_DESCEND:
+        return ts_gpu_descend(requests, n, mode, feed, times, err);
+    case TS_REQUEST_ERRORS:
+        return ts_gpu_observed_errors(requests, n, mode, feed, times, err);
+    case TS_REQUEST_LOSSES:
+        return ts_gpu_losses(requests, n, mode, feed, times, err);
+    case TS_REQUEST_SCORES:
+        return scores_in_turn(requests, n, mode, feed, times, err);
+    case TS_REQUEST_CELLS: /* values at cells stay on the devices: sums are made there */
+    case TS_N_REQUEST_KINDS:
+        break;
     }
+    return ts_backend_check(&ts_backend_gpu, 1u << ts_request_takes(requests[0].kind), err);
+}
+
+/* Nothing is faster with more host memory. */
+static uint64_t gpu_wish(const struct ts_backend_conf *conf)
+{
+    (void)conf;
+    return 0;
+}
+
+static uint64_t gpu_cells_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
+{
+    (void)t;
+    (void)rank;
+    (void)threads;
+    return 0;
 }
 
 const struct ts_backend ts_backend_gpu = {
+    .version = TS_BACKEND_VERSION,
+    .bytes = sizeof(struct ts_backend),
     .name = "gpu",
-    .updates = 1u << TS_ROW_LEAST_SQUARES | 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP |
-               1u << TS_ROW_SIMPLEX | 1u << TS_ROW_POLAR | 1u << TS_ROW_SMOOTH |
-               1u << TS_ROW_SMOOTH_WITHIN | 1u << TS_ROW_MULTIPLY | 1u << TS_ROW_OBSERVED |
-               1u << TS_ROW_DESCEND | 1u << TS_ROW_HELD | 1u << TS_ROW_SCORES | 1u << TS_ROW_SLICES,
-    .means = 1,
-    .weights = 1,
+    .can = TS_ROWS_ALL | TS_CAN(HELD_OUT) | TS_CAN(SCORES) | TS_CAN(SLICES) | TS_CAN(AT_ONCE) |
+           TS_CAN(ERRORS) | TS_CAN(LOSSES) | TS_CAN(MEANS) | TS_CAN(WEIGHTS) | TS_CAN(OWN_MEMORY),
     .most_rank = gpu_most_rank,
     .open = gpu_open,
     .close = gpu_close,
     .need = gpu_need,
+    .wish = gpu_wish,
+    .cells_bytes = gpu_cells_bytes,
     .link = gpu_link,
     .row_bytes = gpu_row_bytes,
     .memory = gpu_memory,
@@ -520,20 +492,14 @@ const struct ts_backend ts_backend_gpu = {
     .own_rows = gpu_own_rows,
     .sum_in = gpu_sum_in,
     .hold_out = gpu_hold_out,
-    .mttkrp = gpu_mttkrp,
     .model = gpu_model,
     .most = ts_gpu_models_most,
     .together = ts_gpu_models_most,
-    .pass_of = gpu_pass_of,
+    .pass = gpu_pass,
     .groups = gpu_groups,
     .solve = gpu_solve,
-    .update = gpu_update,
-    .complete = gpu_complete,
-    .errors = gpu_errors,
-    .losses = gpu_losses,
-    .scores = gpu_scores,
-    .multiply = gpu_multiply,
-    .descend = gpu_descend,
+    .divide_columns = gpu_divide_columns,
+    .zeros = gpu_zeros,
     .scale = gpu_scale,
     .gram = gpu_gram,
 };

@@ -510,11 +510,11 @@ void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;
     const struct ts_row_update *how = ask->of[0].how;
-    const int observed = ask->kind == TS_WANT_ROWS;
+    const int observed = ask->kind == TS_REQUEST_ROWS;
     struct ts_hold_out hold_out = observed ? how->hold_out : of->hold_out;
     const double mean = observed ? how->mean : 0;
     struct ts_gpu_cells *c = g->cells;
-    if (c == NULL || ask->kind == TS_WANT_ERRORS)
+    if (c == NULL || ask->kind == TS_REQUEST_ERRORS)
         return;
     if (!ts_gpu_cells_may_mark(g))
         hold_out.share = 0;
@@ -556,7 +556,7 @@ int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
 {
     const cudaError_t e = ts_gpu_log_begin(&p->me->log, p->me->dense);
     const int rc = e != cudaSuccess                         ? fail(err, e)
-                   : p->ask->kind == TS_WANT_ERRORS         ? ts_gpu_cells_judge(p, all, err)
+                   : p->ask->kind == TS_REQUEST_ERRORS      ? ts_gpu_cells_judge(p, all, err)
                    : ts_gpu_solves_observed(&p->product[0]) ? ts_gpu_cells_complete(p, all, err)
                                                             : run_product(p, all, err);
     if (rc < 0)

@@ -7,29 +7,30 @@
  * error. */
 static int is_lost(cudaError_t e)
 {
-    switch (e) {
-    case cudaErrorECCUncorrectable:
-    case cudaErrorNvlinkUncorrectable:
-    case cudaErrorHardwareStackError:
-    case cudaErrorDeviceUninitialized:
-    case cudaErrorContextIsDestroyed:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorIllegalAddress:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorNoDevice:
-    case cudaErrorExternalDevice:
+    static const cudaError_t lost[] = {
+        cudaErrorECCUncorrectable,
+        cudaErrorNvlinkUncorrectable,
+        cudaErrorHardwareStackError,
+        cudaErrorDeviceUninitialized,
+        cudaErrorContextIsDestroyed,
+        cudaErrorLaunchFailure,
+        cudaErrorLaunchTimeout,
+        cudaErrorIllegalAddress,
+        cudaErrorIllegalInstruction,
+        cudaErrorMisalignedAddress,
+        cudaErrorInvalidAddressSpace,
+        cudaErrorInvalidPc,
+        cudaErrorNoDevice,
+        cudaErrorExternalDevice,
 #if CUDART_VERSION >= 13000
-    case cudaErrorContained:
+        cudaErrorContained,
 #endif
-    case cudaErrorUnknown:
-        return 1;
-    default:
-        return 0;
-    }
+        cudaErrorUnknown,
+    };
+    size_t i = 0;
+    while (i < sizeof lost / sizeof lost[0] && lost[i] != e)
+        i++;
+    return i < sizeof lost / sizeof lost[0];
 }
 
 static int fail_memory(struct ts_err *err, int gpu, const char *what)

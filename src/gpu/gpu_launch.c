@@ -73,19 +73,21 @@ static cudaError_t launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_
     struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1];
     *n = 1;
     switch (p->ask->kind) {
-    case TS_WANT_ROWS:
+    case TS_REQUEST_ROWS:
         return ts_gpu_observed_launch(r, &args, stream);
-    case TS_WANT_MULTIPLY:
+    case TS_REQUEST_MULTIPLY:
         return ts_gpu_multiply_launch(r, &args, stream);
-    case TS_WANT_DESCEND:
+    case TS_REQUEST_DESCEND:
         return ts_gpu_gradient_launch(r, &args, stream);
-    case TS_WANT_ERRORS:
+    case TS_REQUEST_ERRORS:
         return ts_gpu_errors_launch(r, &args, stream);
-    case TS_WANT_LOSSES:
+    case TS_REQUEST_LOSSES:
         return ts_gpu_losses_launch(r, &args, stream);
-    case TS_WANT_SCORES:
+    case TS_REQUEST_SCORES:
         return ts_gpu_scores_launch(r, &args, stream);
-    default:
+    case TS_REQUEST_PRODUCT:
+    case TS_REQUEST_CELLS:
+    case TS_N_REQUEST_KINDS:
         break;
     }
     if (r->of->hold_out.share > 0)
@@ -120,7 +122,7 @@ cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_
                                cudaStream_t stream)
 {
     cudaError_t e = cudaSuccess;
-    if (p->ask->kind == TS_WANT_MULTIPLY ||
+    if (p->ask->kind == TS_REQUEST_MULTIPLY ||
         ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
         return e;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {

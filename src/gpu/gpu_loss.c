@@ -285,13 +285,13 @@ int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const str
 }
 
 /* The gradients of all models, then the steps of one after the other: they pass through the same memory. */
-int ts_gpu_descend(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
     struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_DESCEND, .n = n, .of = of
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_DESCEND, .n = n, .of = of
     };
     uint64_t then;
     int rc = 0;
@@ -346,7 +346,7 @@ cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member
 
 struct sums_job {
     struct ts_gpu *g;
-    const struct ts_wanted *of;
+    const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at;               /* whose sums are fetched: */
     double *sums[TS_MAX_TEAM]; /* of members here: TS_LOSS_SUMS of each share, on the host */
@@ -428,13 +428,13 @@ static int fetch_all(struct sums_job *j, struct ts_err *err)
     return rc;
 }
 
-int ts_gpu_losses(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
     struct sums_job j = { .g = g, .of = of, .n = n, .mode = mode };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_LOSSES, .n = n, .of = of
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_LOSSES, .n = n, .of = of
     };
     const uint32_t end = g->first_here + g->n_here;
     int rc = check(of[0].be, err); /* the same of all models, in all processes */

@@ -84,7 +84,7 @@ cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r)
 
 struct job {
     struct ts_gpu *g;
-    const struct ts_wanted *of;
+    const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at; /* whose rows end, and sums are fetched: */
     double *judged
@@ -110,7 +110,7 @@ static double *judged_of(const struct job *j, uint32_t member)
     return j->of[j->at].multiply->judge ? j->judged[member] : NULL;
 }
 
-static cudaError_t begin_model(const struct job *j, const struct ts_wanted *want,
+static cudaError_t begin_model(const struct job *j, const struct ts_request *want,
                                struct ts_gpu_member *me)
 {
     const struct ts_gpu_model *of = want->be;
@@ -191,7 +191,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     struct ts_gpu_request ask = {
         .mode = j->mode,
         .feed = feed,
-        .kind = TS_WANT_MULTIPLY,
+        .kind = TS_REQUEST_MULTIPLY,
         .n = j->n,
         .of = j->of,
         .multiplies = 1,
@@ -280,7 +280,7 @@ static int run(struct job *j, struct ts_feed *feed, struct ts_backend_times *tim
     return rc == 0 ? end_all(j, err) : ts_gpu_ranks_end(j->g, rc, err);
 }
 
-int ts_gpu_multiply(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();

@@ -200,13 +200,13 @@ static int check(const struct ts_gpu_model *of, struct ts_err *err)
     return 0;
 }
 
-int ts_gpu_observed_complete(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t mode,
                              struct ts_feed *feed, struct ts_backend_times *times,
                              struct ts_err *err)
 {
     const struct ts_gpu_model *first = of[0].be;
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_ROWS, .n = n, .of = of
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_ROWS, .n = n, .of = of
     };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
@@ -227,7 +227,7 @@ static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
 
 struct job {
     struct ts_gpu *g;
-    const struct ts_wanted *of;
+    const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at;               /* whose sums are fetched: */
     double *sums[TS_MAX_TEAM]; /* of members here: TS_ERRORS_SUMS of each share, on the host */
@@ -310,13 +310,13 @@ static int fetch_all(struct job *j, struct ts_err *err)
     return rc;
 }
 
-int ts_gpu_observed_errors(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mode,
                            struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
     struct job j = { .g = g, .of = of, .n = n, .mode = mode };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_ERRORS, .n = n, .of = of
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_ERRORS, .n = n, .of = of
     };
     const uint32_t end = g->first_here + g->n_here;
     int rc = 0;

@@ -60,14 +60,14 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
     const int for_fit = mode + 1 == g->tensor->order && (r->how == NULL || r->sums->inner != NULL);
     const int kept = r->how != NULL && my->product != NULL;
     if (r->pass->ask->kind ==
-        TS_WANT_MULTIPLY) { /* what is sent are the rows that are multiplied */
+        TS_REQUEST_MULTIPLY) { /* what is sent are the rows that are multiplied */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);
         r->args.out = my->phi;
         return;
     }
-    if (r->pass->ask->kind == TS_WANT_DESCEND) { /* the gradient */
+    if (r->pass->ask->kind == TS_REQUEST_DESCEND) { /* the gradient */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);
@@ -96,7 +96,8 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
     r->args.out_float = r->wide && !kept;
 }
 
-static void fill_product(struct ts_gpu_pass *p, const struct ts_wanted *u, struct ts_gpu_product *r)
+static void fill_product(struct ts_gpu_pass *p, const struct ts_request *u,
+                         struct ts_gpu_product *r)
 {
     const struct ts_gpu *g = p->g;
     const struct ts_gpu_member *me = p->me;
@@ -108,11 +109,11 @@ static void fill_product(struct ts_gpu_pass *p, const struct ts_wanted *u, struc
         .my = &p->me->replica[of->number],
         .want = u,
     };
-    if (p->ask->kind == TS_WANT_PRODUCT || p->ask->kind == TS_WANT_ROWS) {
+    if (p->ask->kind == TS_REQUEST_PRODUCT || p->ask->kind == TS_REQUEST_ROWS) {
         r->how = u->how;
         r->sums = u->sums;
     }
-    if (p->ask->kind == TS_WANT_MULTIPLY && p->ask->multiplies)
+    if (p->ask->kind == TS_REQUEST_MULTIPLY && p->ask->multiplies)
         r->rounds = u->multiply->rounds;
     r->args = (struct ts_gpu_mttkrp){
         .n_levels = g->tensor->order - 1,
@@ -243,7 +244,7 @@ static int fits_graph(const struct ts_gpu_pass *p)
     const struct ts_gpu_product *r = &p->product[0];
     return g->n_members == 1 && g->trace == NULL && p->n == 1 && p->mode->n_shards > 0 &&
            p->me->table[p->ask->mode].n[0] == p->mode->n_shards &&
-           p->ask->kind == TS_WANT_PRODUCT && r->how != NULL && !r->apart;
+           p->ask->kind == TS_REQUEST_PRODUCT && r->how != NULL && !r->apart;
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,

@@ -163,12 +163,12 @@ int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct
     g->device_bytes = conf->device_bytes;
     g->trace = conf->trace;
     g->done = conf->done;
-    g->multiplies = (conf->updates >> TS_ROW_MULTIPLY & 1) != 0;
-    g->observes = (conf->updates >> TS_ROW_OBSERVED & 1) != 0;
-    g->holds_out = (conf->updates >> TS_ROW_HELD & 1) != 0;
-    g->descends = (conf->updates >> TS_ROW_DESCEND & 1) != 0;
-    g->scores = (conf->updates >> TS_ROW_SCORES & 1) != 0;
-    g->slices = (conf->updates >> TS_ROW_SLICES & 1) != 0;
+    g->multiplies = ts_has_capability(conf->needs, TS_CAN_MULTIPLY);
+    g->observes = ts_has_capability(conf->needs, TS_CAN_OBSERVED);
+    g->holds_out = ts_has_capability(conf->needs, TS_CAN_HELD_OUT);
+    g->descends = ts_has_capability(conf->needs, TS_CAN_DESCEND);
+    g->scores = ts_has_capability(conf->needs, TS_CAN_SCORES);
+    g->slices = ts_has_capability(conf->needs, TS_CAN_SLICES);
     g->done_ctx = conf->done_ctx;
     rc = make_models(g, conf, err);
     if (rc < 0)

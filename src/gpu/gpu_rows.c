@@ -66,7 +66,7 @@ static int sent_rows(const struct ts_gpu_product *r, uint64_t first, uint64_t la
     const struct ts_gpu_pass *p = r->pass;
     if (ts_gpu_only_sums(p->ask))
         return 0;
-    if (p->ask->kind != TS_WANT_MULTIPLY)
+    if (p->ask->kind != TS_REQUEST_MULTIPLY)
         return inner_rows(p->mode, first, last, row, n);
     return r->rounds > 0 && multiplied_rows(p->mode, first, last, row, n);
 }
@@ -75,7 +75,7 @@ static int sent_rows(const struct ts_gpu_product *r, uint64_t first, uint64_t la
 static int sends_edges(const struct ts_gpu_product *r)
 {
     const struct ts_gpu_request *ask = r->pass->ask;
-    return !ts_gpu_only_sums(ask) && (ask->kind != TS_WANT_MULTIPLY || r->rounds > 0);
+    return !ts_gpu_only_sums(ask) && (ask->kind != TS_REQUEST_MULTIPLY || r->rounds > 0);
 }
 
 /* The next range of consecutive shards that a member computes, at or after *first and below end.

@@ -240,9 +240,9 @@ int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
 {
     struct ts_gpu *g = of->gpu;
     struct job j = { .of = of, .mode = mode };
-    const struct ts_wanted one = { .be = of, .scores = scores };
+    const struct ts_request one = { .be = of, .scores = scores };
     const struct ts_gpu_request ask = {
-        .mode = mode, .feed = feed, .kind = TS_WANT_SCORES, .n = 1, .of = &one
+        .mode = mode, .feed = feed, .kind = TS_REQUEST_SCORES, .n = 1, .of = &one
     };
     int rc = check(of, scores, err);
     if (rc == 0)

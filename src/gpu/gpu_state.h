@@ -434,18 +434,18 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    enum ts_wanted_kind kind;   /* of all: of TS_WANT_DESCEND the gradients over nonzeros */
+    enum ts_request_kind kind;  /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
     uint32_t n;                 /* models */
-    const struct ts_wanted *of; /* each, a struct ts_gpu_model, and what is wanted of it */
-    int multiplies;             /* of TS_WANT_MULTIPLY: rows have their rounds in this pass, */
+    const struct ts_request *of; /* each, a struct ts_gpu_model, and what is wanted of it */
+    int multiplies;              /* of TS_REQUEST_MULTIPLY: rows have their rounds in this pass, */
     int judges;                 /* and are judged after them, where that is wanted */
 };
 
 /* Whether a pass sums over nonzeros, and makes no rows. */
 static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
 {
-    return ask->kind == TS_WANT_ERRORS || ask->kind == TS_WANT_LOSSES ||
-           ask->kind == TS_WANT_SCORES;
+    return ask->kind == TS_REQUEST_ERRORS || ask->kind == TS_REQUEST_LOSSES ||
+           ask->kind == TS_REQUEST_SCORES;
 }
 
 /* level[m]: that of mode m in the copy of `mode`. */
@@ -468,7 +468,7 @@ struct ts_gpu_product { /* of a model, in a member's pass */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
-    const struct ts_wanted *want;
+    const struct ts_request *want;
     const struct ts_row_update *how; /* of a product and of rows; NULL: only the product */
     const struct ts_row_sums *sums;  /* NULL where `how` is */
     uint32_t rounds;                 /* of rows that are multiplied, in this pass */
@@ -594,14 +594,14 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
 /* Multiplies the rows that lie in several shards, once their products are there. */
 cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r);
 /* What the backend's table says, of the same name, of n models. */
-int ts_gpu_multiply(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 
 /* ---- gpu_observed.c */
 /* Whether a pass solves for rows with Gram matrices of their own. */
 static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
 {
-    return r->pass->ask->kind == TS_WANT_ROWS;
+    return r->pass->ask->kind == TS_REQUEST_ROWS;
 }
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
 /* Whether Gram matrices of rows lie in device memory, and for how many at a time there is some. */
@@ -629,11 +629,11 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
                                  const struct ts_gpu_mttkrp *args);
 cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                const struct ts_gpu_mttkrp *args);
-/* What the backend's table says, `complete` and `errors`, of n models; of a dense tensor there is one. */
-int ts_gpu_observed_complete(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+/* Requests ROWS and ERRORS of n models (stream/request.h); of a dense tensor there is one. */
+int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t mode,
                              struct ts_feed *feed, struct ts_backend_times *times,
                              struct ts_err *err);
-int ts_gpu_observed_errors(const struct ts_wanted *of, uint32_t n, uint32_t mode,
+int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mode,
                            struct ts_feed *feed, struct ts_backend_times *times,
                            struct ts_err *err);
 
@@ -646,10 +646,10 @@ cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts
 /* Runs the kernels of models by other losses, for the first time; the row that they leave does not matter. */
 cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                              const struct ts_gpu_mttkrp *args);
-/* What the backend's table says, `descend` and `losses`, of n models; and `descend` without a feed. */
-int ts_gpu_descend(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+/* Requests DESCEND and LOSSES of n models (stream/request.h); and `zeros` of the backend's table. */
+int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err);
-int ts_gpu_losses(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,
                          double *zeros, struct ts_err *err);
@@ -665,7 +665,7 @@ cudaError_t ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_memb
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
 /* Host memory that a pass over the copy of a mode takes. */
 uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
-/* What the backend's table says, `scores`. */
+/* A request SCORES (stream/request.h). */
 int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
                   struct ts_scores *scores, struct ts_backend_times *times, struct ts_err *err);
 

@@ -25,9 +25,9 @@
 
 #include "base/err.h"
 #include "format/tensor.h"
+#include "stream/capability.h"
 #include "stream/feed.h"
-#include "stream/row_update.h"
-#include "stream/weighted.h"
+#include "stream/request.h"
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
 
@@ -61,7 +61,7 @@ struct ts_backend_conf {
     uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
     uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
     uint64_t spare_bytes;  /* part of what `wish` asks for that there is; 0: none */
-    uint32_t updates;      /* bit k: rows are to be updated by enum ts_row_kind k, too */
+    uint32_t needs;        /* bits of enum ts_capability that the run needs */
     int products;          /* products are all that is wanted: nothing is solved with them */
     uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
     int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
@@ -161,41 +161,17 @@ struct ts_device_memory {
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
-/* What a pass over a mode is to give of a model: what the call of that name in struct ts_backend gives. */
-enum ts_wanted_kind {
-    TS_WANT_PRODUCT, /* update; or mttkrp, where `how` is NULL */
-    TS_WANT_ROWS,    /* complete */
-    TS_WANT_MULTIPLY,
-    TS_WANT_DESCEND,
-    TS_WANT_CELLS, /* weighted */
-    TS_WANT_ERRORS,
-    TS_WANT_LOSSES,
-    TS_WANT_SCORES
-};
-
-/* Of a model, what is wanted, and what its call takes; the rest is not looked at. All of it is the caller's until the pass is over. */
-struct ts_wanted {
-    void *be;
-    const struct ts_row_update *how; /* of a product and of rows */
-    const struct ts_row_sums *sums;  /* NULL where `how` is */
-    enum ts_wanted_kind kind;
-    const struct ts_multiply *multiply; /* with a feed, */
-    struct ts_multiply_sums *multiplied;
-    const struct ts_descent *descend; /* and so is this */
-    const struct ts_weighted *cells;
-    struct ts_error_sums *errors;
-    struct ts_loss_sums *losses;
-    struct ts_scores *scores;
-    const char *name; /* for a trace; the backend does not look at it */
-};
+/* A backend is this table alone: what is not in it, a caller cannot ask for, and what a backend calls of others is in base, format and
+ * stream. So a backend may become a shared object, which has the table of its version or is refused. */
+#define TS_BACKEND_VERSION 1u
 
 struct ts_backend {
+    uint32_t version; /* TS_BACKEND_VERSION; the next one with each change of what this header shows */
+    uint32_t bytes;   /* sizeof(struct ts_backend) */
     const char *name;
-    uint32_t updates; /* bit k: it has the row update of enum ts_row_kind k */
-    int means;        /* `complete` subtracts a mean from values */
-    int weights;      /* `complete` and `weighted` know weights of cells */
+    uint32_t can; /* bits of enum ts_capability; calls that a capability names are NULL without it */
 
-    /* The highest rank that it has for a tensor with these updates and this precision; NULL: any. */
+    /* The highest rank that it has for a tensor, with these needs and this precision. */
     uint32_t (*most_rank)(const struct ts_backend_conf *conf);
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* NULL is fine */
@@ -204,25 +180,27 @@ struct ts_backend {
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
     /* Bytes of host memory with which calls after the first would be faster, once all shards lie in
-     * memory; NULL: none. The bits of results do not depend on them. */
+     * memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
+    /* Bytes of host memory that a pass of cells (weighted.h) takes while it lasts; 0: what `need` says has them, or CELLS is lacking. */
+    uint64_t (*cells_bytes)(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
+
     /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is one device, or rows
-     * travel as MPI has it. NULL where no backend of it has several. */
+     * travel as MPI has it. */
     const char *(*link)(const void *be);
 
     /* Of a row of a factor, as it travels: with its padding. */
     uint64_t (*row_bytes)(uint32_t rank, enum ts_precision precision);
 
-    /* For each device, once open; returns their number. NULL: devices have no memory of their
-     * own. */
+    /* For each device, once open; returns their number. NULL without TS_CAN_OWN_MEMORY. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
 
     /* Which shards go to which device, and which stay there, for struct ts_feed_conf; the arrays
-     * are the backend's and hold until its next call. NULL: one consumer, which keeps nothing. */
+     * are the backend's and hold until its next call. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* For struct ts_feed_conf, with the backend as context; NULL: shards may be in any memory. A
+    /* For struct ts_feed_conf, with the backend as context; NULL without TS_CAN_OWN_MEMORY: shards may be in any memory. A
      * backend may still read such memory between calls. unpin waits for that, so the feed must be
      * freed before the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
@@ -235,76 +213,39 @@ struct ts_backend {
                     struct ts_err *err);
 
     /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates that
-     * read the old rows. NULL where there is no such update; TS_EARG where memory had to be set aside by
+     * read the old rows. TS_EARG where memory had to be set aside by
      * open, and own_rows of its conf had no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
     /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the
      * precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits until
      * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
-     * calls of `update` with an `inner`, and of `mttkrp`. */
+     * products whose sums have `inner`, and for products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* In calls of mttkrp and its like that come, nonzeros that are held out count as zeros; share 0: none is. NULL: it
-     * cannot do that (TS_ROW_HELD). */
+    /* In passes that come, nonzeros that are held out count as zeros; share 0: none is. NULL without
+     * TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
-    /* factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors), taking every shard of
-     * `mode` from feed. */
-    int (*mttkrp)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_backend_times *times,
-                  struct ts_err *err);
+    /* What n requests ask for (request.h), each of another model, all of one kind, taking every shard of `mode` from feed: once
+     * for all of them, or a second time where a request says so. The caller has rewound the feed. times: NULL, for requests of
+     * products alone, where nobody asks. */
+    int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                struct ts_backend_times *times, struct ts_err *err);
 
-    /* With M the MTTKRP that the call before this one computed: factor[mode] := A, row by row as
+    /* Of a mode whose rows are multiplied, without a round: columns are multiplied with the weights and divided by their sums. */
+    int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *how,
+                          struct ts_multiply_sums *ret, struct ts_err *err);
+
+    /* Of a mode whose rows descend: *zeros gets the estimate of the sum over all cells of the loss of value 0 there. Nothing
+     * changes. */
+    int (*zeros)(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+                 struct ts_err *err);
+
+    /* With M the product that the pass before this call computed: factor[mode] := A, row by row as
      * `how` says; and the sums of it. */
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
                  const struct ts_row_sums *sums, struct ts_err *err);
-
-    /* Since the last call: what solve and gram exchanged with other ranks. NULL: nothing. */
-    struct ts_exchanged (*exchanged)(void *be);
-
-    /* mttkrp and solve in one call, for a backend that overlaps them, or what one needs with the other. NULL: the caller
-     * calls one after the other. */
-    int (*update)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
-                  const struct ts_row_sums *sums, struct ts_backend_times *times,
-                  struct ts_err *err);
-
-    /* factor[mode] := A, row by row as `how`, of the kind observed, says, taking every shard of `mode` from feed; and of
-     * the sums `size`. NULL: it has no such update. */
-    int (*complete)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_row_update *how,
-                    const struct ts_row_sums *sums, struct ts_backend_times *times,
-                    struct ts_err *err);
-
-    /* The model's value at each nonzero, taking every shard of `mode` from feed; the factors stay as they are.
-     * NULL: it has no such pass. */
-    int (*weighted)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_weighted *what,
-                    struct ts_backend_times *times, struct ts_err *err);
-
-    /* Sums of the errors at all nonzeros, taking every shard of `mode` from feed; the factors stay as they are. NULL: they are
-     * summed from what `weighted` gives. */
-    int (*errors)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_error_sums *sums,
-                  struct ts_backend_times *times, struct ts_err *err);
-
-    /* Sums of a loss at all nonzeros, likewise. NULL: they are summed from what `weighted` gives. */
-    int (*losses)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_loss_sums *sums,
-                  struct ts_backend_times *times, struct ts_err *err);
-
-    /* Sums of residuals at all nonzeros, and of rows of the mode, likewise (TS_ROW_SCORES, TS_ROW_SLICES). NULL: they are summed from
-     * what `weighted` gives. */
-    int (*scores)(void *be, uint32_t mode, struct ts_feed *feed, struct ts_scores *scores,
-                  struct ts_backend_times *times, struct ts_err *err);
-
-    /* All of a mode whose rows are multiplied (stream/row_update.h), which is one of own_rows. Every shard is taken from
-     * feed once, and a second time where `judge` is set and rows go on from one shard to the next. feed NULL: no round;
-     * columns are multiplied with the weights and divided by their sums. NULL: it has no such update. */
-    int (*multiply)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_multiply *how,
-                    struct ts_multiply_sums *ret, struct ts_backend_times *times,
-                    struct ts_err *err);
-
-    /* All of a mode whose rows descend (stream/row_update.h), which is one of own_rows. Every shard is taken from feed
-     * once. feed NULL: nothing changes, and *zeros gets the estimate of the sum over all cells of the loss of value 0
-     * there. NULL: it has no such update. */
-    int (*descend)(void *be, uint32_t mode, struct ts_feed *feed, const struct ts_descent *how,
-                   double *zeros, struct ts_backend_times *times, struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */
     int (*scale)(void *be, uint32_t mode, const double *s, struct ts_err *err);
@@ -312,7 +253,7 @@ struct ts_backend {
     /* gram := factor[mode]' factor[mode] */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
 
-    /* Several models in one pass; NULL: the backend has one at a time. What open returns is the first of them;
+    /* Several models in one pass. What open returns is the first of them;
      * `model` gives the k-th, from 0, which stays until close and is the `be` of the calls above, open, close,
      * need and wish apart. All models have the same own_rows. Each has the bits that it has alone. */
     void *(*model)(void *be, uint32_t k);
@@ -323,42 +264,43 @@ struct ts_backend {
     /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* What is wanted of n of the models, in their order, all of one kind, taking every shard from feed as the call of that name
-     * does: once for all of them. NULL where `model` is. */
-    int (*pass_of)(const struct ts_wanted *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                   struct ts_backend_times *times, struct ts_err *err);
+    /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
+     * over the cells; 0: such a model takes the passes of a product (ts_dense_passes). */
+    uint32_t (*groups)(const void *be);
+
+    /* ---- with TS_CAN_RANKS; NULL without it: all ranks have all rows, and none waits for others before the next pass ---- */
+
+    /* Since the last call: what solve and gram exchanged with other ranks. */
+    struct ts_exchanged (*exchanged)(void *be);
 
     /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
      * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
-     * alone, and got before the first update or, by the first rank, after `collect`. Collective. NULL: all have all rows. */
+     * alone, and got before the first update or, by the first rank, after `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *how, struct ts_err *err);
 
-    /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. NULL: 0. */
+    /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. */
     uint64_t (*shares)(const void *be);
 
     /* The first rank gets all rows of `modes` that it lacks, where any rank wishes it, by rc 1, or stops. rc: 1, 0 or what the caller's own
      * work ended with; returns the same of all ranks, as agree does (stream/comm.h). Collective, also by ranks that have failed;
-     * without a word to others where none lacks rows. NULL: nobody lacks rows. */
+     * without a message to others where none lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
     /* What work of the caller's own between two calls, which the next one needs of all ranks, ended with; returns the same of all
-     * ranks, as agree does (stream/comm.h). given_up: whether another rank has, so that such work is of no use and agree comes next. Both
-     * NULL: there are no other ranks, or none is waited for before the next pass. */
+     * ranks, as agree does (stream/comm.h). given_up: whether another rank has, so that such work is of no use and agree comes next. */
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
 
     /* Adds to the times of a call over `mode` those of all ranks. rc: what the caller's own work since then ended with; returns as
-     * agree does. Collective, also by ranks that have failed. NULL: there are no other ranks, or times are of all as they are. */
+     * agree does. Collective, also by ranks that have failed. */
     int (*tell_ranks)(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
                       struct ts_err *err);
-
-    /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
-     * over the cells; 0: such a model takes the passes of a product (ts_dense_passes), and so it does where this is NULL. */
-    uint32_t (*groups)(const void *be);
 };
 
-/* What is wanted of one model, by the call of that name, its shards from the beginning of feed on. */
-int ts_backend_pass(const struct ts_backend *b, const struct ts_wanted *w, uint32_t mode,
-                    struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
+/* Whether it has the capability. */
+static inline int ts_backend_can(const struct ts_backend *b, enum ts_capability one)
+{
+    return ts_has_capability(b->can, one);
+}
 
 #endif

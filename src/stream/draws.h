@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* draws.h - which columns and cells stand for all cells of a tensor, where a loss is estimated at some (stream/row_update.h,
- * `descend`): drawn by counter, so that any backend finds the same ones and none is stored.
+ * DESCEND): drawn by counter, so that any backend finds the same ones and none is stored.
  *
  * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .) being an order of 0 .. n-1 of its own
  * for each mode, whose inverse is as quick: so each row of each mode has its share of the cells, which are found row by

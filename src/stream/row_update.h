@@ -26,7 +26,7 @@
  *                   left of an entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is zero.
  *   polar           the rows A of which A' A = I that have the largest tr(A' M), M being the product of all rows: its polar
  *                   factor M (M' M)^-1/2. It is least squares with a W that the method finds once M is there
- *                   (cpd/polar.h), from the backend's calls, so that a backend has it which has `solve` apart from `mttkrp`.
+ *                   (cpd/polar.h), from the backend's calls, so that a backend has it which has `solve` apart from a product.
  *                   It does not read the old rows.
  *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
  *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
@@ -37,18 +37,15 @@
  *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
  *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
- *                   takes a Gram matrix for each row, so that product and rows are one call (struct ts_backend,
- *                   `complete`). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h);
+ *                   takes a Gram matrix for each row, so that product and rows are one call (request ROWS of
+ *                   request.h). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h);
  *                   on GPUs, at ranks of which a thread block does not hold S, coordinate descent from there, clamped. It does not read
  *                   the old row.
  *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
- *                   that has the pass and the rows in one (`multiply`).
+ *                   that has the pass and the rows in one (MULTIPLY).
  *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015), within bounds; by a call of
- *                   the backend that has the pass and the rows in one (`descend`).
+ *                   the backend that has the pass and the rows in one (DESCEND).
  *   keep            a stays; only sums are wanted.
- *   held            is no update: a backend that has it takes nonzeros that are held out for zeros, in products of least
- *                   squares and in rows that are multiplied (struct ts_backend, `hold_out`).
- *   scores, slices   are none either: sums of residuals at nonzeros (struct ts_backend, `scores`), and of rows of a mode.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
  *   units    matrices are float64, rank x rank, row-major
@@ -61,22 +58,52 @@
 #include "base/err.h"
 #include "format/hold_out.h"
 
+/* The updates, one a line. A number is 1 where this is so:
+ *
+ *   old       the update reads the old row, so that product and factor are two matrices
+ *   backend   the backend makes it, in a pass or in `solve`; else the method makes it of the product, from other calls
+ *   grams     rows have Gram matrices of their own, and are made in a pass of their own
+ *   loss      rows are made nonzero by nonzero, by a loss, in a pass of their own
+ */
+#define TS_ROW_KINDS(KIND)       /* old  backend  grams  loss */ \
+    KIND(LEAST_SQUARES,             0,   1,       0,     0)       \
+    KIND(COORDINATE,                1,   1,       0,     0)       \
+    KIND(KEEP,                      1,   1,       0,     0)       \
+    KIND(SIMPLEX,                   1,   1,       0,     0)       \
+    KIND(POLAR,                     0,   0,       0,     0)       \
+    KIND(SMOOTH,                    0,   0,       0,     0)       \
+    KIND(SMOOTH_WITHIN,             1,   0,       0,     0)       \
+    KIND(OBSERVED,                  0,   1,       1,     0)       \
+    KIND(MULTIPLY,                  1,   1,       0,     1)       \
+    KIND(DESCEND,                   1,   1,       0,     1)
+
 enum ts_row_kind {
-    TS_ROW_LEAST_SQUARES,
-    TS_ROW_COORDINATE,
-    TS_ROW_KEEP,
-    TS_ROW_SIMPLEX,
-    TS_ROW_POLAR,
-    TS_ROW_SMOOTH,
-    TS_ROW_SMOOTH_WITHIN,
-    TS_ROW_OBSERVED,
-    TS_ROW_MULTIPLY,
-    TS_ROW_DESCEND,
-    TS_ROW_HELD,
-    TS_ROW_SCORES,
-    TS_ROW_SLICES,
+#define TS_ROW_NAME(NAME, ...) TS_ROW_##NAME,
+    TS_ROW_KINDS(TS_ROW_NAME)
+#undef TS_ROW_NAME
     TS_N_ROW_KINDS
 };
+
+/* Sets of updates: bit k is enum ts_row_kind k. */
+enum ts_row_set {
+#define TS_ROW_BIT(NAME, old, backend, grams, loss) | 1 << TS_ROW_##NAME
+    TS_ROWS_ALL = 0 TS_ROW_KINDS(TS_ROW_BIT),
+#undef TS_ROW_BIT
+#define TS_ROW_BIT(NAME, old, backend, grams, loss) | (old) << TS_ROW_##NAME
+    TS_ROWS_FROM_OLD = 0 TS_ROW_KINDS(TS_ROW_BIT),
+#undef TS_ROW_BIT
+#define TS_ROW_BIT(NAME, old, backend, grams, loss) | (backend) << TS_ROW_##NAME
+    TS_ROWS_BY_BACKEND = 0 TS_ROW_KINDS(TS_ROW_BIT),
+#undef TS_ROW_BIT
+#define TS_ROW_BIT(NAME, old, backend, grams, loss) | (grams) << TS_ROW_##NAME
+    TS_ROWS_BY_GRAMS = 0 TS_ROW_KINDS(TS_ROW_BIT),
+#undef TS_ROW_BIT
+#define TS_ROW_BIT(NAME, old, backend, grams, loss) | (loss) << TS_ROW_##NAME
+    TS_ROWS_BY_LOSS = 0 TS_ROW_KINDS(TS_ROW_BIT),
+#undef TS_ROW_BIT
+};
+
+_Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its line");
 
 /* See above. Where many rounds are wanted they take little beside the product, and what they leave decides which solution the
  * run comes to: there they are made but where nothing is left to do. */
@@ -88,7 +115,7 @@ enum ts_row_kind {
 struct ts_row_update {
     enum ts_row_kind kind;
     const double *matrix; /* W or G; NULL: keep */
-    /* `update` calls it once, from any thread, when products are under way and before it reads the matrix, which the method
+    /* A pass calls it once, from any thread, when products are under way and before it reads the matrix, which the method
      * computes here; NULL: it is there. Fails as the call that it is a part of. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
@@ -113,7 +140,7 @@ struct ts_row_sums {
         size; /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
 };
 
-/* Of `multiply`. With B = (A + grow where an entry has the mark) diag(weight), each of `rounds` makes phi of each row b
+/* Of MULTIPLY. With B = (A + grow where an entry has the mark) diag(weight), each of `rounds` makes phi of each row b
  * (loss.h) and b := b .* phi; then columns of B are divided by their sums to give the new A. Entries of it that are below
  * TS_ROW_ZERO get a mark where phi of the last round was above 1: they would grow, but as good as not by multiplication
  * (Chi, Kolda 2012: an inadmissible zero). The mark is the last bit of such an entry, and the sign of a 0. */
@@ -140,7 +167,7 @@ struct ts_multiply_sums {
         held_squares; /* those held out: how many, their loss, sums of m and of x^2 */
 };
 
-/* Of `descend`. The gradient of a row a is
+/* Of DESCEND. The gradient of a row a is
  *     sum over its nonzeros that are not held out of g(x, m) p,                       where unlisted cells are unknown (observed), or
  *     sum over these of (g(x, m) - g(0, m)) p + sum over all cells of the row of g(0, m) p
  * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of the other factors; the rest is
@@ -176,17 +203,16 @@ static inline uint32_t ts_descent_most(uint32_t rank)
     return n < 4096 ? n : 4096;
 }
 
-/* Whether a backend has the update; else the method makes it of the product, from the backend's calls. */
+/* Whether the backend makes the update; else the method makes it of the product, from the backend's calls. */
 static inline int ts_row_by_backend(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH && kind != TS_ROW_SMOOTH_WITHIN;
+    return (TS_ROWS_BY_BACKEND >> kind & 1) != 0;
 }
 
 /* Whether the old row is read: then product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
-    return kind != TS_ROW_LEAST_SQUARES && kind != TS_ROW_POLAR && kind != TS_ROW_SMOOTH &&
-           kind != TS_ROW_OBSERVED;
+    return (TS_ROWS_FROM_OLD >> kind & 1) != 0;
 }
 
 #endif

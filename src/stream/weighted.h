@@ -3,7 +3,7 @@
  *
  * For a nonzero x of an output row i, p is the elementwise product of the other factors' rows, as in an
  * MTTKRP, and m = <p, a_i> with the row a_i of the mode itself: the model's value there, with weights inside
- * the factors. A backend (struct ts_backend, `weighted`) computes the m of a block and lends them with what
+ * the factors. A backend (request CELLS of request.h) computes the m of a block and lends them with what
  * belongs to them; what becomes of them is the taker's: sums of a loss, residuals, the largest ones.
  *
  *   owner    arrays belong to the backend, and are valid during the call
@@ -58,7 +58,7 @@ struct ts_cell_losses {
 
 struct ts_loss;
 
-/* Of the pass that gives them (struct ts_backend, `losses`): without `observed` the loss of a cell that is not held out is that beyond a
+/* Of the pass that gives them (LOSSES): without `observed` the loss of a cell that is not held out is that beyond a
  * value of 0 there. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
@@ -76,7 +76,7 @@ struct ts_score_sums {
     double squares, magnitudes; /* of x - m */
 };
 
-/* Of the pass that gives them (struct ts_backend, `scores`). */
+/* Of the pass that gives them (SCORES). */
 struct ts_scores {
     int counts; /* logs is wanted, and then whether all x are counts and all m above 0 */
     struct ts_score_sums
@@ -85,7 +85,7 @@ struct ts_scores {
     double logs;              /* the sum of x log m */
 };
 
-/* Of the pass that gives them (struct ts_backend, `errors`): m is the model's value and the mean, and cells that are held out have
+/* Of the pass that gives them (ERRORS): m is the model's value and the mean, and cells that are held out have
  * sums of their own. */
 struct ts_error_sums {
     struct ts_hold_out hold_out;
