@@ -78,7 +78,11 @@ static void check_again(const struct args *a)
         case TS_OPT_CHOICE:
             MUST(a->choice == b.choice);
             break;
-        default:
+        case TS_OPT_FLAG: /* left out above */
+        case TS_OPT_STRING:
+        case TS_OPT_LIST:
+        case TS_OPT_MODES:
+        case TS_OPT_DOUBLE:
             MUST(memcmp(&a->real, &b.real, sizeof a->real) == 0);
             break;
         }

@@ -371,10 +371,16 @@ static int run_build(const struct space_case *c, struct rank_run *run)
         return run_pushed(c, run);
     case SELECTED:
         return run_selected(c, run);
-    default:
-        run_paths(run);
-        return run->rc;
+    case TEXT:
+    case GZIP:
+    case TABLE:
+    case SPLATT:
+    case GENTEN:
+    case N_SOURCES:
+        break;
     }
+    run_paths(run);
+    return run->rc;
 }
 
 /* ---- measuring ---- */

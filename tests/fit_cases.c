@@ -70,9 +70,10 @@ static double draw_entry(struct draw *d, enum entries how, uint64_t i, uint64_t 
         return normal(d);
     case COLLINEAR:
         return common + 1e-2 * normal(d);
-    default:
-        return i / box == r ? unit(d) + 0.2 : 0;
+    case BOXES:
+        break;
     }
+    return i / box == r ? unit(d) + 0.2 : 0;
 }
 
 /* cells := sum of true_rank components, each nonzero then off by a share `noise` of itself. */

@@ -102,9 +102,12 @@ static const char *resumed(enum ts_run_fixed resume)
         return "of the call";
     case TS_RUN_MAY_CHANGE:
         return "may change";
-    default:
-        return "kept";
+    case TS_RUN_SAME_TEXT:
+    case TS_RUN_SAME_VALUE:
+    case TS_RUN_OF_SEVERAL:
+        break;
     }
+    return "kept";
 }
 
 static void put_row(const struct row *r, const struct ts_opt *o, FILE *to)

@@ -234,14 +234,20 @@ static int set_number(const struct ts_opt *opt, void *args, const char *text, st
                 opt->name, text);
         *(uint64_t *)at(opt, args) = n;
         return 0;
-    default:
-        x = strtod(text, &end);
-        if (end == text || *end != '\0' || !isfinite(x))
-            return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a finite number", opt->name,
-                           text);
-        *(double *)at(opt, args) = x;
-        return 0;
+    case TS_OPT_DOUBLE:
+    case TS_OPT_FLAG: /* those that follow are no numbers */
+    case TS_OPT_STRING:
+    case TS_OPT_CHOICE:
+    case TS_OPT_MODES:
+    case TS_OPT_LIST:
+    case TS_OPT_NUMBERS:
+        break;
     }
+    x = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(x))
+        return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a finite number", opt->name, text);
+    *(double *)at(opt, args) = x;
+    return 0;
 }
 
 /* "2" or "1,3" */
@@ -312,9 +318,14 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
         return 0;
     case TS_OPT_NUMBERS:
         return set_numbers(opt, args, text, err);
-    default:
-        return set_number(opt, args, text, err);
+    case TS_OPT_U32:
+    case TS_OPT_U64:
+    case TS_OPT_SIZE:
+    case TS_OPT_DURATION:
+    case TS_OPT_DOUBLE:
+        break;
     }
+    return set_number(opt, args, text, err);
 }
 
 static void clear(const struct ts_opt *opt, void *args)

@@ -78,6 +78,7 @@ static inline const char *plain_f32(const struct ts_plain_conf *c, const char *f
     case TS_PLAIN_F32:
         memcpy(to, from, n * sizeof *to);
         return from + 4 * n;
+    case TS_PLAIN_F64:
     default:
         for (uint32_t i = 0; i < n; i++) {
             memcpy(&wide, from + 8 * i, sizeof wide);
@@ -104,6 +105,7 @@ static inline const char *plain_f64(const struct ts_plain_conf *c, const char *f
     case TS_PLAIN_F32:
         plain_f32_f64(from, n, to);
         return from + 4 * n;
+    case TS_PLAIN_F64:
     default:
         memcpy(to, from, n * sizeof *to);
         return from + 8 * n;

@@ -439,9 +439,14 @@ static double number(const struct ts_dense *d, const uint8_t *cell)
         return (int32_t)x;
     case TS_CELL_I64:
         return (double)(int64_t)x;
-    default:
-        return (double)x;
+    case TS_CELL_U8:
+    case TS_CELL_U16:
+    case TS_CELL_U32:
+    case TS_CELL_U64:
+    case TS_N_CELLS:
+        break;
     }
+    return (double)x;
 }
 
 void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,

@@ -92,7 +92,7 @@ static enum step zstd_step(struct stream *s)
     s->avail_in -= in.pos;
     s->next_out += out.pos;
     s->avail_out -= out.pos;
-    switch (ZSTD_getErrorCode(rc)) {
+    switch ((int)ZSTD_getErrorCode(rc)) {
     case ZSTD_error_no_error:
         return rc == 0 ? STEP_END : STEP_GO;
     case ZSTD_error_frameParameter_windowTooLarge:
@@ -137,7 +137,7 @@ static enum step xz_step(struct stream *s)
     s->avail_in = z->avail_in;
     s->next_out = (char *)z->next_out;
     s->avail_out = z->avail_out;
-    switch (rc) {
+    switch ((int)rc) {
     case LZMA_OK:
     case LZMA_BUF_ERROR:
         return STEP_GO;
