@@ -78,7 +78,7 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     const uint32_t own = ts_spec_own(c->spec, a->order);
     int rc = 0;
     a->constrained = ts_spec_any(c->spec, a->order);
-    a->spec = a->constrained ? c->spec : &ts_spec_plain;
+    a->spec = ts_spec_of(c->spec); /* settings of a method are no constraints */
     if (a->constrained) {
         a->penalty = ts_spec_penalty(a->spec, a->order);
         a->balanced = ts_spec_lengths(a->spec, a->order);
