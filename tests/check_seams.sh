@@ -43,6 +43,30 @@ grep -n '^const struct ts_text_kind ts_text_' src/source/*.c | while IFS=: read 
     sed -n '/^| form |/,/^$/p' docs/input.md | grep -qiF "$shown" || echo "docs/input.md: the table of forms has no row of $shown, which $file defines"
 done >> "$tmp/said"
 
+# ---- settings ----
+# A member of struct ts_constraint or ts_spec that src/ or tools/ read is a row of the table, or stands in spec.h.
+table=src/base/settings.def
+sed -n 's/^SETTING[A-Z_]*(.*\(MODES\|MODES_OR_ALL\|PENALTIES\|PENALTIES_1\|BOUNDS\)(\([a-z0-9_]*\)),.*/\2/p' $table > "$tmp/of_modes"
+[ "$(wc -l < "$tmp/of_modes")" -ge 8 ] || complain "$table: few settings of modes are found; the search for them is broken"
+sed -n 's/^SETTING_OF_METHOD(\([a-z0-9_]*\),.*/\1/p' $table > "$tmp/of_run"
+[ "$(wc -l < "$tmp/of_run")" -ge 2 ] || complain "$table: few rows of SETTING_OF_METHOD are found; the search for them is broken"
+sed -n '/^struct ts_spec {/,/^};/p' src/cpd/spec.h | grep -oE '[a-z_0-9]+(\[|;)' | tr -d '[;' >> "$tmp/of_run"
+printf '%s\n' lower upper >> "$tmp/of_modes"
+# names PATTERN: "FILE NAME" for each member that is read so
+names()
+{
+    grep -oE -e "$1" src/*/*.[ch] tools/*.[ch] | sed 's/:.*[^a-z_0-9]\([a-z_0-9]*\)$/ \1/' | sort -u
+}
+names '\bspec(->|\.)mode\[[^]]*\]\.[a-z_0-9]+' > "$tmp/names"
+[ "$(wc -l < "$tmp/names")" -ge 5 ] || complain "few members of modes are found; the search for them is broken"
+while read -r file name; do
+    grep -qx "$name" "$tmp/of_modes" || echo "$table: no row makes the member $name of struct ts_constraint, which $file reads"
+done < "$tmp/names" >> "$tmp/said"
+names '\bspec->[a-z_0-9]+' | grep -v ' member$' > "$tmp/names"
+while read -r file name; do
+    grep -qx "$name" "$tmp/of_run" || echo "$table: no row makes the member $name of struct ts_spec, which $file reads"
+done < "$tmp/names" >> "$tmp/said"
+
 # ---- methods ----
 table=src/cpd/method.h
 grep -o '^const struct ts_method ts_[a-z0-9_]*' src/cpd/*.c | sed 's/:const struct ts_method ts_/ /' | while read -r file name; do

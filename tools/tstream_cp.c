@@ -63,6 +63,19 @@ int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t
                : 0;
 }
 
+/* A sum in which the value of an option counts. */
+static uint64_t mix_option(uint64_t sum, const char *name, const struct cp_args *args)
+{
+    char text[4096];
+    uint32_t at = 0;
+    while (strcmp(tstream_cp_opts[at].name, name) != 0)
+        at++;
+    ts_opt_text(&tstream_cp_opts[at], args, text, sizeof text);
+    for (const char *c = text; *c != '\0'; c++)
+        sum = ts_mix(sum ^ (unsigned char)*c);
+    return sum;
+}
+
 /* Or none of them begins. */
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err)
@@ -71,6 +84,9 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
     char text[512], constraint[160];
     for (uint32_t i = 0; i < args->ranks.n; i++)
         ranks = ts_mix(ranks ^ args->ranks.at[i]);
+#define SETTING(...)
+#define SETTING_OF_METHOD(member, option, ...) ranks = mix_option(ranks, option, args);
+#include "base/settings.def"
     snprintf(text, sizeof text,
              "%016" PRIx64 " %u %a %" PRIu64 " %d %d %d %d %d %a %a %u %u %.200s", ranks,
              args->iters, args->tol, args->seed, (int)args->precision, args->accelerate,

@@ -275,7 +275,8 @@ static int open_state(struct ts_api_run *c, struct ts_err *err)
         return ts_fail(err, TS_EARG,
                        "%s: the run holds out another share than %g, so it cannot go on with that",
                        c->from.dir, c->conf.hold_out);
-    return check_inner(c, err);
+    rc = ts_api_record_lacks(ts_state_get(c->from.file), c->from.dir, err);
+    return rc == 0 ? check_inner(c, err) : rc;
 }
 
 /* ---- what is kept ---- */

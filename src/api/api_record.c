@@ -58,6 +58,7 @@ struct row {
     { .opt = { .name = option,                                                                     \
                .type = TS_OPT_OF_##kind_,                                                          \
                .at = offsetof(struct args, member),                                                \
+               .def = def_,                                                                        \
                .arg = arg_ },                                                                      \
       .modes = { TS_MODES_OF_##kind_ },                                                            \
       .field = field_,                                                                             \
@@ -235,6 +236,28 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
     *ret = text;
     *bytes = n;
     return 0;
+}
+
+int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err)
+{
+    struct args *a = calloc(1, sizeof *a);
+    int rc = a == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", dir) : 0;
+    for (uint32_t i = 0; i < TS_N_SETTINGS && rc == 0; i++) {
+        const struct row *row = &rows[i];
+        const char *value = ts_state_option(s, row->opt.name);
+        char usual[4096];
+        if (row->field != NULL || value == NULL ||
+            (row->resume != TS_RUN_SAME_TEXT && row->resume != TS_RUN_SAME_VALUE))
+            continue;
+        if (row->opt.def != NULL)
+            (void)ts_opt_set(&row->opt, a, row->opt.def, NULL); /* check_options parses it */
+        ts_opt_text(&row->opt, a, usual, sizeof usual);
+        if (strcmp(value, usual) != 0)
+            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, which only tstream cp goes on with",
+                         dir, row->opt.name, value);
+    }
+    free(a);
+    return rc;
 }
 
 /* ---- the table of several models ---- */

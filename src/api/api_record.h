@@ -30,6 +30,9 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
                         struct ts_err *err);
 
+/* TS_EARG where a run that tstream cp began has a setting that the library does not have, with another value than by default. */
+int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err);
+
 /* Nanoseconds between two states; 0: one when the run ends early. */
 uint64_t ts_api_every_ns(const ts_cp_conf *conf);
 
