@@ -66,6 +66,10 @@ names '\bspec->[a-z_0-9]+' | grep -v ' member$' > "$tmp/names"
 while read -r file name; do
     grep -qx "$name" "$tmp/of_run" || echo "$table: no row makes the member $name of struct ts_spec, which $file reads"
 done < "$tmp/names" >> "$tmp/said"
+{ grep -vx 'lower\|upper' "$tmp/of_modes"; sed -n 's/^SETTING_OF_METHOD(\([a-z0-9_]*\),.*/\1/p' $table; } | while read -r name; do
+    grep -qE -e "(->|\.)$name\b" src/cpd/*.c ||
+        echo "$table: no method in src/cpd reads the member $name, which a row makes"
+done >> "$tmp/said"
 
 # ---- methods ----
 table=src/cpd/method.h
