@@ -60,8 +60,8 @@ unmarked() { # FILE: its strings with such a number
 }
 printf '%s\n' 'ts_fail(err, "a size of "' '  "mode %u", m + 1);' 'ts_fail(err, "no " TS_NTH_MODE, m + 1);' > unmarked.c
 [ "$(unmarked unmarked.c)" = '"a size of mode %u"' ] || bad "a number without the mark is not found"
-grep -c TS_NTH_MODE "$top/src/cpd/spec.c" > /dev/null || bad "the sentences about modes are elsewhere"
-find "$top/src" -name '*.[ch]' -o -name '*.cu' | while read -r file; do
+grep -c TS_NTH_MODE "$top/src/cpd/spec_pairs.def" > /dev/null || bad "the sentences about modes are elsewhere"
+find "$top/src" -name '*.[ch]' -o -name '*.def' -o -name '*.cu' | while read -r file; do
     unmarked "$file" | grep -vE '^"(\\n)?mode %"$' | sed "s|^|$file: |"
 done > unmarked
 [ ! -s unmarked ] || bad "numbers of modes without TS_NTH: $(cat unmarked)"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/bigmem.h"
-#include "base/setting.h"
 
 #define FIRST_STEP  5u /* sweeps before the first that does not start from the last one's factors */
 #define LATE        5  /* of the step: how much slower it grows than Nesterov's */
@@ -52,29 +51,7 @@ static uint32_t kept_modes(const struct ts_spec *spec, uint32_t order)
 
 int ts_accelerate_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err)
 {
-    const struct ts_constraint *c = ts_spec_of(spec)->mode;
-    for (uint32_t m = 0; m < order; m++) {
-        struct ts_spec known = { 0 };
-        known.mode[m] = (struct ts_constraint){ .nonneg = c[m].nonneg,
-                                                .fixed = c[m].fixed,
-                                                .l1 = c[m].l1,
-                                                .l2 = c[m].l2,
-                                                .simplex = c[m].simplex,
-                                                .bounded = c[m].bounded,
-                                                .lower = c[m].lower,
-                                                .upper = c[m].upper,
-                                                .smooth = c[m].smooth };
-        char text[160];
-        ts_spec_text(spec, m, text, sizeof text);
-        if (!ts_spec_same(spec, &known, m))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           " (%s): " TS_SET_ACCELERATE
-                           " goes with least squares of all cells, and not with orthonormal "
-                           "columns; leave one of them out",
-                           m + 1, text);
-    }
-    return 0;
+    return ts_spec_check_beside(spec, order, TS_HAS_ACCELERATE, err);
 }
 
 uint64_t ts_accelerate_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,

@@ -38,8 +38,6 @@ static int check(const struct ts_als *a, struct ts_err *err)
     const struct ts_tensor *t = conf->init.tensor;
     if (conf->inner == 0)
         return ts_fail(err, TS_EARG, "a row of a Poisson model takes at least one round a sweep");
-    if (conf->accelerate)
-        return ts_fail(err, TS_EARG, "a Poisson model cannot be accelerated");
     return ts_loss_values_check(t, &ts_loss_poisson, conf->init.stop, err);
 }
 

@@ -106,8 +106,6 @@ int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
     const struct ts_als_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
     const struct ts_loss *loss = loss_of(a);
-    if (conf->accelerate)
-        return ts_fail(err, TS_EARG, "a model with loss %s cannot be accelerated", loss->name);
     if (is_of_bits(loss))
         if (a->spec->observed && t->nnz > 0 && t->header.value_min == t->header.value_max)
             return ts_fail(err, TS_EARG,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/setting.h"
 #include "cpd/run_options.h"
 #include "format/dense.h"
 #include "format/tensor.h"
@@ -227,8 +226,8 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
         memmove(ret, ret + 2, strlen(ret) - 1);
 }
 
-/* in_state: what a state holds alone. */
-static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b, int in_state)
+/* In what a state holds. */
+static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b)
 {
     int same = 1;
 #define WHETHER(x, f) same &= !a->x == !b->x;
@@ -236,7 +235,7 @@ static int same_mode(const struct ts_constraint *a, const struct ts_constraint *
 #define BOUNDS(x, f) \
     same &= !a->x == !b->x && (!a->x || (a->lower == b->lower && a->upper == b->upper));
 #define SETTING(member, option, letter, kind, def, arg, section, resume, ...) \
-    if (!in_state || TS_RUN_##resume == TS_RUN_SAME_VALUE) {                  \
+    if (TS_RUN_##resume == TS_RUN_SAME_VALUE) {                               \
         TS_MODES_OF_##kind                                                    \
     }
 #include "base/settings.def"
@@ -254,18 +253,11 @@ static int same_run(const struct ts_spec *a, const struct ts_spec *b)
            !a->held == !b->held;
 }
 
-int ts_spec_same(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode)
-{
-    a = ts_spec_of(a);
-    b = ts_spec_of(b);
-    return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode], 0);
-}
-
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode)
 {
     a = ts_spec_of(a);
     b = ts_spec_of(b);
-    return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode], 1);
+    return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode]);
 }
 
 /* ---- what is possible ---- */
@@ -281,131 +273,4 @@ int ts_spec_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, in
         cells *= (double)t->mode[m].disk.dim;
     return !ts_loss_of(loss)->zeros && t->dense == NULL && (double)t->nnz == cells &&
            (t->header.flags & TS_TENSOR_DUPLICATES) == 0;
-}
-
-/* Bounds that name entries which the loss has no model of. A lower one that is infinite is none. */
-static int beyond_loss(enum ts_loss_kind loss, const struct ts_constraint *c)
-{
-    const double least = ts_loss_of(loss)->lower;
-    return (isfinite(c->lower) && c->lower < least) || c->upper < least;
-}
-
-int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err)
-{
-    const struct ts_spec *s = ts_spec_of(spec);
-    const struct ts_constraint *c = s->mode;
-    const enum ts_loss_kind loss = s->loss;
-    uint32_t n_fixed = 0, n_orthogonal = 0, n_free = 0;
-    for (uint32_t m = 0; m < order; m++) {
-        struct ts_constraint rest = c[m];
-        rest.nonneg = 0;
-        if (s->poisson && (s->observed || loss != TS_GCP_NONE || !mode_is_free(&rest)))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": a Poisson model has no entries below 0, and nothing else can "
-                           "be asked of it",
-                           m + 1);
-        if (s->held && (s->observed || loss != TS_GCP_NONE))
-            return ts_fail(err, TS_EARG,
-                           "held-out nonzeros are zeros to all modes of a model of least "
-                           "squares or of counts");
-        if (s->lbfgsb && loss == TS_GCP_NONE)
-            return ts_fail(err, TS_EARG,
-                           "L-BFGS-B descends by a loss of all modes other than least-squares and "
-                           "poisson");
-        if (ts_loss_number_check(loss, s->loss_at, err) < 0)
-            return TS_EARG;
-        if (loss != TS_GCP_NONE && !ts_loss_of(loss)->zeros && !s->observed)
-            return ts_fail(err, TS_EARG,
-                           "loss %s is for %s, and cells that are not listed are zeros: with "
-                           "observed they are unknown",
-                           ts_loss_of(loss)->name, ts_loss_of(loss)->values);
-        if (loss != TS_GCP_NONE && (s->poisson || c[m].fixed || c[m].l1 > 0 || c[m].simplex ||
-                                    c[m].orthogonal || c[m].smooth > 0 || s->by_count))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": with loss %s no %s is computed; l2, no entries below 0 and "
-                           "bounds are",
-                           m + 1, ts_loss_of(loss)->name,
-                           s->poisson        ? "Poisson model"
-                           : c[m].fixed      ? "fixed factor"
-                           : c[m].l1 > 0     ? "l1"
-                           : c[m].simplex    ? "simplex"
-                           : c[m].orthogonal ? "orthogonal"
-                           : c[m].smooth > 0 ? "smooth"
-                                             : "l2 by count");
-        if (!(c[m].l1 >= 0 && isfinite(c[m].l1) && c[m].l2 >= 0 && isfinite(c[m].l2) &&
-              c[m].smooth >= 0 && isfinite(c[m].smooth)))
-            return ts_fail(err, TS_EARG, TS_NTH_MODE ": a penalty must be a number of 0 or more",
-                           m + 1);
-        if (c[m].fixed && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
-                           ts_constraint_rigid(&c[m])))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE ": its factor is fixed, so nothing else can be asked of it",
-                           m + 1);
-        if (s->by_count && !s->observed)
-            return ts_fail(err, TS_EARG, "cells are observed ones in all modes or in none");
-        if (s->mean && (!s->observed || loss != TS_GCP_NONE))
-            return ts_fail(err, TS_EARG,
-                           "a mean is subtracted from all observed cells, with no other loss than "
-                           "least squares");
-        if (s->observed && (c[m].l1 > 0 || c[m].simplex || c[m].orthogonal || c[m].smooth > 0))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": of observed cells alone no %s is computed; l2, no entries "
-                           "below 0 and bounds are",
-                           m + 1,
-                           c[m].l1 > 0       ? "l1"
-                           : c[m].simplex    ? "simplex"
-                           : c[m].orthogonal ? "orthogonal"
-                                             : "smooth");
-        n_fixed += c[m].fixed != 0;
-        n_orthogonal += c[m].orthogonal != 0;
-        n_free += !c[m].fixed && !ts_constraint_rigid(&c[m]);
-        if (c[m].orthogonal && (c[m].l1 > 0 || c[m].l2 > 0 || c[m].smooth > 0 || c[m].nonneg ||
-                                c[m].simplex || c[m].bounded))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": its columns are to be orthonormal, so nothing else can be "
-                           "asked of it",
-                           m + 1);
-        if (c[m].smooth > 0 && c[m].simplex)
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": neighbouring rows that are to be alike cannot have a sum of "
-                           "1, too; they can have no entries below 0, and bounds",
-                           m + 1);
-        if (c[m].simplex && (c[m].l1 > 0 || c[m].bounded))
-            return ts_fail(err, TS_EARG, TS_NTH_MODE ": rows that sum to 1 cannot have %s, too",
-                           m + 1,
-                           c[m].bounded ? "bounds" : "an l1, which is the same for all of them");
-        if (c[m].bounded &&
-            !(c[m].lower <= c[m].upper && c[m].lower < INFINITY && c[m].upper > -INFINITY &&
-              (isfinite(c[m].lower) || isfinite(c[m].upper))))
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           ": no entry is between bounds of %g and %g, or every one is; give a "
-                           "lower and an upper one",
-                           m + 1, c[m].lower, c[m].upper);
-        if (loss != TS_GCP_NONE && c[m].bounded && beyond_loss(loss, &c[m]))
-            return ts_fail(
-                err, TS_EARG,
-                TS_NTH_MODE ": with loss %s entries of factors are %g or more, and bounds of "
-                            "%g to %g allow others; give bounds from %g up, like %g:%g",
-                m + 1, ts_loss_of(loss)->name, ts_loss_of(loss)->lower, c[m].lower, c[m].upper,
-                ts_loss_of(loss)->lower, ts_loss_of(loss)->lower, ts_loss_of(loss)->lower + 1);
-        if (c[m].bounded && c[m].nonneg && c[m].upper < 0)
-            return ts_fail(err, TS_EARG, TS_NTH_MODE ": no entry is nonnegative and at most %g",
-                           m + 1, c[m].upper);
-    }
-    if (n_orthogonal > 0 && n_free == 0)
-        return ts_fail(err, TS_EARG,
-                       "orthonormal columns have no size, and no mode is left to have it: ask one "
-                       "mode for nothing, or for no more than l1, l2 or no entries below 0");
-    return n_fixed < order
-               ? 0
-               : ts_fail(
-                     err, TS_EARG,
-                     "all modes are fixed, so there is nothing to compute: tstream fit tells the fit "
-                     "of a model");
 }

@@ -115,10 +115,8 @@ enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode);
 /* What is asked of the mode by itself and with all others: "nonnegative, l1 0.1" or "none", for sentences. */
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room);
 
-/* Whether the same is asked of the mode, by itself and with all others. */
-int ts_spec_same(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
-
-/* The same, where one of them comes from a state. What that does not hold was compared as text (run_options.h). */
+/* Whether the same is asked of the mode, by itself and with all others, in what a state holds. The rest was compared as text
+ * (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
 /* ---- what is possible ---- */
@@ -128,7 +126,36 @@ int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_
  * all cells are listed, once each. */
 int ts_spec_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson);
 
+/* What spec_pairs.def speaks of. ACCELERATE is no part of a specification, but of what is asked beside it. */
+enum ts_spec_property {
+    TS_HAS_POISSON,
+    TS_HAS_LOSS,
+    TS_HAS_LBFGSB,
+    TS_HAS_OBSERVED,
+    TS_HAS_MEAN,
+    TS_HAS_BY_COUNT,
+    TS_HAS_HELD,
+    TS_HAS_BEST,
+    TS_HAS_NONNEG,
+    TS_HAS_FIXED,
+    TS_HAS_L1,
+    TS_HAS_L2,
+    TS_HAS_SIMPLEX,
+    TS_HAS_BOUNDS,
+    TS_HAS_ORTHOGONAL,
+    TS_HAS_SMOOTH,
+    TS_HAS_ACCELERATE,
+    TS_N_PROPERTIES
+};
+
+/* Bit k: the mode, by itself or with all others, has the property k. */
+uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
+
 /* TS_EARG where its parts cannot be met together. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
+
+/* TS_EARG where they cannot be met with a property that is asked for beside the specification. */
+int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spec_property beside,
+                         struct ts_err *err);
 
 #endif
