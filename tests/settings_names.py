@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """settings_names.py TOP PAGE: the names of src/base/settings.def, which PAGE shows (tstream --help-options), against tstream.h and the package.
 
+What sentences call a setting (src/base/setting.c) is what its row says.
 Every keyword of tstream.cp and every field of ts_cp_conf and ts_session_conf is that of a setting, or is listed here as none; and the
 other way round. Defaults agree. The structs of ctypes have the fields of tstream.h in their order.
 """
@@ -11,6 +12,11 @@ import sys
 
 top, page = sys.argv[1], sys.argv[2]
 DEF, HEADER, MODEL, LIB = "src/base/settings.def", "include/tstream.h", "python/tstream/_model.py", "python/tstream/_lib.py"
+
+SETTING = "src/base/setting.c"
+
+# marks whose option of tshard has the name of one of tstream cp
+OF_BUILDS = {"TS_SET_SIZES", "TS_SET_FORMAT", "TS_SET_FORMAT_CSV", "TS_SET_FORMAT_SEMICOLON", "TS_SET_OUTPUT"}
 
 # of the caller, not of the run
 NO_KEYWORDS = {"tensor", "on_sweep", "progress", "hold_out_from"}
@@ -130,5 +136,21 @@ for option, keyword, own, fields, default in settings:
         struct, member = field.split(".")
         if struct not in NO_FIELDS and member not in fields_of(struct):
             bad(f"{HEADER}: {struct} has no field {member}, which {DEF} gives to --{option}")
+
+# ---- names in sentences ----
+marks = re.findall(r'\{ (TS_SET_\w+),\s*\{\s*"([^"]*)",\s*"([^"]*)",\s*"--([a-z0-9-]+)[^"]*"\s*\} \}', read(SETTING))
+own_of = {row[0]: row for row in settings}
+compared = 0
+for mark, field, keyword, option in marks:
+    if mark in OF_BUILDS or option not in own_of:
+        continue
+    compared += 1
+    _, own, _, fields, _ = own_of[option]
+    if re.match(r"\w+", keyword)[0] != own:
+        bad(f"{SETTING}: {mark} is {keyword} in Python, {DEF} says {own} of --{option}")
+    if re.match(r"\w+", field)[0] not in [f.split(".")[1] for f in fields]:
+        bad(f"{SETTING}: {mark} is the field {field}, {DEF} says {' '.join(fields)} of --{option}")
+if compared < 12:
+    bad(f"{SETTING}: {compared} names of settings of a run are found; the search for them is broken")
 
 sys.exit(failed)
