@@ -5,7 +5,6 @@
  *   als_product.c what is asked of the next product
  *   als_check.c  what is refused
  *   als_start.c  what the first sweep starts from
- *   als_errors.c how far the model is off at the nonzeros
  *   als_fit.c    what Gram matrices and the last product say of the fit
  *   als_state.c  states: saved, and gone on from
  *   als_result.c figures of a sweep, and the result
@@ -21,6 +20,7 @@
 
 #include "cpd/als.h"
 #include "cpd/method.h"
+#include "stream/fit_sums.h"
 
 #define TS_ALS_WANTED 1 /* a product is needed to go on */
 
@@ -96,6 +96,11 @@ void ts_als_sum_in(const struct ts_als *a, enum ts_precision precision);
 /* What is wanted of the pass that the run waits for; it holds until the next call of ts_als_next. */
 int ts_als_request(struct ts_als *a, struct ts_request *ret, struct ts_err *err);
 
+/* A request for the sums of errors over the product's mode, with the weights inside the factors, m being what they give and the mean;
+ * cells that are held out apart. *sums stays where it is until the pass is over. */
+void ts_als_request_errors(const struct ts_als *a, double mean, struct ts_error_sums *sums,
+                           struct ts_request *ret);
+
 /* A pass over the product's mode, of this run alone. */
 int ts_als_pass(struct ts_als *a, const struct ts_request *request, struct ts_err *err);
 
@@ -137,27 +142,6 @@ void ts_als_limit_rows(struct ts_als *a);
 
 /* The columns of the product's mode get lengths near 1, and the weights the rest. */
 int ts_als_norm(struct ts_als *a, struct ts_err *err);
-
-/* ---- als_errors.c ---- */
-
-/* What is wanted of a pass over the product's mode that sums errors, with the weights inside the factors, m being what they give and
- * the mean; cells that are held out apart. *s stays where it is until the end, or free. */
-struct ts_als_summing {
-    struct ts_error_sums sums;
-    struct ts_weighted what; /* with a backend that gives the model's values */
-    const struct ts_hold_out *hold_out;
-    uint32_t order;
-    double mean;
-    uint64_t n;
-    struct ts_als_part *part; /* n; NULL: nothing is held */
-};
-/* Sums of errors by partition; those of a loss take no more (gcp.c). */
-uint64_t ts_als_sums_bytes(const struct ts_tensor *t);
-int ts_als_errors_request(struct ts_als *a, double mean, struct ts_als_summing *s,
-                          struct ts_request *ret, struct ts_err *err);
-void ts_als_errors_end(struct ts_als_summing *s, struct ts_cell_errors *kept,
-                       struct ts_cell_errors *held);
-void ts_als_errors_free(struct ts_als_summing *s); /* one of zeros is fine */
 
 /* ---- als_fit.c ---- */
 

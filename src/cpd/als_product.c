@@ -65,3 +65,12 @@ int ts_als_pass(struct ts_als *a, const struct ts_request *request, struct ts_er
     ts_feed_rewind(a->conf->feed);
     return a->conf->init.backend->pass(request, 1, a->product, a->conf->feed, &a->times, err);
 }
+
+void ts_als_request_errors(const struct ts_als *a, double mean, struct ts_error_sums *sums,
+                           struct ts_request *ret)
+{
+    *sums = (struct ts_error_sums){ .hold_out = a->conf->hold_out, .mean = mean };
+    ret->kind = TS_REQUEST_ERRORS;
+    ret->errors = sums;
+    ret->name = "errors";
+}

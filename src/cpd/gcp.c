@@ -86,7 +86,6 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
 void ts_gcp_end(struct ts_als *a)
 {
     struct ts_gcp *g = a->own;
-    free(g->summing.part);
     if (g->memory != NULL && a->conf->checkpoint != NULL)
         ts_checkpoint_keep_moments(a->conf->checkpoint, g->memory, g->memory_bytes);
     else
@@ -310,86 +309,16 @@ struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
 
 /* ---- sums ---- */
 
-/* Of a partition. */
-struct ts_gcp_part {
-    struct ts_cell_losses kept, held;
-};
-
-_Static_assert(sizeof(struct ts_cell_losses) <= sizeof(struct ts_cell_errors), "ts_als_sums_bytes");
-
-static void add(const struct ts_loss_sums *j, struct ts_cell_losses *s, double x, double m,
-                int held)
+static void request_sums(struct ts_als *a, struct ts_request *ret)
 {
-    static const double zero;
-    s->n++;
-    s->x += x;
-    s->loss += j->loss->judge(1, &x, &m, j->at);
-    if (!j->observed && !held)
-        s->loss -= j->loss->judge(1, &zero, &m, j->at);
-    s->reference += ts_loss_reference(j->loss->kind, x, j->at);
-}
-
-/* A partition is one thread's: nobody else writes to its part. */
-static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
-{
-    const struct ts_gcp_summing *s = ctx;
-    const struct ts_loss_sums *j = &s->sums;
-    const struct ts_hold_out *h = &j->hold_out;
-    struct ts_gcp_part *part = &s->part[c->partition];
-    (void)thread;
-    (void)err;
-    for (uint32_t i = 0; i < c->n; i++) {
-        uint64_t hash = ts_hold_out_begin(h);
-        int held = 0;
-        for (uint32_t m = 0; m < s->a->order && h->share > 0; m++)
-            hash = ts_hold_out_add(hash, c->row[m][i]);
-        held = h->share > 0 && ts_hold_out_held(h, hash);
-        add(j, held ? &part->held : &part->kept, c->value[i], c->model[i], held);
-    }
-    return 0;
-}
-
-static void add_sums(struct ts_cell_losses *to, const struct ts_cell_losses *from)
-{
-    to->n += from->n;
-    to->loss += from->loss;
-    to->reference += from->reference;
-    to->x += from->x;
-}
-
-/* From the model's value at each nonzero, where the backend has no sums of its own. */
-static int request_sums(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
-{
-    const struct ts_tensor *t = a->conf->init.tensor;
     struct ts_gcp *g = a->own;
-    struct ts_gcp_summing *s = &g->summing;
-    *s = (struct ts_gcp_summing){
-        .a = a,
-        .sums = { .loss = g->how.loss,
-                  .at = g->how.at,
-                  .observed = g->how.observed,
-                  .hold_out = a->conf->hold_out },
-    };
+    g->sums = (struct ts_loss_sums){ .loss = g->how.loss,
+                                     .at = g->how.at,
+                                     .observed = g->how.observed,
+                                     .hold_out = a->conf->hold_out };
+    ret->kind = TS_REQUEST_LOSSES;
+    ret->losses = &g->sums;
     ret->name = "loss";
-    if (ts_backend_can(a->conf->init.backend, TS_CAN_LOSSES)) {
-        ret->kind = TS_REQUEST_LOSSES;
-        ret->losses = &s->sums;
-        return 0;
-    }
-    s->n = ts_tensor_partitions(t, a->product);
-    s->part = calloc(s->n + 1, sizeof *s->part);
-    if (s->part == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory for sums of the loss", t->path);
-    s->what = (struct ts_weighted){
-        .take = take,
-        .part = s->part,
-        .part_bytes = sizeof *s->part,
-        .ctx = s,
-        .rows = a->conf->hold_out.share > 0 ? (UINT32_C(1) << a->order) - 1 : 0,
-    };
-    ret->kind = TS_REQUEST_CELLS;
-    ret->cells = &s->what;
-    return 0;
 }
 
 int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_request *ret,
@@ -397,8 +326,11 @@ int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_req
 {
     struct ts_gcp *g = a->own;
     g->how = *how;
-    if (a->at == TS_ALS_AGAIN)
-        return request_sums(a, ret, err);
+    (void)err;
+    if (a->at == TS_ALS_AGAIN) {
+        request_sums(a, ret);
+        return 0;
+    }
     ret->kind = TS_REQUEST_DESCEND;
     ret->descend = &g->how;
     ret->name = how->gradient != NULL ? "gradient" : "product and rows";
@@ -409,16 +341,8 @@ int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_gcp *g = a->own;
-    struct ts_gcp_summing *s = &g->summing;
-    for (uint64_t k = 0; k < s->n; k++) {
-        add_sums(&s->sums.kept, &s->part[k].kept);
-        add_sums(&s->sums.held, &s->part[k].held);
-    }
-    free(s->part);
-    s->part = NULL;
-    s->n = 0;
-    g->kept = s->sums.kept;
-    g->held = s->sums.held;
+    g->kept = g->sums.kept;
+    g->held = g->sums.held;
     g->zeros = 0;
     return g->how.observed ? 0 : c->backend->zeros(c->be, a->product, &g->how, &g->zeros, err);
 }

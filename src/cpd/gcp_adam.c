@@ -21,7 +21,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     (void)spec;
     return (struct ts_method_bytes){
         .kept = ts_bigmem_cost(ts_gcp_moments_bytes(t, rank, precision, TS_MOMENTS_ADAM)),
-        .sums = ts_als_sums_bytes(t),
+        .sums = ts_fit_sums_bytes(t),
     };
 }
 

@@ -12,20 +12,9 @@
 #include "cpd/gcp.h"
 #include "cpd/als_impl.h"
 
-struct ts_gcp_part;
-
-/* A pass that sums the loss. */
-struct ts_gcp_summing {
-    struct ts_loss_sums sums;
-    struct ts_weighted what; /* with a backend that gives the model's values: */
-    const struct ts_als *a;
-    uint64_t n;
-    struct ts_gcp_part *part; /* n; NULL: nothing is held */
-};
-
 struct ts_gcp {
     struct ts_descent how; /* of the pass that is wanted */
-    struct ts_gcp_summing summing;
+    struct ts_loss_sums sums; /* of the pass that sums the loss */
     void *memory; /* of the moments */
     uint64_t memory_bytes;
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_spec_moments says */

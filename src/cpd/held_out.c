@@ -11,14 +11,14 @@
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_als_summing sums;       /* of the pass that tells of them */
+    struct ts_error_sums sums;        /* of the pass that tells of them */
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
                                     enum ts_precision precision, const struct ts_spec *spec)
 {
     struct ts_method_bytes ret = ts_least_squares.bytes(t, rank, precision, spec);
-    ret.sums = ts_als_sums_bytes(t);
+    ret.sums = ts_fit_sums_bytes(t);
     return ret;
 }
 
@@ -40,8 +40,10 @@ static int begin(struct ts_als *a, struct ts_err *err)
 static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct held_out *own = a->own;
-    return a->at == TS_ALS_AGAIN ? ts_als_errors_request(a, 0, &own->sums, ret, err)
-                                 : ts_least_squares.request(a, ret, err);
+    if (a->at != TS_ALS_AGAIN)
+        return ts_least_squares.request(a, ret, err);
+    ts_als_request_errors(a, 0, &own->sums, ret);
+    return 0;
 }
 
 static int rows(struct ts_als *a, struct ts_err *err)
@@ -49,13 +51,9 @@ static int rows(struct ts_als *a, struct ts_err *err)
     struct held_out *own = a->own;
     if (a->at != TS_ALS_AGAIN)
         return ts_least_squares.rows(a, err);
-    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    own->kept = own->sums.kept;
+    own->held = own->sums.held;
     return 0;
-}
-
-static void end(struct ts_als *a)
-{
-    ts_als_errors_free(&((struct held_out *)a->own)->sums);
 }
 
 static int judge(struct ts_als *a, struct ts_err *err)
@@ -106,5 +104,4 @@ const struct ts_method ts_held_out = {
     .judged = judged,
     .tell = tell,
     .objective = ts_als_fit_objective,
-    .end = end,
 };

@@ -75,7 +75,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     (void)spec;
     return (struct ts_method_bytes){
         .kept = moments > 0 ? ts_bigmem_cost(moments + steps) : 0,
-        .sums = ts_als_sums_bytes(t),
+        .sums = ts_fit_sums_bytes(t),
     };
 }
 

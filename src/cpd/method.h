@@ -38,7 +38,7 @@ struct ts_state;
 struct ts_method_bytes {
     uint64_t kept; /* from the start of the run to its end; a copy of its state takes as much again */
     uint64_t work; /* while a mode is updated */
-    uint64_t sums; /* after the last mode, with a backend that lends the model's values instead of sums */
+    uint64_t sums; /* after the last mode, of a backend in host memory */
 };
 
 struct ts_method {

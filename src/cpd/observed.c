@@ -12,7 +12,7 @@
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_als_summing sums;       /* of the pass that tells of them */
+    struct ts_error_sums sums;        /* of the pass that tells of them */
     double mean;                      /* that is subtracted */
 };
 
@@ -28,12 +28,12 @@ static int start(struct ts_als *a, struct ts_err *err)
     if (!a->spec->mean)
         return 0;
     a->product = a->order - 1;
-    rc = ts_als_errors_request(a, 0, &own->sums, &request, err);
-    if (rc == 0)
-        rc = ts_als_pass(a, &request, err);
+    ts_als_request_errors(a, 0, &own->sums, &request);
+    rc = ts_als_pass(a, &request, err);
     if (rc < 0)
         return rc;
-    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    own->kept = own->sums.kept;
+    own->held = own->sums.held;
     own->mean = own->kept.n > 0 ? own->kept.sum / own->kept.n : 0;
     return 0;
 }
@@ -71,8 +71,11 @@ static int begin(struct ts_als *a, struct ts_err *err)
 static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 {
     struct observed *own = a->own;
-    if (a->at == TS_ALS_AGAIN)
-        return ts_als_errors_request(a, own->mean, &own->sums, ret, err);
+    (void)err;
+    if (a->at == TS_ALS_AGAIN) {
+        ts_als_request_errors(a, own->mean, &own->sums, ret);
+        return 0;
+    }
     ret->kind = TS_REQUEST_ROWS;
     ret->how = &a->how;
     ret->sums = &a->sums;
@@ -87,13 +90,9 @@ static int rows(struct ts_als *a, struct ts_err *err)
     struct observed *own = a->own;
     if (a->at != TS_ALS_AGAIN)
         return c->backend->gram(c->be, a->product, a->sums.gram, err);
-    ts_als_errors_end(&own->sums, &own->kept, &own->held);
+    own->kept = own->sums.kept;
+    own->held = own->sums.held;
     return 0;
-}
-
-static void end(struct ts_als *a)
-{
-    ts_als_errors_free(&((struct observed *)a->own)->sums);
 }
 
 /* ---- a sweep ---- */
@@ -157,7 +156,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     (void)rank;
     (void)precision;
     (void)spec;
-    return (struct ts_method_bytes){ .sums = ts_als_sums_bytes(t) };
+    return (struct ts_method_bytes){ .sums = ts_fit_sums_bytes(t) };
 }
 
 const struct ts_method ts_observed = {
@@ -180,5 +179,4 @@ const struct ts_method ts_observed = {
     .objective = objective,
     .save = save,
     .restore = restore,
-    .end = end,
 };

@@ -11,6 +11,7 @@
 #include "cpu/cpu_state.h"
 #include "cpu/dense_cells.h"
 #include "cpu/dense_rows.h"
+#include "stream/fit_sums.h"
 
 static void *cpu_model(void *be, uint32_t k)
 {
@@ -120,6 +121,31 @@ static int weigh_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     for (uint32_t k = 0; k < n; k++)
         model[k] = (struct ts_pass_cells){ ((struct ts_cpu *)r[k].be)->factor, r[k].cells };
     return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
+}
+
+/* Sums of errors or of a loss, from the model's values. */
+static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
+                     struct ts_backend_times *times, struct ts_err *err)
+{
+    const struct ts_tensor *t = ((struct ts_cpu *)r[0].be)->shared->tensor;
+    struct ts_fit_sums *sums = calloc(n, sizeof *sums);
+    struct ts_request *cells = calloc(n, sizeof *cells);
+    int rc = sums == NULL || cells == NULL
+                 ? ts_fail(err, TS_ENOMEM, "%s: out of memory for sums", t->path)
+                 : 0;
+    for (uint32_t k = 0; k < n && rc == 0; k++) {
+        rc = ts_fit_sums_begin(t, mode, &r[k], &sums[k], err);
+        cells[k] = (struct ts_request){
+            .be = r[k].be, .kind = TS_REQUEST_CELLS, .cells = &sums[k].cells
+        };
+    }
+    if (rc == 0)
+        rc = weigh_all(cells, n, mode, feed, times, err);
+    for (uint32_t k = 0; k < n && sums != NULL; k++)
+        ts_fit_sums_end(&sums[k], rc);
+    free(sums);
+    free(cells);
+    return rc;
 }
 
 /* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
@@ -321,9 +347,10 @@ static int cpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
         return ts_cpu_descend_all(requests, n, mode, feed, times, err);
     case TS_REQUEST_CELLS:
         return weigh_all(requests, n, mode, feed, times, err);
-    case TS_REQUEST_ERRORS: /* sums are made of what CELLS lends */
+    case TS_REQUEST_ERRORS:
     case TS_REQUEST_LOSSES:
-    case TS_REQUEST_SCORES:
+        return judge_all(requests, n, mode, feed, times, err);
+    case TS_REQUEST_SCORES: /* they are made of what CELLS lends */
     case TS_N_REQUEST_KINDS:
         break;
     }
@@ -352,7 +379,8 @@ const struct ts_backend ts_backend_cpu = {
     .version = TS_BACKEND_VERSION,
     .bytes = sizeof(struct ts_backend),
     .name = "cpu",
-    .can = TS_ROWS_ALL | TS_CAN(HELD_OUT) | TS_CAN(AT_ONCE) | TS_CAN(CELLS) | TS_CAN(MEANS) |
+    .can = TS_ROWS_ALL | TS_CAN(HELD_OUT) | TS_CAN(AT_ONCE) | TS_CAN(CELLS) | TS_CAN(ERRORS) |
+           TS_CAN(LOSSES) | TS_CAN(MEANS) |
            TS_CAN(WEIGHTS) | TS_CAN(RANKS),
     .most_rank = cpu_most_rank,
     .open = ts_cpu_open,

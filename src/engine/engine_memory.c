@@ -125,7 +125,7 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         if (conf->accelerate)
             m->factor_bytes += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec);
         m->method_bytes += ts_als_bytes(bc->tensor, rank) + method.work;
-        if (!ts_backend_can(backend, TS_CAN_ERRORS)) /* nor LOSSES */
+        if (!ts_backend_can(backend, TS_CAN_OWN_MEMORY))
             m->method_bytes += method.sums;
         largest = alone > largest ? alone : largest;
     }

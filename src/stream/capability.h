@@ -20,8 +20,8 @@
  *   SLICES        the same for each row of the mode
  *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
- *   ERRORS        a pass that sums errors; without it, they are summed from what CELLS lends
- *   LOSSES        a pass that sums a loss; the same
+ *   ERRORS        a pass that sums errors, of all backends
+ *   LOSSES        a pass that sums a loss, of all backends
  *   MEANS         rows of observed cells are those of values less a mean
  *   WEIGHTS       cells have weights, in rows of observed cells, CELLS and ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`, `tell_ranks`, `exchanged`
