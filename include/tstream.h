@@ -812,7 +812,8 @@ typedef struct {
     /* Not 0: cells that are not listed are unknown, not zeros, and fits
      * are those at the listed cells. It goes with l2, which all modes
      * should have, nonneg, bounds and fix. Takes a session that was
-     * opened for it. */
+     * opened for it. Where l2 is NULL there is no penalty, also where
+     * weights or NaN imply this; tstream cp takes 0.1 in both cases. */
     int observed;
     int l2_by_count; /* l2 counts once for each nonzero of a row, not once for the row */
     /* Nothing is learnt from this share of the listed cells, chosen by a
