@@ -56,11 +56,20 @@ static int is_penalty(double x)
     return x >= 0 && isfinite(x);
 }
 
+/* Of all settings of modes that are penalties. */
 static int check_penalties(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_constraint *c = &s->mode[mode];
-    return is_penalty(c->l1) && is_penalty(c->l2) && is_penalty(c->smooth)
-               ? 0
+    int all = 1;
+#define WHETHER(x, f)
+#define PENALTY(x, f) all &= is_penalty(c->x);
+#define BOUNDS(x, f)
+#define SETTING(member, option, letter, kind, ...) TS_MODES_OF_##kind
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
+    return all ? 0
                : ts_fail(err, TS_EARG, TS_NTH_MODE ": a penalty must be a number of 0 or more",
                          mode + 1);
 }
