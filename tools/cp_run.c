@@ -64,8 +64,8 @@ static void tell_stopped(struct cp_report *r, const struct ts_run_outcome *o)
         cp_report_stopped(r, cp_run_stopped_by(), resume, o->sweep, o->mode, o->total_ns);
 }
 
-/* A run that did not come to its end: how to go on. Time that is over is what the user wanted; for several
- * models that is said when all have ended. */
+/* A run that ended early: how to resume it. The end of --max-time is not a failure; for several models
+ * that is said when all have ended. */
 static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc,
                      struct ts_err *err)
 {

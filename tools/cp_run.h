@@ -13,8 +13,8 @@
 #include "tools/cp_report.h"
 #include "tools/tstream_cp.h"
 
-/* Computes a model of the tensor of the report, and writes it as mc says: shape, used_rows and threads are filled in. start: a
- * model that is freshly opened; NULL: the start is drawn. */
+/* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads of mc
+ * are filled in. start: a freshly opened model; NULL: the start is drawn. */
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 
@@ -37,7 +37,8 @@ const char *cp_run_stopped_by(void);
 const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
 
-/* Adds to a sentence, once, how to go on with several models; saved: the state of this one lies at sweep and mode. */
+/* Adds to a sentence, once, how to resume several models. saved: the state of this one lies at sweep
+ * and mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif

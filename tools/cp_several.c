@@ -383,7 +383,7 @@ static int end_alike(int rc, struct ts_err *err)
     return all;
 }
 
-/* Ranks exchange rows of other models next, with no word on failures: so the failure of this one is told here. */
+/* Ranks exchange rows of other models next, and no failures: so they agree on this one's here. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct several *s = ctx;
@@ -503,7 +503,8 @@ static int finish(struct several *s, struct ts_err *err)
     (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME,
                    0); /* of a process before this one */
     if (rc == 0)
-        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir, err);
+        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir,
+                                   err);
     if (rc == 0)
         rc = ts_atomic_dir_commit(s->all.dir, &warn, err);
     tool_warn(s->cmd, &warn);
@@ -520,7 +521,8 @@ static void tell_status(struct several *s, const char *state, const char *senten
 {
     struct one *o = lead_of(s);
     struct ts_run_status *f = &o->run.status;
-    if (f->told || !kept(s) || s->all.dir == NULL || s->all.in == NULL || ts_open_dir_replaced(s->all.in))
+    if (f->told || !kept(s) || s->all.dir == NULL || s->all.in == NULL ||
+        ts_open_dir_replaced(s->all.in))
         return;
     o->report.progress = (struct tool_progress){ 0 };
     *f = (struct ts_run_status){ .partial = s->partial,

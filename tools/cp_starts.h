@@ -34,8 +34,8 @@ struct cp_given {
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 
-/* What is to be written as the start, if anything is: *saves. A model is opened for it, which the caller closes. stays: a run
- * that is resumed writes where its state lies. */
+/* The start that is written beside the result, if *saves. The caller closes the model that is opened
+ * for it. stays: a resumed run writes where its state lies. */
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 

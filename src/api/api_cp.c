@@ -354,7 +354,8 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
         .formats = c->conf.formats,
         .used_rows = c->conf.held_rows,
         .resume = resumed && !c->from.of_result,
-        .force = c->conf.replace || (resumed && c->from.of_result), /* older states must not lie beside new ones */
+        /* older states must not lie beside new ones */
+        .force = c->conf.replace || (resumed && c->from.of_result),
         .precision = c->session->conf.precision,
         .stop = c->session->stop
     };

@@ -15,7 +15,7 @@
 #include "cpd/state.h"
 #include "engine/run_record.h"
 
-/* The options of a run as conf says. out: where the result is to be; resumed: the run goes on from a state there. */
+/* The options of a run as conf says. out: the directory of the result; resumed: from a state there. */
 struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
                       const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api_run.h - a decomposition under way, a listener of engine/run.h: what ts_cp and ts_cp_several share.
+/* api_run.h - a run of ts_cp or of ts_cp_several: a listener of engine/run.h.
  *
  *     rc = ts_api_run_begin(&run, err);
  *     if (rc == 0) {

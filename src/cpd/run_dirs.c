@@ -52,7 +52,7 @@ static int open_both(const char *name, struct ts_run_dirs *d, struct ts_err *err
     return rc;
 }
 
-/* Whether one of the two is another now, so that what was read may be of both. A result that cannot be opened tells nothing. */
+/* Whether one of the two is another directory now. A result that cannot be opened says nothing. */
 static int is_moved(const struct ts_run_dirs *d)
 {
     struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_dirs.h - the two directories of a run: X.cp, its result, and X.cp.partial, which it writes until all is done.
+/* run_dirs.h - the directories of a run: X.cp, the result, and X.cp.partial, written until all is done.
  *
- * A run that ends meanwhile replaces both. So they are opened once, what is wanted is read through that, and all
- * of it begins again where one of them has become another.
+ * A run that ends meanwhile replaces both. So both are opened once, and everything is read through the
+ * open directories. Where one of them has become another, reading begins again.
  *
  *   owner    the caller owns what ts_run_dirs_read returns, until close
  *   threads  one
@@ -17,10 +17,10 @@ struct ts_run_dirs {
     char *name, *partial_name;            /* "X.cp", "X.cp.partial" */
     struct ts_open_dir *result, *partial; /* NULL: there is none, or it cannot be opened: */
     struct ts_err no_result, no_partial;  /* why; code 0: there is none */
-    int is_left; /* a kill left X.cp.partial, which X.cp has replaced: it is no run */
+    int is_left; /* X.cp.partial was left by a kill after X.cp had replaced it: not a run */
 };
 
-/* Reads what it wants of them, and begins with what it has read before of no use. */
+/* Reads from them. It may be called again, and then forgets what it has read before. */
 typedef int ts_run_dirs_fn(void *ctx, const struct ts_run_dirs *d, struct ts_err *err);
 
 /* `name` is X.cp, X.cp/ or X.cp.partial. */

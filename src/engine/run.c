@@ -134,7 +134,7 @@ void ts_run_lead(struct ts_run *run, uint32_t at_once)
         start_status(run, at_once);
 }
 
-/* run.json, which gets its place with the factors, or lies beside the state of a run that was stopped. */
+/* run.json: in the result, or beside the state of a run that was stopped. */
 static int add_record(struct ts_run *run, const char *ended, const struct ts_als_result *result,
                       struct ts_err *err)
 {
@@ -242,7 +242,8 @@ static void complete_out(struct ts_run *run)
     out->threads = init->threads;
 }
 
-/* Nothing is held any more. state: what the status says where its directory is still there; NULL: nothing. */
+/* Frees what the run holds. state: what status.json says afterwards, where its directory still
+ * exists; NULL: the file is removed. */
 static void close_run(struct ts_run *run, const char *state, const char *sentence)
 {
     ts_als_free(run->als);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run.h - one run of a method with an engine that is open: its start, sweeps, states, status, record and files.
+/* run.h - one run of a method in an open engine: start, sweeps, states, status, record, files.
  *
  *     rc = ts_run_begin(&run, &conf, err);
  *     if (rc == 0 && ts_run_is_under_way(&run)) {
@@ -7,12 +7,14 @@
  *         rc = ts_run_end(&run, rc, err);
  *     }
  *
- * Programs and the library are its listeners: they hear what happens, and say nothing but what is theirs to say.
- * cpd/als.h computes; what lies on disk meanwhile is that of cpd/checkpoint.h, engine/run_status.h and engine/run_record.h.
+ * The programs and the library are listeners: they hear events, and print or call back. The run
+ * does the rest. cpd/als.h computes; cpd/checkpoint.h saves states; engine/run_status.h writes
+ * status.json, and engine/run_record.h run.json.
  *
- *   owner    the caller owns the struct, which stays where it is, and what the conf points to, which stays until the end
- *   threads  one; `figures` is called from another one, too
- *   errors   0 or a negative ts_code. A state or status that cannot be written is a note
+ *   owner    the caller owns the struct, which must not move, and what the conf points to, which
+ *            must stay until the end
+ *   threads  one; `figures` is also called from another one
+ *   errors   0 or a negative ts_code. A state that cannot be saved is a note
  *   bits     those of cpd/als.h
  */
 #ifndef TS_ENGINE_RUN_H
@@ -43,8 +45,9 @@ enum ts_run_event_kind {
     TS_RUN_MODE,
     TS_RUN_SWEEP,
     TS_RUN_OVER, /* no sweep follows */
-    /* Last of all: the files are in place, or the run has failed. What the listener returns is what ts_run_end and, where a run
-     * cannot start, ts_run_begin return. The listener may add to the sentence. */
+    /* The last event: the files are in place, or the run has failed. ts_run_end returns what the
+     * listener returns; so does ts_run_begin, where the method cannot start. The listener may add
+     * to the sentence of *err. */
     TS_RUN_ENDED
 };
 
@@ -78,8 +81,8 @@ struct ts_run_conf {
     const struct ts_engine *engine;
     void *be;           /* the model of its backend: ts_engine_model */
     const char *tensor; /* its path, as it was named */
-    /* What is computed, and from where: init.model is the start that was given. Tensor, backend, feed and threads are the
-     * engine's; callbacks, checkpoint and `from` are the run's. whole_start: the start is written beside the result. */
+    /* What is computed. init.model is a given start; whole_start: the start is written, too.
+     * ts_run_begin fills in tensor, backend, feed, threads, callbacks, checkpoint and `from`. */
     struct ts_als_conf method;
     const struct ts_resume *from; /* resumes there; NULL: begins */
     int from_here;                /* what is written replaces what `from` is part of */
@@ -109,8 +112,8 @@ struct ts_run {
     uint64_t start_ns, sweeps_ns;   /* sweeps_ns: of its sweeps so far */
 };
 
-/* Everything before the first product. After a failure nothing is held. 0 without a run under way: it ended here, as its listener
- * wants it. */
+/* Everything before the first product. After a failure nothing is held. Where the method cannot
+ * start and the listener returns 0, the answer is 0 and no run is under way. */
 int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_err *err);
 
 static inline int ts_run_is_under_way(const struct ts_run *run)
@@ -127,7 +130,8 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err);
 /* Whether a state of it is on disk. */
 int ts_run_has_saved(const struct ts_run *run);
 
-/* Of models side by side the status tells of this one from now on; at_once: so many are under way, 0: this one alone. */
+/* From now on status.json describes this one of several models. at_once: how many are under way;
+ * 0: this one alone. */
 void ts_run_lead(struct ts_run *run, uint32_t at_once);
 
 /* How a run ended that made all its sweeps, as its record has it. */

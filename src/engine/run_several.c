@@ -59,7 +59,7 @@ static uint32_t choose_rows(struct ts_run_several *s, uint32_t *ranks)
     return n;
 }
 
-/* An engine for as many of these models as may be at once; the one that is open, where it will do. */
+/* An engine for these models: the open one, where it was opened for the same ranks. */
 static int open_engine(struct ts_run_several *s, const uint32_t *ranks, uint32_t n,
                        struct ts_err *err)
 {
@@ -106,7 +106,7 @@ static int end_one(void *ctx, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* All that are under way end here because of rc. failed: the model that failed, or n: the pass of all. */
+/* All that are under way end because of rc. failed: the model that failed; n: the pass of all. */
 static void end_all(struct ts_run_several *s, uint32_t failed, int rc, struct ts_err *err)
 {
     struct ts_err why, own;

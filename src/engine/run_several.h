@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_several.h - several models of a tensor, as many side by side as there is room for, until all are done.
+/* run_several.h - several models of a tensor, computed side by side until all are done.
  *
- * The next models are those of the table that are not done. As many of them as the engine has room for share their passes
- * (cpd/als_group.h). Models that follow others of the same ranks share their engine, so that shards which it holds in
- * memory stay there. The first model under way leads: progress and status tell of it.
+ * The next models are those rows of the table that are not done. As many of them as the engine has
+ * room for share their passes (cpd/als_group.h). The engine stays open for models of the same
+ * ranks, so that shards in its memory stay there. The first model under way leads: progress and status
+ * describe it.
  *
- * A front end opens engines, begins and ends each run (engine/run.h), and says what became of them.
+ * A front end opens engines, and begins and ends each run (engine/run.h).
  *
  *   owner    the caller owns the struct, the table and the runs
  *   threads  one
- *   errors   0 or a negative ts_code. After a failure no run is under way; what they have saved stays
+ *   errors   0 or a negative ts_code. After a failure no run is under way; saved states stay
  *   bits     those of each model alone
  */
 #ifndef TS_ENGINE_RUN_SEVERAL_H
@@ -22,18 +23,19 @@
 
 #define TS_RUN_AT_ONCE 64u /* models at most */
 
-/* What the front end does. Model k is the k-th of those side by side, which computes row[k] of the table. */
+/* What the front end does. Model k is the k-th of those side by side: row[k] of the table. */
 struct ts_run_several_front {
-    void (*chosen)(void *ctx); /* the next models are chosen; NULL: nothing is to be done */
-    /* Closes the engine that is open and opens one with room for some of these ranks: *room of the first. */
+    void (*chosen)(void *ctx); /* the next models are chosen; or NULL */
+    /* Closes the open engine, and opens one for the first *room of these ranks. */
     int (*open)(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room, struct ts_err *err);
     int (*begin)(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
-    /* Model k has made its sweeps, or ends early because of rc: ts_run_end. With 0 its row is done. */
+    /* Model k has made its sweeps (rc 0), or ends early because of rc: calls ts_run_end. Of a model
+     * that succeeds the row is done. */
     int (*end)(void *ctx, uint32_t k, int rc, struct ts_err *err);
     void (*lead)(void *ctx, uint32_t k, uint32_t at_once); /* at_once: as for ts_run_lead */
     /* All that are under way end early because of rc. saved: one of them has a state on disk. */
     void (*failing)(void *ctx, int rc, int saved, struct ts_err *err);
-    void (*close)(void *ctx, uint32_t k); /* whether it was begun or not; NULL: nothing is to be done */
+    void (*close)(void *ctx, uint32_t k); /* also of models that were not begun; or NULL */
     void *ctx;
 };
 
@@ -58,7 +60,7 @@ struct ts_run_several {
     int is_new;                           /* it was opened for the models side by side */
 };
 
-/* Opens the directory of all, and writes their options to it. from: the run that is resumed; NULL: it begins. */
+/* Opens the directory of all, and writes their options to it. from: the resumed run, or NULL. */
 int ts_run_several_open(struct ts_run_several *s, const char *out, int force,
                         const struct ts_models_run *from, const char *options, uint64_t bytes,
                         struct ts_err *err);
