@@ -481,6 +481,44 @@ START_TEST(models_that_are_apart_share_blocks)
 }
 END_TEST
 
+/* A backend that lacks a capability is refused with its sentence, and calls that its bits promise are there. */
+START_TEST(the_table_says_what_it_can_do)
+{
+    struct ts_backend b = ts_backend_cpu;
+    ck_assert_uint_eq(b.version, TS_BACKEND_VERSION);
+    ck_assert_uint_eq(b.bytes, sizeof b);
+    ck_assert(b.pass != NULL && b.solve != NULL && b.divide_columns != NULL && b.zeros != NULL);
+    ck_assert(ts_backend_can(&b, TS_CAN_HELD_OUT) && b.hold_out != NULL);
+    ck_assert(ts_backend_can(&b, TS_CAN_RANKS) && b.spread != NULL && b.shares != NULL &&
+              b.collect != NULL && b.agree != NULL && b.given_up != NULL && b.tell_ranks != NULL &&
+              b.exchanged != NULL);
+    ck_assert(!ts_backend_can(&b, TS_CAN_OWN_MEMORY) && b.memory == NULL && b.pin == NULL);
+    for (enum ts_capability one = 0; one < TS_N_CAPABILITIES; one++) {
+        struct ts_err err = { 0 };
+        b.can = UINT32_MAX & ~(UINT32_C(1) << one);
+        ck_assert_int_eq(ts_backend_check(&b, UINT32_C(1) << one, &err), TS_EARG);
+        ck_assert_uint_gt(strlen(err.text), 0);
+        b.can = UINT32_C(1) << one;
+        ck_assert_int_eq(ts_backend_check(&b, UINT32_C(1) << one, &err), 0);
+    }
+}
+END_TEST
+
+/* The facts of each update, in words of their own: the list of row_update.h has them as numbers. */
+START_TEST(updates_have_their_facts)
+{
+    const uint32_t from_old = TS_CAN(COORDINATE) | TS_CAN(KEEP) | TS_CAN(SIMPLEX) |
+                              TS_CAN(SMOOTH_WITHIN) | TS_CAN(MULTIPLY) | TS_CAN(DESCEND);
+    const uint32_t by_method = TS_CAN(POLAR) | TS_CAN(SMOOTH) | TS_CAN(SMOOTH_WITHIN);
+    for (enum ts_row_kind kind = 0; kind < TS_N_ROW_KINDS; kind++) {
+        ck_assert_int_eq(ts_row_reads_old(kind), (int)(from_old >> kind & 1));
+        ck_assert_int_eq(ts_row_by_backend(kind), !(by_method >> kind & 1));
+    }
+    ck_assert_int_eq(TS_ROWS_BY_GRAMS, (int)TS_CAN(OBSERVED));
+    ck_assert_int_eq(TS_ROWS_BY_LOSS, (int)(TS_CAN(MULTIPLY) | TS_CAN(DESCEND)));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpu_models");
@@ -492,6 +530,8 @@ int main(void)
     tcase_add_test(t, models_that_go_well_together);
     tcase_add_test(t, models_that_are_apart_need_what_they_take);
     tcase_add_test(t, models_that_are_apart_share_blocks);
+    tcase_add_test(t, the_table_says_what_it_can_do);
+    tcase_add_test(t, updates_have_their_facts);
     suite_add_tcase(suite, t);
     return test_run_suite(suite, CK_NOFORK);
 }

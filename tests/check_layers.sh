@@ -253,3 +253,9 @@ fi
 if command -v python3 > /dev/null; then
     python3 "$top/tests/owners.py" "$top" >&2 || exit 1
 fi
+
+# No file of src/cpd calls itself through others, once it is built.
+methods=${TOP_BUILDDIR:-$top/build}/src/libts_cpd.a
+if [ -f "$methods" ] && command -v python3 > /dev/null && command -v nm > /dev/null; then
+    python3 "$top/tests/circles.py" "$methods" >&2 || exit 1
+fi
