@@ -77,5 +77,15 @@ grep -o '^const struct ts_method ts_[a-z0-9_]*' src/cpd/*.c | sed 's/:const stru
     grep -q "^    METHOD($name)" $table || echo "$table: TS_METHODS has no row of $name, which $file defines"
 done >> "$tmp/said"
 
+# ---- capabilities of backends ----
+table=src/stream/capability.h
+sed -n 's/^    CAPABILITY(\([A-Z_]*\), .*/\1/p' $table > "$tmp/can"
+[ "$(wc -l < "$tmp/can")" -ge 8 ] || complain "$table: few capabilities are found; the search for them is broken"
+while read -r name; do
+    grep -q "TS_CAN($name)" src/cpu/*.c src/gpu/*.c || echo "src/cpu/cpu_backend.c, src/gpu/gpu_backend.c: none has the capability $name of $table"
+    grep -qE "TS_CAN_$name\b|TS_CAN\($name\)|KIND\([A-Z]*, *$name\)" src/cpd/*.c src/engine/*.c src/api/*.c tools/*.c src/stream/request.h ||
+        echo "$table: nobody asks for the capability $name"
+done < "$tmp/can" >> "$tmp/said"
+
 [ ! -s "$tmp/said" ] || { cat "$tmp/said" >&2; failed=1; }
 exit $failed
