@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +27,9 @@ struct heard {
     int answer; /* to the last event */
     int rc;     /* of that event */
     int saved;
+    int started;
     uint32_t stop_sweep; /* stops the run after mode 0 of this sweep; 0: does not */
+    rlim_t most_bytes;   /* the run saves its start, where no file may be larger; 0: it does not */
     double fit;
 };
 
@@ -37,13 +40,14 @@ static int hear(void *ctx, const struct ts_run_event *e, struct ts_err *ret)
     struct heard *h = ctx;
     const size_t n = strlen(h->events);
     ck_assert_uint_lt(n + 1, sizeof h->events);
-    h->events[n] = "nscmwoe"[e->kind];
+    h->events[n] = "npscmwoe"[e->kind];
     if (e->kind == TS_RUN_MODE && e->mode->sweep == h->stop_sweep)
         stop = SIGTERM;
     if (e->kind != TS_RUN_ENDED)
         return 0;
     h->rc = e->rc;
     h->saved = e->outcome->saved;
+    h->started = e->outcome->started;
     h->fit = e->rc == 0 ? e->outcome->result->fit : NAN;
     if (e->rc == 0 && h->answer < 0)
         return ts_fail(ret, h->answer, "the listener fails");
@@ -104,7 +108,8 @@ static int run_it(struct heard *h, const struct ts_resume *from)
         .tensor = test_case_dir,
         .method = { .init = { .rank = 3, .seed = 1, .stop = &stop },
                     .precision = TS_FLOAT64,
-                    .iters = SWEEPS },
+                    .iters = SWEEPS,
+                    .whole_start = h->most_bytes > 0 },
         .from = from,
         .from_here = from != NULL,
         .out = { .dir = out, .formats = TS_WRITE_KTENSOR, .resume = from != NULL },
@@ -113,8 +118,14 @@ static int run_it(struct heard *h, const struct ts_resume *from)
         .who = { .version = "1", .commit = "c", .interface = "test", .opts = opts, .args = opts },
         .listener = { .hear = hear, .stopped_by = stopped_by, .figures = give_figures, .ctx = h }
     };
+    const struct rlimit least = { h->most_bytes, RLIM_INFINITY },
+                        most = { RLIM_INFINITY, RLIM_INFINITY };
     struct ts_run *run = malloc(sizeof *run);
-    int rc = ts_run_begin(run, &conf, &err);
+    int rc;
+    if (h->most_bytes > 0)
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &least), 0);
+    rc = ts_run_begin(run, &conf, &err);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &most), 0);
     if (rc == 0 && ts_run_is_under_way(run))
         rc = ts_run_end(run, ts_run_alone(run, &err), &err);
     ck_assert(rc < 0 || !ts_run_is_under_way(run));
@@ -126,7 +137,7 @@ START_TEST(events_come_in_order)
 {
     struct heard h = { 0 };
     ck_assert_msg(run_it(&h, NULL) == 0, "%s", err.text);
-    ck_assert_str_eq(h.events, "smmmwmmmwmmmwmmmwoe");
+    ck_assert_str_eq(h.events, "psmmmwmmmwmmmwmmmwoe");
     ck_assert(there("/model.ktensor") && there("/run.json"));
     ck_assert(!there(".partial") && !there("/status.json"));
 }
@@ -152,6 +163,25 @@ START_TEST(what_is_refused_is_not_heard)
 }
 END_TEST
 
+/* What is opened has an end, also where the start cannot be written: a state that is there is named. */
+START_TEST(a_start_that_cannot_be_written_is_an_end)
+{
+    struct heard first = { .stop_sweep = 2 }, second = { .most_bytes = 64 };
+    struct ts_resume from;
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(run_it(&second, NULL), TS_EIO);
+    ck_assert_str_eq(second.events, "pe");
+    ck_assert(!second.started && !second.saved && !there(".partial") && !there("/run.json"));
+    ck_assert_int_eq(run_it(&first, NULL), TS_ESTOP);
+    ck_assert_msg(ts_resume_open(out, &from, &err) == 0, "%s", err.text);
+    second = (struct heard){ .most_bytes = 64 };
+    ck_assert_int_eq(run_it(&second, &from), TS_EIO);
+    ck_assert_str_eq(second.events, "pe");
+    ck_assert(!second.started && second.saved && there(".partial"));
+    ts_resume_close(&from);
+}
+END_TEST
+
 /* The record lies beside the state, and the fit of the whole run has the same bits. */
 START_TEST(a_run_that_is_stopped_goes_on)
 {
@@ -160,12 +190,12 @@ START_TEST(a_run_that_is_stopped_goes_on)
     ck_assert_int_eq(run_it(&first, NULL), TS_ESTOP);
     ck_assert_int_eq(first.rc, TS_ESTOP);
     ck_assert_int_eq(first.saved, 1);
-    ck_assert_str_eq(first.events, "smmmwmoe");
+    ck_assert_str_eq(first.events, "psmmmwmoe");
     ck_assert(there(".partial/run.json") && !there("/model.ktensor"));
     ck_assert_msg(ts_resume_open(out, &from, &err) == 0, "%s", err.text);
     stop = 0;
     ck_assert_msg(run_it(&second, &from) == 0, "%s", err.text);
-    ck_assert_str_eq(second.events, "smmwmmmwmmmwoe");
+    ck_assert_str_eq(second.events, "psmmwmmmwmmmwoe");
     ts_resume_close(&from);
     test_tsh_remove(out);
     ck_assert_int_eq(run_it(&whole, NULL), 0);
@@ -236,6 +266,7 @@ int main(void)
     tcase_add_test(c, events_come_in_order);
     tcase_add_test(c, the_answer_of_the_listener_is_that_of_the_run);
     tcase_add_test(c, what_is_refused_is_not_heard);
+    tcase_add_test(c, a_start_that_cannot_be_written_is_an_end);
     tcase_add_test(c, a_run_that_is_stopped_goes_on);
     tcase_add_test(c, directories_have_three_names);
     tcase_add_test(c, directories_that_are_replaced_are_read_again);

@@ -165,7 +165,6 @@ struct mode_row {
 #define WHETHER(x, f)                 IS_WHETHER, offsetof(struct ts_constraint, x), f
 #define PENALTY(x, f)                 IS_PENALTY, offsetof(struct ts_constraint, x), f
 #define BOUNDS(x, f)                  IS_BOUNDS, offsetof(struct ts_constraint, x), f
-/* The three columns of a kind; of a setting of the run, whose kind is nothing here, those of OF_RUN. */
 #define OF(...)                       OF_OR(__VA_ARGS__ __VA_OPT__(, ) OF_RUN, 0, 0)
 #define OF_OR(kind, at, is_free, ...) kind, at, is_free
 #define SETTING(member, option, letter, kind, ...) \

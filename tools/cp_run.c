@@ -192,14 +192,13 @@ static void note_dead(const struct cp_report *r, const struct ts_als_result *res
 
 /* ---- what the run tells ---- */
 
-static void tell_start(struct cp_report *r)
+static void tell_opened(struct cp_report *r)
 {
     const struct cp_args *args = r->args;
     if (r->out_dir != NULL && args->rows == TSTREAM_ROWS_AUTO &&
         tstream_cp_used_rows(args, r->engine->tensor) && (r->model == NULL || r->model->first))
         tool_note(r->cmd, "most rows would be zeros: those of used slices alone are written, with "
                           "files that name their indices (--rows all writes all)");
-    cp_report_start(r);
 }
 
 static const char *stopped_by(void *ctx)
@@ -234,8 +233,11 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
     case TS_RUN_NOTE:
         tool_note(r->cmd, "%s", e->warn->text);
         break;
+    case TS_RUN_OPENED:
+        tell_opened(r);
+        break;
     case TS_RUN_STARTED:
-        tell_start(r);
+        cp_report_start(r);
         break;
     case TS_RUN_COMPUTED: /* progress is that of the sweep that begins now */
         atomic_store(r->lead != NULL ? &r->lead->done_nnz : &r->done_nnz, 0);
@@ -252,7 +254,7 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
         cp_report_end(r);
         break;
     case TS_RUN_ENDED:
-        return tell_end(r, e->rc, e->outcome, err);
+        return e->outcome->started ? tell_end(r, e->rc, e->outcome, err) : e->rc;
     }
     return 0;
 }

@@ -31,7 +31,7 @@
 #define MAX_RESTARTS 1000u
 #define MANY_ROWS    1e6 /* that --rows auto writes, though most be zeros */
 
-/* Words for --loss, which are made of stream/losses.def. HELP_... of other rows are those of the tables of other commands. */
+/* What tables of other commands have as well. */
 #define LOSS_NAMES ts_loss_names
 #define HELP_LOSS  ts_loss_help
 

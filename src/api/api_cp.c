@@ -633,9 +633,10 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
     case TS_RUN_NOTE:
         take_note(c, e->warn);
         break;
-    case TS_RUN_STARTED:
+    case TS_RUN_OPENED:
         take_start(c);
         break;
+    case TS_RUN_STARTED:
     case TS_RUN_COMPUTED:
     case TS_RUN_OVER:
         break;

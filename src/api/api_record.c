@@ -22,19 +22,6 @@
 
 /* ---- options, by the names of tstream cp ---- */
 
-/* How many settings are of modes. */
-#define WHETHER(x, f) +1
-#define PENALTY(x, f) +1
-#define BOUNDS(x, f)  +1
-#define SETTING(member, option, letter, kind, ...) TS_MODES_OF_##kind
-enum {
-    N_OF_MODES = 0
-#include "base/settings.def"
-};
-#undef WHETHER
-#undef PENALTY
-#undef BOUNDS
-
 /* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the setting is one of the run. */
 struct of_modes {
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
@@ -57,7 +44,7 @@ struct args {
         int fortran;
     } array; /* the library has them in the name of the tensor */
     char loss_text[64], hold_out_text[32], format_text[32];
-    char modes_text[N_OF_MODES][MODES_CHARS];
+    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* of those that are of modes */
 };
 
 struct row {
@@ -163,14 +150,12 @@ static void take_args(struct args *a, const ts_session_conf *session, const stru
     a->format = a->format_text;
     snprintf(a->hold_out_text, sizeof a->hold_out_text, "%.17g", run->hold_out);
     a->hold_out = run->hold_out > 0 ? a->hold_out_text : NULL;
-    for (uint32_t i = 0, n = 0; i < TS_N_SETTINGS; i++) {
+    for (uint32_t i = 0; i < TS_N_SETTINGS; i++) {
         const char **to = (const char **)((char *)a + rows[i].opt.at);
-        char *text;
         if (rows[i].modes.kind == OF_RUN)
             continue;
-        text = a->modes_text[n++];
-        modes_text(spec->mode, t->order, &rows[i].modes, text);
-        *to = text[0] != '\0' ? text : NULL;
+        modes_text(spec->mode, t->order, &rows[i].modes, a->modes_text[i]);
+        *to = a->modes_text[i][0] != '\0' ? a->modes_text[i] : NULL;
     }
 }
 

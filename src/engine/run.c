@@ -34,8 +34,8 @@ static const struct ts_state *state_of(const struct ts_run *run)
 
 /* ---- what is written ---- */
 
-/* The directory of the result, and the start in it. */
-static int open_out(struct ts_run *run, struct ts_err *err)
+/* The directory of the result. start: what is to be written there, whose model the caller closes. */
+static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
 {
     struct ts_run_conf *c = &run->conf;
     const struct ts_tensor *t = c->engine->tensor;
@@ -44,25 +44,20 @@ static int open_out(struct ts_run *run, struct ts_err *err)
                                         .stays = c->out.resume,
                                         .save = c->method.whole_start,
                                         .given = c->given };
-    struct ts_init_conf start;
     double start_bytes[TS_MAX_ORDER];
-    int saves, rc;
+    int rc;
     wanted.init.model = NULL;
     if (wanted.init.own_stop != NULL)
         wanted.init.stop = wanted.init.own_stop;
-    rc = ts_run_start_find(&wanted, &start, &saves, err);
-    for (uint32_t m = 0; m < t->order && saves; m++)
-        start_bytes[m] = ts_init_save_bytes(&start, m);
-    c->out.start_bytes = saves ? start_bytes : NULL;
+    rc = ts_run_start_find(&wanted, start, saves, err);
+    for (uint32_t m = 0; m < t->order && *saves; m++)
+        start_bytes[m] = ts_init_save_bytes(start, m);
+    c->out.start_bytes = *saves ? start_bytes : NULL;
     if (rc == 0)
         rc = ts_model_begin(&c->out, &run->out, err);
     c->out.start_bytes = NULL;
     if (rc == 0 && c->from != NULL && (c->out.resume || c->from_here))
         rc = ts_resume_check_place(c->from, err);
-    run->saves_start = saves && ts_init_is_computed(&start);
-    if (rc == 0 && saves && !run->saves_start)
-        rc = ts_init_save(&start, run->out, err);
-    ts_model_close(start.model);
     if (rc == 0)
         run->partial = strdup(c->place != NULL ? c->place->partial : ts_model_partial(run->out));
     return rc < 0 || run->partial != NULL
@@ -259,10 +254,37 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->partial = NULL;
 }
 
+/* The last event, and the end of what the run holds. */
+static int end_run(struct ts_run *run, int rc, struct ts_als_result *result, struct ts_err *err)
+{
+    struct ts_run_outcome o = { .result = result, .started = run->started };
+    const char *state = rc == TS_ESTOP ? "stopped" : NULL;
+    if (run->out != NULL) {
+        o.saved = ts_checkpoint_last(run->checkpoint, &o.sweep, &o.mode);
+        o.partial = ts_model_partial(run->out);
+    }
+    o.total_ns = ts_clock_ns() - run->start_ns;
+    if (rc == TS_ESTOP && o.saved)
+        record_stop(run);
+    rc = tell(run, &(struct ts_run_event){ .kind = TS_RUN_ENDED, .rc = rc, .outcome = &o }, err);
+    close_run(run, state == NULL && rc < 0 ? "failed" : state, err->text);
+    return rc;
+}
+
+/* Everything on disk but the start, which *saves says is to be written. */
+static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
+{
+    int rc = open_out(run, start, saves, err);
+    if (rc == 0)
+        rc = open_checkpoint(run, err);
+    return rc == 0 ? open_record(run, err) : rc;
+}
+
 int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_err *err)
 {
     const struct ts_state *from;
-    int rc = 0;
+    struct ts_init_conf start = { 0 };
+    int saves = 0, rc = 0;
     memset(run, 0, sizeof *run);
     run->conf = *conf;
     from = state_of(run);
@@ -270,18 +292,23 @@ int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_e
     run->next_mode = from != NULL ? from->mode : 0;
     complete_method(run);
     complete_out(run);
-    if (conf->out.dir != NULL) {
-        rc = open_out(run, err);
-        if (rc == 0)
-            rc = open_checkpoint(run, err);
-        if (rc == 0)
-            rc = open_record(run, err);
-    }
+    if (conf->out.dir != NULL)
+        rc = open_files(run, &start, &saves, err);
     if (rc < 0) {
+        ts_model_close(start.model);
         close_run(run, "failed", err->text);
         return rc;
     }
+    (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OPENED }, err);
+    run->start_ns = ts_clock_ns();
     run->conf.method.checkpoint = run->checkpoint;
+    run->saves_start = saves && ts_init_is_computed(&start);
+    if (saves && !run->saves_start)
+        rc = ts_init_save(&start, run->out, err);
+    ts_model_close(start.model);
+    if (rc < 0)
+        return end_run(run, rc, NULL, err);
+    run->started = 1;
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_STARTED }, err);
     if (conf->place == NULL || !conf->place->beside)
         start_status(run, conf->place != NULL ? conf->place->at_once : 0);
@@ -312,8 +339,6 @@ int ts_run_has_saved(const struct ts_run *run)
 int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
 {
     struct ts_als_result result = { 0 };
-    struct ts_run_outcome o = { .result = &result };
-    const char *state;
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OVER, .rc = rc }, err);
     if (rc == 0)
         rc = ts_als_result(run->als, &result, err);
@@ -321,16 +346,7 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
     run->als = NULL;
     if (rc == 0 && run->out != NULL)
         rc = write_files(run, &result, err);
-    if (run->out != NULL) {
-        o.saved = ts_checkpoint_last(run->checkpoint, &o.sweep, &o.mode);
-        o.partial = ts_model_partial(run->out);
-    }
-    o.total_ns = ts_clock_ns() - run->start_ns;
-    if (rc == TS_ESTOP && o.saved)
-        record_stop(run);
-    state = rc == TS_ESTOP ? "stopped" : NULL;
-    rc = tell(run, &(struct ts_run_event){ .kind = TS_RUN_ENDED, .rc = rc, .outcome = &o }, err);
+    rc = end_run(run, rc, &result, err);
     free(result.weight);
-    close_run(run, state == NULL && rc < 0 ? "failed" : state, err->text);
     return rc;
 }

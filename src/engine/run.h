@@ -36,18 +36,21 @@ struct ts_run_outcome {
     uint32_t sweep, mode; /* from 1, from 0 */
     const char *partial;  /* the directory of that state; NULL: the run writes nothing */
     uint64_t total_ns;
+    int started; /* TS_RUN_STARTED came before */
 };
 
 enum ts_run_event_kind {
     TS_RUN_NOTE,     /* a warning: the run goes on */
+    TS_RUN_OPENED,   /* its directory is open, if it has one; the start is not written yet */
     TS_RUN_STARTED,  /* all files are open; computing begins */
     TS_RUN_COMPUTED, /* the start was computed, in passes of its own */
     TS_RUN_MODE,
     TS_RUN_SWEEP,
     TS_RUN_OVER, /* no sweep follows */
-    /* The last event: the files are in place, or the run has failed. ts_run_end returns what the
-     * listener returns; so does ts_run_begin, where the method cannot start. The listener may add
-     * to the sentence of *err. */
+    /* The files are in place, or the run has failed after TS_RUN_OPENED. Notes may follow, and
+     * nothing else. ts_run_end returns what the listener returns; so does ts_run_begin, where the
+     * start cannot be written or the method cannot start. The listener may add to the sentence of
+     * *err. */
     TS_RUN_ENDED
 };
 
@@ -108,6 +111,7 @@ struct ts_run {
     char *partial;                  /* the directory of the status */
     int has_status;                 /* the status is that of this model */
     int saves_start;                /* once it was computed */
+    int started;                    /* TS_RUN_STARTED was told */
     uint32_t next_sweep, next_mode; /* where it is: from 1, from 0 */
     uint64_t start_ns, sweeps_ns;   /* sweeps_ns: of its sweeps so far */
 };
