@@ -76,14 +76,14 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t own = ts_spec_own(c->spec, a->order);
-    int rc = 0;
+    int rc;
     a->constrained = ts_spec_any(c->spec, a->order);
     a->spec = ts_spec_of(c->spec); /* settings of a method are no constraints */
     if (a->constrained) {
         a->penalty = ts_spec_penalty(a->spec, a->order);
         a->balanced = ts_spec_lengths(a->spec, a->order);
-        rc = ts_spec_check(a->spec, a->order, err);
     }
+    rc = ts_spec_check(a->spec, a->order, err);
     if (rc == 0)
         rc = ts_backend_check(c->backend, needs_of(a), err);
     if (rc == 0)

@@ -227,9 +227,9 @@ struct ts_backend {
      * TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
-    /* What n requests ask for (request.h), each of another model, all of one kind, taking every shard of `mode` from feed: once
-     * for all of them, or a second time where a request says so. The caller has rewound the feed. times: NULL, for requests of
-     * products alone, where nobody asks. */
+    /* What n requests ask for (request.h), each of another model, all of one kind, taking every shard
+     * of `mode` from feed: once for all of them, or a second time where a request says so. The caller
+     * has rewound the feed. times: NULL only on CPU cores, for one request of a product alone. */
     int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 

@@ -37,7 +37,7 @@
     CAPABILITY(LOSSES, "sums of this loss are computed on CPU cores only")                      \
     CAPABILITY(MEANS, "the mean of observed cells is subtracted on CPU cores only")             \
     CAPABILITY(WEIGHTS, "cells have weights, which are computed with on CPU cores only")        \
-    CAPABILITY(RANKS, "several processes compute together on CPU cores only")                   \
+    CAPABILITY(RANKS, "these calls are those of processes on CPU cores")                        \
     CAPABILITY(OWN_MEMORY, "GPUs are needed")
 
 enum ts_capability {

@@ -23,8 +23,8 @@
  *             `judge` is set and rows go on from one shard to the next
  *   DESCEND   rows of a mode of own_rows descend, as `descend` says
  *   CELLS     `cells` is lent the model's value at each nonzero; factors stay as they are, as in those that follow
- *   ERRORS    sums of the errors at all nonzeros
- *   LOSSES    sums of a loss at all nonzeros
+ *   ERRORS    sums of the errors at all nonzeros; the caller sets the sums to zeros before
+ *   LOSSES    sums of a loss at all nonzeros, likewise zeros before
  *   SCORES    sums of residuals at all nonzeros, and of rows of the mode */
 #define TS_REQUEST_KINDS(KIND)     \
     KIND(PRODUCT, LEAST_SQUARES)   \
