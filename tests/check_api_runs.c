@@ -459,6 +459,131 @@ START_TEST(a_trace_of_a_run)
 }
 END_TEST
 
+/* ---- options of a state ---- */
+
+/* What no run has, of each KIND of base/settings.def, as far as it is known by the kind alone. */
+#define NONE_OF_FLAG            "2"
+#define NONE_OF_COUNT(A, B)     "-1", "many", "4294967296"
+#define NONE_OF_NUMBER          "-1", "1 2"
+#define NONE_OF_NUMBERS         "0", "2049", "three", "4,5", "4,4"
+#define NONE_OF_REAL            "-1", "nan", "1e999", "x"
+#define NONE_OF_SIZE            "much"
+#define NONE_OF_DURATION        "soon", "-1s"
+#define NONE_OF_CHOICE          "newton"
+#define NONE_OF_SHARE           "100%", "nan", "fold 6/5", "0"
+#define NONE_OF_TEXT            ""
+#define NONE_OF_MODES(x)        "0", "x", "1,1", "1x2", "17"
+#define NONE_OF_MODES_OR_ALL(x) "0", "x", "1,1", "none"
+#define NONE_OF_PENALTIES(x)    "-1", "inf", "x", "1=1,1=1", "17=1", "1=-1"
+#define NONE_OF_PENALTIES_1(x)  "0.5", "1=-1", "1=nan", "1,1"
+#define NONE_OF_BOUNDS(x)       "2:1", "1", "-inf:inf", "1=2:1", "1=0:1,1=0:1"
+#define SETTING(member, option, letter, kind, ...) \
+    { option, { NONE_OF_##kind } },
+static const struct {
+    const char *option;
+    const char *value[8];
+} impossible[] = {
+#include "base/settings.def"
+};
+
+/* What is possible by itself, but not with the rest of a run of least squares, or of this state. */
+static const char *const not_here[] = {
+    "loss=gauss",
+    "loss=huber:-1",
+    "loss=poisson",
+    "loss=bernoulli",
+    "format=csv",
+    "format=npy,csv",
+    "optimizer=lbfgsb",
+    "iters=0",
+    "inner=0",
+    "restarts=2",
+    "folds=3",
+    "diagnose=1",
+    "patience=2",
+    "hold-out=10%",
+    "l2-scale=count",
+    "mean=1",
+    "fix=1",
+    "accelerate=1",
+    "observed=1",
+    "rank=5",
+    "precision=float64",
+    "nonneg=1",
+    "nonneg=all",
+    "l1=0.5",
+    "l2=1=0.5",
+    "simplex=2",
+    "bounds=1=0:1",
+    "orthogonal=2",
+    "smooth=3",
+    "smooth=3=0.5",
+    "simplex=1 bounds=0:1",
+    "accelerate=1 orthogonal=1",
+    "observed=1 orthogonal=1",
+    "observed=1 l1=1",
+    "loss=poisson observed=1 mean=1",
+    "out=elsewhere",
+    "threads=1",
+};
+
+static int shell(const char *what, const char *arguments)
+{
+    const char *build_dir = getenv("TOP_BUILDDIR");
+    char command[10000];
+    snprintf(command, sizeof command, "%s/%s %s > %s/log 2>&1", build_dir != NULL ? build_dir : ".",
+             what, arguments, tmp);
+    return system(command);
+}
+
+/* The state at `files` with another option is refused, by the library and by the program, in a sentence that names the file. */
+static void refused(ts_session *s, const char *change)
+{
+    char arguments[9000];
+    ts_cp_conf conf = kept_run();
+    snprintf(arguments, sizeof arguments, "state %s/state %s", files, change);
+    ck_assert_msg(shell("tests/reseal", arguments) == 0, "%s", arguments);
+    conf.resume = TS_RESUME;
+    ck_assert_msg(ts_cp(s, &conf, NULL, &err) == NULL, "the library takes %s", change);
+    ck_assert_msg(strstr(err.text, "/state: ") != NULL, "%s: %s", change, err.text);
+    snprintf(arguments, sizeof arguments, "cp -q --cpu --resume %s", files);
+    ck_assert_msg(shell("tools/tstream", arguments) != 0, "the program takes %s", change);
+}
+
+/* Of all settings: a state is not trusted to hold what nobody could have typed, or what its factors were not computed with. */
+START_TEST(options_of_a_state_are_checked)
+{
+    ts_tensor *t = open_tensor();
+    ts_session *s;
+    char copy[9000], change[200];
+    ts_cpd_free(run_kept(t, TS_RESUME_NEVER, NULL));
+    snprintf(copy, sizeof copy, "cp %s/state %s/kept", files, tmp);
+    ck_assert_int_eq(system(copy), 0);
+    snprintf(copy, sizeof copy, "cp %s/kept %s/state", tmp, files);
+    s = open_session(t, 1, NULL);
+    for (size_t i = 0; i < sizeof impossible / sizeof *impossible; i++)
+        for (int k = 0; k < 8 && impossible[i].value[k] != NULL; k++) {
+            ck_assert_int_eq(system(copy), 0);
+            snprintf(change, sizeof change, "'%s=%s'", impossible[i].option,
+                     impossible[i].value[k]);
+            refused(s, change);
+        }
+    for (size_t i = 0; i < sizeof not_here / sizeof *not_here; i++) {
+        ck_assert_int_eq(system(copy), 0);
+        refused(s, not_here[i]);
+    }
+    ts_session_close(s);
+    ck_assert_int_eq(system(copy), 0);
+    ts_cpd_free(run_kept(t, TS_RESUME, NULL)); /* as it was */
+    snprintf(copy, sizeof copy, "%s/kept", tmp);
+    unlink(copy);
+    snprintf(copy, sizeof copy, "%s/log", tmp);
+    unlink(copy);
+    ts_close(t);
+    test_tsh_remove(files);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("api_runs");
@@ -466,6 +591,7 @@ int main(void)
     tcase_set_timeout(c, 60);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, a_run_goes_on);
+    tcase_add_test(c, options_of_a_state_are_checked);
     tcase_add_test(c, large_factors_are_mapped);
     tcase_add_test(c, a_run_ends_in_time);
     tcase_add_test(c, a_session_knows_of_constraints);

@@ -66,12 +66,28 @@ START_TEST(what_is_no_mark_stays)
                                           "rank"),
                                          "\x1frank \x1f",
                                          "\x1f\x1f\x1f",
-                                         "/a/\x1fnothing\x1f/b" };
+                                         "/a/\x1fnothing\x1f/b",
+                                         "\x1f=\x1f",
+                                         "\x1f=A\x1f" };
     char got[64];
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         ts_setting_write(texts[i], got, sizeof got);
         ck_assert_str_eq(got, texts[i]);
     }
+}
+END_TEST
+
+/* An option that was typed, or is in a file, has one name for every reader. */
+START_TEST(an_option_is_named_for_every_reader)
+{
+    char got[64];
+    for (int words = 0; words < 3; words++) {
+        ts_setting_words((enum ts_words)words);
+        ts_setting_print(got, sizeof got, "'" TS_SET_OPTION("%s") "' of " TS_SET_OPTION("l2-scale"),
+                         "max-time");
+        ck_assert_str_eq(got, "'--max-time' of --l2-scale");
+    }
+    ts_setting_words(TS_WORDS_FIELDS);
 }
 END_TEST
 
@@ -141,6 +157,7 @@ int main(void)
     tcase_add_test(t, a_mark_becomes_what_the_reader_calls_it);
     tcase_add_test(t, every_mark_is_known);
     tcase_add_test(t, what_is_no_mark_stays);
+    tcase_add_test(t, an_option_is_named_for_every_reader);
     tcase_add_test(t, a_sentence_is_cut_where_room_ends);
     tcase_add_test(t, rows_come_in_another_order);
     tcase_add_test(t, long_sentences_hold_no_marks);

@@ -30,13 +30,13 @@ enum { RANK, MEAN, ERROR, FOLD };
 static void print_rank(const struct ts_models_table *m, uint32_t k)
 {
     const uint32_t n = FOLD + m->restarts;
-    struct tool_column column[FOLD + CP_FOLDS_MOST] = {
+    struct tool_column column[FOLD + TS_FOLDS_MOST] = {
         [RANK] = { .name = "rank", .width = 4 },
         [MEAN] = { .name = "held out", .width = 10 },
         [ERROR] = { .name = "std error", .width = 9 },
     };
-    char name[CP_FOLDS_MOST][16], text[FOLD + CP_FOLDS_MOST][TS_NUM_CHARS];
-    const char *cell[FOLD + CP_FOLDS_MOST];
+    char name[TS_FOLDS_MOST][16], text[FOLD + TS_FOLDS_MOST][TS_NUM_CHARS];
+    const char *cell[FOLD + TS_FOLDS_MOST];
     uint32_t shown;
     snprintf(text[RANK], TS_NUM_CHARS, "%u", m->rank[k].rank);
     snprintf(text[MEAN], TS_NUM_CHARS, "%.6g", m->rank[k].error);

@@ -16,7 +16,6 @@
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
 #include "tools/cp_starts.h"
-#include "tools/hold_out_share.h"
 #include "tools/tool_ranks.h"
 #include "tools/tool_term.h"
 #include "tools/tool_version.h"
@@ -28,7 +27,7 @@ struct one {
     uint32_t row; /* of the table */
     struct cp_args own;     /* its from is NULL or the next: */
     struct ts_resume state; /* that it goes on from */
-    char fold[HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
+    char fold[TS_HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
     char *dir;
     struct ts_model_conf mc;
     struct cp_report report; /* stays where it is while the engine is open */
@@ -246,7 +245,7 @@ static void name_one(struct several *s, struct one *o, uint32_t row)
                                   .first = !s->started };
     s->started = 1;
     if (r->fold > 0) {
-        hold_out_fold(r->fold, s->models.restarts, o->fold);
+        ts_hold_out_fold(r->fold, s->models.restarts, o->fold);
         o->own.hold_out = o->fold;
         o->own.held_share = 1.0 / s->models.restarts;
         o->own.held_from = (double)(r->fold - 1) / s->models.restarts;

@@ -10,7 +10,6 @@
 
 #include "api/tools.h"
 #include "tools/build_common.h"
-#include "tools/hold_out_share.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
@@ -76,7 +75,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     struct tool_progress progress;
     struct ts_build_report report;
     struct ts_pick pick = { .hold_out = { .seed = args->seed } };
-    int rc = hold_out_part(args->share, &pick.hold_out.share, &pick.hold_out.from, err);
+    int rc = ts_hold_out_part(args->share, &pick.hold_out.share, &pick.hold_out.from, err);
     if (rc == 0)
         rc = build_common_apply(&args->common, &o, &progress, err);
     build_common_like(t, &o);

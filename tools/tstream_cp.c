@@ -12,7 +12,6 @@
 
 #include "api/tools.h"
 #include "tools/engine_note.h"
-#include "tools/hold_out_share.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
@@ -28,7 +27,6 @@
 #include "tools/cp_starts.h"
 #include "tools/tstream_times.h"
 
-#define MAX_RESTARTS 1000u
 #define MANY_ROWS    1e6 /* that --rows auto writes, though most be zeros */
 
 /* What tables of other commands have as well. */
@@ -270,17 +268,12 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
 static int check_folds(struct cp_args *args, struct ts_err *err)
 {
     const int writes = tstream_cp_writes(args);
-    const char *other = args->hold_out != NULL              ? "--hold-out"
-                        : args->restarts != 1               ? "--restarts"
-                        : args->diagnose                    ? "--diagnose"
-                        : args->trace != NULL               ? "--trace"
+    const char *other = args->trace != NULL                 ? "--trace"
                         : args->save_init && !writes        ? "--save-init without --out"
                         : args->max_time_ns != 0 && !writes ? "--max-time without --out"
                                                             : NULL;
     if (args->folds == 0)
         return 0;
-    if (args->folds < 2 || args->folds > CP_FOLDS_MOST)
-        return ts_fail(err, TS_EARG, "--folds must be 2 to %u", CP_FOLDS_MOST);
     if (other != NULL)
         return ts_fail(err, TS_EARG,
                        "--folds computes a model without each fold: it does not go with %s", other);
@@ -461,29 +454,14 @@ static int check_several(const struct cp_args *args, struct ts_err *err)
 /* Sets args->rank. */
 static int check_models(struct cp_args *args, struct ts_err *err)
 {
-    const struct ts_opt_numbers *ranks = &args->ranks;
     args->rank = 0;
-    for (uint32_t i = 0; i < ranks->n; i++) {
-        if (ranks->at[i] == 0 || ranks->at[i] > TS_MAX_RANK)
-            return ts_fail(err, TS_EARG, "--rank must be 1 to %u", TS_MAX_RANK);
-        for (uint32_t k = 0; k < i; k++)
-            if (ranks->at[k] == ranks->at[i])
-                return ts_fail(err, TS_EARG, "--rank has %u twice", ranks->at[i]);
-        if (ranks->at[i] > args->rank)
-            args->rank = ranks->at[i];
-    }
-    if (args->restarts == 0 || args->restarts > MAX_RESTARTS)
-        return ts_fail(err, TS_EARG, "--restarts must be 1 to %u", MAX_RESTARTS);
+    for (uint32_t i = 0; i < args->ranks.n; i++)
+        if (args->ranks.at[i] > args->rank)
+            args->rank = args->ranks.at[i];
     if (args->from != NULL && tstream_cp_models(args) > 1)
         return ts_fail(err, TS_EARG, "%s: a state is of one model, and several are asked for",
                        args->from->dir);
-    if (tstream_cp_models(args) > 1 && args->folds == 0)
-        return check_several(args, err);
-    if (args->diagnose)
-        return ts_fail(err, TS_EARG,
-                       "--diagnose goes with several ranks or --restarts; for one model "
-                       "there is tstream fit --diagnose");
-    return 0;
+    return tstream_cp_models(args) > 1 && args->folds == 0 ? check_several(args, err) : 0;
 }
 
 /* Whether --observed could be added to the options. */
@@ -552,59 +530,24 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     return args->work(cmd, &own, path, err);
 }
 
-static int check_observed(struct cp_args *args, struct ts_err *err)
-{
-    if (!args->observed && args->l2_scale != 0)
-        return ts_fail(err, TS_EARG, "--l2-scale goes with --observed");
-    if (args->mean && (!args->observed || args->poisson || args->spec.loss != TS_GCP_NONE))
-        return ts_fail(err, TS_EARG, "--mean goes with --observed and least squares");
-    if (args->patience > 0 && args->hold_out == NULL && args->folds == 0)
-        return ts_fail(err, TS_EARG, "--patience goes with --hold-out or --folds");
-    if (args->hold_out != NULL &&
-        hold_out_part(args->hold_out, &args->held_share, &args->held_from, err) < 0)
-        return err->code;
-    if (args->observed && args->spec.loss != TS_GCP_NONE)
-        return 0; /* its constraints were checked */
-    if (args->observed && args->smooth == NULL && args->l1 == NULL && args->simplex == NULL &&
-        args->orthogonal == NULL)
-        return 0;
-    return args->observed ? ts_spec_check(&args->spec, TS_MAX_ORDER, err) : 0;
-}
-
-static int check_numbers(const struct ts_cmd *cmd, uint64_t given, const struct cp_args *args,
-                         struct ts_err *err)
-{
-    if (args->inner == 0)
-        return ts_fail(err, TS_EARG, "--inner must be at least 1");
-    if (args->resume == NULL && !args->poisson && was_given(cmd, given, "inner"))
-        return ts_fail(err, TS_EARG, "--inner goes with --loss poisson");
-    if (args->iters == 0)
-        return ts_fail(err, TS_EARG, "--iters must be at least 1");
-    return 0;
-}
-
 /* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they are possible, and what follows
  * from them. */
 static int check_options(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          const char *name, struct ts_err *err)
 {
-    uint32_t formats;
     int rc;
     take_observed(args, name);
     rc = cp_constraint_parse(args, err);
     if (rc < 0)
         return rc;
     take_tolerance(cmd, given, args);
-    if (args->fix != NULL && !tstream_cp_init_is_file(args))
-        return ts_fail(err, TS_EARG, "--fix keeps factors of --init FILE, and no file is given");
-    if (args->accelerate)
-        rc = ts_accelerate_check(&args->spec, TS_MAX_ORDER, err);
-    if (rc == 0)
-        rc = check_observed(args, err);
+    rc = cp_constraint_check(args, err);
+    if (rc == 0 && args->hold_out != NULL)
+        rc = ts_hold_out_part(args->hold_out, &args->held_share, &args->held_from, err);
     if (rc == 0)
         rc = check_folds(args, err);
-    if (rc == 0)
-        rc = check_numbers(cmd, given, args, err);
+    if (rc == 0 && args->resume == NULL && !args->poisson && was_given(cmd, given, "inner"))
+        rc = ts_fail(err, TS_EARG, "--inner goes with --loss poisson");
     if (rc == 0)
         rc = check_models(args, err);
     if (rc < 0)
@@ -612,9 +555,7 @@ static int check_options(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
     take_start(cmd, given, args);
     if (args->save_init && args->no_output)
         return ts_fail(err, TS_EARG, "--save-init and --no-output exclude each other");
-    if (!(args->tol >= 0))
-        return ts_fail(err, TS_EARG, "--tol must not be negative");
-    return ts_model_formats(args->format, &formats, err);
+    return 0;
 }
 
 /* The options of the file alone are checked as if they had been typed; those that were not typed become the run's. */
@@ -636,6 +577,8 @@ static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
         rc = ts_spec_check(&alone.spec, TS_MAX_ORDER, &why);
     if (rc < 0)
         return ts_fail(err, TS_EFORMAT, "%s: its options cannot be of a run: %s", file, why.text);
+    if (args->from != NULL && cp_constraint_same(file, &alone, s, err) < 0)
+        return err->code;
     if (args->models_from != NULL && args->models_from->unsealed)
         tool_note(cmd, TS_MODELS_RUN_UNSEALED, file);
     return tstream_resume_options(

@@ -35,8 +35,6 @@ struct cp_args {
 
 enum { TSTREAM_ROWS_AUTO, TSTREAM_ROWS_ALL, TSTREAM_ROWS_USED }; /* of --rows */
 
-#define CP_FOLDS_MOST 20u
-
 #define TSTREAM_POISSON_TOL 1e-4 /* where --tol is not given; and of losses that descend: */
 #define TSTREAM_DESCENT_TOL 1e-4
 

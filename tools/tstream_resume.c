@@ -28,19 +28,6 @@ static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, co
                : TS_RUN_SAME_TEXT;
 }
 
-/* An option takes the text of the file. */
-static int set_from_file(const char *file, const struct ts_opt *o, const char *value, void *args,
-                         struct ts_err *err)
-{
-    struct ts_err why;
-    int rc = 0;
-    if (o->type != TS_OPT_FLAG || strcmp(value, "1") == 0)
-        rc = ts_opt_set(o, args, value, &why);
-    else if (strcmp(value, "0") != 0)
-        rc = ts_fail(&why, TS_EARG, "option '--%s': '%s' is neither 0 nor 1", o->name, value);
-    return rc < 0 ? ts_fail(err, TS_EFORMAT, "%s: %s", file, why.text) : 0;
-}
-
 int tstream_resume_all(const char *file, const struct ts_state *s, const struct ts_cmd *cmd,
                        void *args, struct ts_err *err)
 {
@@ -51,7 +38,7 @@ int tstream_resume_all(const char *file, const struct ts_state *s, const struct 
         uint32_t at;
         const struct ts_opt *o = find_option(cmd, k->name, &at);
         if (o != NULL && value != NULL)
-            rc = set_from_file(file, o, value, args, err);
+            rc = ts_run_values_set(file, o, value, args, err);
     }
     return rc;
 }
@@ -78,7 +65,7 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
             continue;
         if ((given >> at & 1) == 0)
-            rc = set_from_file(file, o, value, args, err);
+            rc = ts_run_values_set(file, o, value, args, err);
         else if (fixed == TS_RUN_SAME_TEXT && strcmp(now, value) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
                          dir, o->name, value, o->name, now);

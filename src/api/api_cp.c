@@ -14,6 +14,7 @@
 #include "base/c_locale.h"
 #include "base/setting.h"
 #include "cpd/accelerate.h"
+#include "cpd/run_values.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 
@@ -244,19 +245,23 @@ static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 }
 
 /* The state of an earlier run to conf.out, where it is wanted and there. */
-static int open_state(struct ts_api_run *c, struct ts_err *err)
+static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
     const char *seed;
     int rc;
     if (c->conf.resume == TS_RESUME_NEVER)
         return 0;
     rc = ts_resume_open(c->conf.out, &c->from, err);
+    if (rc == 0)
+        rc = ts_run_values_check_file(ts_state_path(c->from.file), ts_state_get(c->from.file), 1, t,
+                                      err);
     if (rc == TS_EARG && c->conf.resume == TS_RESUME_IF_ANY)
         return 0;
     if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) { /* no reason to give up all models */
         struct ts_err warn;
         ts_fail(&warn, TS_EFORMAT, "%s; the model is computed from its start", err->text);
         take_note(c, &warn);
+        ts_resume_close(&c->from);
         c->conf.replace = 1;
         return 0;
     }
@@ -340,7 +345,7 @@ static int check_out(struct ts_api_run *c, struct ts_err *err)
         return check_start(c, err);
     rc = check_place(c, err);
     if (rc == 0)
-        rc = open_state(c, err);
+        rc = open_state(c, c->session->engine->tensor, err);
     if (rc == 0)
         rc = check_start(c, err);
     return rc == 0 ? check_state(c, c->session->engine->tensor, err) : rc;
@@ -574,7 +579,7 @@ int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_
 {
     int rc = ts_api_run_spec(&c->conf, t, &c->spec, err);
     if (rc == 0)
-        rc = open_state(c, err);
+        rc = open_state(c, t, err);
     if (rc == 0)
         rc = check_state(c, t, err);
     ts_resume_close(&c->from);

@@ -11,6 +11,7 @@
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "cpd/run_values.h"
 #include "engine/run_several.h"
 
 #define MOST_RESTARTS 1000u
@@ -177,6 +178,8 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
                                         "init", "precision", "loss",  "save-init" };
     const struct ts_state now = { .options = options, .options_bytes = bytes };
     int rc = ts_models_run_check(&s->from, s->tensor->path, s->tensor->hash, err);
+    if (rc == 0)
+        rc = ts_run_values_check_file(s->from.path, &s->from.options, 0, s->tensor, err);
     for (size_t i = 0; i < sizeof same / sizeof *same && rc == 0; i++) {
         const char *was = ts_state_option(&s->from.options, same[i]);
         const char *is = ts_state_option(&now, same[i]);

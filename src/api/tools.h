@@ -18,7 +18,7 @@
 #include "base/err.h"
 /* which commit this is: ts_version_commit */
 #include "api/version.h"
-/* settings as options: ts_setting_row, ts_setting_words */
+/* settings as options: ts_setting_words */
 #include "base/setting.h"
 /* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
 #include "base/stop.h"
@@ -27,7 +27,7 @@
 
 /* ---- the command line ---- */
 
-/* option tables: ts_opt_parse, ts_opt_defaults, ts_opt_set, ts_opt_text, ts_opt_nearest, ts_opt_help,
+/* option tables: ts_opt_parse, ts_opt_defaults, ts_opt_text, ts_opt_nearest, ts_opt_help,
  * ts_opt_man */
 #include "base/opt.h"
 /* what the rows of base/settings.def are in it. These rows are the one file beside this that tools/ include, once for each use */
@@ -245,6 +245,10 @@
 #include "cpd/run_dirs.h"
 /* its options: ts_run_option */
 #include "cpd/run_options.h"
+/* which values make one up: ts_run_values_spec, ts_run_values_check, ts_run_values_set, ts_run_values_same */
+#include "cpd/run_values.h"
+/* shares of nonzeros as people write them: ts_hold_out_part, ts_hold_out_fold */
+#include "cpd/hold_out_share.h"
 /* what a state says: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */
 #include "cpd/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SENTENCE_CHARS 2048u
-#define NUMBER_CHARS   24u /* 20 digits of 64 bits, a sign, the end */
+#define WORD_CHARS     40u /* of a number or an option */
 
 /* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words of
  * the sentence. What only tshard has is named with it. */
@@ -107,16 +107,21 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
-/* Writes the number of the mark TS_NTH at `mark` as the reader counts it. Returns the bytes of the
- * mark; 0 where it is another one. */
-static size_t write_nth(const char *mark, int words, char ret[NUMBER_CHARS])
+/* Writes what does not depend on the row of a table: the number of the mark TS_NTH at `mark` as the reader counts it, or the option of
+ * TS_SET_OPTION. Returns the bytes of the mark; 0 where it is another one. */
+static size_t write_word(const char *mark, int words, char ret[WORD_CHARS])
 {
-    const char *digits = mark + 2;
-    const size_t n = mark[1] == '#' ? strspn(digits, "0123456789") : 0;
-    if (n == 0 || n > NUMBER_CHARS - 2 || digits[n] != TS_SET_MARK)
+    const char *word = mark + 2;
+    const size_t n = mark[1] == '#'   ? strspn(word, "0123456789")
+                     : mark[1] == '=' ? strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789-")
+                                      : 0;
+    if (n == 0 || n > WORD_CHARS - 3 || word[n] != TS_SET_MARK)
         return 0;
-    snprintf(ret, NUMBER_CHARS, "%" PRIu64,
-             (uint64_t)strtoull(digits, NULL, 10) - (words == TS_WORDS_KEYWORDS));
+    if (mark[1] == '=')
+        snprintf(ret, WORD_CHARS, "--%.*s", (int)n, word);
+    else
+        snprintf(ret, WORD_CHARS, "%" PRIu64,
+                 (uint64_t)strtoull(word, NULL, 10) - (words == TS_WORDS_KEYWORDS));
     return n + 3;
 }
 
@@ -125,15 +130,15 @@ void ts_setting_write(const char *text, char *ret, size_t room)
     const int words = atomic_load_explicit(&spoken, memory_order_relaxed);
     size_t n = 0;
     while (*text != '\0' && n + 1 < room) {
-        char number[NUMBER_CHARS];
-        const size_t nth = *text == TS_SET_MARK ? write_nth(text, words, number) : 0;
+        char word[WORD_CHARS];
+        const size_t own = *text == TS_SET_MARK ? write_word(text, words, word) : 0;
         const struct setting *s = *text == TS_SET_MARK ? find(text) : NULL;
-        const char *from = nth > 0 ? number : s != NULL ? s->name[words] : text;
-        const size_t length = nth > 0 || s != NULL ? strlen(from) : 1;
+        const char *from = own > 0 ? word : s != NULL ? s->name[words] : text;
+        const size_t length = own > 0 || s != NULL ? strlen(from) : 1;
         const size_t put = length < room - 1 - n ? length : room - 1 - n;
         memcpy(ret + n, from, put);
         n += put;
-        text += nth > 0 ? nth : s != NULL ? strlen(s->mark) : 1;
+        text += own > 0 ? own : s != NULL ? strlen(s->mark) : 1;
     }
     ret[n] = '\0';
 }

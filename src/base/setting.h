@@ -38,6 +38,9 @@
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
 #define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
 
+/* An option of the programs by its long name, for every reader: what is wrong was typed, or is in the options of a file. */
+#define TS_SET_OPTION(name) "\x1f=" name "\x1f"
+
 /* of runs */
 #define TS_SET_RANK        TS_SET_("rank")
 #define TS_SET_PRECISION   TS_SET_("precision")
