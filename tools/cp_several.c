@@ -259,6 +259,7 @@ static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *
     int rc;
     *ret = &o->run;
     o->model.place.at_once = s->all.n > 1 ? s->all.n : 0;
+    o->model.place.in = s->all.in;
     o->mc = (struct ts_model_conf){ .rank = o->own.rank,
                                     .precision = s->args->precision,
                                     .stop = &tool_stop };
@@ -525,6 +526,7 @@ static void tell_status(struct several *s, const char *state, const char *senten
         return;
     o->report.progress = (struct tool_progress){ 0 };
     *f = (struct ts_run_status){ .partial = s->partial,
+                                 .in = ts_open_dir_fd(s->all.in),
                                  .opts = s->cmd->opts,
                                  .args = &o->own,
                                  .tensor = s->path,

@@ -358,6 +358,7 @@ static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *
             return TS_ENOMEM;
         o->place = (struct ts_run_place){ .out = s->run.out,
                                           .partial = ts_atomic_dir_partial(s->all.dir),
+                                          .in = s->all.in,
                                           .number = row + 1,
                                           .n = s->n,
                                           .beside = 1 };

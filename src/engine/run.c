@@ -104,7 +104,11 @@ static void start_status(struct ts_run *run, uint32_t at_once)
 {
     const struct ts_run_place *p = run->conf.place;
     struct ts_run_status *s = &run->status;
+    const char *path;
     s->partial = run->partial;
+    s->in = run->partial == NULL ? -1
+            : p != NULL          ? ts_open_dir_fd(p->in)
+                                 : ts_model_dir(run->out, &path);
     s->opts = run->conf.who.opts;
     s->args = run->conf.who.args;
     s->tensor = run->conf.tensor;

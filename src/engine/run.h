@@ -75,6 +75,7 @@ struct ts_run_listener {
 struct ts_run_place {
     const char *out;     /* the directory of all, as it was named */
     const char *partial; /* where they are until all are done: the status lies there */
+    const struct ts_open_dir *in; /* the same, open; NULL where nothing is written */
     uint32_t number, n;  /* the model, from 1, and how many there are */
     uint32_t at_once;    /* so many are under way side by side when it begins; 0: this one alone */
     int beside;          /* the status is that of another model until ts_run_lead */

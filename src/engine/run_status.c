@@ -157,9 +157,9 @@ static void end_thread(struct ts_run_status *s)
     s->writes = 0;
 }
 
-static int open_dir(struct ts_run_status *s, struct ts_file_id *which)
+static int keep_dir(struct ts_run_status *s, int dir, struct ts_file_id *which)
 {
-    s->dir = s->partial == NULL ? -1 : open(s->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    s->dir = dir;
     if (s->dir >= 0 && !ts_file_id_open(s->dir, which)) {
         close(s->dir);
         s->dir = -1;
@@ -175,7 +175,10 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    if (!open_dir(s, &s->own))
+    /* not what took the place of the directory meanwhile */
+    if (!keep_dir(s,
+                  s->partial == NULL ? -1 : openat(s->in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                  &s->own))
         return;
     put(s);
     start_thread(s);
@@ -252,7 +255,8 @@ void ts_run_status_end(struct ts_run_status *s, const char *state, const char *s
     if (s->state == NULL)
         return;
     stop(s);
-    if (state != NULL && open_dir(s, &now)) {
+    if (state != NULL && s->partial != NULL &&
+        keep_dir(s, open(s->partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC), &now)) {
         pthread_mutex_lock(&s->lock);
         s->state = state;
         s->sentence = sentence;

@@ -35,6 +35,7 @@ struct ts_run_figures {
 
 struct ts_run_status {
     const char *partial;       /* the directory it is written to; NULL: none is written */
+    int in;                    /* the same as whoever writes it has it open; not closed here */
     const struct ts_opt *opts; /* of the run, by the names of tstream cp */
     const void *args;          /* of opts */
     const char *tensor, *out;
