@@ -45,6 +45,12 @@ if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ] && "$python" -c 'import pyttb' 2> /dev/nul
     "$python" "$top/tests/apr_against_pyttb.py" --rank 3 --iters 4 "$bin" counts.tns > apr.out 2>&1 || bad "apr_against_pyttb.py: $(cat apr.out)"
 fi
 
+# What it reads is replaced meanwhile
+if [ -f "$build/tests/replacelib.so" ]; then
+    TSTREAM_PYTHON=$python TOP_BUILDDIR=$build "$top/tests/check_replaced.sh" python-tensor python-cp python-several \
+        python-model-ktensor python-model-npy || failed=1
+fi
+
 # The example of docs/python.md
 sed -n '/^```python run$/,/^```$/p' "$top/docs/python.md" | sed '/^```/d' > example.py
 [ -s example.py ] || bad "docs/python.md has no example"

@@ -148,6 +148,55 @@ if [ -f old.array ]; then
     add dense-indexed indexed "$cp x/a.npy -r 2 -i 2"
     if "$bin/tshard" info old.h5:/x > log 2>&1; then add dense-hdf5 h5 "$cp x:/x -r 2 -i 2"; fi
 fi
+# Two processes: the input is replaced before a look of the second one. mpirun says more of a rank that fails.
+cat > ranks << 'END'
+#!/bin/sh
+# ranks PROGRAM ARGUMENT...
+if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-0}}" = 1 ]; then export LD_PRELOAD="$TS_REPLACE_LIB"; fi
+exec "$@"
+END
+chmod +x ranks
+. "$top/tests/outside_mpi.sh"
+if [ -x "$bin/tstream-mpi" ] && timeout 120 "$launcher" -n 2 "$bin/tstream-mpi" --version > log 2>&1 < /dev/null; then
+    add mpi-cp tsh "mpi -q $run --tol 0 -o o x -r 2 -i 2"
+    add mpi-init ktensor "mpi -q $run --tol 0 -o o of.tsh -r 3 -i 1 --init x"
+fi
+# The Python package (of $TSTREAM_PYTHON, or else python3): all nonzeros of a tensor with its labels, all numbers of a decomposition, and a run.
+cat > reader.py << 'END'
+import sys
+import numpy as np
+import tstream as ts
+
+def tensor(path):
+    with ts.open(path) as t:
+        for block in t.blocks(0):
+            for numbers in block:
+                print(np.asarray(numbers).tolist())
+        print(t.shape, t.nnz, t.norm, [t.labels(m, range(40)) for m in range(3)])
+
+def model(path):
+    m = ts.load(path)
+    for one in m.models.values() if isinstance(m, ts.Collection) else [m]:
+        print(one.weights.tolist(), [f.tolist() for f in one.factors])
+
+def cp(path):
+    m = ts.cp(path, 2, sweeps=2, tol=0, cpu=True, threads=1, progress=False)
+    print(m.weights.tolist(), [f.tolist() for f in m.factors])
+
+try:
+    {"tensor": tensor, "model": model, "cp": cp}[sys.argv[1]](sys.argv[2])
+except ts.Error as e:
+    print(e, file=sys.stderr)
+    sys.exit(1)
+END
+python=${TSTREAM_PYTHON:-python3}
+if "$python" -c 'import numpy' 2> log && [ -f "$built/lib/libtstream.so" ] && ! grep -q '^AM_CFLAGS =.*-fsanitize' "$built/Makefile"; then
+    export TSTREAM_LIBRARY=$built/lib/libtstream.so PYTHONPATH=$top/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+    add python-tensor tsh "python tensor x"
+    add python-cp tsh "python cp x"
+    add python-several two "python model x"
+    for f in ktensor npy; do add python-model-$f $f "python model x"; done
+fi
 
 # ---- running ----
 # The outcomes of old and new are the same: a plan is measured as a whole, so that only its sentences are
@@ -177,9 +226,18 @@ once() # K COMMAND: puts the exit status into got
     program=$2
     k=$1
     shift 2
+    preload=${ASAN_RUNTIME:+$ASAN_RUNTIME:}$lib
+    case $program in
+    mpi) set -- TS_REPLACE_LIB="$preload" "$launcher" -n 2 ./ranks "$bin/tstream-mpi" cp "$@" ;;
+    python) set -- LD_PRELOAD="$preload" "$python" reader.py "$@" ;;
+    *) set -- LD_PRELOAD="$preload" "$bin/$program" "$@" ;;
+    esac
     # shellcheck disable=SC2086
-    env TS_REPLACE=$k TS_REPLACE_PATH=$x TS_REPLACE_WITH=w TS_REPLACE_MARK="$tmp/mark" \
-        LD_PRELOAD="${ASAN_RUNTIME:+$ASAN_RUNTIME:}$lib" "$bin/$program" "$@" > out 2> err || got=$?
+    env TS_REPLACE=$k TS_REPLACE_PATH=$x TS_REPLACE_WITH=w TS_REPLACE_MARK="$tmp/mark" "$@" > out 2> err < /dev/null || got=$?
+    if [ "$program" = mpi ]; then
+        grep '^tstream' err > err.own || true
+        mv err.own err
+    fi
 }
 
 fresh() # SOURCE: x is that one
