@@ -71,6 +71,31 @@ paste -d ' ' have want | awk '{ a = $2 - $5; b = $3 - $6 } END { exit !($1 == $4
     bad "sums: $(cat have), not $(cat want)"
 "$bin/tstream" predict x.cp cells.tns --json | grep -q '"rmse":null,"mae":null' || bad "--json without values"
 
+# ---- weights: what tshard export writes of cells that have them, and the sums of score ----
+awk '{ print $0, 1 + NR % 5 / 2 }' all.tns > w.tns
+"$bin/tshard" build w.tns --weights 5 -o w.tsh > log
+"$bin/tstream" cp w.tsh --cpu -r 2 -i 4 -p float64 --observed --l2 0.1 -f npy > log 2>&1 || bad "weighted: $(cat log)"
+"$bin/tshard" export w.tsh > weighted.tns
+[ "$(awk 'NF != 5' weighted.tns | wc -l)" -eq 0 ] || bad "no weights: $(head -n 2 weighted.tns)"
+cut -d ' ' -f 1-4 weighted.tns > unweighted.tns
+"$bin/tstream" predict w.cp unweighted.tns > want
+{ echo '# i j k value weight'; echo; sed 's/$/ # w/; 2s/ /  /g; 3s/ /\t/g' weighted.tns; } | "$bin/tstream" predict w.cp - --threads 3 | cmp -s - want ||
+    bad "other lines with weights"
+"$bin/tstream" predict w.cp weighted.tns --json > json
+"$bin/tstream" score w.cp w.tsh --json > score.json
+for sum in rmse mae; do
+    value() { sed "s/.*\"$sum\":\([^,]*\),.*/\1/" "$1"; }
+    within "$(value json)" "$(value score.json)" 1e-12 || bad "weighted $sum: $(value json), by score $(value score.json)"
+done
+for i in $(seq 60); do cat weighted.tns; done > long.tns # more than a megabyte
+"$bin/tstream" predict w.cp long.tns --threads 1 > want
+"$bin/tstream" predict w.cp long.tns --threads 3 | cmp -s - want || bad "weights of several pieces"
+for line in '1 1 1 2 0' '1 1 1 2 -1' '1 1 1 2 inf' '1 1 1 2 x' '1 1 1 2' '1 1 1 2 1 1'; do
+    { head -n 3 weighted.tns; echo "$line"; } > wrong
+    refused 1 'wrong: line 4: ' "$bin/tstream" predict w.cp wrong
+done
+refused 1 'wrong: line 4: found 6 fields, expected 5' "$bin/tstream" predict w.cp wrong
+
 # ---- tables, NumPy ----
 printf '2 1 1 4\n1 9 30 5\n' > two.tns
 "$bin/tstream" predict x.cp two.tns --format csv > table

@@ -55,6 +55,7 @@ struct piece {
     struct ts_text_piece in;
     struct ts_batch batch;
     double *value, *model, *residual; /* room of the batch */
+    double *weight;                   /* likewise: of the cells, 1 where lines have none */
     struct cell_text out;
     uint64_t unseen; /* cells with an index whose row is zeros */
     uint64_t line; /* of a failure, in this piece; 0: of no line */
@@ -76,21 +77,80 @@ struct predict {
     struct piece *piece; /* threads */
     int begun;           /* the first line was seen: rules.no_value is known */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
-    double squares, magnitudes; /* sums over cells, in their order */
+    int weighted;                       /* a weight stands behind each value */
+    double squares, magnitudes, weights; /* sums over cells, in their order */
     struct tool_progress progress;
 };
 
 /* ---- one piece ---- */
+
+static int is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The last field of the line at p, which ends at `end`, and how many it has, comments apart. */
+static uint32_t last_field(char *p, const char *end, char **from, char **to)
+{
+    uint32_t n = 0;
+    while (p < end) {
+        if (is_blank(*p)) {
+            p++;
+            continue;
+        }
+        if (*p == '#' || (p[0] == '/' && p[1] == '/'))
+            break;
+        n++;
+        *from = p;
+        while (p < end && !is_blank(*p))
+            p++;
+        *to = p;
+    }
+    return n;
+}
+
+/* Takes the weight at the end of every line, and leaves blanks: what is left are lines with a value. */
+static int take_weights(const struct predict *p, struct piece *w)
+{
+    const uint32_t wanted = p->rules.order + 2;
+    char *line = w->text, *const end = w->text + w->in.bytes;
+    uint64_t n = 0;
+    while (line < end) {
+        char *next = memchr(line, '\n', (size_t)(end - line)), *from = line, *to = line;
+        const uint32_t fields = last_field(line, next, &from, &to);
+        int rc = 0;
+        w->line++;
+        if (fields > 0 && fields != wanted)
+            return ts_fail(&w->err, TS_EFORMAT, "found %u field%s, expected %u", fields,
+                           tool_plural(fields), wanted);
+        if (fields > 0)
+            rc = ts_tns_value(from, to, &w->weight[n], &w->err);
+        if (rc == 0 && fields > 0 && !(w->weight[n] > 0 && isfinite(w->weight[n])))
+            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a number above 0", (int)(to - from),
+                         from);
+        if (rc < 0)
+            return rc;
+        n += fields > 0;
+        memset(from, ' ', (size_t)(to - from));
+        line = next + 1;
+    }
+    w->line = 0;
+    return 0;
+}
 
 /* Its cells, their values by the model, and the text of both. */
 static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
 {
     const double *number[CELL_NUMBERS] = { w->value, w->model, w->residual };
     const struct ts_batch *b = &w->batch;
-    int rc;
+    int rc = 0;
     ts_batch_clear(&w->batch);
     w->out.n = 0;
-    rc = ts_tns_parse(&p->rules, w->text, w->in.bytes, &w->batch, &w->line, &w->err);
+    w->line = 0;
+    if (p->weighted)
+        rc = take_weights(p, w);
+    if (rc == 0)
+        rc = ts_tns_parse(&p->rules, w->text, w->in.bytes, &w->batch, &w->line, &w->err);
     if (rc < 0)
         return rc;
     w->line = 0;
@@ -130,15 +190,17 @@ static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
     p->n_cells += w->batch.n;
     p->n_unseen += w->unseen;
     for (uint64_t i = 0; i < w->batch.n && !p->rules.no_value; i++) {
-        p->squares += w->residual[i] * w->residual[i];
-        p->magnitudes += fabs(w->residual[i]);
+        const double weight = p->weighted ? w->weight[i] : 1;
+        p->squares += weight * w->residual[i] * w->residual[i];
+        p->magnitudes += weight * fabs(w->residual[i]);
+        p->weights += weight;
     }
     return p->writes ? export_sink_write(&p->sink, w->out.at, w->out.n, err) : 0;
 }
 
 /* ---- all of them ---- */
 
-/* Whether lines have values, from the first one that is not empty. */
+/* Whether lines have values and weights, from the first one that is not empty. */
 static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
 {
     static const char *const name[] = { "value", "model", "residual" };
@@ -147,7 +209,9 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
     struct cell_text head = { 0 };
     int rc;
     p->begun = n > 0 || w->in.bytes == 0;
-    p->rules.no_value = n != order + 1; /* any other number is refused with its line */
+    p->weighted = n == order + 2; /* as tshard export writes cells with weights */
+    p->rules.no_value =
+        n != order + 1 && !p->weighted; /* any other number is refused with its line */
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
     if (!p->begun || !p->writes)
         return 0;
@@ -239,7 +303,7 @@ static int open_pieces(struct predict *p, struct ts_err *err)
     for (uint32_t i = 0; i < p->threads && p->piece != NULL && rc == 0; i++) {
         struct piece *w = &p->piece[i];
         w->text = malloc(PIECE_BYTES + TS_TEXT_PAD);
-        w->value = malloc(3 * room * sizeof *w->value);
+        w->value = malloc(4 * room * sizeof *w->value);
         if (w->text == NULL || w->value == NULL)
             rc = TS_ENOMEM;
         else
@@ -247,6 +311,7 @@ static int open_pieces(struct predict *p, struct ts_err *err)
         if (rc == 0) {
             w->model = w->value + room;
             w->residual = w->model + room;
+            w->weight = w->residual + room;
             memset(w->text + PIECE_BYTES, 0, TS_TEXT_PAD);
         }
     }
@@ -328,7 +393,7 @@ static int open_all(struct predict *p, struct ts_err *err)
 
 static double mean(const struct predict *p, double sum)
 {
-    return p->rules.no_value || p->n_cells == 0 ? NAN : sum / (double)p->n_cells;
+    return p->rules.no_value || p->n_cells == 0 ? NAN : sum / p->weights;
 }
 
 static int report(const struct predict *p, struct ts_err *err)
@@ -432,10 +497,11 @@ const struct ts_cmd tstream_predict = {
     .text =
         "Writes a line for each line of CELLS, in the same order: the indices of the cell, and the model's value "
         "there, in float64. Where lines of CELLS have a value, it stands before the model's, and behind that the "
-        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too. A note counts cells with an index that "
+        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too. "
+        "Where a weight follows the value, as tshard export writes it, it counts in these as in tstream score, and is not written. A note counts cells with an index that "
         "has a row of zeros in the model, as one that was never seen has: the model's 0 there is no prediction.\n\n"
         "CELLS is text, also compressed, or - for standard input: on each line an index for each mode, "
-        "divided by blanks, and perhaps a value, 0 as well; a # begins a comment. Text of any length goes "
+        "divided by blanks, and perhaps a value, 0 as well, and its weight; a # begins a comment. Text of any length goes "
         "through a few buffers. A model in .npy files (tstream cp --format npy) is mapped, and may be larger than memory.\n\n"
         "MODEL is what tstream fit takes. TENSOR.tsh gives names, as tstream top finds it where it is not named.",
     .examples =

@@ -159,7 +159,7 @@
 #include "source/text_input.h"
 /* names of files of text: ts_text_kind_has_ending */
 #include "source/text_kind.h"
-/* lines to cells: ts_tns_parse, ts_tns_fields */
+/* lines to cells: ts_tns_parse, ts_tns_fields, ts_tns_value */
 #include "source/tns_text.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth.h"
