@@ -96,6 +96,45 @@ for line in '1 1 1 2 0' '1 1 1 2 -1' '1 1 1 2 inf' '1 1 1 2 x' '1 1 1 2' '1 1 1 
 done
 refused 1 'wrong: line 4: found 6 fields, expected 5' "$bin/tstream" predict w.cp wrong
 
+# ---- tables of names, as export writes them ----
+"$bin/tstream" predict x.cp all.tns > want
+for format in csv tsv; do
+    "$bin/tshard" export x.tsh --format $format > names.$format
+    "$bin/tstream" predict x.cp names.$format --cells $format | cmp -s - want || bad "$format: other lines"
+    sed 1d names.$format | "$bin/tstream" predict x.cp - --cells $format | cmp -s - want || bad "$format without a head"
+    sed 's/$/\r/; 3s/^/ /; 4s/.*/&\n\r/' names.$format | "$bin/tstream" predict x.cp - --cells $format | cmp -s - want || bad "$format: CRLF and blank lines"
+    "$bin/tstream" predict x.cp all.tns --format $format > want.$format
+    "$bin/tstream" predict x.cp names.$format --cells $format --format $format | cmp -s - want.$format || bad "$format to $format"
+done
+{ head -n 1 names.csv; for i in $(seq 200); do sed 1d names.csv; done; } > long.csv # more than a megabyte
+[ "$(wc -c < long.csv)" -gt 1500000 ] || bad "long.csv is short"
+for i in $(seq 200); do cat want; done > want.long
+"$bin/tstream" predict x.cp long.csv --cells csv --threads 3 | cmp -s - want.long || bad "a long table: other lines"
+cut -d , -f 1-3 want.csv | sed '2,$s/^"a, b"/12/' > tricky.csv # the field of the first name is cut in two
+refused 1 'tricky.csv: line ' "$bin/tstream" predict x.cp tricky.csv --cells csv
+"$bin/tshard" export x.tsh --format csv --header no | head -n 2 > names.csv
+for line in 'user 13,1,1,1' '2,1,1,1' 'user 3,10,1,1' 'user 3,x,1,1' ',1,1,1' 'user 3,1,1' 'user 3,1,1,' 'user 3,1,1,x' '"user 3,1,1,1'; do
+    { cat names.csv; echo "$line"; } > wrong
+    refused 1 'wrong: line 3: ' "$bin/tstream" predict x.cp wrong --cells csv
+done
+printf 'user,item,week\n2,1,1\n' > wrong
+refused 1 "wrong: line 2: '2' is no name of mode 1; the index has the name 'say \"no\"'" "$bin/tstream" predict x.cp wrong --cells csv
+printf 'user,item,week\nuser 3,9,30\n' > head
+[ "$("$bin/tstream" predict x.cp head --cells csv | cut -d ' ' -f 1-3)" = '3 9 30' ] || bad "cells without values in a table"
+printf 'user,item,week\n' | "$bin/tstream" predict x.cp - --cells csv > out
+[ ! -s out ] || bad "of a head alone: $(cat out)"
+"$bin/tshard" export w.tsh --format csv > weighted.csv
+grep -q weight weighted.csv || bad "no weights in a table"
+"$bin/tstream" predict w.cp weighted.csv --cells csv --json | sed 's/,"seconds.*//' > json2
+"$bin/tstream" predict w.cp weighted.tns --json | sed 's/,"seconds.*//' | cmp -s - json2 || bad "weights in a table: $(cat json2)"
+printf 'twice\ntwice\nonce\n' > twice.map
+printf '1 1 1\n2 2 1\n3 1 2\n' > twice.tns
+if "$bin/tshard" build twice.tns --map 1=twice.map > log 2>&1; then
+    "$bin/tstream" cp twice.tsh --cpu -q -r 1 -i 2 > log 2>&1
+    printf 'once,1\ntwice,1\n' > wrong
+    refused 1 "wrong: line 2: two indices of mode 1 have the name 'twice'" "$bin/tstream" predict twice.cp wrong --cells csv
+fi
+
 # ---- tables, NumPy ----
 printf '2 1 1 4\n1 9 30 5\n' > two.tns
 "$bin/tstream" predict x.cp two.tns --format csv > table

@@ -11,6 +11,7 @@
 
 #include "api/tools.h"
 #include "tools/cell_lines.h"
+#include "tools/cell_table.h"
 #include "tools/export_sink.h"
 #include "tools/model_view.h"
 #include "tools/tool.h"
@@ -20,11 +21,12 @@
 #define PIECE_BYTES ((size_t)512 << 10) /* of text that a thread takes at a time; a line must fit */
 
 enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
+enum { CELLS_TNS, CELLS_CSV, CELLS_TSV };
 
 struct predict_args {
     const char *out;
     uint32_t threads;
-    int format, base, numbers, force, json, quiet;
+    int format, cells, base, numbers, force, json, quiet;
 };
 
 #define AT(field) offsetof(struct predict_args, field)
@@ -36,6 +38,9 @@ static const struct ts_opt predict_opts[] = {
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
       "tns has indices and numbers; csv and tsv are tables with names; npy is a NumPy array of the "
       "model's values alone, float64, and goes to FILE" },
+    { "cells", 0, TS_OPT_CHOICE, AT(cells), "tns", "tns|csv|tsv",
+      "what CELLS is: tns has indices and numbers divided by blanks; csv and tsv are tables as tshard export writes them, with the names of "
+      "indices, or numbers where there are none, and a first line of the modes' names, which may be missing" },
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
       "the first index in CELLS, and in what is written: input is that of the text that the tensor was "
       "built from" },
@@ -70,6 +75,7 @@ struct predict {
     const char *path; /* of the cells */
     struct ts_text_input *input;
     struct ts_tns_rules rules;
+    struct cell_table table; /* of CELLS that are one */
     struct cell_lines lines;
     struct export_sink sink;
     int writes; /* there is somewhere to write to */
@@ -147,9 +153,12 @@ static int work_piece(const struct predict *p, uint32_t thread, struct piece *w)
     ts_batch_clear(&w->batch);
     w->out.n = 0;
     w->line = 0;
-    if (p->weighted)
+    if (p->args->cells != CELLS_TNS)
+        rc = cell_table_parse(&p->table, &p->rules, w->text, w->in.bytes, &w->batch,
+                              p->weighted ? w->weight : NULL, &w->line, &w->err);
+    else if (p->weighted)
         rc = take_weights(p, w);
-    if (rc == 0)
+    if (rc == 0 && p->args->cells == CELLS_TNS)
         rc = ts_tns_parse(&p->rules, w->text, w->in.bytes, &w->batch, &w->line, &w->err);
     if (rc < 0)
         return rc;
@@ -203,11 +212,20 @@ static int end_piece(struct predict *p, struct piece *w, struct ts_err *err)
 /* Whether lines have values and weights, from the first one that is not empty. */
 static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
 {
+    const int is_table = p->args->cells != CELLS_TNS;
     static const char *const name[] = { "value", "model", "residual" };
-    const uint32_t order = p->rules.order, n = ts_tns_fields(w->text, w->in.bytes, NULL);
+    const uint32_t order = p->rules.order;
     const char *mode_name[TS_MAX_ORDER];
     struct cell_text head = { 0 };
-    int rc;
+    uint32_t n = is_table ? 0 : ts_tns_fields(w->text, w->in.bytes, NULL);
+    char *line = w->text;
+    int rc = is_table ? cell_table_first(&p->table, w->text, w->in.bytes, &n, &line, err) : 0;
+    if (rc < 0)
+        return rc;
+    for (uint32_t m = 0; m < order; m++)
+        mode_name[m] = model_view_mode_name(&p->view, m);
+    if (is_table && n > 0 && cell_table_is_head(&p->table, line, order, mode_name))
+        memset(line, ' ', strcspn(line, "\n")); /* it says how many columns there are */
     p->begun = n > 0 || w->in.bytes == 0;
     p->weighted = n == order + 2; /* as tshard export writes cells with weights */
     p->rules.no_value =
@@ -215,8 +233,6 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
     if (!p->begun || !p->writes)
         return 0;
-    for (uint32_t m = 0; m < order; m++)
-        mode_name[m] = model_view_mode_name(&p->view, m);
     rc = cell_lines_head(&p->lines, mode_name, p->rules.no_value ? name + 1 : name, 0, &head, err);
     if (rc == 0 && p->sink.gzip && head.n > 0) {
         struct cell_text packed = { 0 };
@@ -382,6 +398,9 @@ static int open_all(struct predict *p, struct ts_err *err)
         rc = tool_reads(p->path, err);
     if (rc == 0)
         rc = ts_text_input_open(&p->path, 1, PIECE_BYTES, &tool_stop, &p->input, err);
+    if (rc == 0 && p->args->cells != CELLS_TNS)
+        rc = cell_table_open(p->view.tensor, p->args->cells == CELLS_CSV ? ',' : '\t', &p->table,
+                             err);
     if (rc == 0)
         rc = open_pieces(p, err);
     if (rc == 0)
@@ -444,6 +463,7 @@ static int predict(const struct ts_cmd *cmd, struct predict *p, struct ts_err *e
 static void close_all(struct predict *p)
 {
     close_pieces(p);
+    cell_table_close(&p->table);
     ts_row_names_close(p->lines.names);
     ts_text_input_close(p->input);
     ts_kruskal_free(p->model);
@@ -501,7 +521,7 @@ const struct ts_cmd tstream_predict = {
         "Where a weight follows the value, as tshard export writes it, it counts in these as in tstream score, and is not written. A note counts cells with an index that "
         "has a row of zeros in the model, as one that was never seen has: the model's 0 there is no prediction.\n\n"
         "CELLS is text, also compressed, or - for standard input: on each line an index for each mode, "
-        "divided by blanks, and perhaps a value, 0 as well, and its weight; a # begins a comment. Text of any length goes "
+        "divided by blanks, and perhaps a value, 0 as well, and its weight; a # begins a comment. With --cells csv or tsv it is a table of names. Text of any length goes "
         "through a few buffers. A model in .npy files (tstream cp --format npy) is mapped, and may be larger than memory.\n\n"
         "MODEL is what tstream fit takes. TENSOR.tsh gives names, as tstream top finds it where it is not named.",
     .examples =

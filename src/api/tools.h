@@ -159,8 +159,10 @@
 #include "source/text_input.h"
 /* names of files of text: ts_text_kind_has_ending */
 #include "source/text_kind.h"
-/* lines to cells: ts_tns_parse, ts_tns_fields, ts_tns_value */
+/* lines to cells: ts_tns_parse, ts_tns_fields, ts_tns_value, ts_tns_index, ts_tns_add */
 #include "source/tns_text.h"
+/* fields of tables: ts_csv_next, ts_csv_go_on, ts_csv_skip_blanks, ts_csv_is_end, ts_csv_is_index, ts_csv_quote */
+#include "source/csv_field.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth.h"
 /* words for times: ts_time_bin_parse, ts_time_unit_parse */
