@@ -3,8 +3,8 @@
 # Builds of random tables through every door: text, tables, processes of MPI, the builder of the library in C, arrays and frames of the
 # Python package, against cells that plain Python computes (differ_builds.py). The doors of pandas, pyarrow and polars are tried where the packages are there
 # (TSTREAM_TEST_PEERS=1). TS_DIFFER_SECONDS (20; with peers 60) says how long, 7200 before a release. TSTREAM_TEST_LARGE=1 tries tables that do not fit their
-# memory, too. TS_DIFFER_SEED is drawn from the
-# date, and a case that fails names its seed and number.
+# memory, too. The seed is 1, so that a change is judged by what it does and not by the day, or TS_DIFFER_SEED; where
+# TS_DIFFER_SECONDS is given, it is the date. A case that fails names its seed and number.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -21,9 +21,11 @@ if grep -q '^AM_CFLAGS =.*-fsanitize' "$build/Makefile"; then
 fi
 . "$top/tests/python_venv.sh"
 
+seed=1
+if [ -n "${TS_DIFFER_SECONDS:-}" ]; then seed=$(date +%Y%m%d); fi
 seconds=20
 if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then seconds=60; fi
-set -- --programs "$bin" --builder "$build/tests/differ_door" --seconds "${TS_DIFFER_SECONDS:-$seconds}" --seed "${TS_DIFFER_SEED:-$(date +%Y%m%d)}" "$@"
+set -- --programs "$bin" --builder "$build/tests/differ_door" --seconds "${TS_DIFFER_SECONDS:-$seconds}" --seed "${TS_DIFFER_SEED:-$seed}" "$@"
 if [ "${TSTREAM_TEST_LARGE:-0}" = 1 ]; then set -- --large "$@"; fi
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun of Open MPI asks for both
 if [ -x "$bin/tshard-mpi" ] && mpirun --oversubscribe -n 2 true > mpi.log 2>&1 < /dev/null; then
