@@ -102,7 +102,7 @@ def asked(t, consumer, reasons):
     if consumer == "split" and not t.dense and not all(any(x for _, x, _ in part) for part in held_out(t, consumer)[0]):
         return ["worthless"]
     pairs = held_out(t, consumer)
-    none = [] if all(out for _, out in pairs) else ["unseen" if t.dense else "nobody"]
+    none = [] if all(out for _, out in pairs) else ["unseen" if t.dense else "weightless" if "weights" in t.properties else "nobody"]
     none += [] if all(kept for kept, _ in pairs) else ["everyone"]
     if none:  # of several folds which is said first is all the same
         return none
@@ -115,7 +115,7 @@ def asked(t, consumer, reasons):
     return []
 
 
-DATA = ("nothing", "empty", "worthless", "nobody", "unseen", "everyone", "columns", "positive", "alike", "several")  # reasons that are of the values, not of the property
+DATA = ("nothing", "empty", "worthless", "nobody", "weightless", "unseen", "everyone", "columns", "positive", "alike", "several")  # reasons that are of the values, not of the property
 
 
 def expected(t, consumer, rows, reasons):
