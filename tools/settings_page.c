@@ -22,13 +22,15 @@ static const struct row rows[] = {
 
 static const char head[] =
     "# Settings of a run\n\n"
-    "Every setting of `tstream cp` and `tstream plan`, of `ts_cp` in `tstream.h` "
-    "([C library](api.md)) and of `tstream.cp` in Python ([Python](python.md)). This page is made from "
-    "`src/base/settings.def`: `tstream --help-options > docs/options.md`.\n\n"
-    "*Default* is that of the command line; Python has the same one where nothing stands behind the keyword. "
-    "*Resumed* says what `--resume` does with the setting: a run *keeps* it, and is refused with "
-    "another one; or it *may change*; or it belongs to each *call*. Of several models nothing may change "
-    "but `--checkpoint`.\n";
+    "These are the settings of `tstream cp`, `tstream plan`, `ts_cp` in `tstream.h` ([C](api.md)),\n"
+    "and `tstream.cp` in Python ([Python](python.md)). `tstream --help-options > docs/options.md` makes\n"
+    "this page from `src/base/settings.def`.\n\n"
+    "*Default* is the default of the command line. Python has the same default unless another one\n"
+    "follows the keyword. *Resumed* says what `--resume` does with the setting:\n\n"
+    "- *kept*: the run keeps its value, and another value is refused\n"
+    "- *may change*: a new value may be given\n"
+    "- *of the call*: it is chosen anew for each call\n\n"
+    "Runs of several models may change `--checkpoint` only.\n";
 
 /* `text` in a cell of a table, from which '|' would lead to the next one. */
 static void put_text(const char *text, size_t n, FILE *to)
