@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How many sweeps --accelerate saves, and what fits runs end with: the tables of docs/notes/performance.md.
+"""How many sweeps --accelerate saves, and what fits runs end with: the tables of
+bench/notebook/2026-11-22-accelerated.md.
 
     bench/accelerate.py DIR_OF_PROGRAMS TENSOR.tns.gz... [-- OPTION_OF_CP...]
 

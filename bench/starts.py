@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What --init nvecs is worth beside random starts: the table of docs/notes/performance.md.
+"""What --init nvecs is worth beside random starts: the table of
+bench/notebook/2026-11-22-singular-vectors.md.
 
     bench/starts.py DIR_OF_PROGRAMS TENSOR.tns.gz... [-- OPTION...]
 

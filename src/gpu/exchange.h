@@ -49,7 +49,7 @@ struct CUstream_st; /* cudaStream_t points to one; programs without CUDA read th
 enum ts_exchange_kind {
     TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice;
                        * else NCCL where it is installed. Over NVLink copies were 2.5 times as fast
-                       * and more (docs/notes/performance.md), and they take no multiprocessor. */
+                       * and more (bench/notebook, several GPUs), and they take no multiprocessor. */
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
     TS_EXCHANGE_HOST, /* AUTO takes it between processes where one has no NCCL, or two share a GPU */
