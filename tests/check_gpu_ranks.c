@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cpd/als.h"
-#include "cpd/als_group.h"
+#include "cpd/solver.h"
+#include "cpd/solver_group.h"
 #include "gpu/exchange.h"
 #include "gpu/gpu_backend.h"
 #include "tests/comm_threads.h"
@@ -69,7 +69,7 @@ struct process {
     const struct conf *conf;
     struct ts_comm *comm; /* NULL: alone */
     struct ts_tensor *t;
-    struct ts_als *run[MODELS];
+    struct ts_solver *run[MODELS];
     void *be;
     uint32_t n; /* models */
     struct outcome o[MODELS];
@@ -80,7 +80,7 @@ struct process {
     struct ts_err err;
 };
 
-static void note_sweep(void *ctx, const struct ts_als_sweep *s)
+static void note_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
     struct outcome *o = ctx;
     struct process *p = o->process;
@@ -91,7 +91,7 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
         p->stop = SIGTERM;
 }
 
-static void note_mode(void *ctx, const struct ts_als_mode *m)
+static void note_mode(void *ctx, const struct ts_solver_mode *m)
 {
     struct process *p = ((struct outcome *)ctx)->process;
     uint64_t nnz = 0;
@@ -105,8 +105,8 @@ static int end_model(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct process *p = ctx;
     struct outcome *o = &p->o[k];
-    struct ts_als_result result;
-    const int rc = ts_als_result(p->run[k], &result, err);
+    struct ts_solver_result result;
+    const int rc = ts_solver_result(p->run[k], &result, err);
     if (rc < 0)
         return rc;
     o->sweeps = result.sweeps;
@@ -182,14 +182,14 @@ static int open_backend(struct process *p)
 static void run_models(struct process *p, struct ts_feed *feed)
 {
     static const volatile sig_atomic_t never;
-    struct ts_als_conf ac[MODELS];
+    struct ts_solver_conf ac[MODELS];
     uint32_t failed = 0;
     for (uint32_t k = 0; k < p->n; k++) {
         struct outcome *o = &p->o[k];
         o->process = p;
         o->rank = p->conf->n_models > 0 ? model_rank[k] : p->conf->rank;
         o->order = p->t->order;
-        ac[k] = (struct ts_als_conf){ .feed = feed,
+        ac[k] = (struct ts_solver_conf){ .feed = feed,
                                       .iters =
                                           p->conf->iters + (p->n > 1 ? k : 0), /* not all at once */
                                       .precision = p->conf->precision,
@@ -206,13 +206,13 @@ static void run_models(struct process *p, struct ts_feed *feed)
                                                 .seed = 3,
                                                 .spec = p->conf->spec,
                                                 .stop = &never } };
-        ck_assert_msg(ts_als_new(&ac[k], &p->run[k], &p->err) == 0, "%s", p->err.text);
+        ck_assert_msg(ts_solver_new(&ac[k], &p->run[k], &p->err) == 0, "%s", p->err.text);
     }
     if (p->n > 1) {
-        p->rc = ts_als_group_run(p->run, p->n, end_model, p, &failed, &p->err);
+        p->rc = ts_solver_group_run(p->run, p->n, end_model, p, &failed, &p->err);
     } else {
-        while ((p->rc = ts_als_next(p->run[0], &p->err)) > 0) {
-            p->rc = ts_als_multiply(p->run[0], &p->err);
+        while ((p->rc = ts_solver_next(p->run[0], &p->err)) > 0) {
+            p->rc = ts_solver_multiply(p->run[0], &p->err);
             if (p->rc < 0)
                 break;
         }
@@ -220,7 +220,7 @@ static void run_models(struct process *p, struct ts_feed *feed)
             p->rc = end_model(p, 0, &p->err);
     }
     for (uint32_t k = 0; k < p->n; k++)
-        ts_als_free(p->run[k]);
+        ts_solver_free(p->run[k]);
 }
 
 static void *run_process(void *ctx)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cpd/als.h"
-#include "cpd/als_group.h"
+#include "cpd/solver.h"
+#include "cpd/solver_group.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/share.h"
 #include "tests/comm_threads.h"
@@ -70,7 +70,7 @@ struct outcome {
     double *factor[TS_MAX_ORDER];
 };
 
-static void note_sweep(void *ctx, const struct ts_als_sweep *s)
+static void note_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
     struct outcome *o = ctx;
     o->fit[s->sweep - 1] = s->fit;
@@ -82,7 +82,7 @@ static void note_sweep(void *ctx, const struct ts_als_sweep *s)
         o->stop = SIGTERM;
 }
 
-static void note_mode(void *ctx, const struct ts_als_mode *m)
+static void note_mode(void *ctx, const struct ts_solver_mode *m)
 {
     struct outcome *o = ctx;
     const struct ts_device_times *told = ts_backend_told(m->times, &o->n_told);
@@ -126,13 +126,13 @@ static void *run_rank(void *ctx)
                                .stop = &o->stop,
                                .done = note_nnz,
                                .done_ctx = o };
-    struct ts_als_conf ac = { .iters = c->iters,
+    struct ts_solver_conf ac = { .iters = c->iters,
                               .accelerate = c->accelerate,
                               .hold_out = c->hold_out,
                               .inner = 5,
                               .all_ranks = 1,
                               .ctx = o };
-    struct ts_als_result result;
+    struct ts_solver_result result;
     struct ts_feed_stats stats;
     volatile sig_atomic_t never = 0;
     void *be;
@@ -170,7 +170,7 @@ static void *run_rank(void *ctx)
                                      .nvecs = c->nvecs,
                                      .stop = &never };
     if (o->rc == 0)
-        o->rc = ts_als_run(&ac, &result, &o->err);
+        o->rc = ts_solver_run(&ac, &result, &o->err);
     else
         result.weight = NULL;
     done = o->rc == 0;
@@ -495,7 +495,7 @@ struct group {
     struct ts_comm *comm;
     struct outcome *o; /* MODELS */
     struct ts_tensor *t;
-    struct ts_als *run[MODELS];
+    struct ts_solver *run[MODELS];
     void *be;
     struct ts_err err;
     int rc;
@@ -505,8 +505,8 @@ static int end_model(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct group *g = ctx;
     struct outcome *o = &g->o[k];
-    struct ts_als_result result;
-    const int rc = ts_als_result(g->run[k], &result, err);
+    struct ts_solver_result result;
+    const int rc = ts_solver_result(g->run[k], &result, err);
     if (rc < 0)
         return rc;
     o->sweeps = result.sweeps;
@@ -529,7 +529,7 @@ static void *run_group(void *ctx)
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
                                .only_mode = -1,
                                .checkers = 1 };
-    struct ts_als_conf ac[MODELS];
+    struct ts_solver_conf ac[MODELS];
     struct ts_feed *feed;
     uint32_t failed;
     ck_assert_int_eq(ts_tensor_open(dir, &g->t, &g->err), 0);
@@ -545,7 +545,7 @@ static void *run_group(void *ctx)
         o->conf = &g->conf[k];
         o->comm = g->comm;
         o->order = g->t->order;
-        ac[k] = (struct ts_als_conf){ .feed = feed,
+        ac[k] = (struct ts_solver_conf){ .feed = feed,
                                       .iters = g->conf[k].iters,
                                       .inner = 5,
                                       .hold_out = c->hold_out,
@@ -561,11 +561,11 @@ static void *run_group(void *ctx)
                                                 .threads = c->threads,
                                                 .seed = 3,
                                                 .spec = c->spec } };
-        ck_assert_int_eq(ts_als_new(&ac[k], &g->run[k], &g->err), 0);
+        ck_assert_int_eq(ts_solver_new(&ac[k], &g->run[k], &g->err), 0);
     }
-    g->rc = ts_als_group_run(g->run, MODELS, end_model, g, &failed, &g->err);
+    g->rc = ts_solver_group_run(g->run, MODELS, end_model, g, &failed, &g->err);
     for (uint32_t k = 0; k < MODELS; k++)
-        ts_als_free(g->run[k]);
+        ts_solver_free(g->run[k]);
     ts_feed_free(feed);
     ts_backend_cpu.close(g->be);
     ts_tensor_close(g->t);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "build/build.h"
-#include "cpd/als.h"
+#include "cpd/solver.h"
 #include "cpd/method.h"
 #include "cpu/cpu_backend.h"
 #include "engine/engine_memory.h"

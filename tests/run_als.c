@@ -20,7 +20,7 @@ static uint32_t n_products;
 static uint32_t modes_until_stop; /* 0: it does not come inside a mode */
 static uint32_t steps_until_stop; /* 0: nor inside a column */
 
-static void note_sweep(void *ctx, const struct ts_als_sweep *s)
+static void note_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
     struct test_als *a = ctx;
     if (s->sweep <= 100) {
@@ -46,7 +46,7 @@ static void await_states(const char *dir)
     }
 }
 
-static void note_mode(void *ctx, const struct ts_als_mode *m)
+static void note_mode(void *ctx, const struct ts_solver_mode *m)
 {
     struct test_als *a = ctx;
     const uint32_t order = a->order;
@@ -59,7 +59,7 @@ static void note_mode(void *ctx, const struct ts_als_mode *m)
         stop = 1;
 }
 
-static struct ts_als_conf *running;
+static struct ts_solver_conf *running;
 
 static int note_start(void *ctx, struct ts_err *err)
 {
@@ -158,7 +158,7 @@ struct parts {
 };
 
 /* As they are written: columns of norm 1 (or 0), in the precision of the run. */
-static int get_factors(struct test_als *a, const struct parts *p, struct ts_als_result *result,
+static int get_factors(struct test_als *a, const struct parts *p, struct ts_solver_result *result,
                        enum ts_precision precision, struct ts_err *err)
 {
     const double *norm = result->norm;
@@ -166,7 +166,7 @@ static int get_factors(struct test_als *a, const struct parts *p, struct ts_als_
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
         a->n_rows[m] = p->tensor->mode[m].disk.n_rows;
         a->factor[m] = malloc(a->n_rows[m] * a->rank * sizeof(double) + 1);
-        rc = ts_als_rows(&result->rows, m, 0, a->n_rows[m], a->factor[m], err);
+        rc = ts_solver_rows(&result->rows, m, 0, a->n_rows[m], a->factor[m], err);
         for (uint64_t i = 0; i < a->n_rows[m] * a->rank; i++) {
             const double length = norm[m * a->rank + i % a->rank];
             a->factor[m][i] *= 1 / (length > 0 ? length : 1);
@@ -210,7 +210,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     struct ts_feed_conf fc = { .host_bytes = c->host_bytes > 0 ? c->host_bytes : 1 << 30,
                                .only_mode = -1,
                                .avoid = c->avoid };
-    struct ts_als_conf ac = { .iters = c->iters,
+    struct ts_solver_conf ac = { .iters = c->iters,
                               .inner = c->inner,
                               .tol = c->tol,
                               .accelerate = c->accelerate,
@@ -229,7 +229,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                 .threads = c->threads,
                                 .precision = c->precision };
     struct ts_feed_stats stats;
-    struct ts_als_result result;
+    struct ts_solver_result result;
     int rc = ts_tensor_open_any(path, &p->tensor, err);
     bc.tensor = fc.tensor = p->tensor;
     if (rc == 0)
@@ -281,7 +281,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
         modes_until_stop -=
             (ts_state_get(p->from)->sweep - 1) * p->tensor->order + ts_state_get(p->from)->mode;
     running = &ac;
-    rc = ts_als_run(&ac, &result, err);
+    rc = ts_solver_run(&ac, &result, err);
     a->n_products = n_products;
     if (p->checkpoint != NULL &&
         !ts_checkpoint_last(p->checkpoint, &a->saved_sweep, &a->saved_mode))
@@ -297,7 +297,7 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
     a->norm = result.norm;
     rc = get_factors(a, p, &result, c->precision, err);
     return rc == 0 && p->out != NULL
-               ? ts_model_write(p->out, ts_als_rows, &result.rows, result.weight, result.norm,
+               ? ts_model_write(p->out, ts_solver_rows, &result.rows, result.weight, result.norm,
                                 &(struct ts_err){ 0 }, err)
                : rc;
 }

@@ -3,7 +3,7 @@
 #ifndef TS_TESTS_RUN_ALS_H
 #define TS_TESTS_RUN_ALS_H
 
-#include "cpd/als.h"
+#include "cpd/solver.h"
 
 struct test_als_conf {
     uint32_t rank, iters, threads;
@@ -47,7 +47,7 @@ struct test_als {
     double objective[100];
     double each_mode[100]; /* what is minimised, after each mode */
     uint32_t n_modes; /* modes that were told of, in order; those out of order are not counted */
-    struct ts_als_sweep last; /* sweep */
+    struct ts_solver_sweep last; /* sweep */
     uint64_t n_rows[TS_MAX_ORDER];
     double *factor[TS_MAX_ORDER]; /* n_rows x rank, as the backend holds them */
     double *start[TS_MAX_ORDER];  /* with nvecs: what the backend held then */

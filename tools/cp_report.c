@@ -95,7 +95,7 @@ static double seconds(uint64_t ns)
     return (double)ns * 1e-9;
 }
 
-static double nnz_per_s(const struct cp_report *r, const struct ts_als_sweep *s)
+static double nnz_per_s(const struct cp_report *r, const struct ts_solver_sweep *s)
 {
     const struct ts_tensor *t = r->engine->tensor;
     return s->total_ns == 0 ? 0 : (double)n_passes(r) * (double)t->nnz / seconds(s->total_ns);
@@ -112,7 +112,7 @@ static void open_event(const struct cp_report *r, struct tool_json *j, const cha
     tool_json_u64(j, "seed", r->model->seed);
 }
 
-static void json_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
+static void json_sweep(const struct cp_report *r, const struct ts_solver_sweep *s)
 {
     struct tool_json j;
     open_event(r, &j, "sweep");
@@ -212,7 +212,7 @@ static void print_head(struct cp_report *r)
     *headed = 1;
 }
 
-static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
+static void print_sweep(const struct cp_report *r, const struct ts_solver_sweep *s)
 {
     char text[N_COLUMNS][TS_NUM_CHARS] = { 0 };
     const char *cell[N_COLUMNS];
@@ -248,7 +248,7 @@ static void print_sweep(const struct cp_report *r, const struct ts_als_sweep *s)
     tool_flush();
 }
 
-void cp_report_mode(struct cp_report *r, const struct ts_als_mode *m)
+void cp_report_mode(struct cp_report *r, const struct ts_solver_mode *m)
 {
     char name[TOOL_PROGRESS_CHARS];
     struct tool_json j;
@@ -274,7 +274,7 @@ void cp_report_mode(struct cp_report *r, const struct ts_als_mode *m)
     }
 }
 
-void cp_report_sweep(struct cp_report *r, const struct ts_als_sweep *s)
+void cp_report_sweep(struct cp_report *r, const struct ts_solver_sweep *s)
 {
     struct ts_feed_stats stats;
     tool_progress_end(&r->progress);
@@ -340,8 +340,8 @@ void cp_report_end(struct cp_report *r)
 
 /* "fit 0.123456789 after 12 sweeps (converged), 1.23 s, factors in X.cp"; the place on a line of
  * its own where all of it is too wide. */
-static void print_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
-                       uint64_t total_ns)
+static void print_done(const struct cp_report *r, const struct ts_solver_result *res,
+                       const char *out, uint64_t total_ns)
 {
     const int good = res->rounded || res->exact || res->converged || res->overfits;
     const char *why = res->rounded     ? "1 but for float32's rounding; see tstream fit"
@@ -374,7 +374,7 @@ static void print_done(const struct cp_report *r, const struct ts_als_result *re
     printf("\n");
 }
 
-void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
+void cp_report_done(const struct cp_report *r, const struct ts_solver_result *res, const char *out,
                     uint64_t total_ns)
 {
     struct tool_json j;

@@ -26,7 +26,7 @@ struct cp_model {
     int kept;                    /* there is something that --resume goes on with */
     int first;                   /* of this process */
     int hinted;                  /* the sentence of a failure says how to go on */
-    struct ts_als_result result; /* of its run, once it is over; without weights and norms */
+    struct ts_solver_result result; /* of its run, once it is over; without weights and norms */
 };
 
 struct cp_report {
@@ -70,8 +70,8 @@ void cp_report_start(struct cp_report *r);
 void cp_report_lead(struct cp_report *r);
 
 /* A mode, or a sweep, is over. */
-void cp_report_mode(struct cp_report *r, const struct ts_als_mode *m);
-void cp_report_sweep(struct cp_report *r, const struct ts_als_sweep *s);
+void cp_report_mode(struct cp_report *r, const struct ts_solver_mode *m);
+void cp_report_sweep(struct cp_report *r, const struct ts_solver_sweep *s);
 
 /* Progress as numbers, for the status of the run; from any thread. */
 void cp_report_figures(void *ctx, struct ts_run_figures *ret);
@@ -83,7 +83,7 @@ void cp_report_count(void *ctx, uint64_t nnz);
 void cp_report_end(struct cp_report *r);
 
 /* The last line, or the event "done"; `out` is where the factors are, NULL: nowhere. */
-void cp_report_done(const struct cp_report *r, const struct ts_als_result *res, const char *out,
+void cp_report_done(const struct cp_report *r, const struct ts_solver_result *res, const char *out,
                     uint64_t total_ns);
 
 /* The run was stopped by `by`, and goes on from `sweep` (from 1) and `mode` (from 0) with --resume `resume`;

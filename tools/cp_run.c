@@ -94,7 +94,7 @@ static const char *how_to_go_on(const struct cp_args *args, const char *out_dir)
 }
 
 /* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got to the best. */
-static void note_tolerance(const struct cp_report *r, const struct ts_als_result *result,
+static void note_tolerance(const struct cp_report *r, const struct ts_solver_result *result,
                            const char *out_dir)
 {
     const struct cp_args *args = r->args;
@@ -111,7 +111,7 @@ static void note_tolerance(const struct cp_report *r, const struct ts_als_result
 }
 
 /* Whether the sweeps were used up or not, they were many. */
-static void note_slow(const struct cp_report *r, const struct ts_als_result *result,
+static void note_slow(const struct cp_report *r, const struct ts_solver_result *result,
                       const char *out_dir)
 {
     const struct cp_args *args = r->args;
@@ -176,7 +176,7 @@ const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t si
     return room;
 }
 
-static void note_dead(const struct cp_report *r, const struct ts_als_result *result)
+static void note_dead(const struct cp_report *r, const struct ts_solver_result *result)
 {
     const struct cp_args *args = r->args;
     char room[CP_ADVICE_CHARS];
@@ -261,9 +261,9 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
 
 /* ---- the run ---- */
 
-static struct ts_als_conf method_of(const struct cp_args *args, struct ts_model *start)
+static struct ts_solver_conf method_of(const struct cp_args *args, struct ts_model *start)
 {
-    return (struct ts_als_conf){
+    return (struct ts_solver_conf){
         .init = { .rank = args->rank,
                   .seed = args->seed,
                   .model = start,

@@ -111,7 +111,7 @@ static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
 }
 
 /* The same of one that was computed here, and may be written nowhere. */
-static int take_result(struct several *s, uint32_t row, const struct ts_als_result *r,
+static int take_result(struct several *s, uint32_t row, const struct ts_solver_result *r,
                        struct ts_err *err)
 {
     struct ts_models_row *to = &s->models.row[row];

@@ -127,7 +127,7 @@ static double seconds(uint64_t ns)
 
 /* What the slowest device did of the product, in the time of the call: solving may be
  * overlapped. */
-static double product_seconds(const struct ts_als_mode *m)
+static double product_seconds(const struct ts_solver_mode *m)
 {
     const struct ts_backend_times *t = m->times;
     double most = 0;
@@ -141,7 +141,7 @@ static double product_seconds(const struct ts_als_mode *m)
     return most < seconds(m->total_ns) ? most : seconds(m->total_ns);
 }
 
-static void take_mode(void *ctx, const struct ts_als_mode *m)
+static void take_mode(void *ctx, const struct ts_solver_mode *m)
 {
     struct pace *p = ctx;
     const double more_rows = (double)p->whole->mode[m->mode].disk.n_rows /
@@ -171,7 +171,7 @@ static void take_mode(void *ctx, const struct ts_als_mode *m)
         p->stop = tool_stop;
 }
 
-static void take_sweep(void *ctx, const struct ts_als_sweep *s)
+static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
     struct pace *p = ctx;
     p->n = s->sweep;
@@ -214,7 +214,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
 {
     struct ts_engine_conf ec = *conf;
     struct ts_engine e;
-    struct ts_als_result result = { 0 };
+    struct ts_solver_result result = { 0 };
     struct pace *p = calloc(1, sizeof *p);
     int rc;
     if (p == NULL)
@@ -226,7 +226,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
     ec.without_feed = 0;
     rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
-        const struct ts_als_conf als = {
+        const struct ts_solver_conf run = {
             .init = { .tensor = e.tensor,
                       .backend = e.backend,
                       .be = e.be,
@@ -246,7 +246,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
             .patience = ts_spec_of(conf->spec)->best ? UINT32_MAX : 0,
         };
         p->until_ns = ts_clock_ns() + (uint64_t)(length * 1e9);
-        rc = ts_als_run(&als, &result, err);
+        rc = ts_solver_run(&run, &result, err);
         free(result.weight);
         ts_engine_close(&e);
         if (rc == TS_ESTOP && tool_stop == 0)

@@ -34,7 +34,7 @@ static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
     atomic_store(&s->nnz, 0);
 }
 
-static void take_mode(const struct ts_api_run *c, const struct ts_als_mode *m)
+static void take_mode(const struct ts_api_run *c, const struct ts_solver_mode *m)
 {
     const int last = m->mode + 1 == c->session->engine->tensor->order;
     int stop;
@@ -48,7 +48,7 @@ static void take_mode(const struct ts_api_run *c, const struct ts_als_mode *m)
         ts_stop_ask(c->session->stop, stop);
 }
 
-static void take_sweep(struct ts_api_run *c, const struct ts_als_sweep *s)
+static void take_sweep(struct ts_api_run *c, const struct ts_solver_sweep *s)
 {
     const ts_sweep sweep = { .size = sizeof sweep,
                              .sweep = s->sweep,
@@ -287,35 +287,35 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
 /* ---- what is kept ---- */
 
 /* What is to be run, once it is known where from. */
-static struct ts_als_conf method_of(struct ts_api_run *c)
+static struct ts_solver_conf method_of(struct ts_api_run *c)
 {
     const ts_session_conf *sc = &c->session->conf;
-    return (struct ts_als_conf){ .init = { .rank = sc->rank,
-                                           .seed = c->conf.seed,
-                                           .model = c->start,
-                                           .nvecs = c->conf.nvecs != 0,
-                                           .spec = &c->spec,
-                                           .stop = c->session->stop },
-                                 .precision = sc->precision,
-                                 .iters = c->conf.sweeps,
-                                 .inner = c->conf.inner,
-                                 .tol = c->conf.tol,
-                                 .accelerate = c->conf.accelerate != 0,
-                                 .hold_out = { .share = c->conf.hold_out,
-                                               .seed = c->conf.seed,
-                                               .from = c->conf.hold_out_from },
-                                 .patience = c->conf.patience,
-                                 .whole_start = c->conf.save_init != 0,
-                                 .trace = c->session->trace };
+    return (struct ts_solver_conf){ .init = { .rank = sc->rank,
+                                              .seed = c->conf.seed,
+                                              .model = c->start,
+                                              .nvecs = c->conf.nvecs != 0,
+                                              .spec = &c->spec,
+                                              .stop = c->session->stop },
+                                    .precision = sc->precision,
+                                    .iters = c->conf.sweeps,
+                                    .inner = c->conf.inner,
+                                    .tol = c->conf.tol,
+                                    .accelerate = c->conf.accelerate != 0,
+                                    .hold_out = { .share = c->conf.hold_out,
+                                                  .seed = c->conf.seed,
+                                                  .from = c->conf.hold_out_from },
+                                    .patience = c->conf.patience,
+                                    .whole_start = c->conf.save_init != 0,
+                                    .trace = c->session->trace };
 }
 
 /* Whether the run can be resumed from its state, where there is one. */
 static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
-    struct ts_als_conf conf = method_of(c);
+    struct ts_solver_conf conf = method_of(c);
     conf.init.tensor = t;
     conf.from = c->from.file;
-    return conf.from != NULL ? ts_als_check_from(&conf, err) : 0;
+    return conf.from != NULL ? ts_solver_check_from(&conf, err) : 0;
 }
 
 /* What is fixed must be given, but where a state has it. */
@@ -465,12 +465,12 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
 }
 
 /* The result, which lies on disk already where it is wanted there. */
-static int take_factors(struct ts_api_run *c, struct ts_als_result *result, struct ts_err *err)
+static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, struct ts_err *err)
 {
     const struct ts_engine *e = c->session->engine;
     const enum ts_precision precision = c->session->conf.precision;
     struct ts_factors f = ts_factors_of(e->tensor, result->rank, e->backend, c->session->be);
-    f.get_rows = ts_als_rows;
+    f.get_rows = ts_solver_rows;
     f.from = &result->rows;
     if (c->conf.out != NULL && can_load(c))
         /* from these files, so that large factors are not in memory twice */
@@ -586,7 +586,7 @@ int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_
     return rc;
 }
 
-static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_als_result *result)
+static ts_cp_result result_of(const struct ts_api_run *c, const struct ts_solver_result *result)
 {
     return (ts_cp_result){ .fit = result->fit,
                            .sweeps = result->sweeps,

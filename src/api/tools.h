@@ -227,8 +227,8 @@
 
 /* ---- methods: alternating least squares, and fits ---- */
 
-/* the method: ts_als_run */
-#include "cpd/als.h"
+/* the method: ts_solver_run */
+#include "cpd/solver.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */

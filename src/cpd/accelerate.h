@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* accelerate.h - fewer sweeps of ALS: each starts where the last two point to.
+/* accelerate.h - fewer sweeps of least squares: each starts where the last two point to.
  *
  * With A the factor of a mode after the last sweep and B the one that the sweep before it started from, both of
  * columns of one length, the next sweep starts from

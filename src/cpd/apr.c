@@ -21,7 +21,7 @@
 #include <string.h>
 
 #include "cpd/loss_values.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 #include "stream/loss.h"
 
 #define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
@@ -32,9 +32,9 @@ struct apr {
     struct ts_multiply_sums multiplied; /* and what the last one gave */
 };
 
-static int check(const struct ts_als *a, struct ts_err *err)
+static int check(const struct ts_solver *a, struct ts_err *err)
 {
-    const struct ts_als_conf *conf = a->conf;
+    const struct ts_solver_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
     if (conf->inner == 0)
         return ts_fail(err, TS_EARG, "a row of a Poisson model takes at least one round a sweep");
@@ -44,7 +44,7 @@ static int check(const struct ts_als *a, struct ts_err *err)
 /* ---- modes ---- */
 
 /* Columns get sums of 1, weights the rest. */
-static int start(struct ts_als *a, struct ts_err *err)
+static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const struct ts_multiply how = { .weight = a->w };
@@ -62,7 +62,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     return rc;
 }
 
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     struct apr *own = a->own;
     (void)err;
@@ -81,7 +81,7 @@ static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 }
 
 /* The violation of the sweep begins with its first mode: until that is there, a state has that of the sweep before. */
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct apr *own = a->own;
@@ -99,15 +99,15 @@ static int rows(struct ts_als *a, struct ts_err *err)
 
 /* ---- a sweep ---- */
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_multiply_sums *sums = &((const struct apr *)a->own)->multiplied;
     const double norm = a->conf->init.tensor->header.norm;
-    const int rc = ts_als_fit_of_kept(a, norm * norm - sums->held_squares, &a->now.fit, err);
-    return rc == 0 ? ts_als_fit_check(a, err) : rc;
+    const int rc = ts_solver_fit_of_kept(a, norm * norm - sums->held_squares, &a->now.fit, err);
+    return rc == 0 ? ts_solver_fit_check(a, err) : rc;
 }
 
-static int tell(struct ts_als *a)
+static int tell(struct ts_solver *a)
 {
     const struct apr *own = a->own;
     a->now.log_likelihood = own->loss;
@@ -120,27 +120,27 @@ static int tell(struct ts_als *a)
     return isfinite(own->loss);
 }
 
-static double objective(const struct ts_als *a)
+static double objective(const struct ts_solver *a)
 {
     const struct apr *own = a->own;
     return -own->loss;
 }
 
-static int settled(const struct ts_als *a, double change)
+static int settled(const struct ts_solver *a, double change)
 {
     const struct apr *own = a->own;
     (void)change;
     return own->kkt < a->conf->tol;
 }
 
-static void save(const struct ts_als *a, struct ts_state *s)
+static void save(const struct ts_solver *a, struct ts_state *s)
 {
     const struct apr *own = a->own;
     memcpy(&s->part[TS_PART_KKT], &own->kkt, sizeof own->kkt);
     memcpy(&s->part[TS_PART_LOSS], &own->loss, sizeof own->loss);
 }
 
-static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+static int restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err)
 {
     struct apr *own = a->own;
     memcpy(&own->kkt, &s->part[TS_PART_KKT], sizeof own->kkt);

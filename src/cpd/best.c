@@ -120,7 +120,7 @@ static int move_rows(struct ts_best *b, int both, struct ts_err *err)
     return rc;
 }
 
-int ts_best_take(struct ts_best *b, const struct ts_als_sweep *s, const double *lambda,
+int ts_best_take(struct ts_best *b, const struct ts_solver_sweep *s, const double *lambda,
                  const double *gram, struct ts_err *err)
 {
     double *x = b->number, *norm = x + TS_BEST_NUMBERS + b->rank;
@@ -147,7 +147,7 @@ uint32_t ts_best_sweep(const struct ts_best *b)
     return (uint32_t)b->number[SWEEP];
 }
 
-void ts_best_tell(const struct ts_best *b, struct ts_als_result *ret)
+void ts_best_tell(const struct ts_best *b, struct ts_solver_result *ret)
 {
     const double *x = b->number;
     ret->best_sweep = ts_best_sweep(b);

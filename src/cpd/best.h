@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "cpd/als.h"
+#include "cpd/solver.h"
 #include "cpd/state.h"
 
 struct ts_best;
@@ -29,7 +29,7 @@ void ts_best_free(struct ts_best *b); /* NULL is fine */
 
 /* This sweep is the best so far: its numbers, weights of columns, Gram matrices (order x rank x rank), and the factors in the
  * backend. */
-int ts_best_take(struct ts_best *b, const struct ts_als_sweep *s, const double *lambda,
+int ts_best_take(struct ts_best *b, const struct ts_solver_sweep *s, const double *lambda,
                  const double *gram, struct ts_err *err);
 
 /* Of which sweep the copy is, from 1; 0: there is none. */
@@ -37,7 +37,7 @@ uint32_t ts_best_sweep(const struct ts_best *b);
 
 /* The result becomes that of the copy, but for how the run ended; and weights (rank) and norms (order x rank) of the factors
  * as they were. */
-void ts_best_tell(const struct ts_best *b, struct ts_als_result *ret);
+void ts_best_tell(const struct ts_best *b, struct ts_solver_result *ret);
 const double *ts_best_lambda(const struct ts_best *b);
 const double *ts_best_norm(const struct ts_best *b);
 

@@ -65,7 +65,8 @@ int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoin
 void ts_checkpoint_free(
     struct ts_checkpoint *c); /* NULL is fine; waits for what is being written */
 
-/* ---- for ALS; of *s it fills sweep, mode, flags, gram, lambda, part, size and what an accelerated run adds ---- */
+/* ---- for the solver (solver.c); of *s it fills sweep, mode, flags, gram, lambda, part, size and
+ * what an accelerated run adds ---- */
 
 /* A sweep is over. The figures are kept where a mode has a constraint. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,

@@ -41,7 +41,7 @@
 #define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
-static const struct ts_loss *loss_of(const struct ts_als *a)
+static const struct ts_loss *loss_of(const struct ts_solver *a)
 {
     return ts_loss_of(a->spec->loss);
 }
@@ -57,7 +57,7 @@ uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_
     return sum;
 }
 
-int ts_gcp_make(struct ts_als *a, struct ts_err *err)
+int ts_gcp_make(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     const uint32_t n = ts_spec_moments(a->spec);
@@ -83,7 +83,7 @@ int ts_gcp_make(struct ts_als *a, struct ts_err *err)
 }
 
 /* A state at the end of the run refers to the moments. */
-void ts_gcp_end(struct ts_als *a)
+void ts_gcp_end(struct ts_solver *a)
 {
     struct ts_gcp *g = a->own;
     if (g->memory != NULL && a->conf->checkpoint != NULL)
@@ -100,9 +100,9 @@ static int is_of_bits(const struct ts_loss *loss)
     return !loss->allows(0.5) && !loss->allows(2);
 }
 
-int ts_gcp_check(const struct ts_als *a, struct ts_err *err)
+int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
 {
-    const struct ts_als_conf *conf = a->conf;
+    const struct ts_solver_conf *conf = a->conf;
     const struct ts_tensor *t = conf->init.tensor;
     const struct ts_loss *loss = loss_of(a);
     if (is_of_bits(loss))
@@ -232,7 +232,7 @@ static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double 
         }
 }
 
-static int scale_mode(struct ts_als *a, uint32_t mode, const struct start *s, double *rows,
+static int scale_mode(struct ts_solver *a, uint32_t mode, const struct start *s, double *rows,
                       struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -252,7 +252,7 @@ static int scale_mode(struct ts_als *a, uint32_t mode, const struct start *s, do
     return rc == 0 ? c->backend->gram(c->be, mode, a->gram + mode * a->square, err) : rc;
 }
 
-int ts_gcp_start(struct ts_als *a, struct ts_err *err)
+int ts_gcp_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const enum ts_loss_kind kind = a->spec->loss;
@@ -283,7 +283,7 @@ int ts_gcp_start(struct ts_als *a, struct ts_err *err)
 
 /* ---- modes ---- */
 
-double ts_gcp_size(const struct ts_als *a, uint32_t mode)
+double ts_gcp_size(const struct ts_solver *a, uint32_t mode)
 {
     const double n = (double)a->conf->init.tensor->mode[mode].disk.n_rows * a->rank;
     double sum = 0;
@@ -292,7 +292,7 @@ double ts_gcp_size(const struct ts_als *a, uint32_t mode)
     return n > 0 ? sqrt(sum / n) : 0;
 }
 
-struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
+struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode)
 {
     const struct ts_constraint *c = &a->spec->mode[mode];
     struct ts_descent ret = { .loss = loss_of(a),
@@ -309,7 +309,7 @@ struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode)
 
 /* ---- sums ---- */
 
-static void request_sums(struct ts_als *a, struct ts_request *ret)
+static void request_sums(struct ts_solver *a, struct ts_request *ret)
 {
     struct ts_gcp *g = a->own;
     g->sums = (struct ts_loss_sums){ .loss = g->how.loss,
@@ -321,13 +321,13 @@ static void request_sums(struct ts_als *a, struct ts_request *ret)
     ret->name = "loss";
 }
 
-int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_request *ret,
+int ts_gcp_request(struct ts_solver *a, const struct ts_descent *how, struct ts_request *ret,
                    struct ts_err *err)
 {
     struct ts_gcp *g = a->own;
     g->how = *how;
     (void)err;
-    if (a->at == TS_ALS_AGAIN) {
+    if (a->at == TS_SOLVER_AGAIN) {
         request_sums(a, ret);
         return 0;
     }
@@ -337,7 +337,7 @@ int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_req
     return 0;
 }
 
-int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
+int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_gcp *g = a->own;
@@ -347,17 +347,17 @@ int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err)
     return g->how.observed ? 0 : c->backend->zeros(c->be, a->product, &g->how, &g->zeros, err);
 }
 
-double ts_gcp_objective(const struct ts_als *a)
+double ts_gcp_objective(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     double sum = g->kept.loss + g->zeros;
     for (uint32_t m = 0; m < a->order; m++)
-        sum += 0.5 * a->spec->mode[m].l2 * ts_als_fit_trace(a, m);
+        sum += 0.5 * a->spec->mode[m].l2 * ts_solver_fit_trace(a, m);
     return sum;
 }
 
 /* Cells that count. */
-static double cells_of(const struct ts_als *a)
+static double cells_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -367,7 +367,7 @@ static double cells_of(const struct ts_als *a)
     return a->spec->observed ? g->kept.n : n;
 }
 
-double ts_gcp_fit(const struct ts_als *a)
+double ts_gcp_fit(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     const double sum = g->kept.loss + g->zeros;
@@ -376,7 +376,7 @@ double ts_gcp_fit(const struct ts_als *a)
 
 /* ---- a sweep ---- */
 
-void ts_gcp_note(struct ts_als *a, double now)
+void ts_gcp_note(struct ts_solver *a, double now)
 {
     struct ts_gcp *g = a->own;
     const int begins = isnan(g->first);
@@ -385,14 +385,14 @@ void ts_gcp_note(struct ts_als *a, double now)
     g->last = now;
 }
 
-int ts_gcp_settled(const struct ts_als *a, double change)
+int ts_gcp_settled(const struct ts_solver *a, double change)
 {
     const struct ts_gcp *g = a->own;
     (void)change;
     return a->conf->tol > 0 && g->idle >= IDLE;
 }
 
-int ts_gcp_tell(struct ts_als *a)
+int ts_gcp_tell(struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;
     a->kept = g->kept.n;
@@ -404,7 +404,7 @@ int ts_gcp_tell(struct ts_als *a)
 
 /* ---- states ---- */
 
-void ts_gcp_save(const struct ts_als *a, struct ts_state *s)
+void ts_gcp_save(const struct ts_solver *a, struct ts_state *s)
 {
     const struct ts_gcp *g = a->own;
     memcpy(&s->part[TS_PART_RATE], &g->rate, sizeof g->rate);
@@ -414,7 +414,7 @@ void ts_gcp_save(const struct ts_als *a, struct ts_state *s)
             s->moment[k][m] = g->moment[k][m];
 }
 
-int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+int ts_gcp_restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err)
 {
     struct ts_gcp *g = a->own;
     int rc = ts_gcp_make(a, err);

@@ -36,7 +36,7 @@ static uint32_t columns_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t
     return want >= most ? most : want > LEAST_DRAWN ? (uint32_t)want : (uint32_t)LEAST_DRAWN;
 }
 
-static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
+static struct ts_descent descend(const struct ts_solver *a, uint32_t mode)
 {
     const struct ts_gcp *g = a->own;
     struct ts_descent ret = ts_gcp_descent(a, mode);
@@ -49,30 +49,30 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     struct ts_descent how = descend(a, a->product);
-    if (a->at == TS_ALS_AGAIN)
+    if (a->at == TS_SOLVER_AGAIN)
         how.draw = 0; /* F is of the same cells in all sweeps */
     return ts_gcp_request(a, &how, ret, err);
 }
 
 /* They have made their step. */
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    return a->at == TS_ALS_AGAIN ? ts_gcp_sum_up(a, err)
-                                 : c->backend->gram(c->be, a->product, a->sums.gram, err);
+    return a->at == TS_SOLVER_AGAIN ? ts_gcp_sum_up(a, err)
+                                    : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     a->pending = 1;
-    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
 }
 
 /* Some losses are of any sign. */
-static int judged(struct ts_als *a, struct ts_err *err)
+static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct ts_gcp *g = a->own;
     const double now = ts_gcp_objective(a);
@@ -103,7 +103,7 @@ const struct ts_method ts_gcp = {
     .start = ts_gcp_start,
     .request = request,
     .rows = rows,
-    .norm = ts_als_norm,
+    .norm = ts_solver_norm,
     .judge = judge,
     .judged = judged,
     .tell = ts_gcp_tell,

@@ -10,7 +10,7 @@
 #define TS_CPD_GCP_IMPL_H
 
 #include "cpd/gcp.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 
 struct ts_gcp {
     struct ts_descent how; /* of the pass that is wanted */
@@ -32,42 +32,42 @@ uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_
 /* Whether the loss leaves random factors as they were drawn. */
 int ts_gcp_start_is_drawn(const struct ts_init_conf *c);
 
-int ts_gcp_check(const struct ts_als *a, struct ts_err *err);
+int ts_gcp_check(const struct ts_solver *a, struct ts_err *err);
 
 /* Moments of zeros. */
-int ts_gcp_make(struct ts_als *a, struct ts_err *err);
-void ts_gcp_end(struct ts_als *a);
+int ts_gcp_make(struct ts_solver *a, struct ts_err *err);
+void ts_gcp_end(struct ts_solver *a);
 
 /* The same, and random factors of the size that the values ask for. */
-int ts_gcp_start(struct ts_als *a, struct ts_err *err);
+int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
 
 /* Loss, l2, bounds and hold-out of a mode; nothing of steps, draws and cells. */
-struct ts_descent ts_gcp_descent(const struct ts_als *a, uint32_t mode);
+struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
 /* Root mean square of the entries of a factor. */
-double ts_gcp_size(const struct ts_als *a, uint32_t mode);
+double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
-/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_ALS_AGAIN, else what `how` says, whose
+/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN, else what `how` says, whose
  * cells stand for zeros there, too. */
-int ts_gcp_request(struct ts_als *a, const struct ts_descent *how, struct ts_request *ret,
+int ts_gcp_request(struct ts_solver *a, const struct ts_descent *how, struct ts_request *ret,
                    struct ts_err *err);
 
 /* After the pass that sums: kept, held and zeros. */
-int ts_gcp_sum_up(struct ts_als *a, struct ts_err *err);
+int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err);
 
 /* What is minimised, of these sums, and the share of the deviance that is explained. */
-double ts_gcp_objective(const struct ts_als *a);
-double ts_gcp_fit(const struct ts_als *a);
-int ts_gcp_tell(struct ts_als *a);
+double ts_gcp_objective(const struct ts_solver *a);
+double ts_gcp_fit(const struct ts_solver *a);
+int ts_gcp_tell(struct ts_solver *a);
 
 /* A sweep ended with this objective: whether it fell there by the tolerance, of all that it has fallen since the first one. */
-void ts_gcp_note(struct ts_als *a, double now);
+void ts_gcp_note(struct ts_solver *a, double now);
 
 /* It has not in so many sweeps that the run is over. A tolerance of 0 is never met. */
-int ts_gcp_settled(const struct ts_als *a, double change);
+int ts_gcp_settled(const struct ts_solver *a, double change);
 
 /* Moments, rate and `before`. */
-void ts_gcp_save(const struct ts_als *a, struct ts_state *s);
-int ts_gcp_restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err);
+void ts_gcp_save(const struct ts_solver *a, struct ts_state *s);
+int ts_gcp_restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
 
 #endif

@@ -7,7 +7,7 @@
  */
 #include <math.h>
 
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
@@ -22,7 +22,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     return ret;
 }
 
-static int check(const struct ts_als *a, struct ts_err *err)
+static int check(const struct ts_solver *a, struct ts_err *err)
 {
     return a->conf->init.tensor->dense == NULL
                ? 0
@@ -32,47 +32,47 @@ static int check(const struct ts_als *a, struct ts_err *err)
                      a->conf->init.tensor->path);
 }
 
-static int begin(struct ts_als *a, struct ts_err *err)
+static int begin(struct ts_solver *a, struct ts_err *err)
 {
     return ts_least_squares.begin(a, err);
 }
 
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     struct held_out *own = a->own;
-    if (a->at != TS_ALS_AGAIN)
+    if (a->at != TS_SOLVER_AGAIN)
         return ts_least_squares.request(a, ret, err);
-    ts_als_request_errors(a, 0, &own->sums, ret);
+    ts_solver_request_errors(a, 0, &own->sums, ret);
     return 0;
 }
 
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
     struct held_out *own = a->own;
-    if (a->at != TS_ALS_AGAIN)
+    if (a->at != TS_SOLVER_AGAIN)
         return ts_least_squares.rows(a, err);
     own->kept = own->sums.kept;
     own->held = own->sums.held;
     return 0;
 }
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     a->pending = 1;
-    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
 }
 
-static int judged(struct ts_als *a, struct ts_err *err)
+static int judged(struct ts_solver *a, struct ts_err *err)
 {
     const struct held_out *own = a->own;
     int rc;
     a->pending = 0;
     a->inner = own->kept.inner;
-    rc = ts_als_fit_of_kept(a, own->kept.squares, &a->now.fit, err);
-    return rc == 0 ? ts_als_fit_check(a, err) : rc;
+    rc = ts_solver_fit_of_kept(a, own->kept.squares, &a->now.fit, err);
+    return rc == 0 ? ts_solver_fit_check(a, err) : rc;
 }
 
-static int tell(struct ts_als *a)
+static int tell(struct ts_solver *a)
 {
     const struct held_out *own = a->own;
     a->kept = own->kept.n;
@@ -99,9 +99,9 @@ const struct ts_method ts_held_out = {
     .begin = begin,
     .request = request,
     .rows = rows,
-    .norm = ts_als_norm,
+    .norm = ts_solver_norm,
     .judge = judge,
     .judged = judged,
     .tell = tell,
-    .objective = ts_als_fit_objective,
+    .objective = ts_solver_fit_objective,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills the factors that ALS starts from, with random numbers or a model, and computes their Gram
+/* Fills the factors that a decomposition starts from, with random numbers or a model, and computes their Gram
  * matrices. */
 #include "cpd/init.h"
 

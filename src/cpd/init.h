@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* init.h - the factor matrices that ALS starts from.
+/* init.h - the factor matrices that a decomposition starts from.
  *
  * Random entries are functions of seed, mode, index in the input and column (base/rng.h), so they
  * depend neither on threads nor on how the tensor was built. Backends hold rows of used slices
  * alone, but the initial Gram matrices count every index of a mode, as programs that keep whole
  * matrices do: rows of empty slices are drawn for them and forgotten. Only in modes of more than
  * TS_INIT_GRAM_ROWS indices that have empty slices, where drawing would take minutes, are the rows
- * of used slices counted alone; this changes the first sweep's scaling, not what ALS converges to.
+ * of used slices counted alone; this changes the first sweep's scaling, not what it converges to.
  * Where a mode is to be nonnegative, entries of a model that are not start as 0. Of its weights magnitudes count.
  * Of a fixed mode rows of used slices alone count, as the backend holds them: the fit is that of this matrix.
  *

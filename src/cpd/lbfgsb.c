@@ -88,7 +88,7 @@ static uint64_t cells_drawn(const struct ts_tensor *t)
     return n;
 }
 
-static int make(struct ts_als *a, struct ts_err *err)
+static int make(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     struct lbfgsb *l = a->own;
@@ -110,7 +110,7 @@ static int make(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static void end(struct ts_als *a)
+static void end(struct ts_solver *a)
 {
     struct lbfgsb *l = a->own;
     ts_bigmem_free(l->direction, l->bytes);
@@ -134,14 +134,14 @@ static void set(void *of, uint64_t i, enum ts_precision precision, double x)
 
 /* What a span is worked on with. */
 struct work {
-    const struct ts_als *a;
+    const struct ts_solver *a;
     struct lbfgsb *l;
     uint32_t which; /* a moment, or the number of a pair */
     double x;       /* a factor, or the length of a step */
     double lower[TS_MAX_ORDER], upper[TS_MAX_ORDER];
 };
 
-static struct work work_of(const struct ts_als *a)
+static struct work work_of(const struct ts_solver *a)
 {
     struct work w = { .a = a, .l = a->own };
     for (uint32_t m = 0; m < a->order; m++) {
@@ -181,7 +181,7 @@ typedef void span_fn(const struct work *w, uint32_t m, uint64_t begin, uint64_t 
 
 static void each_span(const struct work *w, span_fn *f, double *ret)
 {
-    const struct ts_als *a = w->a;
+    const struct ts_solver *a = w->a;
     struct lbfgsb *l = w->l;
     const uint32_t given = a->conf->init.threads;
     const int threads = given > 0 ? (int)given : omp_get_max_threads();
@@ -234,7 +234,7 @@ static void close_change(const struct work *w, uint32_t m, uint64_t begin, uint6
     }
 }
 
-static void close_pair(const struct ts_als *a)
+static void close_pair(const struct ts_solver *a)
 {
     struct work w = work_of(a);
     double sum[2];
@@ -318,7 +318,7 @@ static double first_length(const double *squares)
     return squares[0] > 0 ? size / sqrt(squares[0]) : 0;
 }
 
-static void find_direction(const struct ts_als *a)
+static void find_direction(const struct ts_solver *a)
 {
     struct work w = work_of(a);
     struct lbfgsb *l = w.l;
@@ -372,8 +372,8 @@ static void move_rows(const struct work *w, uint32_t m, uint64_t first, uint64_t
 }
 
 /* The factors, to the point or at a trial, by pieces; Gram matrices are those of the trial. */
-static int move_mode(struct ts_als *a, const struct work *w, uint32_t m, int to_point, double *rows,
-                     struct ts_err *err)
+static int move_mode(struct ts_solver *a, const struct work *w, uint32_t m, int to_point,
+                     double *rows, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint64_t n_rows = c->tensor->mode[m].disk.n_rows;
@@ -392,7 +392,7 @@ static int move_mode(struct ts_als *a, const struct work *w, uint32_t m, int to_
     return rc == 0 && !to_point ? c->backend->gram(c->be, m, a->gram + m * a->square, err) : rc;
 }
 
-static int move(struct ts_als *a, double length, int to_point, struct ts_err *err)
+static int move(struct ts_solver *a, double length, int to_point, struct ts_err *err)
 {
     struct work w = work_of(a);
     double *rows = malloc(PUT_BYTES);
@@ -404,7 +404,7 @@ static int move(struct ts_als *a, double length, int to_point, struct ts_err *er
     return rc;
 }
 
-static double slope_at(const struct ts_als *a, double length)
+static double slope_at(const struct ts_solver *a, double length)
 {
     struct work w = work_of(a);
     w.x = length;
@@ -412,13 +412,13 @@ static double slope_at(const struct ts_als *a, double length)
 }
 
 /* The last mode is passed over once more, for F. */
-static int sum_again(struct ts_als *a, struct ts_err *err)
+static int sum_again(struct ts_solver *a, struct ts_err *err)
 {
     a->pending = 1;
-    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
 }
 
-static int try_length(struct ts_als *a, double length, struct ts_err *err)
+static int try_length(struct ts_solver *a, double length, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const int rc = move(a, length, 0, err);
@@ -427,7 +427,7 @@ static int try_length(struct ts_als *a, double length, struct ts_err *err)
 }
 
 /* From the point on: along the direction, or, where that leads nowhere, against the gradient. */
-static int begin_step(struct ts_als *a, struct ts_err *err)
+static int begin_step(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     l->tries = 0;
@@ -444,7 +444,7 @@ static int begin_step(struct ts_als *a, struct ts_err *err)
 }
 
 /* F was `now`, which is too much: the length at which a parabola through what is known has its least. */
-static int shorten(struct ts_als *a, double now, struct ts_err *err)
+static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const double t = l->gcp.rate, slope = slope_at(a, t);
@@ -460,7 +460,7 @@ static int shorten(struct ts_als *a, double now, struct ts_err *err)
     return begin_step(a, err);
 }
 
-static void accept(const struct ts_als *a)
+static void accept(const struct ts_solver *a)
 {
     struct work w = work_of(a);
     w.which = w.l->next;
@@ -472,7 +472,7 @@ static void accept(const struct ts_als *a)
 
 /* ---- a sweep ---- */
 
-static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
+static struct ts_descent descend(const struct ts_solver *a, uint32_t mode)
 {
     const struct lbfgsb *l = a->own;
     struct ts_descent ret = ts_gcp_descent(a, mode);
@@ -481,19 +481,19 @@ static struct ts_descent descend(const struct ts_als *a, uint32_t mode)
     return ret;
 }
 
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     const struct ts_descent how = descend(a, a->product);
     return ts_gcp_request(a, &how, ret, err);
 }
 
 /* They stay. */
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
-    return a->at == TS_ALS_AGAIN ? ts_gcp_sum_up(a, err) : 0;
+    return a->at == TS_SOLVER_AGAIN ? ts_gcp_sum_up(a, err) : 0;
 }
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     int rc;
@@ -507,13 +507,13 @@ static int judge(struct ts_als *a, struct ts_err *err)
     return isnan(l->gcp.before) ? try_length(a, 0, err) : begin_step(a, err);
 }
 
-static int judged(struct ts_als *a, struct ts_err *err)
+static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const double now = ts_gcp_objective(a);
     if (isnan(l->gcp.before)) { /* of the start */
         if (!isfinite(now))
-            return ts_als_not_finite(a, err);
+            return ts_solver_not_finite(a, err);
         l->gcp.before = now;
         return begin_step(a, err);
     }
@@ -528,7 +528,7 @@ static int judged(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int settled(const struct ts_als *a, double change)
+static int settled(const struct ts_solver *a, double change)
 {
     const struct lbfgsb *l = a->own;
     return l->tries == STUCK || ts_gcp_settled(a, change);
@@ -537,7 +537,7 @@ static int settled(const struct ts_als *a, double change)
 /* ---- start and states ---- */
 
 /* Factors within their bounds. */
-static int start(struct ts_als *a, struct ts_err *err)
+static int start(struct ts_solver *a, struct ts_err *err)
 {
     int rc = make(a, err);
     if (rc == 0)
@@ -547,7 +547,7 @@ static int start(struct ts_als *a, struct ts_err *err)
     return rc == 0 ? move(a, 0, 0, err) : rc;
 }
 
-static void save(const struct ts_als *a, struct ts_state *s)
+static void save(const struct ts_solver *a, struct ts_state *s)
 {
     const struct lbfgsb *l = a->own;
     ts_gcp_save(a, s);
@@ -555,7 +555,7 @@ static void save(const struct ts_als *a, struct ts_state *s)
         l->n_pairs | l->next << 8 | (uint32_t)l->open << 16 | (uint64_t)l->tries << 24;
 }
 
-static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+static int restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const uint64_t part = s->part[TS_PART_PAIRS];
@@ -584,7 +584,7 @@ const struct ts_method ts_lbfgsb = {
     .start = start,
     .request = request,
     .rows = rows,
-    .norm = ts_als_norm,
+    .norm = ts_solver_norm,
     .judge = judge,
     .judged = judged,
     .tell = ts_gcp_tell,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Alternating least squares, with constraints: the equations of als.h. */
+/* Alternating least squares, with constraints: the equations of solver.h. */
 #include <float.h>
 #include <math.h>
 
 #include "base/clock.h"
 #include "cpd/accelerate.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 #include "cpd/polar.h"
 #include "cpd/smooth.h"
 #include "cpd/smooth_within.h"
@@ -19,22 +19,22 @@
  * their lengths. For a->how.ready, or before the pass. */
 static int invert(void *ctx, struct ts_err *err)
 {
-    struct ts_als *a = ctx;
+    struct ts_solver *a = ctx;
     const double cut = a->conf->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
     int rc;
     for (uint32_t r = 0; r < a->rank; r++) {
         const double square = a->v[(size_t)r * a->rank + r];
         a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
     }
-    ts_als_scale_both(a, a->v);
+    ts_solver_scale_both(a, a->v);
     rc = ts_symm_pinv_by(a->conf->init.threads, a->rank, a->v, cut, a->conf->init.stop, a->w,
                          &a->singular, err);
-    ts_als_scale_both(a, a->w);
+    ts_solver_scale_both(a, a->w);
     return rc;
 }
 
 /* Of ADMM, whose rounds are as many again: w := (v + rho I)^-1, of a condition below rank + 1. */
-static int prepare_simplex(struct ts_als *a, struct ts_row_update *ret, struct ts_err *err)
+static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;
     int rc;
@@ -55,7 +55,7 @@ static int prepare_simplex(struct ts_als *a, struct ts_row_update *ret, struct t
 }
 
 /* Bounds and penalties of the mode. */
-void ts_als_limit_rows(struct ts_als *a)
+void ts_solver_limit_rows(struct ts_solver *a)
 {
     const struct ts_constraint *c = &a->spec->mode[a->product];
     struct ts_row_update *how = &a->how;
@@ -69,17 +69,17 @@ void ts_als_limit_rows(struct ts_als *a)
 }
 
 /* Before the first mode that is solved in the first sweep a start may be of any size. */
-static int starts_too_large(struct ts_als *a)
+static int starts_too_large(struct ts_solver *a)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     double cells = 1;
     for (uint32_t m = 0; m < a->order; m++)
         cells *= (double)t->mode[m].disk.n_rows;
     return a->now.sweep <= 1 &&
-           ts_constraint_too_large(t->header.norm, t->nnz, cells, ts_als_fit_model_square(a));
+           ts_constraint_too_large(t->header.norm, t->nnz, cells, ts_solver_fit_model_square(a));
 }
 
-static int begin(struct ts_als *a, struct ts_err *err)
+static int begin(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
     struct ts_row_update *how = &a->how;
@@ -87,8 +87,8 @@ static int begin(struct ts_als *a, struct ts_err *err)
     if (how->kind == TS_ROW_POLAR)
         return 0;
     too_large = ts_row_reads_old(how->kind) && starts_too_large(a);
-    ts_als_limit_rows(a);
-    ts_als_multiply_grams(a, mode);
+    ts_solver_limit_rows(a);
+    ts_solver_multiply_grams(a, mode);
     for (uint32_t r = 0; r < a->rank && how->l2 > 0; r++)
         a->v[(size_t)r * a->rank + r] += how->l2;
     if (how->kind == TS_ROW_LEAST_SQUARES) {
@@ -113,7 +113,7 @@ static int begin(struct ts_als *a, struct ts_err *err)
 /* ---- product and rows ---- */
 
 /* The product, and with a backend that has both in one call the rows. */
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     (void)err;
     a->solved =
@@ -125,7 +125,7 @@ static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
     return 0;
 }
 
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const enum ts_precision precision = a->conf->precision;
@@ -154,7 +154,7 @@ static int rows(struct ts_als *a, struct ts_err *err)
 /* Columns are divided by the power of two next to their norm. Division by the norm would round
  * the entries once more, and the Gram matrix would be that of other entries: wrong by about a
  * rounding of float32, which is more than is left of |X - model|^2 near a fit of 1. */
-static void norm_columns(struct ts_als *a, uint32_t mode)
+static void norm_columns(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
     for (uint32_t r = 0; r < a->rank; r++) {
@@ -164,13 +164,13 @@ static void norm_columns(struct ts_als *a, uint32_t mode)
         if (a->constrained && norm == 0) /* the column is 0, not the weight of others' */
             a->lambda[r] = 1;
     }
-    ts_als_scale_both(a, gram);
+    ts_solver_scale_both(a, gram);
 }
 
 /* Of columns that keep their lengths those of length 1, but for a power of two, that the model does not see, since the component is
  * zeros in another mode: least squares leaves rounding there, which beyond the range of float32 would end the run.
  * At such a length the component can come back in that mode. ret: whether there are any. */
-static int norm_unseen(struct ts_als *a, uint32_t mode)
+static int norm_unseen(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
     int any = 0;
@@ -181,12 +181,12 @@ static int norm_unseen(struct ts_als *a, uint32_t mode)
         any |= unseen;
     }
     if (any)
-        ts_als_scale_both(a, gram);
+        ts_solver_scale_both(a, gram);
     return any;
 }
 
 /* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
-int ts_als_norm(struct ts_als *a, struct ts_err *err)
+int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
     const struct ts_init_conf *c = &a->conf->init;
@@ -205,44 +205,44 @@ int ts_als_norm(struct ts_als *a, struct ts_err *err)
 
 /* The last mode once more, in float64. By least squares it is solved again, from the same operands; where
  * rows come from the old ones that would be a step further, so there the factor stays. */
-static int begin_again(struct ts_als *a, struct ts_err *err)
+static int begin_again(struct ts_solver *a, struct ts_err *err)
 {
-    const enum ts_row_kind kind = ts_als_kind(a, a->order - 1);
-    ts_als_sum_in(a, TS_FLOAT64);
+    const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);
+    ts_solver_sum_in(a, TS_FLOAT64);
     if (!ts_row_reads_old(kind))
         a->now.n_singular -= a->last_singular;
     a->pending = ts_row_reads_old(kind);
-    return ts_als_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
+    return ts_solver_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
 }
 
 /* How the next sweep's last mode is to be summed. */
-static void choose_sums(struct ts_als *a)
+static void choose_sums(struct ts_solver *a)
 {
-    a->wide = !ts_als_fit_float32_will_do(a, CALM);
-    ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+    a->wide = !ts_solver_fit_float32_will_do(a, CALM);
+    ts_solver_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
 }
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     if (!a->pending)
-        a->now.fit = ts_als_fit_now(a);
+        a->now.fit = ts_solver_fit_now(a);
     if (a->conf->precision != TS_FLOAT32)
-        return ts_als_fit_check(a, err);
-    if (a->pending || (!a->wide && !ts_als_fit_float32_will_do(a, 1)))
+        return ts_solver_fit_check(a, err);
+    if (a->pending || (!a->wide && !ts_solver_fit_float32_will_do(a, 1)))
         return begin_again(a, err);
     choose_sums(a);
-    return ts_als_fit_check(a, err);
+    return ts_solver_fit_check(a, err);
 }
 
-static int judged(struct ts_als *a, struct ts_err *err)
+static int judged(struct ts_solver *a, struct ts_err *err)
 {
     a->pending = 0;
-    a->now.fit = ts_als_fit_now(a);
+    a->now.fit = ts_solver_fit_now(a);
     choose_sums(a);
-    return ts_als_fit_check(a, err);
+    return ts_solver_fit_check(a, err);
 }
 
-static int settled(const struct ts_als *a, double change)
+static int settled(const struct ts_solver *a, double change)
 {
     return a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
                                  : fabs(change) < a->conf->tol;
@@ -270,10 +270,10 @@ const struct ts_method ts_least_squares = {
     .begin = begin,
     .request = request,
     .rows = rows,
-    .norm = ts_als_norm,
+    .norm = ts_solver_norm,
     .judge = judge,
     .judged = judged,
-    .exact = ts_als_fit_nothing_left,
-    .objective = ts_als_fit_objective,
+    .exact = ts_solver_fit_nothing_left,
+    .objective = ts_solver_fit_objective,
     .settled = settled,
 };

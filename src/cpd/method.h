@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* method.h - what a run (als.h) does with a mode, and what its sweeps are judged by: a table.
+/* method.h - what a run (solver.h) does with a mode, and what its sweeps are judged by: a table.
  *
- * The run (als.c) goes from mode to mode and from sweep to sweep, stops, saves states and tells the caller; it does not
+ * The run (solver.c) goes from mode to mode and from sweep to sweep, stops, saves states and tells the caller; it does not
  * know what is computed. A method does, and is one entry here:
  *
  *   least squares   an MTTKRP and the rows' update by Gram matrices (least_squares.c); constraints are its, too
@@ -13,14 +13,14 @@
  *
  * Of a mode, the run asks for `begin`, `request`, `rows` and `norm`, in this order; the pass itself, of this run alone or of several that
  * share it, comes after `request`. When all modes of a sweep have been
- * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_als_begin_product) and returns
- * TS_ALS_WANTED; after `request` and `rows` of that product the run asks for `judged`, which may begin another one. So a
+ * through, it asks for `judge`: it says what the fit is, or begins one more product (ts_solver_begin_product) and returns
+ * TS_SOLVER_WANTED; after `request` and `rows` of that product the run asks for `judged`, which may begin another one. So a
  * method that takes one step with all modes at once keeps what the passes gave in `rows`, takes the step in `judge`, and
  * looks in `judged` whether it was a good one. At last come `exact`, `tell`, `objective` and `settled`.
  *
  *   owner    `own` of the run: own_bytes, of zeros at first; the method owns what it points to until `end`
  *   threads  one calls
- *   errors   0, TS_ALS_WANTED where that is named, or a negative ts_code; after a failure only `end` comes
+ *   errors   0, TS_SOLVER_WANTED where that is named, or a negative ts_code; after a failure only `end` comes
  */
 #ifndef TS_CPD_METHOD_H
 #define TS_CPD_METHOD_H
@@ -30,11 +30,11 @@
 #include "cpd/spec.h"
 #include "stream/backend.h"
 
-struct ts_als;
+struct ts_solver;
 struct ts_init_conf;
 struct ts_state;
 
-/* Memory of a method, beside the factors and what every run takes (ts_als_bytes). */
+/* Memory of a method, beside the factors and what every run takes (ts_solver_bytes). */
 struct ts_method_bytes {
     uint64_t kept; /* from the start of the run to its end; a copy of its state takes as much again */
     uint64_t work; /* while a mode is updated */
@@ -67,48 +67,48 @@ struct ts_method {
     int (*is_asked)(const struct ts_spec *spec);
 
     /* Everything that can be refused is, but for what specifications refuse themselves. NULL: nothing. */
-    int (*check)(const struct ts_als *a, struct ts_err *err);
+    int (*check)(const struct ts_solver *a, struct ts_err *err);
 
     /* The start's factors are in the backend, and their Gram matrices in a->gram. NULL: they will do. */
-    int (*start)(struct ts_als *a, struct ts_err *err);
+    int (*start)(struct ts_solver *a, struct ts_err *err);
 
     /* a->product is the mode, a->how.kind its update, which is not TS_ROW_KEEP: the rest of a->how, and what else
      * than Gram matrix and inner product is wanted in a->sums. NULL: nothing is to be prepared. */
-    int (*begin)(struct ts_als *a, struct ts_err *err);
+    int (*begin)(struct ts_solver *a, struct ts_err *err);
 
     /* What the pass over a->product is to compute, into *ret, which is zeros; what that points to stays until `rows`. Sets
      * a->solved where rows and sums are done with the pass. */
-    int (*request)(struct ts_als *a, struct ts_request *ret, struct ts_err *err);
+    int (*request)(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
     /* The pass is over: the rows of the product, and their Gram matrix. Not called when a->solved. */
-    int (*rows)(struct ts_als *a, struct ts_err *err);
+    int (*rows)(struct ts_solver *a, struct ts_err *err);
 
     /* The factor is new: its columns get their lengths, and a->lambda the rest. NULL: they have them. */
-    int (*norm)(struct ts_als *a, struct ts_err *err);
+    int (*norm)(struct ts_solver *a, struct ts_err *err);
 
-    /* All modes have been through: a->now.fit, or TS_ALS_WANTED. When the run went on from a state that was saved while
+    /* All modes have been through: a->now.fit, or TS_SOLVER_WANTED. When the run went on from a state that was saved while
      * a->pending was set, that is set here. `judged` is NULL where nothing is ever wanted. */
-    int (*judge)(struct ts_als *a, struct ts_err *err);
-    int (*judged)(struct ts_als *a, struct ts_err *err);
+    int (*judge)(struct ts_solver *a, struct ts_err *err);
+    int (*judged)(struct ts_solver *a, struct ts_err *err);
 
     /* Nothing but rounding is left of what is minimised. NULL: nobody can tell. */
-    int (*exact)(const struct ts_als *a);
+    int (*exact)(const struct ts_solver *a);
 
     /* What a->now says of the method's own numbers; those of others are NaN before. 0 where one of them is not finite
      * that should be. NULL: there are none. */
-    int (*tell)(struct ts_als *a);
+    int (*tell)(struct ts_solver *a);
 
     /* What is minimised, or NaN where that is the distance alone. */
-    double (*objective)(const struct ts_als *a);
+    double (*objective)(const struct ts_solver *a);
 
     /* The run has converged: of a sweep after the first, whose fit changed so much. NULL: when that is less than the
      * tolerance. */
-    int (*settled)(const struct ts_als *a, double change);
+    int (*settled)(const struct ts_solver *a, double change);
 
     /* To and from a state, and the end. NULL: nothing. */
-    void (*save)(const struct ts_als *a, struct ts_state *s);
-    int (*restore)(struct ts_als *a, const struct ts_state *s, struct ts_err *err);
-    void (*end)(struct ts_als *a);
+    void (*save)(const struct ts_solver *a, struct ts_state *s);
+    int (*restore)(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
+    void (*end)(struct ts_solver *a);
 };
 
 /* The table, in the order in which methods are asked whether a specification is theirs. The last one takes any. A method is a

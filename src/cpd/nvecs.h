@@ -9,7 +9,7 @@
  * (sequential truncation; Vannieuwenhoven, Vandebril, Meerbergen 2012): O_m is orthogonal, a cosine transform
  * whose rows have random signs, so that columns of U_m meet those of other modes in all combinations. There are no more columns
  * than the rank, so that the last ones of the first round are rough; the second finds them within the ranges of the
- * other modes. The first mode comes last, where it is wanted at all: ALS replaces it before it is an operand.
+ * other modes. The first mode comes last, where it is wanted at all: the first sweep replaces it before it is an operand.
  *
  * Columns come by descending d, with the sign that makes their sum positive or 0; where the mode must not be negative,
  * what is below 0 becomes 0. Where a mode has fewer rows than the rank, or Y fewer dimensions (d below TS_NVECS_NONE of the

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
@@ -19,7 +19,7 @@ struct observed {
 /* ---- the mean ---- */
 
 /* Of values alone: whatever the factors are. */
-static int start(struct ts_als *a, struct ts_err *err)
+static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct ts_request request = { .be = c->be };
@@ -28,8 +28,8 @@ static int start(struct ts_als *a, struct ts_err *err)
     if (!a->spec->mean)
         return 0;
     a->product = a->order - 1;
-    ts_als_request_errors(a, 0, &own->sums, &request);
-    rc = ts_als_pass(a, &request, err);
+    ts_solver_request_errors(a, 0, &own->sums, &request);
+    rc = ts_solver_pass(a, &request, err);
     if (rc < 0)
         return rc;
     own->kept = own->sums.kept;
@@ -38,14 +38,14 @@ static int start(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static void save(const struct ts_als *a, struct ts_state *s)
+static void save(const struct ts_solver *a, struct ts_state *s)
 {
     const struct observed *own = a->own;
     if (a->spec->mean)
         memcpy(&s->part[TS_PART_MEAN], &own->mean, sizeof own->mean);
 }
 
-static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *err)
+static int restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err)
 {
     struct observed *own = a->own;
     if (a->spec->mean)
@@ -57,10 +57,10 @@ static int restore(struct ts_als *a, const struct ts_state *s, struct ts_err *er
 
 /* ---- modes ---- */
 
-static int begin(struct ts_als *a, struct ts_err *err)
+static int begin(struct ts_solver *a, struct ts_err *err)
 {
     (void)err;
-    ts_als_limit_rows(a);
+    ts_solver_limit_rows(a);
     a->how.by_count = a->spec->by_count;
     a->how.hold_out = a->conf->hold_out;
     a->how.mean = ((const struct observed *)a->own)->mean;
@@ -68,12 +68,12 @@ static int begin(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     struct observed *own = a->own;
     (void)err;
-    if (a->at == TS_ALS_AGAIN) {
-        ts_als_request_errors(a, own->mean, &own->sums, ret);
+    if (a->at == TS_SOLVER_AGAIN) {
+        ts_solver_request_errors(a, own->mean, &own->sums, ret);
         return 0;
     }
     ret->kind = TS_REQUEST_ROWS;
@@ -84,11 +84,11 @@ static int request(struct ts_als *a, struct ts_request *ret, struct ts_err *err)
 }
 
 /* They are there, but for their Gram matrix. */
-static int rows(struct ts_als *a, struct ts_err *err)
+static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     struct observed *own = a->own;
-    if (a->at != TS_ALS_AGAIN)
+    if (a->at != TS_SOLVER_AGAIN)
         return c->backend->gram(c->be, a->product, a->sums.gram, err);
     own->kept = own->sums.kept;
     own->held = own->sums.held;
@@ -97,13 +97,13 @@ static int rows(struct ts_als *a, struct ts_err *err)
 
 /* ---- a sweep ---- */
 
-static int judge(struct ts_als *a, struct ts_err *err)
+static int judge(struct ts_solver *a, struct ts_err *err)
 {
     a->pending = 1;
-    return ts_als_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
 }
 
-static int judged(struct ts_als *a, struct ts_err *err)
+static int judged(struct ts_solver *a, struct ts_err *err)
 {
     const struct observed *own = a->own;
     (void)err;
@@ -116,12 +116,12 @@ static int judged(struct ts_als *a, struct ts_err *err)
     return 0;
 }
 
-static int exact(const struct ts_als *a)
+static int exact(const struct ts_solver *a)
 {
     return a->left == 0;
 }
 
-static int tell(struct ts_als *a)
+static int tell(struct ts_solver *a)
 {
     const struct observed *own = a->own;
     if (a->spec->mean)
@@ -135,12 +135,12 @@ static int tell(struct ts_als *a)
     return 1;
 }
 
-static double objective(const struct ts_als *a)
+static double objective(const struct ts_solver *a)
 {
     double sum = 0.5 * a->left;
     for (uint32_t m = 0; m < a->order; m++) {
         const struct ts_constraint *c = &a->spec->mode[m];
-        sum += 0.5 * c->l2 * (c->fixed ? ts_als_fit_trace(a, m) : a->size[m]);
+        sum += 0.5 * c->l2 * (c->fixed ? ts_solver_fit_trace(a, m) : a->size[m]);
     }
     return a->penalty ? sum : NAN;
 }
@@ -171,7 +171,7 @@ const struct ts_method ts_observed = {
     .begin = begin,
     .request = request,
     .rows = rows,
-    .norm = ts_als_norm,
+    .norm = ts_solver_norm,
     .judge = judge,
     .judged = judged,
     .exact = exact,

@@ -72,7 +72,7 @@ int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
     return ts_spec_penalty(s, order);
 }
 
-/* In the last mode the old rows are read for the fit too, after they were updated (als.c). */
+/* In the last mode the old rows are read for the fit too, after they were updated (solver.c). */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_spec *s = ts_spec_of(spec);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* spec.h - what a run computes: the objective of its model, the cells that count, and what is demanded of each mode.
  *
- * Of all zeros it is least squares of all cells, 1/2 |X - model|^2. With constraints ALS minimises
+ * Of all zeros it is least squares of all cells, 1/2 |X - model|^2. With constraints it minimises
  *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
  * and sum of smooth/2 times the squares of second differences of neighbouring rows (smooth.h),
  * or rows of A that are not negative and sum to 1, or columns that are orthonormal, A being the factor of the mode with its share of the weights. Where

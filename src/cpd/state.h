@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* state.h - where a run of ALS is between two modes, as a file that it can go on from.
+/* state.h - where a decomposition is between two modes, as a file that it can go on from.
  *
  * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
  * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
@@ -128,7 +128,7 @@ enum ts_state_flag {
             * summed in float64, or the errors at observed cells */
 };
 
-/* Of the sweep under way, over the modes that are done: sums of struct ts_als_sweep. */
+/* Of the sweep under way, over the modes that are done: sums of struct ts_solver_sweep. */
 enum ts_state_part {
     TS_PART_TOTAL_NS,
     TS_PART_WAIT_NS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* symm.h - the small dense linear algebra of ALS: inverses of rank x rank Gram matrices.
+/* symm.h - the small dense linear algebra of the methods: inverses of rank x rank Gram matrices.
  *
  * Written out here, not taken from LAPACK: the matrices are small, and a BLAS chooses kernels by CPU
  * and cuts its loops by thread count, so the bits of a run would depend on it; some also start

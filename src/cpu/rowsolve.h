@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve.h - what ALS does to a factor between two MTTKRPs: products with rank x rank matrices.
+/* rowsolve.h - what least squares does to a factor between two MTTKRPs: products with rank x rank matrices.
  *
  * With M the matrix that the factor holds: by least squares A = M * w in its place, gram = A' A and inner =
  * the sum of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are

@@ -12,7 +12,7 @@
 #include "base/setting.h"
 #include "cpd/accelerate.h"
 #include "cpd/best.h"
-#include "cpd/als.h"
+#include "cpd/solver.h"
 #include "cpd/method.h"
 #include "cpu/share.h"
 #include "format/dense.h"
@@ -124,7 +124,7 @@ static void add_up(const struct ts_backend *backend, const struct ts_backend_con
         m->factor_bytes += method.kept + ts_best_bytes(bc->tensor, rank, bc->precision, conf->spec);
         if (conf->accelerate)
             m->factor_bytes += ts_accelerate_bytes(bc->tensor, rank, bc->precision, conf->spec);
-        m->method_bytes += ts_als_bytes(bc->tensor, rank) + method.work;
+        m->method_bytes += ts_solver_bytes(bc->tensor, rank) + method.work;
         if (!ts_backend_can(backend, TS_CAN_OWN_MEMORY))
             m->method_bytes += method.sums;
         largest = alone > largest ? alone : largest;

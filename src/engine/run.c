@@ -134,7 +134,7 @@ void ts_run_lead(struct ts_run *run, uint32_t at_once)
 }
 
 /* run.json: in the result, or beside the state of a run that was stopped. */
-static int add_record(struct ts_run *run, const char *ended, const struct ts_als_result *result,
+static int add_record(struct ts_run *run, const char *ended, const struct ts_solver_result *result,
                       struct ts_err *err)
 {
     char *text;
@@ -147,7 +147,7 @@ static int add_record(struct ts_run *run, const char *ended, const struct ts_als
     return rc;
 }
 
-const char *ts_run_why(const struct ts_als_result *result)
+const char *ts_run_why(const struct ts_solver_result *result)
 {
     return result->exact       ? "exact"
            : result->converged ? "converged"
@@ -155,13 +155,13 @@ const char *ts_run_why(const struct ts_als_result *result)
                                : "iterations";
 }
 
-static int write_files(struct ts_run *run, struct ts_als_result *result, struct ts_err *err)
+static int write_files(struct ts_run *run, struct ts_solver_result *result, struct ts_err *err)
 {
     struct ts_err warn = { 0 };
     int rc = add_record(run, ts_run_why(result), result, err);
     ts_run_status_remove(&run->status);
     if (rc == 0)
-        rc = ts_model_write(run->out, ts_als_rows, &result->rows, result->weight, result->norm,
+        rc = ts_model_write(run->out, ts_solver_rows, &result->rows, result->weight, result->norm,
                             &warn, err);
     tell_note(run, &warn);
     if (rc < 0)
@@ -194,7 +194,7 @@ static int take_start(void *ctx, struct ts_err *err)
     return run->saves_start ? ts_init_save(&start, run->out, err) : 0;
 }
 
-static void take_mode(void *ctx, const struct ts_als_mode *m)
+static void take_mode(void *ctx, const struct ts_solver_mode *m)
 {
     struct ts_run *run = ctx;
     if (m->mode + 1 < run->conf.engine->tensor->order)
@@ -202,7 +202,7 @@ static void take_mode(void *ctx, const struct ts_als_mode *m)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_MODE, .mode = m }, NULL);
 }
 
-static void take_sweep(void *ctx, const struct ts_als_sweep *s)
+static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
     struct ts_run *run = ctx;
     run->sweeps_ns += s->total_ns;
@@ -219,7 +219,7 @@ static void take_sweep(void *ctx, const struct ts_als_sweep *s)
 static void complete_method(struct ts_run *run)
 {
     const struct ts_engine *e = run->conf.engine;
-    struct ts_als_conf *m = &run->conf.method;
+    struct ts_solver_conf *m = &run->conf.method;
     m->init.tensor = e->tensor;
     m->init.backend = e->backend;
     m->init.be = run->conf.be;
@@ -245,8 +245,8 @@ static void complete_out(struct ts_run *run)
  * exists; NULL: the file is removed. */
 static void close_run(struct ts_run *run, const char *state, const char *sentence)
 {
-    ts_als_free(run->als);
-    run->als = NULL;
+    ts_solver_free(run->solver);
+    run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
     ts_run_status_remove(&run->status); /* or it would appear again in what is being cleared */
@@ -259,7 +259,7 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
 }
 
 /* The last event, and the end of what the run holds. */
-static int end_run(struct ts_run *run, int rc, struct ts_als_result *result, struct ts_err *err)
+static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, struct ts_err *err)
 {
     struct ts_run_outcome o = { .result = result, .started = run->started };
     const char *state = rc == TS_ESTOP ? "stopped" : NULL;
@@ -317,17 +317,17 @@ int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_e
     if (conf->place == NULL || !conf->place->beside)
         start_status(run, conf->place != NULL ? conf->place->at_once : 0);
     run->start_ns = ts_clock_ns();
-    rc = ts_als_new(&run->conf.method, &run->als, err);
+    rc = ts_solver_new(&run->conf.method, &run->solver, err);
     return rc < 0 ? ts_run_end(run, rc, err) : 0;
 }
 
 int ts_run_alone(struct ts_run *run, struct ts_err *err)
 {
     int rc;
-    while ((rc = ts_als_next(run->als, err)) > 0) {
-        rc = ts_als_multiply(run->als, err);
+    while ((rc = ts_solver_next(run->solver, err)) > 0) {
+        rc = ts_solver_multiply(run->solver, err);
         if (rc < 0) {
-            ts_als_fail(run->als, rc);
+            ts_solver_fail(run->solver, rc);
             break;
         }
     }
@@ -342,12 +342,12 @@ int ts_run_has_saved(const struct ts_run *run)
 
 int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
 {
-    struct ts_als_result result = { 0 };
+    struct ts_solver_result result = { 0 };
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OVER, .rc = rc }, err);
     if (rc == 0)
-        rc = ts_als_result(run->als, &result, err);
-    ts_als_free(run->als); /* which saves what the checkpoint is to keep */
-    run->als = NULL;
+        rc = ts_solver_result(run->solver, &result, err);
+    ts_solver_free(run->solver); /* which saves what the checkpoint is to keep */
+    run->solver = NULL;
     if (rc == 0 && run->out != NULL)
         rc = write_files(run, &result, err);
     rc = end_run(run, rc, &result, err);

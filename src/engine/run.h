@@ -3,24 +3,24 @@
  *
  *     rc = ts_run_begin(&run, &conf, err);
  *     if (rc == 0 && ts_run_is_under_way(&run)) {
- *         rc = ts_run_alone(&run, err);          (or with others by cpd/als_group.h)
+ *         rc = ts_run_alone(&run, err);          (or with others by cpd/solver_group.h)
  *         rc = ts_run_end(&run, rc, err);
  *     }
  *
  * The programs and the library are listeners: they hear events, and print or call back. The run
- * does the rest. cpd/als.h computes; cpd/checkpoint.h saves states; engine/run_status.h writes
+ * does the rest. cpd/solver.h computes; cpd/checkpoint.h saves states; engine/run_status.h writes
  * status.json, and engine/run_record.h run.json.
  *
  *   owner    the caller owns the struct, which must not move, and what the conf points to, which
  *            must stay until the end
  *   threads  one; `figures` is also called from another one
  *   errors   0 or a negative ts_code. A state that cannot be saved is a note
- *   bits     those of cpd/als.h
+ *   bits     those of cpd/solver.h
  */
 #ifndef TS_ENGINE_RUN_H
 #define TS_ENGINE_RUN_H
 
-#include "cpd/als.h"
+#include "cpd/solver.h"
 #include "cpd/resume.h"
 #include "engine/engine.h"
 #include "engine/run_record.h"
@@ -31,7 +31,7 @@
 /* How a run ended. */
 struct ts_run_outcome {
     /* Without a failure: the factors are still in the backend. weight and norm are freed behind. */
-    struct ts_als_result *result;
+    struct ts_solver_result *result;
     int saved;            /* a later run can resume, from: */
     uint32_t sweep, mode; /* from 1, from 0 */
     const char *partial;  /* the directory of that state; NULL: the run writes nothing */
@@ -57,8 +57,8 @@ enum ts_run_event_kind {
 struct ts_run_event {
     enum ts_run_event_kind kind;
     const struct ts_err *warn;        /* of a note */
-    const struct ts_als_mode *mode;   /* of a mode */
-    const struct ts_als_sweep *sweep; /* of a sweep */
+    const struct ts_solver_mode *mode;   /* of a mode */
+    const struct ts_solver_sweep *sweep; /* of a sweep */
     int rc;                           /* of what is over or has ended: why; 0: without a failure */
     const struct ts_run_outcome *outcome; /* of what has ended */
 };
@@ -87,7 +87,7 @@ struct ts_run_conf {
     const char *tensor; /* its path, as it was named */
     /* What is computed. init.model is a given start; whole_start: the start is written, too.
      * ts_run_begin fills in tensor, backend, feed, threads, callbacks, checkpoint and `from`. */
-    struct ts_als_conf method;
+    struct ts_solver_conf method;
     const struct ts_resume *from; /* resumes there; NULL: begins */
     int from_here;                /* what is written replaces what `from` is part of */
     struct ts_run_given given;    /* opens init.model a second time */
@@ -104,7 +104,7 @@ struct ts_run_conf {
 
 struct ts_run {
     struct ts_run_conf conf;
-    struct ts_als *als; /* NULL: not under way */
+    struct ts_solver *solver; /* NULL: not under way */
     struct ts_model_out *out;
     struct ts_checkpoint *checkpoint;
     struct ts_run_record record;
@@ -123,7 +123,7 @@ int ts_run_begin(struct ts_run *run, const struct ts_run_conf *conf, struct ts_e
 
 static inline int ts_run_is_under_way(const struct ts_run *run)
 {
-    return run->als != NULL;
+    return run->solver != NULL;
 }
 
 /* To its last sweep, without others beside it. */
@@ -140,6 +140,6 @@ int ts_run_has_saved(const struct ts_run *run);
 void ts_run_lead(struct ts_run *run, uint32_t at_once);
 
 /* How a run ended that made all its sweeps, as its record has it. */
-const char *ts_run_why(const struct ts_als_result *result);
+const char *ts_run_why(const struct ts_solver_result *result);
 
 #endif

@@ -68,7 +68,7 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from)
         memcpy(&r->mean, &from->part[TS_PART_MEAN], sizeof r->mean);
 }
 
-void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s)
+void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s)
 {
     const struct ts_run_sweep sweep = { .fit = s->fit,
                                         .seconds = (double)s->total_ns * NS,
@@ -186,7 +186,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
 
 /* Of the model that is written; of a run that was stopped the last whole sweep has a fit. */
 static void put_result(struct ts_json *j, const struct ts_run_record *r,
-                       const struct ts_als_result *result)
+                       const struct ts_solver_result *result)
 {
     const int best = result != NULL && result->best_sweep > 0;
     ts_json_f64(j, "fit", result != NULL ? result->fit : r->n > 0 ? r->sweep[r->n - 1].fit : NAN);
@@ -197,7 +197,7 @@ static void put_result(struct ts_json *j, const struct ts_run_record *r,
 }
 
 int ts_run_record_end(const struct ts_run_record *r, const char *ended,
-                      const struct ts_als_result *result, char **ret, size_t *bytes,
+                      const struct ts_solver_result *result, char **ret, size_t *bytes,
                       struct ts_err *err)
 {
     struct ts_json j;

@@ -18,7 +18,7 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "cpd/als.h"
+#include "cpd/solver.h"
 #include "cpd/state.h"
 #include "engine/engine.h"
 
@@ -64,12 +64,12 @@ int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err
 /* Sweeps of the earlier part of a run that goes on from a state, before those of this part. */
 void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
-void ts_run_record_sweep(struct ts_run_record *r, const struct ts_als_sweep *s);
+void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);
 
 /* The run ends now: the text of the record, malloc'ed. ended: "converged", "exact", "iterations", "stopped by SIGINT" and
  * so on. result: NULL where it was stopped. */
 int ts_run_record_end(const struct ts_run_record *r, const char *ended,
-                      const struct ts_als_result *result, char **ret, size_t *bytes,
+                      const struct ts_solver_result *result, char **ret, size_t *bytes,
                       struct ts_err *err);
 
 void ts_run_record_free(struct ts_run_record *r);

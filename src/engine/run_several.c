@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/stop.h"
-#include "cpd/als_group.h"
+#include "cpd/solver_group.h"
 
 /* ---- the directory ---- */
 
@@ -96,7 +96,7 @@ static void choose_lead(struct ts_run_several *s)
     s->front.lead(s->front.ctx, first, s->n > 1 ? n : 0);
 }
 
-/* For ts_als_group_run: model k has made its sweeps. */
+/* For ts_solver_group_run: model k has made its sweeps. */
 static int end_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct ts_run_several *s = ctx;
@@ -128,7 +128,7 @@ static void end_all(struct ts_run_several *s, uint32_t failed, int rc, struct ts
 
 static int run_at_once(struct ts_run_several *s, struct ts_err *err)
 {
-    struct ts_als *als[TS_RUN_AT_ONCE];
+    struct ts_solver *solver[TS_RUN_AT_ONCE];
     uint32_t failed = s->n;
     int rc = 0;
     for (uint32_t k = 0; k < s->n && rc == 0; k++) {
@@ -136,11 +136,11 @@ static int run_at_once(struct ts_run_several *s, struct ts_err *err)
         if (rc < 0)
             failed = k;
         else
-            als[k] = s->run[k]->als;
+            solver[k] = s->run[k]->solver;
     }
     choose_lead(s);
     if (rc == 0 && s->n > 1) {
-        rc = ts_als_group_run(als, s->n, end_one, s, &failed, err);
+        rc = ts_solver_group_run(solver, s->n, end_one, s, &failed, err);
     } else if (rc == 0) {
         failed = 0;
         rc = ts_run_alone(s->run[0], err);

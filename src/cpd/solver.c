@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The order of things in a run: from product to product, update each mode, norm its columns, have the sweep judged, and
  * decide when to stop. What is computed is the method's (method.h). */
-#include "cpd/als.h"
+#include "cpd/solver.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "base/stop.h"
 #include "cpd/accelerate.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 #include "cpd/best.h"
 
 /* Means over devices; what is not the backend's counts as solving. */
-static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64_t all_ns)
+static void add_times(struct ts_solver *a, const struct ts_backend_times *t, uint64_t all_ns)
 {
     uint32_t n_told;
     const struct ts_device_times *told = ts_backend_told(t, &n_told);
@@ -39,19 +39,19 @@ static void add_times(struct ts_als *a, const struct ts_backend_times *t, uint64
 
 /* ---- one product ---- */
 
-int ts_als_multiply(struct ts_als *a, struct ts_err *err)
+int ts_solver_multiply(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
     struct ts_request request;
-    int rc = ts_als_request(a, &request, err);
+    int rc = ts_solver_request(a, &request, err);
     if (rc == 0)
-        rc = ts_als_pass(a, &request, err);
+        rc = ts_solver_pass(a, &request, err);
     if (rc == 0)
-        ts_als_trace(a, request.name, start, a->product);
+        ts_solver_trace(a, request.name, start, a->product);
     return rc;
 }
 
-static struct ts_exchanged exchanged(const struct ts_als *a)
+static struct ts_exchanged exchanged(const struct ts_solver *a)
 {
     const struct ts_init_conf *c = &a->conf->init;
     return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->exchanged(c->be)
@@ -59,7 +59,7 @@ static struct ts_exchanged exchanged(const struct ts_als *a)
 }
 
 /* Where that is asked for, times of the mode are told of all ranks. */
-static int tell_ranks(struct ts_als *a, int rc, struct ts_err *err)
+static int tell_ranks(struct ts_solver *a, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     if (!a->conf->all_ranks || a->now.sweep == 0 || !ts_backend_can(c->backend, TS_CAN_RANKS))
@@ -68,10 +68,10 @@ static int tell_ranks(struct ts_als *a, int rc, struct ts_err *err)
 }
 
 /* What follows the product. Before the first sweep nobody is told. */
-static int end_product(struct ts_als *a, struct ts_err *err)
+static int end_product(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_als_mode done = {
+    struct ts_solver_mode done = {
         .sweep = a->now.sweep, .mode = a->product, .times = &a->times, .objective = NAN
     };
     uint64_t then;
@@ -82,7 +82,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
         uint64_t all_ns;
         (void)exchanged(a); /* what came before is not of these rows */
         rc = a->method->rows(a, err);
-        all_ns = ts_als_trace(a, "rows", start, a->product) - start;
+        all_ns = ts_solver_trace(a, "rows", start, a->product) - start;
         e = exchanged(a);
         d->solve_ns = all_ns - e.ns;
         d->exchange_ns += e.ns;
@@ -96,13 +96,13 @@ static int end_product(struct ts_als *a, struct ts_err *err)
     then = ts_clock_ns();
     if (a->how.kind != TS_ROW_KEEP && a->method->norm != NULL)
         rc = a->method->norm(a, err);
-    done.total_ns = ts_als_trace(a, "scale", then, a->product) - a->begun_ns;
+    done.total_ns = ts_solver_trace(a, "scale", then, a->product) - a->begun_ns;
     a->last_singular = (uint32_t)a->singular;
     a->now.n_singular += a->last_singular;
     rc = tell_ranks(a, rc, err);
     add_times(a, &a->times, done.total_ns);
-    if (rc == 0 && ts_als_watches(a))
-        done.objective = ts_als_fit_watched(a, *a->sums.inner);
+    if (rc == 0 && ts_solver_watches(a))
+        done.objective = ts_solver_fit_watched(a, *a->sums.inner);
     if (rc == 0 && a->conf->mode != NULL && a->now.sweep > 0)
         a->conf->mode(a->conf->ctx, &done);
     return rc;
@@ -110,7 +110,7 @@ static int end_product(struct ts_als *a, struct ts_err *err)
 
 /* The first of several ranks, which writes, gets the rows that a state at the beginning of `mode` has, or where that is the order all
  * rows. rc: 1 where one is wanted here, or what this rank failed with; returns the same of all. */
-static int collect(const struct ts_als *a, uint32_t mode, int rc, struct ts_err *err)
+static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t without = mode < a->order ? UINT32_C(1) << mode : 0;
@@ -120,64 +120,64 @@ static int collect(const struct ts_als *a, uint32_t mode, int rc, struct ts_err 
 }
 
 /* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode. All ranks come here. */
-static int keep_place(struct ts_als *a, int rc)
+static int keep_place(struct ts_solver *a, int rc)
 {
-    const uint32_t mode = a->at == TS_ALS_AGAIN ? a->order - 1 : a->mode;
+    const uint32_t mode = a->at == TS_SOLVER_AGAIN ? a->order - 1 : a->mode;
     struct ts_err err;
-    if (rc != TS_ESTOP || (a->at != TS_ALS_MODE && a->at != TS_ALS_AGAIN))
+    if (rc != TS_ESTOP || (a->at != TS_SOLVER_MODE && a->at != TS_SOLVER_AGAIN))
         return rc;
     ts_fail(&err, TS_ESTOP, "stopped");
     if (collect(a, mode, rc, &err) == TS_ESTOP)
-        ts_als_state_save(a, a->now.sweep, mode);
+        ts_solver_state_save(a, a->now.sweep, mode);
     return rc;
 }
 
 /* ---- a sweep ---- */
 
 /* Between two modes: the user may want to stop, a state be due. */
-static int between_modes(struct ts_als *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
+static int between_modes(struct ts_solver *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
     struct ts_checkpoint *c = a->conf->checkpoint;
     const uint64_t began_ns = ts_clock_ns();
     int rc;
     if (ts_stop_asked(a->conf->init.stop)) {
-        ts_als_state_save(a, sweep, mode);
+        ts_solver_state_save(a, sweep, mode);
         return mode > 0 ? ts_fail(err, TS_ESTOP, "stopped in sweep %u", sweep)
                         : ts_fail(err, TS_ESTOP, "stopped after sweep %u", sweep - 1);
     }
     rc = collect(a, mode, c != NULL && ts_checkpoint_due(c), err);
     if (rc == TS_ESTOP)
-        ts_als_state_save(a, sweep, mode);
+        ts_solver_state_save(a, sweep, mode);
     if (rc > 0 && c != NULL) {
-        struct ts_state s = ts_als_state_at(a, sweep, mode, 0);
+        struct ts_state s = ts_solver_state_at(a, sweep, mode, 0);
         ts_checkpoint_take(c, &s, began_ns);
     }
     return rc < 0 ? rc : 0;
 }
 
 /* The factors that the sweep starts from. */
-static int take_step(struct ts_als *a, struct ts_err *err)
+static int take_step(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
     const int rc = ts_accelerate_step(a->accelerate, a->gram, a->lambda, err);
-    a->now.solve_ns += ts_als_trace(a, "step", start, 0) - start;
+    a->now.solve_ns += ts_solver_trace(a, "step", start, 0) - start;
     return rc;
 }
 
 /* Begins the sweep after those that are over. */
-static int begin_sweep(struct ts_als *a, struct ts_err *err)
+static int begin_sweep(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t sweep = a->result.sweeps + 1;
     int rc = a->mode == 0 && sweep > 1 ? between_modes(a, sweep, 0, err) : 0;
     if (rc < 0)
         return rc;
-    ts_als_state_begin_sweep(a, sweep, a->mode);
+    ts_solver_state_begin_sweep(a, sweep, a->mode);
     a->sweeping = 1;
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
 /* How long ago the error on held-out cells was the least. Where none are held out the last sweep counts as the best. */
-static void note_held_out(struct ts_als *a)
+static void note_held_out(struct ts_solver *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
     a->held_since++;
@@ -188,7 +188,7 @@ static void note_held_out(struct ts_als *a)
 }
 
 /* What the run told of the sweep, for its states. */
-static int save_figures(const struct ts_als *a, struct ts_err *err)
+static int save_figures(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_disk_figures figures = { .objective = a->now.objective,
                                              .log_likelihood = a->now.log_likelihood,
@@ -201,27 +201,27 @@ static int save_figures(const struct ts_als *a, struct ts_err *err)
 }
 
 /* Its fit is known. */
-static int end_sweep(struct ts_als *a, struct ts_err *err)
+static int end_sweep(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t sweep = a->now.sweep;
-    const int finite = ts_als_tell(a) && isfinite(a->now.fit);
-    int rc = ts_als_check_cells(a, err);
+    const int finite = ts_solver_tell(a) && isfinite(a->now.fit);
+    int rc = ts_solver_check_cells(a, err);
     if (rc < 0)
         return rc;
     a->exact = a->method->exact != NULL && a->method->exact(a);
     note_held_out(a);
     a->now.objective = a->method->objective(a);
-    a->now.n_dead = ts_als_fit_count_dead(a);
+    a->now.n_dead = ts_solver_fit_count_dead(a);
     a->now.change = a->now.fit - a->result.fit;
     if (!finite)
-        return ts_als_not_finite(a, err);
+        return ts_solver_not_finite(a, err);
     if (a->best != NULL && a->held_since == 0)
         rc = ts_best_take(a->best, &a->now, a->lambda, a->gram, err);
     if (rc < 0)
         return rc;
     if (a->accelerate != NULL)
-        ts_accelerate_fit(a->accelerate, sweep, ts_als_fit_with_penalty(a));
-    ts_als_state_count_read(a);
+        ts_accelerate_fit(a->accelerate, sweep, ts_solver_fit_with_penalty(a));
+    ts_solver_state_count_read(a);
     a->now.imbalance = a->now.kernel_ns > 0 ? (double)a->slowest_ns / (double)a->now.kernel_ns : 1;
     a->now.total_ns = ts_clock_ns() - a->start_ns;
     if (a->conf->sweep != NULL)
@@ -229,64 +229,64 @@ static int end_sweep(struct ts_als *a, struct ts_err *err)
     if (a->conf->checkpoint != NULL)
         rc = save_figures(a, err);
     if (rc == 0)
-        ts_als_take_result(a, sweep, a->now.fit, a->now.change, &a->result);
+        ts_solver_take_result(a, sweep, a->now.fit, a->now.change, &a->result);
     a->sweeping = 0;
     a->mode = 0;
     return rc;
 }
 
 /* The mode under way is solved. */
-static int end_mode(struct ts_als *a, struct ts_err *err)
+static int end_mode(struct ts_solver *a, struct ts_err *err)
 {
     a->mode++;
     return a->mode < a->order ? between_modes(a, a->now.sweep, a->mode, err) : 0;
 }
 
-/* The mode under way, where it is to be solved, or the fit. TS_ALS_WANTED; 0: there was nothing to compute. */
-static int step(struct ts_als *a, struct ts_err *err)
+/* The mode under way, where it is to be solved, or the fit. TS_SOLVER_WANTED; 0: there was nothing to compute. */
+static int step(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
     if (a->mode < a->order && !a->pending) {
-        a->at = TS_ALS_MODE;
-        rc = ts_als_begin_product(a, a->mode, ts_als_kind(a, a->mode), err);
+        a->at = TS_SOLVER_MODE;
+        rc = ts_solver_begin_product(a, a->mode, ts_solver_kind(a, a->mode), err);
         if (rc != 0)
             return keep_place(a, rc);
         if (a->conf->mode != NULL)
-            a->conf->mode(a->conf->ctx, &(struct ts_als_mode){ .sweep = a->now.sweep,
-                                                               .mode = a->mode,
-                                                               .times = &a->times,
-                                                               .objective = NAN });
+            a->conf->mode(a->conf->ctx, &(struct ts_solver_mode){ .sweep = a->now.sweep,
+                                                                  .mode = a->mode,
+                                                                  .times = &a->times,
+                                                                  .objective = NAN });
         return end_mode(a, err);
     }
-    a->at = TS_ALS_AGAIN;
+    a->at = TS_SOLVER_AGAIN;
     rc = a->method->judge(a, err);
     return rc == 0 ? end_sweep(a, err) : keep_place(a, rc);
 }
 
 /* ---- the run ---- */
 
-/* The factors. TS_ALS_WANTED where a mode is solved before the first sweep. */
-static int begin(struct ts_als *a, struct ts_err *err)
+/* The factors. TS_SOLVER_WANTED where a mode is solved before the first sweep. */
+static int begin(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
-    ts_als_sum_in(a, TS_FLOAT32); /* a run before this one may have ended in another way */
-    rc = a->conf->from == NULL ? ts_als_start(a, err) : ts_als_state_restore(a, err);
+    ts_solver_sum_in(a, TS_FLOAT32); /* a run before this one may have ended in another way */
+    rc = a->conf->from == NULL ? ts_solver_start(a, err) : ts_solver_state_restore(a, err);
     if (rc == 0 && a->conf->from != NULL) {
-        ts_als_state_recall(a, &a->result);
+        ts_solver_state_recall(a, &a->result);
         a->mode = ts_state_get(a->conf->from)->mode;
     }
     return rc;
 }
 
 /* A run does not end with a sweep that made the fit fall: the plain one that follows it is one more than asked for. */
-static int is_over(const struct ts_als *a)
+static int is_over(const struct ts_solver *a)
 {
-    return (a->result.sweeps >= a->conf->iters && !ts_accelerate_fell(a->accelerate)) || a->result.converged || a->result.exact ||
-           a->result.overfits;
+    return (a->result.sweeps >= a->conf->iters && !ts_accelerate_fell(a->accelerate)) ||
+           a->result.converged || a->result.exact || a->result.overfits;
 }
 
-/* To the next product: TS_ALS_WANTED, or 0 at the end of the run. */
-static int go_on(struct ts_als *a, struct ts_err *err)
+/* To the next product: TS_SOLVER_WANTED, or 0 at the end of the run. */
+static int go_on(struct ts_solver *a, struct ts_err *err)
 {
     int rc = 0;
     while (rc == 0 && (a->sweeping || !is_over(a))) {
@@ -299,7 +299,7 @@ static int go_on(struct ts_als *a, struct ts_err *err)
         rc = rc > 0 ? 0 : rc;
     }
     if (rc == 0 && a->conf->checkpoint != NULL) {
-        struct ts_state end = ts_als_state_at(a, a->result.sweeps + 1, 0, TS_STATE_ENDED);
+        struct ts_state end = ts_solver_state_at(a, a->result.sweeps + 1, 0, TS_STATE_ENDED);
         ts_checkpoint_end(a->conf->checkpoint, &end);
     }
     if (rc == 0 && a->best != NULL && ts_best_sweep(a->best) > 0)
@@ -308,18 +308,18 @@ static int go_on(struct ts_als *a, struct ts_err *err)
 }
 
 /* What follows the product that was computed. */
-static int take_product(struct ts_als *a, struct ts_err *err)
+static int take_product(struct ts_solver *a, struct ts_err *err)
 {
     int rc = keep_place(a, end_product(a, err));
-    if (rc < 0 || a->at == TS_ALS_SIGN)
+    if (rc < 0 || a->at == TS_SOLVER_SIGN)
         return rc;
-    if (a->at == TS_ALS_MODE)
+    if (a->at == TS_SOLVER_MODE)
         return end_mode(a, err);
     rc = a->method->judged(a, err);
     return rc == 0 ? end_sweep(a, err) : keep_place(a, rc);
 }
 
-static int make(struct ts_als *a, struct ts_err *err)
+static int make(struct ts_solver *a, struct ts_err *err)
 {
     a->square = (size_t)a->rank * a->rank;
     a->kept_squares = -1;
@@ -342,9 +342,9 @@ static int make(struct ts_als *a, struct ts_err *err)
                : 0;
 }
 
-int ts_als_new(const struct ts_als_conf *conf, struct ts_als **ret, struct ts_err *err)
+int ts_solver_new(const struct ts_solver_conf *conf, struct ts_solver **ret, struct ts_err *err)
 {
-    struct ts_als *a = calloc(1, sizeof *a);
+    struct ts_solver *a = calloc(1, sizeof *a);
     int rc;
     if (a == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for a run");
@@ -352,18 +352,18 @@ int ts_als_new(const struct ts_als_conf *conf, struct ts_als **ret, struct ts_er
     a->order = conf->init.tensor->order;
     a->rank = conf->init.rank;
     a->now.objective = NAN; /* of a run that has no sweep left */
-    rc = ts_als_check(a, err);
+    rc = ts_solver_check(a, err);
     if (rc == 0)
         rc = make(a, err);
     if (rc < 0) {
-        ts_als_free(a);
+        ts_solver_free(a);
         return rc;
     }
     *ret = a;
     return 0;
 }
 
-void ts_als_free(struct ts_als *a)
+void ts_solver_free(struct ts_solver *a)
 {
     if (a == NULL)
         return;
@@ -381,35 +381,36 @@ void ts_als_free(struct ts_als *a)
     free(a);
 }
 
-int ts_als_next(struct ts_als *a, struct ts_err *err)
+int ts_solver_next(struct ts_solver *a, struct ts_err *err)
 {
-    const int starts = a->at == TS_ALS_START || a->at == TS_ALS_SIGN;
-    int rc = a->at == TS_ALS_START ? begin(a, err) : take_product(a, err);
+    const int starts = a->at == TS_SOLVER_START || a->at == TS_SOLVER_SIGN;
+    int rc = a->at == TS_SOLVER_START ? begin(a, err) : take_product(a, err);
     if (rc == 0 && starts)
         ts_feed_skip(a->conf->feed, ts_spec_skipped(a->spec, a->order));
     return rc == 0 ? go_on(a, err) : rc;
 }
 
-void ts_als_fail(struct ts_als *a, int rc)
+void ts_solver_fail(struct ts_solver *a, int rc)
 {
     (void)keep_place(a, rc);
 }
 
-int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err)
+int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *ret,
+                  struct ts_err *err)
 {
-    struct ts_als *a;
-    int rc = ts_als_new(conf, &a, err);
+    struct ts_solver *a;
+    int rc = ts_solver_new(conf, &a, err);
     if (rc < 0)
         return rc;
-    while ((rc = ts_als_next(a, err)) > 0) {
-        rc = ts_als_multiply(a, err);
+    while ((rc = ts_solver_next(a, err)) > 0) {
+        rc = ts_solver_multiply(a, err);
         if (rc < 0) {
-            ts_als_fail(a, rc);
+            ts_solver_fail(a, rc);
             break;
         }
     }
     if (rc == 0)
-        rc = ts_als_result(a, ret, err);
-    ts_als_free(a);
+        rc = ts_solver_result(a, ret, err);
+    ts_solver_free(a);
     return rc;
 }

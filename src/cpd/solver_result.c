@@ -4,24 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 #include "cpd/best.h"
 
 /* Of the sweep that is over, whose fit changed by `change`. */
-void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, double change,
-                        struct ts_als_result *ret)
+void ts_solver_take_result(const struct ts_solver *a, uint32_t sweep, double fit, double change,
+                           struct ts_solver_result *ret)
 {
     const int done = sweep > 1 && (a->method->settled != NULL ? a->method->settled(a, change)
                                                               : fabs(change) < a->conf->tol);
     ret->sweeps = sweep;
     ret->fit = fit;
-    ret->n_dead = ts_als_fit_count_dead(a);
+    ret->n_dead = ts_solver_fit_count_dead(a);
     ret->constrained = a->constrained;
     ret->objective = a->now.objective;
     ret->log_likelihood = a->now.log_likelihood;
     ret->kkt = a->now.kkt;
     ret->exact = done && a->exact;
-    ret->rounded = ret->exact && ts_als_fit_is_rounded(a);
+    ret->rounded = ret->exact && ts_solver_fit_is_rounded(a);
     ret->overfits = a->conf->patience > 0 && a->held_since >= a->conf->patience;
     ret->converged = done && !a->exact && !ret->overfits;
     ret->mean = a->now.mean;
@@ -30,7 +30,7 @@ void ts_als_take_result(const struct ts_als *a, uint32_t sweep, double fit, doub
     ret->held_out_loss = a->now.held_out_loss;
 }
 
-int ts_als_tell(struct ts_als *a)
+int ts_solver_tell(struct ts_solver *a)
 {
     a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
         a->now.kkt = NAN;
@@ -38,15 +38,15 @@ int ts_als_tell(struct ts_als *a)
     return a->method->tell == NULL || a->method->tell(a);
 }
 
-static int stays(const struct ts_als *a, uint32_t mode)
+static int stays(const struct ts_solver *a, uint32_t mode)
 {
     return ts_constraint_as_it_is(&a->spec->mode[mode]);
 }
 
 /* The weight of a column of norm 1, and the norms that it has; columns of modes whose lengths are not to be changed stay
  * as they are. */
-static void put_column(const struct ts_als *a, uint32_t r, double weight, const double *norm,
-                       struct ts_als_result *ret)
+static void put_column(const struct ts_solver *a, uint32_t r, double weight, const double *norm,
+                       struct ts_solver_result *ret)
 {
     for (uint32_t m = 0; m < a->order; m++) {
         weight *= stays(a, m) ? 1 : norm[m];
@@ -55,7 +55,7 @@ static void put_column(const struct ts_als *a, uint32_t r, double weight, const 
     ret->weight[r] = weight;
 }
 
-static void take_weights(const struct ts_als *a, struct ts_als_result *ret)
+static void take_weights(const struct ts_solver *a, struct ts_solver_result *ret)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
     const struct ts_best *best = ret->best_sweep > 0 ? a->best : NULL;
@@ -74,14 +74,14 @@ static void take_weights(const struct ts_als *a, struct ts_als_result *ret)
 }
 
 /* The sign of the mean goes into a mode whose columns are normed, where there is one: weights are not negative. */
-static struct ts_als_rows rows_of(const struct ts_als *a)
+static struct ts_solver_rows rows_of(const struct ts_solver *a)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    struct ts_als_rows rows = { .backend = c->backend,
-                                .be = c->be,
-                                .rank = a->rank,
-                                .mean = a->spec->mean,
-                                .minus_mode = a->order };
+    struct ts_solver_rows rows = { .backend = c->backend,
+                                   .be = c->be,
+                                   .rank = a->rank,
+                                   .mean = a->spec->mean,
+                                   .minus_mode = a->order };
     if (!rows.mean || !(a->result.mean < 0))
         return rows;
     for (uint32_t m = 0; m < a->order; m++)
@@ -90,10 +90,10 @@ static struct ts_als_rows rows_of(const struct ts_als *a)
     return rows;
 }
 
-int ts_als_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
-                struct ts_err *err)
+int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
+                   struct ts_err *err)
 {
-    const struct ts_als_rows *r = rows;
+    const struct ts_solver_rows *r = rows;
     const size_t rank = r->rank;
     const int rc = r->backend->get_rows(r->be, mode, row, n, ret, err);
     for (uint64_t i = n; r->mean && i-- > 0;) {
@@ -103,7 +103,7 @@ int ts_als_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret
     return rc;
 }
 
-int ts_als_result(const struct ts_als *a, struct ts_als_result *ret, struct ts_err *err)
+int ts_solver_result(const struct ts_solver *a, struct ts_solver_result *ret, struct ts_err *err)
 {
     *ret = a->result;
     if (a->best != NULL && ts_best_sweep(a->best) > 0)

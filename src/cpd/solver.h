@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* als.h - the CP decomposition of a tensor by alternating least squares.
+/* solver.h - the CP decomposition of a tensor, by any method (method.h). Here are the equations of
+ * least squares.
  *
  * A sweep replaces the factor matrices one after another: with M the MTTKRP of mode n and V the
  * elementwise product of the other modes' Gram matrices,  A_n := M pinv(V),  then its columns are
@@ -36,8 +37,8 @@
  *   stop     once the user wants to stop, the mode under way is given up, the state at its beginning is
  *            saved, and TS_ESTOP is the answer
  */
-#ifndef TS_CPD_ALS_H
-#define TS_CPD_ALS_H
+#ifndef TS_CPD_SOLVER_H
+#define TS_CPD_SOLVER_H
 
 #include <stdint.h>
 
@@ -49,7 +50,7 @@
 #include "model/canonical.h"
 #include "stream/backend.h"
 
-struct ts_als_sweep {
+struct ts_solver_sweep {
     uint32_t sweep;     /* from 1 */
     double fit, change; /* change of the fit; in the first sweep the fit itself */
     double
@@ -71,7 +72,7 @@ struct ts_als_sweep {
     uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */
 };
 
-struct ts_als_mode {
+struct ts_solver_mode {
     uint32_t sweep, mode; /* from 1, from 0 */
     uint64_t total_ns;
     const struct ts_backend_times *times; /* device by device; lent for the call */
@@ -79,7 +80,7 @@ struct ts_als_mode {
         objective; /* what is minimised, penalties with it; NaN: it was not asked for, or nothing was solved */
 };
 
-struct ts_als_conf {
+struct ts_solver_conf {
     struct ts_init_conf
         init; /* tensor, backend, rank, start, specification; its stop flag holds for all of it */
     struct ts_feed *feed;        /* of all modes */
@@ -95,9 +96,11 @@ struct ts_als_conf {
                                  * best: the result is the model that had the least */
     int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
     int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
-    int (*started)(void *ctx, struct ts_err *err); /* the backend holds the start, as ts_init_save wants it; NULL: none */
-    void (*mode)(void *ctx, const struct ts_als_mode *m);   /* after each; NULL: none */
-    void (*sweep)(void *ctx, const struct ts_als_sweep *s); /* after each; NULL: none */
+    int (*started)(
+        void *ctx,
+        struct ts_err *err); /* the backend holds the start, as ts_init_save wants it; NULL: none */
+    void (*mode)(void *ctx, const struct ts_solver_mode *m);   /* after each; NULL: none */
+    void (*sweep)(void *ctx, const struct ts_solver_sweep *s); /* after each; NULL: none */
     void *ctx;
     int each_mode; /* modes tell the objective: a sum more for each, of alternating least squares */
     int all_ranks; /* where there are several, modes tell of each: two short messages more for each; alike in all of them */
@@ -106,8 +109,8 @@ struct ts_als_conf {
     const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */
 };
 
-/* Rows of the factors of a result, in the backend: ts_als_rows is a ts_get_rows_fn of it. */
-struct ts_als_rows {
+/* Rows of the factors of a result, in the backend: ts_solver_rows is a ts_get_rows_fn of it. */
+struct ts_solver_rows {
     const struct ts_backend *backend;
     void *be;
     uint32_t rank;       /* of the backend's */
@@ -115,20 +118,20 @@ struct ts_als_rows {
     uint32_t minus_mode; /* of -1 in this mode, else of 1 */
 };
 
-int ts_als_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
-                struct ts_err *err);
+int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
+                   struct ts_err *err);
 
-struct ts_als_result {
+struct ts_solver_result {
     uint32_t rank;  /* of the model: one more than was asked for, where a mean is subtracted */
     double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
     double *
         norm; /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
                      * memory of `weight` */
-    struct ts_als_rows rows;
+    struct ts_solver_rows rows;
     uint32_t best_sweep; /* whose model it is, with patience; 0: the last one's */
-    double mean;         /* as in struct ts_als_sweep */
+    double mean;         /* as in struct ts_solver_sweep */
     double fit;
-    double objective;                     /* of the last sweep, as in struct ts_als_sweep */
+    double objective;                     /* of the last sweep, as in struct ts_solver_sweep */
     double log_likelihood, kkt;           /* likewise */
     double rmse, held_out, held_out_loss; /* likewise */
     int overfits; /* it ended because the error on held-out cells did not fall (patience) */
@@ -142,44 +145,45 @@ struct ts_als_result {
 
 /* Most memory that a run takes beside backend and feed: Gram matrices, their products and inverses, and
  * what a start takes (one of singular vectors no more than a random one). */
-static inline uint64_t ts_als_bytes(const struct ts_tensor *t, uint32_t rank)
+static inline uint64_t ts_solver_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +
            ts_init_bytes(t, rank);
 }
 
 /* Whether conf->from is a state of this run, at a place that lies before its end: TS_EARG where it is not. Of conf,
- * init.tensor, init.rank, init.spec, precision, accelerate and iters are looked at; ts_als_run asks this, too. */
-int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err);
+ * init.tensor, init.rank, init.spec, precision, accelerate and iters are looked at; ts_solver_run asks this, too. */
+int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err);
 
-int ts_als_run(const struct ts_als_conf *conf, struct ts_als_result *ret, struct ts_err *err);
+int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *ret,
+                  struct ts_err *err);
 
 /* ---- the same, from product to product ----
  *
- *     rc = ts_als_new(&conf, &a, err);
- *     while (rc == 0 && (rc = ts_als_next(a, err)) > 0)
- *         rc = ts_als_multiply(a, err);
+ *     rc = ts_solver_new(&conf, &a, err);
+ *     while (rc == 0 && (rc = ts_solver_next(a, err)) > 0)
+ *         rc = ts_solver_multiply(a, err);
  *     if (rc == 0)
- *         rc = ts_als_result(a, &result, err);
- *     ts_als_free(a);
+ *         rc = ts_solver_result(a, &result, err);
+ *     ts_solver_free(a);
  *
- * with ts_als_fail where the product failed. The conf must stay. */
-struct ts_als;
+ * with ts_solver_fail where the product failed. The conf must stay. */
+struct ts_solver;
 
-int ts_als_new(const struct ts_als_conf *conf, struct ts_als **ret, struct ts_err *err);
-void ts_als_free(struct ts_als *a); /* NULL is fine */
+int ts_solver_new(const struct ts_solver_conf *conf, struct ts_solver **ret, struct ts_err *err);
+void ts_solver_free(struct ts_solver *a); /* NULL is fine */
 
 /* Goes on to where it needs a product: 1; or to its end: 0. */
-int ts_als_next(struct ts_als *a, struct ts_err *err);
+int ts_solver_next(struct ts_solver *a, struct ts_err *err);
 
 /* Computes that product. */
-int ts_als_multiply(struct ts_als *a, struct ts_err *err);
+int ts_solver_multiply(struct ts_solver *a, struct ts_err *err);
 
 /* It was not computed, or is not to be, because of rc: where that is TS_ESTOP, the state is saved. Then
  * only free is allowed. */
-void ts_als_fail(struct ts_als *a, int rc);
+void ts_solver_fail(struct ts_solver *a, int rc);
 
 /* At the end. */
-int ts_als_result(const struct ts_als *a, struct ts_als_result *ret, struct ts_err *err);
+int ts_solver_result(const struct ts_solver *a, struct ts_solver_result *ret, struct ts_err *err);
 
 #endif

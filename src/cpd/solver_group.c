@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs of ALS in step: all go on to their next products, and those of one mode are computed together. */
-#include "cpd/als_group.h"
+#include "cpd/solver_group.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 
 struct member {
-    struct ts_als *run;      /* which `ended` may free */
-    int over;                /* or failed */
-    int waits;               /* for a pass, */
+    struct ts_solver *run;    /* which `ended` may free */
+    int over;                 /* or failed */
+    int waits;                /* for a pass, */
     struct ts_request wanted; /* of which it wants this, */
-    uint64_t wanted_ns;      /* since then */
+    uint64_t wanted_ns;       /* since then */
 };
 
 struct group {
@@ -39,11 +39,11 @@ static void take_times(struct member *m, const struct ts_backend_times *times)
 static int go_on(struct group *g, uint32_t k, struct ts_err *err)
 {
     struct member *m = &g->member[k];
-    int rc = ts_als_next(m->run, err);
+    int rc = ts_solver_next(m->run, err);
     m->waits = rc > 0;
     m->wanted_ns = ts_clock_ns();
     if (rc > 0)
-        return ts_als_request(m->run, &m->wanted, err);
+        return ts_solver_request(m->run, &m->wanted, err);
     m->over = 1;
     return rc == 0 ? g->ended(g->ctx, k, err) : rc;
 }
@@ -84,7 +84,7 @@ static void give_up(struct group *g, int rc)
 {
     for (uint32_t k = 0; k < g->n; k++)
         if (!g->member[k].over)
-            ts_als_fail(g->member[k].run, rc);
+            ts_solver_fail(g->member[k].run, rc);
 }
 
 /* What follows the pass, of each run that was in it: their rows are solved already, some from the old ones, so where one of them
@@ -130,11 +130,11 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
     return rc;
 }
 
-int ts_als_group_run(struct ts_als *const run[], uint32_t n,
-                     int (*ended)(void *ctx, uint32_t k, struct ts_err *err), void *ctx,
-                     uint32_t *failed, struct ts_err *err)
+int ts_solver_group_run(struct ts_solver *const run[], uint32_t n,
+                        int (*ended)(void *ctx, uint32_t k, struct ts_err *err), void *ctx,
+                        uint32_t *failed, struct ts_err *err)
 {
-    const struct ts_als_conf *c = run[0]->conf;
+    const struct ts_solver_conf *c = run[0]->conf;
     struct group g = { .n = n,
                        .order = run[0]->order,
                        .mode = run[0]->order - 1,

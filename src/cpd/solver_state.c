@@ -9,11 +9,11 @@
 #include "base/stop.h"
 #include "cpd/accelerate.h"
 #include "cpd/best.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 
 #define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
 
-void ts_als_state_count_read(struct ts_als *a)
+void ts_solver_state_count_read(struct ts_solver *a)
 {
     struct ts_feed_stats stats;
     ts_feed_stats(a->conf->feed, &stats);
@@ -21,7 +21,8 @@ void ts_als_state_count_read(struct ts_als *a)
 }
 
 /* At the beginning of `mode` of `sweep`. */
-struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode, unsigned flags)
+struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t mode,
+                                   unsigned flags)
 {
     struct ts_state s = { .sweep = sweep,
                           .mode = mode,
@@ -43,7 +44,7 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
         ts_best_save(a->best, &s);
     if (mode == 0) /* nothing was done of it */
         return s;
-    ts_als_state_count_read(a);
+    ts_solver_state_count_read(a);
     s.part[TS_PART_TOTAL_NS] = ts_clock_ns() - a->start_ns;
     s.part[TS_PART_WAIT_NS] = a->now.wait_ns;
     s.part[TS_PART_COPY_NS] = a->now.copy_ns;
@@ -56,17 +57,17 @@ struct ts_state ts_als_state_at(struct ts_als *a, uint32_t sweep, uint32_t mode,
     return s;
 }
 
-void ts_als_state_save(struct ts_als *a, uint32_t sweep, uint32_t mode)
+void ts_solver_state_save(struct ts_solver *a, uint32_t sweep, uint32_t mode)
 {
     struct ts_state s;
     if (a->conf->checkpoint == NULL)
         return;
-    s = ts_als_state_at(a, sweep, mode, 0);
+    s = ts_solver_state_at(a, sweep, mode, 0);
     ts_checkpoint_save(a->conf->checkpoint, &s);
 }
 
 /* What the modes before `mode` of a sweep did. */
-void ts_als_state_begin_sweep(struct ts_als *a, uint32_t sweep, uint32_t mode)
+void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t mode)
 {
     memset(&a->now, 0, sizeof a->now);
     a->now.sweep = sweep;
@@ -87,7 +88,7 @@ void ts_als_state_begin_sweep(struct ts_als *a, uint32_t sweep, uint32_t mode)
 }
 
 /* The rows of a factor, from the state to the backend. */
-static int restore_factor(const struct ts_als *a, uint32_t mode, double *rows, uint64_t step,
+static int restore_factor(const struct ts_solver *a, uint32_t mode, double *rows, uint64_t step,
                           struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -104,7 +105,7 @@ static int restore_factor(const struct ts_als *a, uint32_t mode, double *rows, u
     return rc;
 }
 
-int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
+int ts_solver_state_restore(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_state *s = ts_state_get(a->conf->from);
     const uint64_t step = RESTORE_BYTES / (a->rank * sizeof(double));
@@ -126,13 +127,13 @@ int ts_als_state_restore(struct ts_als *a, struct ts_err *err)
     a->held_since = s->part[TS_PART_HELD_SINCE];
     if (rc == 0 && a->best != NULL)
         rc = ts_best_restore(a->best, a->conf->from, err);
-    ts_als_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+    ts_solver_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
     return rc == 0 && a->accelerate != NULL
                ? ts_accelerate_restore(a->accelerate, a->conf->from, err)
                : rc;
 }
 
-int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
+int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
 {
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
@@ -168,13 +169,13 @@ int ts_als_check_from(const struct ts_als_conf *conf, struct ts_err *err)
 }
 
 /* The results as they were after the last whole sweep of a state. */
-void ts_als_state_recall(struct ts_als *a, struct ts_als_result *ret)
+void ts_solver_state_recall(struct ts_solver *a, struct ts_solver_result *ret)
 {
     const struct ts_state *s = ts_state_get(a->conf->from);
     const struct ts_state_past *last = s->past + s->sweep - 2;
     if (s->sweep == 1)
         return;
-    (void)ts_als_tell(a);
+    (void)ts_solver_tell(a);
     if (s->mode == 0) {
         const double distance = (1 - last->fit) * a->conf->init.tensor->header.norm;
         a->left = distance * distance;
@@ -189,8 +190,8 @@ void ts_als_state_recall(struct ts_als *a, struct ts_als_result *ret)
         a->now.held_out = f->held_out;
         a->now.held_out_loss = f->held_out_loss;
     }
-    ts_als_take_result(a, s->sweep - 1, last->fit,
-                       s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);
+    ts_solver_take_result(a, s->sweep - 1, last->fit,
+                          s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);
     if (s->mode > 0) /* the sweep under way has to be ended */
         ret->exact = ret->converged = 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* als_group.h - several runs of ALS on a tensor that share their passes over it.
+/* solver_group.h - several runs of ALS on a tensor that share their passes over it.
  *
  * The backend holds their models side by side (stream/backend.h). Each run goes on by itself from pass to
  * pass; when all wait for one, that over a mode is made once for all that want the same of it (struct ts_request). Of
@@ -14,14 +14,14 @@
  *            saved their states where there is a place for them and the tensor could be read, and only free is allowed
  *   bits     those of each run alone
  */
-#ifndef TS_CPD_ALS_GROUP_H
-#define TS_CPD_ALS_GROUP_H
+#ifndef TS_CPD_SOLVER_GROUP_H
+#define TS_CPD_SOLVER_GROUP_H
 
-#include "cpd/als.h"
+#include "cpd/solver.h"
 
 /* ended: run k is over, between two passes, and may be freed. A failure of it ends the group. failed: the run whose failure ended it, or n: that of a pass. */
-int ts_als_group_run(struct ts_als *const run[], uint32_t n,
-                     int (*ended)(void *ctx, uint32_t k, struct ts_err *err), void *ctx,
-                     uint32_t *failed, struct ts_err *err);
+int ts_solver_group_run(struct ts_solver *const run[], uint32_t n,
+                        int (*ended)(void *ctx, uint32_t k, struct ts_err *err), void *ctx,
+                        uint32_t *failed, struct ts_err *err);
 
 #endif

@@ -6,44 +6,45 @@
 
 #include "base/setting.h"
 #include "cpd/accelerate.h"
-#include "cpd/als_impl.h"
+#include "cpd/solver_struct.h"
 #include "cpd/smooth.h"
 #include "format/tensor_kind.h"
 
 /* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
  * range of float32 have factors of zeros. */
-static int check_values(const struct ts_als_conf *conf, struct ts_err *err)
+static int check_values(const struct ts_solver_conf *conf, struct ts_err *err)
 {
     const struct ts_disk_header *h = &conf->init.tensor->header;
     const double norm = ts_tensor_listed_norm(conf->init.tensor);
     const int squares_vanish = norm * norm < DBL_MIN;
-    const int values_vanish = conf->precision == TS_FLOAT32 && ts_als_largest_value(h) < FLT_MIN;
+    const int values_vanish = conf->precision == TS_FLOAT32 && ts_solver_largest_value(h) < FLT_MIN;
     if (h->nnz == 0 || (!squares_vanish && !values_vanish))
         return 0;
-    if (ts_als_largest_value(h) == 0)
+    if (ts_solver_largest_value(h) == 0)
         return ts_fail(err, TS_EARG, "all values are 0, so there is nothing to decompose");
     return ts_fail(err, TS_ELIMIT,
                    "the values (up to %g) are too small to be computed with: scale them up so that "
                    "the largest is near 1%s",
-                   ts_als_largest_value(h),
+                   ts_solver_largest_value(h),
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
 /* Of methods that are judged by the sums of cells: these may be 0 though the nonzeros are not. */
-static int check_sums(const struct ts_als *a, struct ts_err *err)
+static int check_sums(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    if (!a->method->judged_by_cells || !t->cells_summed || t->header.norm > 8 * DBL_EPSILON * t->listed_norm)
+    if (!a->method->judged_by_cells || !t->cells_summed ||
+        t->header.norm > 8 * DBL_EPSILON * t->listed_norm)
         return 0;
     return ts_fail(err, TS_EARG,
                    "%s: the nonzeros of each cell add up to 0, so there is nothing to decompose",
                    t->path);
 }
 
-int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
+int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
-    const char *cell = t->dense != NULL                       ? "known cell"
+    const char *cell = t->dense != NULL                      ? "known cell"
                        : t->header.flags & TS_TENSOR_WEIGHTS ? "nonzero with a weight above 0"
                                                              : "nonzero";
     if (a->conf->hold_out.share == 0 || (a->kept > 0 && a->n_held > 0))
@@ -59,20 +60,20 @@ int ts_als_check_cells(const struct ts_als *a, struct ts_err *err)
                          t->path, cell);
 }
 
-static int holds_out_cells(const struct ts_als *a)
+static int holds_out_cells(const struct ts_solver *a)
 {
     return a->method->holds_out || (a->method->holds_out_asked && a->spec->held);
 }
 
 /* What the backend must be able to do. */
-static uint32_t needs_of(const struct ts_als *a)
+static uint32_t needs_of(const struct ts_solver *a)
 {
     return ts_spec_updates(a->spec, a->order) | (a->spec->mean ? TS_CAN(MEANS) : 0) |
            (ts_tensor_weighted(a->conf->init.tensor) ? TS_CAN(WEIGHTS) : 0);
 }
 
 /* The constraints must make sense, and the backend have what they take. */
-static int take_constraints(struct ts_als *a, struct ts_err *err)
+static int take_constraints(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t own = ts_spec_own(c->spec, a->order);
@@ -109,9 +110,9 @@ static int take_constraints(struct ts_als *a, struct ts_err *err)
     return rc == 0 ? c->backend->own_rows(c->be, own, err) : rc;
 }
 
-int ts_als_check(struct ts_als *a, struct ts_err *err)
+int ts_solver_check(struct ts_solver *a, struct ts_err *err)
 {
-    const struct ts_als_conf *conf = a->conf;
+    const struct ts_solver_conf *conf = a->conf;
     int rc = ts_init_check(&conf->init, err);
     if (rc == 0)
         rc = check_values(conf, err);
@@ -126,7 +127,7 @@ int ts_als_check(struct ts_als *a, struct ts_err *err)
     if (rc == 0 && conf->accelerate)
         rc = ts_accelerate_check(a->spec, a->order, err);
     if (rc == 0 && conf->from != NULL)
-        rc = ts_als_check_from(conf, err);
+        rc = ts_solver_check_from(conf, err);
     if (rc == 0 && a->rank == TS_MAX_RANK && a->spec->mean)
         rc = ts_fail(err, TS_EARG, "the mean is a component of its own: the rank must be 1 to %u",
                      TS_MAX_RANK - 1);
