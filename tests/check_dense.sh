@@ -241,6 +241,24 @@ cmp -s whole.cp/r3.f2/model.ktensor alone.cp/model.ktensor || bad "other bytes o
 
 # ---- bytes, within memory that holds a part ----
 "$write_npy" f4C 0 big.npy - 150 120 210
+# ---- time that is over while the cells are read: a run that was stopped stays, and goes on ----
+for ranks in 3 3,4; do
+    "$bin/tstream" cp big.npy --cpu -r $ranks -i 100000 --tol 0 --checkpoint 20ms -o opened.cp > log 2>&1 &
+    pid=$!
+    until find opened.cp.partial -name 'state.*' 2> err | grep -q .; do
+        kill -0 $pid || break
+        sleep 0.05
+    done
+    kill -INT $pid
+    wait $pid || true
+    "$bin/tstream" cp --resume opened.cp --max-time 1ms --json > json 2> err || bad "-r $ranks --resume for 1 ms: $(cat err)"
+    grep -q 'the time of --max-time is over: .*--resume opened.cp" goes on' err || bad "-r $ranks --resume for 1 ms: $(cat err)"
+    grep -q '"event":"stopped","by":"--max-time",.*"resume":"opened.cp"' json || bad "-r $ranks --resume for 1 ms: $(cat json)"
+    "$bin/tstream" cp --resume opened.cp --max-time 1s > log 2>&1 || bad "-r $ranks --resume: $(cat log)"
+    rm -r opened.cp.partial
+done
+refused 1 'stopped; nothing was saved' "$bin/tstream" cp big.npy --cpu -r 3 --max-time 1ms -o opened.cp
+
 "$bin/tstream" cp big.npy --cpu -r 5 -i 6 --tol 0 --threads 1 -o one.cp > log 2>&1 || bad "cp: $(cat log)"
 "$bin/tstream" cp big.npy --cpu -r 5 -i 6 --tol 0 --threads 3 --host-memory 14M -o three.cp --json > json 2> err ||
     bad "cp: $(cat err)"

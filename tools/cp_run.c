@@ -82,6 +82,22 @@ static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc
     return tool_flushed(err);
 }
 
+int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
+                    uint64_t start_ns, int rc, struct ts_err *err)
+{
+    struct ts_run_outcome o = { .total_ns = ts_clock_ns() - start_ns };
+    if (rc != TS_ESTOP)
+        return rc;
+    if (from != NULL)
+        o = (struct ts_run_outcome){ .saved = 1,
+                                     .sweep = ts_state_get(from)->sweep,
+                                     .mode = ts_state_get(from)->mode,
+                                     .total_ns = o.total_ns };
+    r->out_dir = dir;
+    rc = end_early(r, &o, rc, err);
+    return tool_ranks() != NULL ? TS_ESTOP : rc; /* the other ranks are told of a failure */
+}
+
 /* The state of the end is there, to go on from. */
 static int is_kept(const struct cp_args *args, const char *out_dir)
 {

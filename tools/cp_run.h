@@ -22,6 +22,11 @@ int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model 
 int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
                  struct ts_model *start, struct ts_err *err);
 
+/* The end of a run that could not begin, as opening its tensor or its processor failed with rc. Where that was a
+ * stop, adds how to go on from the state `from` in dir, which stays as it was. NULL: there is none. */
+int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
+                    uint64_t start_ns, int rc, struct ts_err *err);
+
 /* What is opened and reported for it. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);

@@ -567,6 +567,27 @@ static int end_early(struct several *s, int rc, struct ts_err *err)
     return tool_flushed(err);
 }
 
+/* The same where no model was opened: a run that is gone on with stays as it was. */
+static int end_unopened(struct several *s, int rc, struct ts_err *err)
+{
+    const char *resume = s->args->models_from != NULL ? s->named : NULL;
+    const char *quote = resume != NULL ? tstream_resume_quote(resume) : "";
+    const size_t at = strlen(err->text);
+    struct cp_report r = cp_run_report(s->cmd, s->args, &s->engine, s->path);
+    if (rc != TS_ESTOP)
+        return rc;
+    if (resume == NULL)
+        snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
+    else
+        snprintf(err->text + at, sizeof err->text - at, "; \"tstream cp --resume %s%s%s\" goes on",
+                 quote, resume, quote);
+    cp_report_stopped(&r, cp_run_stopped_by(), resume, 1, 0, ts_clock_ns() - s->start_ns);
+    if (resume == NULL || ts_stop_number(&tool_stop) != SIGALRM || tool_ranks() != NULL)
+        return rc;
+    tool_note(s->cmd, "the time of --max-time is over: %s", err->text);
+    return tool_flushed(err);
+}
+
 /* That of a dense tensor is told by its cells, and is to stand in the run's files from the beginning. */
 static int find_checksum(const struct several *s, struct ts_err *err)
 {
@@ -664,6 +685,8 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
             tool_ranks_stopped();
         if (rc < 0)
             rc = end_early(s, rc, err);
+    } else {
+        rc = end_unopened(s, rc, err);
     }
     ts_run_several_close(&s->all);
     cp_starts_free(s->start, s->models.n);

@@ -212,6 +212,7 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
     char *named = args->out != NULL    ? strdup(args->out)
                   : args->from != NULL ? strdup(args->from->dir)
                                        : tstream_operand_swap(path, ".cp");
+    const uint64_t start_ns = ts_clock_ns();
     int here, rc = named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                                  : ts_model_formats(args->format, &mc.formats, err);
     mc.dir = named;
@@ -257,6 +258,9 @@ static int run_one(const struct ts_cmd *cmd, const struct cp_args *args, const c
         rc = end_together(&r, rc, err);
         if (rc == 0 && !r.stopped && here && args->from->of_result && !args->no_output)
             note_table(cmd, named);
+    } else {
+        rc = cp_run_unopened(&r, here ? args->from->file : NULL, args->no_output ? NULL : named,
+                             start_ns, rc, err);
     }
     ts_engine_close(&e);
     rc = tstream_trace_close(cmd, r.trace, rc, err);
