@@ -42,7 +42,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     return 0;
 }
 static const struct ts_cmd cmd = {
-    "prog", "do", "[X]...", 0, 3, "does it", NULL, NULL, opts, NULL, NULL, run
+    .program = "prog", .name = "do", .operands = "[X]...", .max_operands = 3,
+    .summary = "does it", .opts = opts, .run = run,
 };
 
 /* Each value as text, taken again. */

@@ -243,7 +243,7 @@ END_TEST
 START_TEST(help_is_asked_for)
 {
     ck_assert_int_eq(parse("--help"), 1);
-    ck_assert_int_eq(parse("x -h"), 1);
+    ck_assert_int_eq(parse("x -h"), 2);
     ck_assert_int_eq(parse("-- --help"), 0);
 }
 END_TEST
@@ -301,17 +301,36 @@ START_TEST(a_second_name_is_the_option)
 }
 END_TEST
 
+START_TEST(brief_help_shows_first_sentences)
+{
+    char *text;
+    cmd.brief = "rank init";
+    text = printed(ts_opt_brief);
+    cmd.brief = NULL;
+    ck_assert_ptr_nonnull(strstr(text, "--rank=N"));
+    ck_assert_ptr_nonnull(strstr(text, "--init=INIT "));
+    ck_assert_ptr_null(strstr(text, "--memory"));
+    ck_assert_ptr_nonnull(strstr(text, "\nExample:\n  prog do x\n"));
+    ck_assert_ptr_nonnull(strstr(text, "'prog do --help' shows all options"));
+    free(text);
+    text = printed(ts_opt_brief);
+    ck_assert_ptr_nonnull(strstr(text, "--memory"));
+    free(text);
+}
+END_TEST
+
 START_TEST(help_has_sections)
 {
-    static const char *const sections[] = { "Model", "Model",  "Machine", "Model",  "Output",
-                                            "Model", "Output", "Output",  "Output", "Model" };
+    static const char *const headings[] = { "Model", "Machine", "Output", NULL };
+    static const unsigned char section[] = { 0, 0, 1, 0, 2, 0, 2, 2, 2, 0 };
     static const char *const order[] = { "\nOptions:\n", "\nModel:\n",  "--rank",  "--nnz",
                                          "--tol",        "--init",      "--sizes", "\nMachine:\n",
                                          "--memory",     "\nOutput:\n", "--out",   "--map",
                                          "--json",       "--every",     "--help",  NULL };
     char *text, *at;
-    ck_assert_uint_eq(sizeof sections / sizeof *sections, sizeof opts / sizeof *opts - 1);
-    cmd.sections = sections;
+    ck_assert_uint_eq(sizeof section, sizeof opts / sizeof *opts - 1);
+    cmd.headings = headings;
+    cmd.section = section;
     text = at = printed(ts_opt_help);
     for (size_t i = 0; order[i] != NULL; i++) {
         at = strstr(at, order[i]);
@@ -319,7 +338,7 @@ START_TEST(help_has_sections)
     }
     free(text);
     text = printed(ts_opt_man);
-    cmd.sections = NULL;
+    cmd.headings = NULL;
     ck_assert_ptr_nonnull(strstr(text, ".SS Machine\n.TP\n.B \\-m, \\-\\-memory=SIZE\n"));
     free(text);
 }
@@ -387,6 +406,7 @@ int main(void)
     tcase_add_test(tc, help_shows_every_option_and_default_in_80_columns);
     tcase_add_test(tc, a_second_name_is_the_option);
     tcase_add_test(tc, help_has_sections);
+    tcase_add_test(tc, brief_help_shows_first_sentences);
     tcase_add_test(tc, man_escapes_what_roff_would_read);
     tcase_add_test(tc, text_shows_values);
     tcase_add_test(tc, nearest_is_near);

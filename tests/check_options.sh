@@ -100,8 +100,23 @@ for program in tshard tstream; do
                 "$tool" "$command" "--$option$last"
         done
     done
+    # -h: the options that matter, on one screen; where there is no choice of them, it is --help
+    for command in $commands; do
+        "$tool" "$command" --help > "$tmp/help"
+        "$tool" "$command" -h > "$tmp/brief"
+        cmp -s "$tmp/help" "$tmp/brief" && continue
+        awk 'length > 80 { exit 1 } END { exit NR > 24 }' "$tmp/brief" || complain "$program $command -h: $(cat "$tmp/brief")"
+        [ "$(grep -c '^  \(-.,\|   \) --' "$tmp/brief")" -eq 10 ] || complain "$program $command -h: not ten options"
+        grep -qF "'$program $command --help' shows all options" "$tmp/brief" || complain "$program $command -h: where is the rest?"
+        echo "$program $command" >> "$tmp/short"
+    done
     expect_usage "unknown option '--hepl'; did you mean '--help'?" "$tool" --hepl
     expect_usage "a command is missing" "$tool"
+    [ "$(wc -l < "$tmp/err")" -eq 5 ] || complain "$program: not five lines without a command: $(cat "$tmp/err")"
+    for command in $(sed -n "s/^  $program \([a-z]*\) .*/\1/p" "$tmp/err"); do
+        echo "$commands" | grep -qx "$command" || complain "$program shows $command, which is no command"
+    done
+    awk 'length > 80 { exit 1 }' "$tmp/err" || complain "$program: more than 80 columns without a command"
     expect_usage "unknown command 'xyzzy'" "$tool" xyzzy
 done
 expect_usage "unknown command 'biuld'; did you mean 'build'?" "$bin/tshard" biuld
@@ -110,4 +125,5 @@ expect_usage "unknown option '--rnak'; did you mean '--rank'?" "$bin/tstream" cp
 expect_usage "unknown option '--memry'; did you mean '--memory'?" "$bin/tshard" build --memry=1G x
 expect_usage "is missing" "$bin/tshard" build
 expect_usage "standard input (-) can be given once" "$bin/tshard" build - x.tns - -o "$tmp/x.tsh"
+[ "$(tr "\n" " " < "$tmp/short")" = "tshard build tshard plan tstream cp tstream plan " ] || complain "commands with a short help: $(cat "$tmp/short")"
 exit "$failed"

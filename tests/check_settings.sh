@@ -45,7 +45,7 @@ if command -v python3 > /dev/null; then
     python3 "$top/tests/settings_names.py" "$top" options.md || bad "settings have other names elsewhere"
 fi
 
-sed -n 's/^| [^|]*`--[^|]*, `--\([a-z-]*\)` |.*/\1/p' options.md > second
+sed -n 's/^| .*--.*`, `--\([a-z-]*\)` |.*/\1/p' options.md > second
 [ "$(wc -l < second)" -ge 3 ] || bad "no second names in options.md"
 while read -r name; do
     "$bin/tstream" cp "--$name" 1 --help > help 2>&1 || bad "cp --$name: $(cat help)"

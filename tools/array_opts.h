@@ -12,21 +12,22 @@ struct array_opts {
     int fortran;
 };
 
-#define HELP_DIMS                                                                                  \
-    "TENSOR is a file of cells alone, one after another: a dense tensor of these sizes, and of "   \
-    "the type --dtype"
-#define HELP_DTYPE                                                                                 \
-    "of such cells: f4, f8, i1 to i8 or u1 to u8 with the bytes of each; < or > before it for "    \
-    "little or big endian"
-#define HELP_ORDER                                                                                 \
-    "of such cells: the last index (C) or the first one (F) changes from a cell to the next"
+#define HELP_DIMS \
+    "sizes of a dense tensor in a raw file. TENSOR is then a file of cells of type --dtype, " \
+    "one after another"
+#define HELP_DTYPE \
+    "type of the cells in a raw file: float (f), signed (i) or unsigned (u), and its bytes. " \
+    "A leading < or > means little or big endian"
+#define HELP_ORDER \
+    "order of the cells in a raw file. C: the last index changes fastest. F: the first index " \
+    "does"
 
 /* The rows of an option table that fill one at offset `at`. Those of tstream cp are in base/settings.def. */
 /* clang-format off */
 #define ARRAY_OPTS(at) \
     { "dims", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dims), NULL, "IxJxK", \
       HELP_DIMS }, \
-    { "dtype", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dtype), NULL, "TYPE", \
+    { "dtype", 0, TS_OPT_STRING, (at) + offsetof(struct array_opts, dtype), NULL, "f4|f8|i1|i2|i4|i8|u1|u2|u4|u8", \
       HELP_DTYPE }, \
     { "order", 0, TS_OPT_CHOICE, (at) + offsetof(struct array_opts, fortran), "C", "C|F", \
       HELP_ORDER }

@@ -22,29 +22,32 @@ struct build_common {
 
 /* Their rows of an option table; `base` is the offset of the struct. */
 /* clang-format off */
-#define BUILD_FORCE_OPT(base)                                                                      \
-    { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_common, force), NULL, NULL,        \
-      "replace what has that name, once the new one is whole. Files that tshard did not write are never "   \
-      "touched: a directory that holds one is refused" }
-#define BUILD_PLACE_OPTS(base)                                                                     \
-    { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_common, memory), NULL, "SIZE",    \
-      "memory to use, beside the program's own 24M; what does not fit goes through temporary "       \
-      "files (default: half of what is free)" },                                                   \
-    { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_common, tmp), NULL, "DIR",           \
-      "directory for temporary files (default: $TMPDIR, else that of the result)" },               \
-    { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_common, threads), NULL, "N",      \
-      "threads to use (default: all CPUs)" },                                                      \
-    { "shard", 0, TS_OPT_SIZE, (base) + offsetof(struct build_common, shard), "4M", "SIZE",        \
-      "most bytes of a shard, the unit of reading" },                                              \
-    { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL,            \
-      "print the report as one JSON object" },                                                     \
-    TOOL_SPACE_OPT((base) + offsetof(struct build_common, no_space_check)),                        \
+#define BUILD_FORCE_OPT(base) \
+    { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_common, force), NULL, NULL, \
+      "replace an existing result. It stays until the new one is complete. Files that tshard did " \
+      "not write are never touched, and a directory that holds one is refused" }
+#define BUILD_PLACE_OPTS(base) \
+    { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_common, memory), NULL, "SIZE", \
+      "memory to use; the rest goes to temporary files. The program itself takes 24M more. " \
+      "Default: half of the free memory" }, \
+    { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_common, tmp), NULL, "DIR", \
+      "directory for temporary files. Default: $TMPDIR, or the directory of the result" }, \
+    { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_common, threads), NULL, "N", \
+      "number of threads. Default: all CPUs" }, \
+    { "shard", 0, TS_OPT_SIZE, (base) + offsetof(struct build_common, shard), "4M", "SIZE", \
+      "largest size of a shard, the unit of reading" }, \
+    { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_common, json), NULL, NULL, \
+      "print the report as one JSON object" }, \
+    TOOL_SPACE_OPT((base) + offsetof(struct build_common, no_space_check)), \
     TOOL_QUIET_OPT((base) + offsetof(struct build_common, quiet))
-#define BUILD_COMMON_OPTS(base)                                                                    \
-    BUILD_FORCE_OPT(base),                                                                         \
-    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32",       \
-      "float32|float64", "precision of the values" },                                              \
+#define BUILD_COMMON_OPTS(base) \
+    BUILD_FORCE_OPT(base), \
+    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_common, values), "float32", \
+      "float32|float64", "precision of the values" }, \
     BUILD_PLACE_OPTS(base)
+/* The sections of --help that these options are in. */
+#define BUILD_COMMON_SECTIONS(output, room) \
+    output, output, room, room, room, room, output, room, output
 /* clang-format on */
 
 /* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */

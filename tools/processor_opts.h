@@ -7,21 +7,22 @@
 
 #include "api/tools.h"
 
-#define HELP_CPU "compute on CPU cores, also where there is a GPU"
-#define HELP_GPUS                                                                                  \
-    "GPUs to compute on: the first N that can be used, or those with these numbers, with commas "  \
-    "(0,2; number 2 alone: 2,). Of several processes (mpirun, srun) each takes so many, those of " \
-    "one host in turn, or those of the list. The result does not depend on it. Default: 1 where "  \
-    "there is one, and of several processes none; see tstream devices"
-#define HELP_GPU_MEMORY                                                                            \
-    "memory of each GPU, all that the run takes of it, about 0.5G for the CUDA driver included; "  \
-    "shards that do not fit are sent from host memory again in each sweep. Default: what is "      \
-    "free, less a reserve"
-#define HELP_EXCHANGE                                                                              \
-    "how several GPUs exchange rows: by an NCCL ring; by copies from GPU to GPU, of one process; " \
-    "or through host memory, which is slow. auto: copies where all reach each other's memory, "    \
-    "else NCCL, and of several processes host memory where there is no NCCL or they share a GPU. " \
-    "The result does not depend on it"
+#define HELP_CPU "compute on CPU cores, even if there is a GPU"
+#define HELP_GPUS \
+    "number of GPUs, or a list of GPU numbers such as 0,2. N takes the first N usable GPUs. " \
+    "A list needs a comma: '2,' is GPU 2 alone. With several processes (mpirun, srun) each " \
+    "process takes N GPUs of its host in turn, or those of the list. The result does not " \
+    "depend on it. Default: 1 if there is a GPU; with several processes none. See tstream " \
+    "devices"
+#define HELP_GPU_MEMORY \
+    "memory of each GPU for the whole run. It includes about 0.5G for the CUDA driver. " \
+    "Shards that do not fit are sent from host memory in each sweep. Default: the free " \
+    "memory, less a reserve"
+#define HELP_EXCHANGE \
+    "how several GPUs exchange rows. nccl: an NCCL ring. copy: copies from GPU to GPU, in " \
+    "one process. host: through host memory, which is slow. auto: copy if the GPUs reach " \
+    "each other's memory, otherwise nccl. With several processes auto is host if NCCL is " \
+    "missing or they share a GPU. The result does not depend on it"
 
 /* The rows of an option table that fill a struct ts_processor at offset `at`. Those of tstream cp are in base/settings.def. */
 /* clang-format off */

@@ -8,17 +8,20 @@
 #include "tools/tstream_cp.h"
 
 struct row {
-    const char *section;
     enum ts_run_fixed resume;
     const char *keyword, *field; /* NULL: none */
 };
 
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, ...) \
-    { TSTREAM_SECTION_##section, TS_RUN_##resume, keyword, field },
+    { TS_RUN_##resume, keyword, field },
 static const struct row rows[] = {
 #include "base/settings.def"
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
+
+#define WIDTH      95 /* of a line of text; quotes come on top */
+#define TEXT_BYTES 2048
+#define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
 
 static const char head[] =
     "# Settings of a run\n\n"
@@ -120,31 +123,50 @@ static void put_row(const struct row *r, const struct ts_opt *o, FILE *to)
     fputs(" | ", to);
     if (o->def != NULL)
         put_code(o->def, strlen(o->def), to);
-    fprintf(to, " | %s | %c", resumed(r->resume), toupper((unsigned char)o->help[0]));
-    put_text(o->help + 1, strlen(o->help + 1), to);
-    fputs(" |\n", to);
+    fprintf(to, " | %s |\n", resumed(r->resume));
 }
 
-static int begins_section(size_t i)
+/* How much of a word is code: an option, or a value with which a sentence begins. */
+static size_t code_chars(const char *word, int begins)
 {
-    size_t k = 0;
-    while (strcmp(rows[k].section, rows[i].section) != 0)
-        k++;
-    return k == i;
+    const size_t n = strlen(word);
+    if (strncmp(word, "--", 2) == 0)
+        return 2 + strspn(word + 2, NAME_CHARS);
+    return begins && islower((unsigned char)word[0]) ? n - (strchr(":,", word[n - 1]) != NULL) : 0;
+}
+
+/* The help of an option, in lines of WIDTH. */
+static void put_help(const struct ts_opt *o, FILE *to)
+{
+    int col = fprintf(to, "\n`--%s`:", o->name), begins = 0;
+    char text[TEXT_BYTES];
+    snprintf(text, sizeof text, "%c%s.", toupper((unsigned char)o->help[0]), o->help + 1);
+    for (char *save, *word = strtok_r(text, " ", &save); word != NULL;
+         word = strtok_r(NULL, " ", &save)) {
+        const int breaks = col + 1 + (int)strlen(word) > WIDTH;
+        const size_t n = code_chars(word, begins);
+        const char *mark = n > 0 ? "`" : "";
+        begins = word[strlen(word) - 1] == '.';
+        if (breaks)
+            col = 0;
+        col += fprintf(to, "%s%s%.*s%s%s", breaks ? "\n" : " ", mark, (int)n, word, mark, word + n);
+    }
+    fputc('\n', to);
 }
 
 void settings_page(FILE *to)
 {
     fputs(head, to);
-    for (size_t i = 0; i < N_ROWS; i++) {
-        if (!begins_section(i))
-            continue;
+    for (size_t section = 0; tstream_cp_headings[section] != NULL; section++) {
         fprintf(
             to,
-            "\n## %s\n\n| Option | Python | C | Default | Resumed | |\n|---|---|---|---|---|---|\n",
-            rows[i].section);
-        for (size_t k = i; k < N_ROWS; k++)
-            if (strcmp(rows[k].section, rows[i].section) == 0)
-                put_row(&rows[k], &tstream_cp_opts[k], to);
+            "\n## %s\n\n| Option | Python | C | Default | Resumed |\n|---|---|---|---|---|\n",
+            tstream_cp_headings[section]);
+        for (size_t i = 0; i < N_ROWS; i++)
+            if (tstream_cp_section[i] == section)
+                put_row(&rows[i], &tstream_cp_opts[i], to);
+        for (size_t i = 0; i < N_ROWS; i++)
+            if (tstream_cp_section[i] == section)
+                put_help(&tstream_cp_opts[i], to);
     }
 }

@@ -130,7 +130,7 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
         return -1;
     }
     if (rc > 0) {
-        ts_opt_help(cmd, stdout);
+        (rc == 2 ? ts_opt_brief : ts_opt_help)(cmd, stdout);
         return 0;
     }
     say(cmd, err.text);
@@ -257,7 +257,8 @@ static int dispatch(const struct tool_program *self, int argc, char **argv)
     if (cmds[0]->name == NULL)
         return cmds[0]->run(cmds[0], argc, argv);
     if (word == NULL) {
-        fprintf(stderr, "%s: a command is missing\nTry '%s --help'.\n", program, program);
+        fprintf(stderr, "%s: a command is missing\n%sTry '%s --help'.\n", program,
+                self->first_steps != NULL ? self->first_steps : "", program);
         return 2;
     }
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {

@@ -43,6 +43,7 @@ struct tool_entry {
 struct tool_program {
     const char *name, *summary;
     const struct ts_cmd *const *cmds; /* NULL ends; one whose name is NULL is the whole program */
+    const char *first_steps; /* lines that are printed if no command is given; may be NULL */
     /* for the manual pages; NULL: none */
     const char *description;                      /* a paragraph of the overview */
     const struct tool_entry *files, *environment; /* name, what it is */

@@ -5,29 +5,40 @@
 #include <ctype.h>
 #include <string.h>
 
-/* What the value of an option can be completed to: words, such as "float32 float64" or "random", and
- * files. */
+/* What the value of an option can be completed to: words, such as "float32 float64" or "huber:", and files. */
 struct value {
     char words[256]; /* divided by blanks */
     int files;
 };
 
+static void add_word(struct value *v, const char *word, size_t len)
+{
+    const size_t used = strlen(v->words);
+    if (used + len + 2 < sizeof v->words)
+        snprintf(v->words + used, sizeof v->words - used, "%s%.*s", used > 0 ? " " : "", (int)len, word);
+}
+
 static struct value value_of(const struct ts_opt *o)
 {
     struct value v = { "", 0 };
     const char *arg = o->arg != NULL ? o->arg : "";
+    int is_named = 0; /* whether the default is one of the words */
     if (o->type == TS_OPT_FLAG)
         return v;
     v.files = strstr(arg, "FILE") || strstr(arg, "DIR") || strstr(arg, "NAME");
     for (size_t len; *arg != '\0'; arg += len + (arg[len] == '|')) {
-        size_t plain = 0, used = strlen(v.words);
+        size_t plain = 0;
         len = strcspn(arg, "|");
-        while (plain < len && !isupper((unsigned char)arg[plain]) && arg[plain] != '=')
+        while (plain < len && (islower((unsigned char)arg[plain]) || isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
             plain++;
-        if (plain == len && used + len + 2 < sizeof v.words)
-            snprintf(v.words + used, sizeof v.words - used, "%s%.*s", used > 0 ? " " : "", (int)len,
-                     arg);
+        if (plain > 0 && (arg[plain] == ':' || arg[plain] == '='))
+            add_word(&v, arg, plain + 1); /* a number follows */
+        else if (plain == len)
+            add_word(&v, arg, len);
+        is_named |= o->def != NULL && strlen(o->def) == len && memcmp(o->def, arg, len) == 0;
     }
+    if (v.words[0] != '\0' && o->def != NULL && !is_named)
+        add_word(&v, o->def, strlen(o->def));
     return v;
 }
 

@@ -84,8 +84,8 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
 /* clang-format off */
 #define TOOL_SPACE_OPT(at) \
     { "no-space-check", 0, TS_OPT_FLAG, at, NULL, NULL, \
-      "start even where disk or memory have no room for what it takes at least" }
-#define HELP_QUIET "tell no progress on standard error; SIGUSR1 still does"
+      "start even if free disk space or memory is less than the command needs at least" }
+#define HELP_QUIET "print no progress on standard error. SIGUSR1 still prints a line"
 #define TOOL_QUIET_OPT(at) { "quiet", 'q', TS_OPT_FLAG, (at), NULL, NULL, HELP_QUIET }
 /* clang-format on */
 

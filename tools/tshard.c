@@ -105,6 +105,9 @@ int tshard_run(int argc, char **argv)
         .name = "tshard",
         .summary = "packs sparse tensors into shards",
         .cmds = cmds,
+        .first_steps = "  tshard build TABLE.csv          pack a table into TABLE.tsh, for tstream cp\n"
+                       "  tshard info TABLE.tsh           print the shape and the number of nonzeros\n"
+                       "  tshard build -h                 show the most important options\n",
         .description = description,
         .files = files,
         .environment = environment,

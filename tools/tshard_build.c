@@ -32,66 +32,29 @@ struct build_args {
 };
 
 #define AT(field) offsetof(struct build_args, field)
+#define ROW(section, name, letter, type, member, ...)                                              \
+    { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
 const struct ts_opt tshard_build_opts[] = {
-    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
-      "the directory to make (default: the first file's name, with .tsh for .tns)" },
-    { "base", 0, TS_OPT_CHOICE, AT(base), "auto", "auto|0|1",
-      "the first index of the input: auto is what a header says, 0 in binary files, and else 1" },
-    { "dims", 0, TS_OPT_STRING, AT(dims), NULL, "IxJxK",
-      "sizes of the modes (default: the largest indices)" },
-    { "format", 'i', TS_OPT_CHOICE, AT(format), "auto", "auto|list|csv|tsv|table",
-      "what the input is: auto goes by what a file begins with, and by .csv, .tsv and .tab; list is "
-      "indices and a value between blanks (.tns); table is columns between blanks" },
-    { "modes", 0, TS_OPT_STRING, AT(modes), NULL, "NAME,...",
-      "what the modes are called, which the tensor keeps; of a table with a header line, the columns "
-      "that are modes" },
-    { "columns", 0, TS_OPT_STRING, AT(columns), NULL, "N,...",
-      "of a table: the columns that are modes, by number or by the header's names, in the order of the "
-      "modes" },
-    { "value", 0, TS_OPT_STRING, AT(value), NULL, "NAME",
-      "of a table: the column of the values, by name or number; none: each line counts as 1 (default: "
-      "the last column, unless --modes or --columns leave none)" },
-    { "weights", 0, TS_OPT_STRING, AT(weights), NULL, "NAME",
-      "of a table: the column of the cells' weights, by name or number, none below 0, which tstream cp "
-      "--observed and tstream score use; several nonzeros at one place become their weighted mean, with the "
-      "sum of the weights" },
-    { "header", 0, TS_OPT_CHOICE, AT(header), "auto", "auto|yes|no",
-      "of a table: whether the first line names the columns" },
-    { "separator", 0, TS_OPT_STRING, AT(separator), NULL, "C",
-      "of a table: the character between columns (default: comma in csv, tab in tsv)" },
-    { "text", 0, TS_OPT_STRING, AT(text), NULL, "NAME,...",
-      "of a table: modes whose fields are names even where they are whole numbers" },
-    { "names", 0, TS_OPT_CHOICE, AT(names), "seen", "seen|sorted",
-      "which index a name gets: in the order in which names first appear, or sorted by their bytes" },
-    { "bin", 0, TS_OPT_LIST, AT(bin), NULL, "NAME=WIDTH",
-      "of a table: this mode is a time, in bins of 7d, 1h, 30min, 1mo, 1y; times are dates (2024-05-31, "
-      "20240531), years, or seconds, milli-, micro- or nanoseconds since 1970" },
-      { "time-unit", 0, TS_OPT_LIST, AT(time_unit), NULL, "[NAME=]UNIT",
-      "of a table: what the numbers of times are, of all modes of --bin or of one: s, ms, us or ns since 1970, "
-      "date (20240531), year, or iso (dates such as 2024-05-31 alone); without it the start of the column decides, "
-      "and what is ambiguous is refused" },
-    { "duplicates", 0, TS_OPT_CHOICE, AT(duplicates), "sum", "sum|keep|error",
-      "what to do with several nonzeros at one place" },
-    { "zeros", 0, TS_OPT_CHOICE, AT(zeros), "drop", "drop|keep",
-      "what to do with cells that are listed with a value of 0: keep makes them cells like any other, as "
-      "tstream cp --observed wants them" },
-    { "missing", 0, TS_OPT_CHOICE, AT(missing), "error", "error|skip",
-      "what to do with lines of text in which an index, a name, a time, a value or a weight is missing (an empty "
-      "field; NaN, NA, null and the like where numbers or times are expected): skip leaves them out, and counts "
-      "them" },
-    { "transform", 0, TS_OPT_STRING, AT(transform), NULL, "log1p|binary|scale=X",
-      "what becomes of each value, once those at one place are added up: log(1 + value), 1, or X times "
-      "the value" },
-    { "map", 0, TS_OPT_LIST, AT(map), NULL, "K=FILE",
-      "names of the indices of mode K, one a line; may be packed. NAME.modeK.map and "
-      "NAME.modeK.map.gz (.zst, .xz, .bz2) beside the first file are taken by themselves" },
-    { "partial-map", 0, TS_OPT_FLAG, AT(partial_map), NULL, NULL,
-      "take a --map that has more or fewer names than the mode has indices" },
-    { "allow-missing", 0, TS_OPT_FLAG, AT(partial_map), NULL, NULL,
-      "the old name of --partial-map" },
+#include "tools/tshard_build.def"
     BUILD_COMMON_OPTS(AT(common)),
     { 0 },
 };
+
+enum { INPUT, TABLES, CELLS, OUTPUT, ROOM };
+const char *const tshard_build_headings[] = {
+    [INPUT] = "Input",   [TABLES] = "Tables (csv, tsv, table)",
+    [CELLS] = "Cells",   [OUTPUT] = "Output",
+    [ROOM] = "Memory and disk", NULL,
+};
+
+#define ROW(section, ...) section,
+const unsigned char tshard_build_section[] = {
+#include "tools/tshard_build.def"
+    BUILD_COMMON_SECTIONS(OUTPUT, ROOM),
+};
+_Static_assert(sizeof tshard_build_section + 1 ==
+                   sizeof tshard_build_opts / sizeof *tshard_build_opts,
+               "each option is in a section");
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
 
@@ -569,30 +532,33 @@ const struct ts_cmd tshard_build_cmd = {
     .max_operands = UINT32_MAX,
     .summary = "pack a tensor, as text, a table or a binary file, into a .tsh directory",
     .text =
-        "Each line of the input is the indices of a nonzero and its value between blanks "
-        "(FROSTT's .tns); empty lines and comments (#) may stand between. A line ends with LF or "
-        "CR LF and has at most 65534 bytes (524286 where --memory leaves room). `sptensor` headers "
-        "(Tensor Toolbox, GenTen), MatrixMarket files and the binary files of SPLATT (.bin) and GenTen "
-        "(sptn) are recognised; - is standard input. "
-        "Several files are parts of one tensor. Gzip is unpacked, and zstd, xz and bzip2 where the "
-        "build has their libraries (see --version).\n\n"
+        "Each line of the input has the indices of a nonzero and its value, separated by blanks "
+        "(the .tns form of FROSTT). Empty lines and comments (#) are skipped. A line ends with "
+        "LF or CR LF and has at most 65534 bytes, or 524286 if --memory leaves room. `sptensor` "
+        "headers (Tensor Toolbox, GenTen), MatrixMarket files and the binary files of SPLATT "
+        "(.bin) and GenTen (sptn) are recognised. - is standard input. Several files are parts "
+        "of one tensor. Gzip files are unpacked. So are zstd, xz and bzip2 files if the build "
+        "has their libraries (see --version).\n\n"
         "A table (.csv, .tsv, --format) has columns of numbers, names or times. Names become "
-        "indices, and the names of the indices, within --memory; times are binned. Where a table "
-        "leaves it open which column is the value, --value must say it.\n\n"
-        "Indices start at 1, in binary files at 0, unless --base says it. Nonzeros at one place are added up, "
-        "zeros are dropped unless --zeros keep is given. A value nearer to 0 than the type holds as a normal number "
-        "(float32: 1.2e-38) becomes 0, and a note says how many did. The result is the same, byte for byte, for any order of the lines "
-        "(which names in a table may depend on, unless they are sorted) and any --memory, "
-        "--threads and --tmp.\n\n"
-        "Where a launcher of MPI starts several processes, they read parts of the files and build one "
-        "tensor together.\n\n"
-        "The directory appears when it is complete and on disk; a build that was killed "
-        "leaves NAME.tsh.building, which the next build of that name clears.",
+        "indices, within --memory, and the tensor keeps the names. Times are put into bins. If "
+        "the table does not show which column holds the values, --value must name it.\n\n"
+        "Indices start at 1, in binary files at 0, unless --base says otherwise. Nonzeros of one "
+        "cell are added. Zeros are dropped unless --zeros keep is given. A value too close to 0 "
+        "for a normal number of its type (float32: 1.2e-38) becomes 0, and a note counts these "
+        "values. The bytes of the result do not depend on the order of the lines, on --memory, "
+        "--threads or --tmp. One exception: names of a table get their indices in the order of "
+        "the lines, unless they are sorted.\n\n"
+        "With MPI, several processes can read parts of the files and build one tensor "
+        "together.\n\n"
+        "The directory appears when it is complete and on disk. A killed build leaves "
+        "NAME.tsh.building. The next build of that name clears it.",
     .examples =
-        "tshard build amazon.tns.gz\n  makes amazon.tsh in the current directory\n"
-        "tshard build r.csv --modes user,item,week --value rating --bin week=7d\n"
-        "  of a table with a header line: names, and weeks of times\n"
-        "zcat part*.gz | tshard build -o all.tsh --memory 2G -\n  from a pipe, within 2 GiB\n",
+        "tshard build amazon.tns.gz\n  make amazon.tsh in the current directory\n"
+        "tshard build r.csv --modes user,item,week --value rating --bin week=7d\n  read a table with a header line; times become weeks\n"
+        "zcat part*.gz | tshard build -o all.tsh --memory 2G -\n  read a pipe, within 2 GiB of memory\n",
+    .headings = tshard_build_headings,
+    .section = tshard_build_section,
+    .brief = TSHARD_BUILD_BRIEF,
     .opts = tshard_build_opts,
     .run = run,
 };

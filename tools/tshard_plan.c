@@ -542,5 +542,8 @@ const struct ts_cmd tshard_plan_cmd = {
     .examples = "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n"
                 "  is there room for it, and how long does it take?\n",
     .opts = tshard_build_opts,
+    .headings = tshard_build_headings,
+    .section = tshard_build_section,
+    .brief = TSHARD_BUILD_BRIEF,
     .run = run,
 };

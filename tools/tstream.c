@@ -110,6 +110,9 @@ int tstream_run(int argc, char **argv)
         .name = "tstream",
         .summary = "decomposes sparse tensors that do not fit into memory",
         .cmds = cmds,
+        .first_steps = "  tstream cp NAME.tsh --rank 16   decompose a tensor that tshard build made\n"
+                       "  tstream report NAME.cp          write a page about the result, for a browser\n"
+                       "  tstream cp -h                   show the most important options\n",
         .description = description,
         .files = files,
         .environment = environment,

@@ -41,8 +41,16 @@ const struct ts_opt tstream_cp_opts[] = {
     { 0 },
 };
 
-#define SETTING(member, option, letter, kind, def, arg, section, ...) TSTREAM_SECTION_##section,
-const char *const tstream_cp_sections[] = {
+/* The sections of base/settings.def, in the order of --help. */
+enum { MODEL, CONSTRAINTS, MISSING, LOSSES, RUN, DEVICES, OUTPUT, INPUT };
+const char *const tstream_cp_headings[] = {
+    [MODEL] = "Model",           [CONSTRAINTS] = "Constraints", [MISSING] = "Missing cells",
+    [LOSSES] = "Counts and losses", [RUN] = "Run and checkpoint",  [DEVICES] = "Memory and devices",
+    [OUTPUT] = "Output",         [INPUT] = "Raw dense input",   NULL,
+};
+
+#define SETTING(member, option, letter, kind, def, arg, section, ...) section,
+const unsigned char tstream_cp_section[] = {
 #include "base/settings.def"
 };
 
@@ -653,61 +661,72 @@ const struct ts_cmd tstream_cp = {
     .max_operands = 1,
     .summary = "decompose a tensor into rank-one components (CP-ALS)",
     .text =
-        "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. Cells that the tensor "
-        "does not list are zeros, unless --observed says that they are unknown. Shards that "
-        "do not fit into --host-memory are streamed from disk, read ahead of the computation. Where all "
-        "fit and memory is left, CPU cores keep them decoded in the rest of it, which saves time.\n\n"
-        "TENSOR may be a dense one, too, of 2 to 8 modes: a file of NumPy (data.npy), a contiguous dataset of HDF5 (file.h5:/path) or a file of "
-        "cells alone (--dims, --dtype), which are read in place, or text of Tensor Toolbox (\"tensor\"), which is held in memory. "
-        "The nonzeros that are told of are its cells. Those that are NaN are unknown, and --observed is taken for given, as it is where cells have weights.\n\n"
-        "Without an operand the one .tsh of the current directory is taken. Each sweep prints its "
-        "fit (1 - |X - model| / |X|; 1 is exact), its change, wall seconds, nonzeros per second (each mode "
-        "counts), bytes read, and where the time went: waiting for shards, copying them to a "
-        "device, computing products, solving for rows; with several GPUs the mean over them; as many of these as "
-        "the terminal has columns for, 80 where it is none. "
-        "With another --loss than these two the fit is the share of the deviance that is explained: (C - F) / (C - S), with the loss F of the model, "
-        "C of the best model that has one value everywhere, and S of a model that has the value of each cell; and the objective is the loss. "
-        "With --loss poisson a sweep prints the log-likelihood (without the part that does not depend on the model) and the "
-        "violation of the conditions of an optimum, 0 at one. "
-        "--details, --json and --trace tell more: an event \"mode\" of --json has an array \"devices\" "
-        "with, for each GPU or the CPU (whose \"gpu\" is null), nonzeros, bytes sent to it for the mode, "
-        "of these \"early_bytes\" while the mode before ended, seconds of each kind, and \"share\", its "
-        "part of the mode in the next sweep. \"imbalance\" is the kernel time of the slowest over the "
-        "mean, \"exposed_seconds\" exchange while nothing computed.\n\n"
-        "The factors are 2-normed, sorted by weight, and their signs are fixed: the entry of largest "
-        "magnitude of a column is positive where signs can be moved in pairs. They are the same "
-        "bits for any number of threads or GPUs and any memory budget.\n\n"
-        "On a terminal a line tells sweep, mode, share of the sweep done, time left of the sweep and of the "
-        "run (at most: it ends when the fit hardly changes) and nonzeros per second; without one such a "
-        "line with date and time comes every minute on standard error, and on SIGUSR1 at once.\n\n"
-        "Several ranks (--rank 8,16) or starts (--restarts 5) are computed side by side: each pass reads the tensor once "
-        "for all of them; of a dense tensor, and where starts hold out cells of their own, one after another. Factors of all but the largest take at most half of --host-memory, on GPUs their own memory; what does not fit comes in turns. "
-        "DIR has a directory for each model, r8.s1 and so on, "
-        "with the same bytes as of its own run, best.r8, a link to the best of its rank (highest fit, or with penalties lowest "
-        "objective), and models.tsv and models.json, the table: fits, and how alike the starts of a rank are. "
-        "score is the factor match score with the best one, 1 for the same components. DIR appears when all are done; --resume "
-        "keeps the models that are, and goes on in those under way.\n\n"
-        "Started by mpirun or srun as several processes, where it was built with MPI, it computes on the CPU cores of all of "
-        "them, or with --gpus 1 on a GPU of each, on one machine or many, with the same bits. Each reads and computes a part of every mode; the first one speaks and writes.\n\n"
-        "SIGINT, SIGTERM, SIGHUP or --max-time stop it within a mode: it saves its state in DIR.partial, says "
-        "how to go on, and dies by the signal; a second signal ends it at once. A state is saved every "
-        "--checkpoint too, so that a power cut costs no more than what came after it, and stays in DIR as "
-        "\"state\" when the run ends.",
+        "Fits a sum of rank-one tensors to a sparse tensor by alternating least squares. "
+        "Unlisted cells are zeros, or unknown with --observed. Shards that do not fit in "
+        "--host-memory are streamed from disk while the computation runs. If all shards fit, CPU "
+        "cores use the remaining memory for decoded shards, which saves time.\n\n"
+        "TENSOR can also be a dense tensor of 2 to 8 modes. A NumPy file (data.npy), a "
+        "contiguous HDF5 dataset (file.h5:/path) or a raw file of cells (--dims, --dtype) is "
+        "read in place. Text of Tensor Toolbox (\"tensor\") is held in memory. All cells of a "
+        "dense tensor count as nonzeros in the output. NaN cells are unknown and imply "
+        "--observed. So do cells with weights.\n\n"
+        "Without an operand, cp takes the only .tsh in the current directory. For each sweep it "
+        "prints the fit (1 - |X - model| / |X|; 1 is exact), the change of the fit, seconds, "
+        "nonzeros per second (counted in each mode) and bytes read. Then it prints the time for "
+        "waiting for shards, copying them to a device, computing products and solving for rows. "
+        "With several GPUs these are means. A terminal shows as many columns as fit; otherwise "
+        "lines have 80 columns.\n\n"
+        "With --loss poisson a sweep prints the log-likelihood, without the part that does not "
+        "depend on the model. It also prints the violation of the optimality conditions, which "
+        "is 0 at an optimum. With other losses the fit is the explained share of the deviance, "
+        "(C - F) / (C - S), and the objective is the loss. F is the loss of the model, C that of "
+        "the best constant model, and S that of a model with the value of each cell.\n\n"
+        "--details, --json and --trace print more. The \"mode\" event of --json has an array "
+        "\"devices\" with an entry for each GPU or the CPU (where \"gpu\" is null). An entry has "
+        "nonzeros, bytes sent for the mode, \"early_bytes\" (the part sent during the mode "
+        "before), seconds of each kind, and \"share\" (its part of the mode in the next sweep). "
+        "\"imbalance\" is the kernel time of the slowest device over the mean. "
+        "\"exposed_seconds\" is exchange while nothing computes.\n\n"
+        "Factors have columns of norm 1, sorted by weight, with fixed signs. The entry of "
+        "largest magnitude in a column is positive wherever signs can be moved in pairs. The "
+        "bits do not depend on the number of threads or GPUs or on the memory budget.\n\n"
+        "On a terminal, a line shows the sweep, the mode, the finished share of the sweep, the "
+        "time left for the sweep and for the run, and nonzeros per second. The time for the run "
+        "is an upper limit, because a run ends early when the fit hardly changes. Without a "
+        "terminal, such a line appears on standard error every minute and on SIGUSR1.\n\n"
+        "Several ranks (--rank 8,16) or starts (--restarts 5) are computed side by side: each "
+        "pass over the tensor serves all of them. Models of a dense tensor, and starts with "
+        "different held-out cells, are computed one after another. The factors of all but the "
+        "largest model take at most half of --host-memory, or fit in GPU memory. Models that do "
+        "not fit are computed in turns.\n\n"
+        "The result directory then has a directory for each model, such as r8.s1, with the same "
+        "bytes as a run of its own. best.r8 is a link to the best model of rank 8: highest fit, "
+        "or lowest objective with penalties. models.tsv and models.json compare fits, and show "
+        "how similar the starts of a rank are. Their score is the factor match score with the "
+        "best model; 1 means the same components. The directory appears when all models are "
+        "done. --resume keeps finished models and continues the others.\n\n"
+        "With MPI support, mpirun or srun can start several processes, on one machine or many. "
+        "They compute together on all their CPU cores, or with --gpus 1 on a GPU each, with the "
+        "same bits. Each process reads and computes a part of every mode. The first process "
+        "prints and writes.\n\n"
+        "SIGINT, SIGTERM, SIGHUP and --max-time stop the run within a mode. It writes a "
+        "checkpoint to DIR.partial and prints how to continue. After a signal it then dies by "
+        "that signal; a second signal ends it at once. With --checkpoint a power failure costs "
+        "only the work since the last checkpoint. The last checkpoint stays in DIR as \"state\" "
+        "when the run ends.",
     .examples =
-        "tstream cp --rank 32\n  decompose the tensor of this directory\n"
-        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n"
-        "  stream it within 4 GiB, NumPy files into result/\n"
-        "tstream cp crimes.tsh --loss poisson --rank 10\n  a model of counts\n"
-        "tstream cp links.tsh --loss bernoulli --rank 16 --iters 300\n  a model of what is there and what is not\n"
-        "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n"
-        "  complete ratings, until the error on a tenth of them no longer falls\n"
-        "tstream cp amazon.tsh --observed --rank 2,4,8 --folds 5\n  which rank tells cells that it did not see best\n"
-        "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n"
-        "  five starts of each of three ranks, to choose one\n"
-        "tstream cp --gpus 4 --details --trace cp.json\n"
-        "  on four GPUs, telling what each of them did when\n",
+        "tstream cp amazon.tsh --rank 32\n  decompose a tensor into 32 components\n"
+        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n  use 4 GiB for shards, and write NumPy files to result/\n"
+        "tstream cp crimes.tsh --loss poisson --rank 10\n  model counts\n"
+        "tstream cp links.tsh --loss bernoulli --rank 16 --iters 300\n  model which links exist\n"
+        "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n  complete ratings, until the error at a held-out tenth stops falling\n"
+        "tstream cp amazon.tsh --observed --rank 2,4,8 --folds 5\n  find the rank that predicts held-out cells best\n"
+        "tstream cp --rank 8,16,32 --restarts 5 --diagnose\n  compare five starts of each of three ranks\n"
+        "tstream cp --gpus 4 --details --trace cp.json\n  use four GPUs and record a timeline\n",
     .opts = tstream_cp_opts,
-    .sections = tstream_cp_sections,
+    .headings = tstream_cp_headings,
+    .section = tstream_cp_section,
+    .brief = TSTREAM_CP_BRIEF,
     .aliases = tstream_cp_aliases,
     .run = run_cp,
 };

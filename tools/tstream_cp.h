@@ -87,19 +87,11 @@ int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t
 int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t, int rc,
                           struct ts_err *err);
 
-/* The rows of base/settings.def as options, and the section of help of each. */
-#define TSTREAM_SECTION_MODEL    "Model"
-#define TSTREAM_SECTION_SWEEPS   "Sweeps"
-#define TSTREAM_SECTION_START    "Start"
-#define TSTREAM_SECTION_FACTORS  "Constraints and penalties of factors"
-#define TSTREAM_SECTION_HELD_OUT "Held-out cells"
-#define TSTREAM_SECTION_INPUT    "A file of cells alone"
-#define TSTREAM_SECTION_MACHINE  "Processors and memory"
-#define TSTREAM_SECTION_RESULT   "Result"
-#define TSTREAM_SECTION_STATES   "Saved states and the end of a run"
-#define TSTREAM_SECTION_OUTPUT   "What is printed"
+/* The rows of base/settings.def as options, with the sections of --help. */
 extern const struct ts_opt tstream_cp_opts[];
-extern const char *const tstream_cp_sections[];
+extern const char *const tstream_cp_headings[];
+extern const unsigned char tstream_cp_section[];
+#define TSTREAM_CP_BRIEF "rank iters loss observed nonneg l2 host-memory gpus out resume"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's path:

@@ -769,7 +769,9 @@ const struct ts_cmd tstream_plan = {
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,
-    .sections = tstream_cp_sections,
+    .headings = tstream_cp_headings,
+    .section = tstream_cp_section,
+    .brief = TSTREAM_CP_BRIEF,
     .aliases = tstream_cp_aliases,
     .run = run_plan,
 };

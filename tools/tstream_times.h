@@ -11,16 +11,16 @@
 #include "api/tools.h"
 #include "tools/tool.h"
 
-#define HELP_DETAILS                                                                               \
-    "print a line for each mode and GPU, too: nonzeros, bytes sent to it, and milliseconds of "    \
-    "wait (for shards), copy (of shards), kernel (MTTKRP), solve (rows), exchange (of rows with "  \
-    "other GPUs), exposed (exchange while nothing computes) and idle; share is its part of the "   \
-    "mode in the next sweep. Of several processes on CPU cores a line for each (\"1:CPU\"), and "  \
-    "also the bytes of rows that reached all of them together, and whether rows went to all or "   \
-    "to those needing them"
-#define HELP_TRACE                                                                                 \
-    "write what ran when, reads, copies and kernels, as JSON for ui.perfetto.dev or "              \
-    "chrome://tracing; some 120 bytes for each shard and step"
+#define HELP_DETAILS \
+    "also print a line for each mode and GPU. It shows nonzeros, bytes sent to the GPU and " \
+    "milliseconds. The times are wait (for shards), copy (of shards), kernel (MTTKRP), solve " \
+    "(rows), exchange (of rows with other GPUs), exposed (exchange while nothing computes) " \
+    "and idle. share is the GPU's part of the mode in the next sweep. With several processes " \
+    "on CPU cores there is a line for each (\"1:CPU\"). It also shows the bytes of exchanged " \
+    "rows, and whether rows went to all processes or only to those that need them"
+#define HELP_TRACE \
+    "write a timeline of reads, copies and kernels as JSON. ui.perfetto.dev and " \
+    "chrome://tracing show it. It takes about 120 bytes for each shard and step"
 
 /* The rows of an option table that choose what is told: --details and --trace. Those of tstream cp are in base/settings.def. */
 /* clang-format off */

@@ -452,15 +452,14 @@ static int unknown(struct parse *p, const char *name)
                    near ? "; did you mean '--" : "", near ? near : "", near ? "'?" : "");
 }
 
-/* The option that is called so, by its own name or another one, or NULL. */
-static const struct ts_opt *find_named(const struct ts_cmd *cmd, const char *name, size_t len)
+const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, size_t len)
 {
     for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
         if (strlen(o->name) == len && memcmp(o->name, name, len) == 0)
             return o;
     for (const struct ts_opt_alias *a = cmd->aliases; a != NULL && a->name != NULL; a++)
         if (strlen(a->name) == len && memcmp(a->name, name, len) == 0)
-            return find_named(cmd, a->option, strlen(a->option));
+            return ts_opt_named(cmd, a->option, strlen(a->option));
     return NULL;
 }
 
@@ -469,7 +468,7 @@ static int parse_long(struct parse *p)
 {
     const char *arg = p->argv[p->i] + 2, *equals = strchr(arg, '=');
     const size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
-    const struct ts_opt *o = find_named(p->cmd, arg, len);
+    const struct ts_opt *o = ts_opt_named(p->cmd, arg, len);
     char name[256];
     if (o != NULL && o->type == TS_OPT_FLAG && equals != NULL)
         return ts_fail(p->err, TS_EARG, "option '--%s' takes no value", o->name);
@@ -490,7 +489,7 @@ static int parse_short(struct parse *p)
         while (o->name != NULL && o->letter != *c)
             o++;
         if (o->name == NULL && *c == 'h')
-            return 1;
+            return 2;
         if (o->name == NULL)
             return ts_fail(p->err, TS_EARG, "unknown option '-%c'", *c);
         if (o->type != TS_OPT_FLAG)

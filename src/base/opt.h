@@ -66,7 +66,9 @@ struct ts_cmd {
     const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;
-    const char *const *sections; /* of help, one for each of opts; NULL: there is one */
+    const char *const *headings; /* of the sections of --help, in their order; NULL ends. NULL: it has no sections */
+    const unsigned char *section; /* the number of the heading over each of opts */
+    const char *brief; /* options that -h shows, divided by blanks; NULL: -h shows what --help does */
     const struct ts_opt_alias *aliases; /* which help does not show; a name of NULL ends. NULL: none */
     int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
 };
@@ -74,16 +76,23 @@ struct ts_cmd {
 /* Sets every option of the table to its default. */
 void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
 
+/* The option of this name of `len` bytes, its own or a second one; NULL: there is none. */
+const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, size_t len);
+
 /* Parses argv[1..argc-1] (argv[0] is the command's name) into args, after setting the defaults.
  * Options may stand between operands; `--` ends them. `--name=value`, `--name value`, `-nvalue` and
- * `-n value` are all taken. operand gets the operands in order (room for argc). Returns 0, 1 when
- * --help was asked for (then nothing else is done), or TS_EARG. *given (may be NULL): bit i is set
+ * `-n value` are all taken. operand gets the operands in order (room for argc). Returns 0; 1
+ * for --help and 2 for -h (then nothing else is done); or TS_EARG. *given (may be NULL): bit i is set
  * when option i was given. */
 int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                  char **operand, uint64_t *given, struct ts_err *err);
 
 /* --help of one command, complete. */
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
+
+/* -h: usage, the options of cmd->brief with the first sentence of each, the first example, and where the rest is. A command
+ * without a brief shows what --help does. */
+void ts_opt_brief(const struct ts_cmd *cmd, FILE *to);
 
 /* The sections of the command's manual page that follow from the same table: SYNOPSIS, DESCRIPTION,
  * OPTIONS and EXAMPLES, for man(7). */

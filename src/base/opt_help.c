@@ -7,6 +7,7 @@
 
 #define WIDTH   79
 #define HELP_AT 26 /* column where the explanations start */
+#define BRIEF_ARG 14 /* a longer name of a value is left to --help */
 
 /* Writes the words up to `end`, in lines of WIDTH; further lines start at column `indent`. *col is
  * the current column. */
@@ -120,46 +121,39 @@ static void help_heading(const char *section, FILE *to)
     fprintf(to, "\n%s:\n", section);
 }
 
-/* Whether option i is the first one of its section. */
-static int begins_section(const struct ts_cmd *cmd, size_t i)
-{
-    size_t k = 0;
-    while (strcmp(cmd->sections[k], cmd->sections[i]) != 0)
-        k++;
-    return k == i;
-}
-
-/* All options, section by section in the order in which sections begin. */
+/* All options, section by section. */
 static void each_option(const struct ts_cmd *cmd, FILE *to,
                         void (*heading)(const char *section, FILE *to),
                         void (*option)(const struct ts_opt *o, FILE *to))
 {
-    for (size_t i = 0; cmd->opts[i].name != NULL; i++) {
-        if (cmd->sections == NULL) {
-            option(&cmd->opts[i], to);
-            continue;
-        }
-        if (!begins_section(cmd, i))
-            continue;
-        heading(cmd->sections[i], to);
-        for (size_t k = i; cmd->opts[k].name != NULL; k++)
-            if (strcmp(cmd->sections[k], cmd->sections[i]) == 0)
-                option(&cmd->opts[k], to);
-    }
+    const char *const *headings = cmd->headings;
+    size_t section = 0;
+    do {
+        if (headings != NULL)
+            heading(headings[section], to);
+        for (size_t i = 0; cmd->opts[i].name != NULL; i++)
+            if (headings == NULL || cmd->section[i] == section)
+                option(&cmd->opts[i], to);
+    } while (headings != NULL && headings[++section] != NULL);
+}
+
+static void help_usage(const struct ts_cmd *cmd, FILE *to)
+{
+    char summary[256];
+    int col = 0;
+    fprintf(to, "Usage: %s%s%s [OPTION...]%s%s\n\n", cmd->program, cmd->name ? " " : "",
+            cmd->name ? cmd->name : "", cmd->operands[0] ? " " : "", cmd->operands);
+    sentence(cmd->summary, summary, sizeof summary);
+    wrap(to, summary, summary + strlen(summary), 0, &col);
+    fputs("\n\n", to);
 }
 
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
 {
     const struct ts_opt help = own_help(cmd);
     const char *end, *p;
-    char summary[256];
-    int col = fprintf(to, "Usage: %s%s%s", cmd->program, cmd->name ? " " : "",
-                      cmd->name ? cmd->name : "");
-    fprintf(to, " [OPTION...]%s%s\n\n", cmd->operands[0] ? " " : "", cmd->operands);
-    sentence(cmd->summary, summary, sizeof summary);
-    col = 0;
-    wrap(to, summary, summary + strlen(summary), 0, &col);
-    fputs("\n\n", to);
+    int col;
+    help_usage(cmd, to);
     for (p = cmd->text; p != NULL && (p = paragraph(p, &end)) != NULL; p = end) {
         col = 0;
         wrap(to, p, end, 0, &col);
@@ -174,6 +168,41 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
         end = p + strcspn(p, "\n");
         fprintf(to, "  %.*s\n", (int)(end - p), p);
     }
+}
+
+/* The option as -h shows it: with the first sentence of its help, and without the words of a long CHOICE. */
+static void brief_option(const struct ts_opt *o, FILE *to)
+{
+    const char *end = strstr(o->help, ". ");
+    char arg[32] = "", first[128];
+    struct ts_opt shown = *o;
+    snprintf(first, sizeof first, "%.*s", end != NULL ? (int)(end - o->help) : 120, o->help);
+    for (size_t i = 0; o->name[i] != '\0' && i + 1 < sizeof arg; i++)
+        arg[i] = (char)toupper((unsigned char)o->name[i]);
+    shown.help = first;
+    if (o->arg != NULL && strlen(o->arg) > BRIEF_ARG)
+        shown.arg = arg;
+    help_option(&shown, to);
+}
+
+void ts_opt_brief(const struct ts_cmd *cmd, FILE *to)
+{
+    const char *name = cmd->brief, *does;
+    if (name == NULL) {
+        ts_opt_help(cmd, to);
+        return;
+    }
+    help_usage(cmd, to);
+    for (size_t n; *name != '\0'; name += n + strspn(name + n, " ")) {
+        n = strcspn(name, " ");
+        brief_option(ts_opt_named(cmd, name, n), to);
+    }
+    does = strchr(cmd->examples, '\n') + 1;
+    fprintf(to,
+            "\nExample:\n  %.*s  %.*s\n\n"
+            "'%s %s --help' shows all options, 'man %s-%s' is the manual.\n",
+            (int)(does - cmd->examples), cmd->examples, (int)strcspn(does, "\n"), does,
+            cmd->program, cmd->name, cmd->program, cmd->name);
 }
 
 /* ---- man(7) ---- */

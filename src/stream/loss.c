@@ -58,11 +58,11 @@ const char ts_loss_names[] = "poisson"
     ;
 
 const char ts_loss_help[] =
-    "what a model is judged by. least-squares: the distance to the tensor; poisson: counts, their likelihood as Poisson "
-    "numbers whose means are the model's (CP-APR, multiplicative updates; no negative entries)"
-#define LOSS(KIND, function, IN_X, text, letter, about, ...) "; " text letter ": " about
+    "loss function. least-squares: squared distance to the tensor. poisson: counts, the model gives Poisson means (CP-APR, "
+    "multiplicative updates, no negative entries)"
+#define LOSS(KIND, function, IN_X, text, letter, about, ...) ". " text letter ": " about
 #include "stream/losses.def"
-    ". All but the first two descend step by step, which takes some hundred sweeps";
+    ". All but the first two descend step by step and take a few hundred sweeps";
 
 static const char all_names[] = "least-squares, poisson"
 #define LOSS(KIND, function, IN_X, text, letter, ...) ", " text letter
