@@ -23,7 +23,7 @@ grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top: $(cat log)"
 "$bin/tstream" info x.cp | grep -q '^modes    user, <b>item</b>, week$' || bad "tstream info: $("$bin/tstream" info x.cp)"
 grep -q '"modes":\["user","<b>item</b>","week"\]' x.cp/run.json || bad "run.json: $(cat x.cp/run.json)"
 "$bin/tstream" report x.cp > log
-grep -q '<h4>mode 2, <bdi>&lt;b&gt;item&lt;/b&gt;</bdi>' x.html || bad "report: $(grep h4 x.html | head -2)"
+grep -q '<h4><bdi>&lt;b&gt;item&lt;/b&gt;</bdi>' x.html || bad "report: $(grep h4 x.html | head -2)"
 mkdir away # where the tensor is gone the record has them
 mv x.tsh away
 "$bin/tstream" top x.cp -n 2 -c 1 > log

@@ -85,12 +85,20 @@ grep -q 'class="fl"' n.html && bad "report --lines none: a line"
 
 # ---- what it says ----
 fit=$(sed -n 's/.*"fit":\([0-9.]*\),"mean".*/\1/p' x.cp/run.json)
-grep -q "fit $(printf %.6f "$fit") after 6 sweeps, <span class=\"paused\">not converged" x.html || bad "report: no fit"
+grep -q "The fit is <b>$(printf %.6f "$fit")</b> (1 is exact) after 6 sweeps, <span class=\"paused\">not converged" x.html ||
+    bad "report: no fit"
+grep -q '<h1>x</h1>' x.html || bad "report: no title"
+at() { grep -n "$1" x.html | head -1 | cut -d: -f1; }
+[ "$(at '<h2>Components')" -lt "$(at '<h2>Fit and diagnostics')" ] || bad "report: the result is not first"
 grep -q "$(sed 's/.*"checksum":"\([0-9a-f]*\)".*/\1/' x.cp/run.json)" x.html || bad "report: no checksum"
 grep -q "ended at --iters before it converged" x.html || bad "report: no warning"
-"$bin/tstream" top x.cp --csv -n 1 -c 1 -k 3 > top.csv
-label=$(sed -n '2s/^1,[^,]*,3,,1,[0-9]*,\([^,]*\),.*/\1/p' top.csv)
-sed -n '/id="c1"/,/<\/article>/p' x.html | grep -q "<li><bdi>$label</bdi>" || bad "report: not the strongest, $label"
+for mode in 2 3; do
+    "$bin/tstream" top x.cp --csv -n 1 -c 1 -k $mode > top.csv
+    label=$(sed -n "2s/^1,[^,]*,$mode,,1,[0-9]*,\"*\([^,]*\),.*/\1/p" top.csv | cut -c1-20)
+    before='<ol class="bars"><li>'
+    [ $mode = 2 ] || before='strongest: '
+    [ -n "$label" ] && sed -n '/id="c1"/,/<\/article>/p' x.html | grep -qF "$before<bdi>$label" || bad "report: not the strongest, $label"
+done
 
 # ---- a model of another program: two components that are the same, one that is their opposite ----
 cat > same.ktensor <<'E2'
@@ -146,6 +154,94 @@ awk 'BEGIN { for (i = 1; i <= 50; i++) for (j = 1; j <= 20; j++) for (k = 1; k <
 "$bin/tstream" cp smooth.tsh --cpu -r 2 > log
 "$bin/tstream" report smooth.cp > log
 [ "$(grep -c 'class="fl"' smooth.html)" -eq 2 ] || bad "report: the smooth mode alone is a line: $(grep -c 'class="fl"' smooth.html)"
+
+# ---- names that are numbers or times are places on a line, in any order of their indices ----
+awk 'BEGIN { for (i = 0; i < 24; i++) for (j = 1; j <= 9; j++) print (i * 7) % 24 + 1, j * 5 % 9 + 1, 1 + sin(i / 4) + j }' > places.tns
+line_of() # NAMES: those of mode 1, in the order of their place; prints the ends and marks of its line
+{
+    awk '{ name[(NR - 1) * 7 % 24 + 1] = $0 } END { for (i = 1; i <= 24; i++) print name[i] }' > places.map
+    "$bin/tshard" build places.tns --map 1=places.map --force > log
+    "$bin/tstream" cp places.tsh --cpu -r 1 --force > log
+    "$bin/tstream" report places.cp --force > log
+    sed -n 's/.*<div class="ends">\(.*\)<\/div><\/div>/\1/p' places.html | sed 's/<[^>]*>/ /g'
+}
+[ "$(awk 'BEGIN { for (i = 0; i < 24; i++) printf "-74.%d\n", 90 - i }' | line_of)" = ' -74.90  -74.8  -74.75  -74.67 ' ] ||
+    bad "report: longitudes: $(grep ends places.html)"
+[ "$(awk 'BEGIN { for (i = 0; i < 24; i++) print 1900 + i + (i > 20) * 100 }' | line_of)" = ' 1900  1940  1960  1980  2023 ' ] ||
+    bad "report: years with a gap: $(grep ends places.html)"
+[ "$(awk 'BEGIN { for (i = 0; i < 24; i++) printf "2024-01-%02d\n", i + 1 }' | line_of)" = ' 2024-01-01  2024-01-24 ' ] ||
+    bad "report: dates: $(grep ends places.html)"
+[ -z "$(awk 'BEGIN { for (i = 0; i < 24; i++) print "word " i }' | line_of)" ] || bad "report: words are a line"
+shuffled=$(awk 'BEGIN { for (i = 0; i < 24; i++) print i * 11 % 24 }' | line_of)
+[ -z "$shuffled" ] || bad "report: numbers without order are a line: $shuffled"
+
+# ---- several models: a rank to choose, and why ----
+"$bin/tshard" gen --planted 3 --noise 0.2 --dims 40x30x24 --nnz 20000 --seed 2 -o many.tns
+"$bin/tshard" build many.tns > log
+chosen() # RANK REASON OPTION...
+{
+    rank=$1 reason=$2
+    shift 2
+    "$bin/tstream" cp many.tsh --cpu -i 40 --tol 1e-6 -o many.cp --force "$@" > log
+    "$bin/tstream" report many.cp/best.r3 -o many.html --force > log
+    well_formed many.html
+    grep -q "Choose <b>rank $rank</b>. $reason" many.html || bad "report: $*: $(grep Choose many.html)"
+    grep -q "<tr class=\"chosen\"><td>$rank (choose)" many.html || bad "report: $*: no row is chosen"
+}
+chosen 3 'It is the largest rank at which different starts find the same' -r 2,3,6 --restarts 3
+chosen 3 'It is the largest rank with a core consistency' -r 2,3,6 --diagnose
+chosen 3 'It is the smallest rank that reaches 95 %' -r 1,2,3,4
+"$bin/tstream" cp many.tsh --cpu -i 5 -r 3 --restarts 2 -o many.cp --force > log
+"$bin/tstream" report many.cp/best.r3 -o many.html --force > log
+grep -q Choose many.html && bad "report: one rank is a choice"
+
+# ---- the figures as JSON: keys and types ----
+# flat FILE: "path type" of each value of a document on one line
+cat > flat.awk <<'E2'
+function value(path,    c, key, text) {
+    c = substr(all, at, 1)
+    if (c == "{" || c == "[") {
+        print path, c == "{" ? "object" : "array"
+        at++
+        while ((substr(all, at, 1)) !~ /[]}]/) {
+            if (substr(all, at, 1) == ",") at++
+            if (c == "[") { value(path "[]"); continue }
+            key = string()
+            at++
+            value(path "." key)
+        }
+        at++
+    } else if (c == "\"") { string(); print path, "string" }
+    else {
+        text = substr(all, at); sub(/[],}].*/, "", text); at += length(text)
+        print path, text == "null" ? "null" : text ~ /^(true|false)$/ ? "bool" : "number"
+    }
+}
+function string(    from) {
+    from = ++at
+    while (substr(all, at, 1) != "\"") at += substr(all, at, 1) == "\\" ? 2 : 1
+    return substr(all, from, at++ - from)
+}
+{ all = $0; at = 1; value("") }
+E2
+flat() { LC_ALL=C awk -f flat.awk "$@" | sed 's/^\.//' | LC_ALL=C sort -u; }
+[ "$(echo '{"a":[1,{"b":"x\"}"}],"c":null,"d":true}' | flat | tr '\n' ';')" = ' object;a array;a[] number;a[] object;a[].b string;c null;d bool;' ] ||
+    bad "flat: $(echo '{"a":[1,{"b":"x\"}"}],"c":null,"d":true}' | flat)"
+"$bin/tstream" report x.cp --json > x.json
+"$bin/tstream" report many.cp/best.r3 --json > many.json
+(cd other && "$bin/tstream" report ../same.ktensor --json > other.json)
+awk 'BEGIN { print "year,item,n"; for (i = 1990; i < 2014; i++) for (j = 1; j <= 9; j++) print i ",item " j * 5 % 9 "," 1 + sin(i / 4) + j }' > table.csv
+"$bin/tshard" build table.csv -o table.tsh --text year > log
+"$bin/tstream" cp table.tsh --cpu -r 2 -i 1 > log
+"$bin/tstream" report table.cp --json > table.json
+flat x.json many.json table.json other/other.json > keys
+cmp -s keys "$top/tests/report_json.list" || bad "report --json: keys or types: $(diff keys "$top/tests/report_json.list")"
+sed -n 's/ .*//; s/.*\.//; s/[][]//g; /./p' keys | sort -u | while read -r key; do
+    grep -q "\`$key\`" "$top/docs/outputs.md" || echo "$key"
+done > missing
+[ ! -s missing ] || bad "docs/outputs.md lacks keys of report --json: $(tr '\n' ' ' < missing)"
+[ "$(sed 's/.*"fit":\([0-9.]*\),"ended".*/\1/' x.json)" = "$fit" ] || bad "report --json: another fit"
+refused 2 "leave out --output" "$bin/tstream" report x.cp --json -o y.html
 
 # ---- what is refused ----
 refused 1 "x.html exists" "$bin/tstream" report x.cp

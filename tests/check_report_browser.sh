@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The page of tstream report in a browser: no message on its console, nothing wider than a window of 400 or
-# 1600, text that can be read on its background in the light and in the dark. SHOTS=DIR keeps pictures.
+# 1600, no text on another, text that can be read on its background in the light and in the dark. SHOTS=DIR keeps pictures.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
@@ -38,6 +38,13 @@ for (const width of [400, 800, 1600]) {
         const r = e.getBoundingClientRect();
         if (r.width > 0 &amp;&amp; (r.right > width + 1 || r.left &lt; -1)) found.push(width + ": " + e.tagName + "." + (e.getAttribute("class") || ""));
     }
+    for (const row of document.querySelectorAll(".ends, .bars li, h4, .weight")) {
+        const inside = [...row.children].filter(e => e.getAttribute("class") != "tr").map(e => e.getBoundingClientRect());
+        for (let i = 1; i &lt; inside.length; i++)
+            for (let k = 0; k &lt; i; k++)
+                if (inside[i].left &lt; inside[k].right &amp;&amp; inside[k].left &lt; inside[i].right)
+                    found.push(width + ": texts collide: " + row.textContent);
+    }
     for (const t of document.querySelectorAll("svg text")) {
         const size = parseFloat(getComputedStyle(t).fontSize) * t.getScreenCTM().a;
         if (size &lt; 9 || size > 24) found.push(width + ": text of " + size + " px: " + t.textContent);
@@ -71,8 +78,8 @@ done
 if [ -n "${SHOTS:-}" ]; then cp ./*.png x.html "$SHOTS"; fi
 
 # the measure itself finds faults
-sed 's/--fg:#1b1f24/--fg:#cccccc/; s/figure svg{display:block;width:100%/figure svg{display:block;width:700px/' measured.html > faults.html
+sed 's/--fg:#1b1f24/--fg:#cccccc/; s/^\.bars b{/&position:absolute;left:2px;/; s/figure svg{display:block;width:100%/figure svg{display:block;width:700px/' measured.html > faults.html
 chrome --blink-settings=preferredColorScheme=1 --window-size=1600,1000 --dump-dom "file://$tmp/faults.html" > dom
-sed -n 's/.*<title>\(.*\)<\/title>.*/\1/p' dom | grep 'contrast' | grep -q '400: ' || bad "the measure finds nothing"
+sed -n 's/.*<title>\(.*\)<\/title>.*/\1/p' dom | grep 'contrast' | grep 'collide' | grep -q '400: ' || bad "the measure finds nothing"
 
 exit $failed

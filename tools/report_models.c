@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of models on the page of one of them. */
+/* Finds the table of models that one belongs to, and chooses a rank. */
 #include "tools/report_models.h"
 
 #include <math.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "tools/cp_models.h"
-#include "tools/report_html.h"
 
 char *report_models_of(const char *path)
 {
@@ -26,29 +25,98 @@ char *report_models_of(const char *path)
     return NULL;
 }
 
-static void put_number(FILE *to, const char *format, double x)
+/* ---- which rank to choose ---- */
+
+#define SAME_FACTORS 0.9  /* score of starts that found the same components */
+#define CONSISTENT   50.0 /* core consistency, in percent */
+#define OF_BEST_FIT  0.95 /* part of the best fit at which the fit has stopped growing */
+
+/* By cross-validation: the smallest rank whose error is within one standard error of the least. */
+static uint32_t choose_by_error(const struct ts_models_table *m)
 {
-    fputs("<td>", to);
-    if (isfinite(x))
-        fprintf(to, format, x);
-    fputs("</td>", to);
+    const struct ts_models_rank *best = &m->rank[0];
+    uint32_t choice = 0;
+    for (uint32_t k = 0; k < m->n_ranks; k++)
+        best = m->rank[k].error < best->error ? &m->rank[k] : best;
+    for (uint32_t k = 0; k < m->n_ranks; k++)
+        if (m->rank[k].error <= best->error + fmax(0, best->standard_error) &&
+            (choice == 0 || m->rank[k].rank < choice))
+            choice = m->rank[k].rank;
+    return choice;
 }
 
-static void put_model(FILE *to, const struct ts_models_table *m, uint32_t i)
+/* The largest rank with at least this figure; 0: there is none. */
+static uint32_t choose_largest(const struct ts_models_table *m,
+                               double (*figure)(const struct ts_models_rank *), double least)
 {
-    const struct ts_models_row *row = &m->row[i];
-    const struct ts_models_rank *rank = &m->rank[i / m->restarts];
-    fputs("<tr><td>", to);
-    report_text(to, row->name, 0);
-    fprintf(to, "%s</td>", rank->best == i ? " (best)" : "");
-    put_number(to, "%.6f", row->fit);
-    fprintf(to, "<td>%u</td><td>", row->n_sweeps);
-    report_text(to, row->ended, 0);
-    fputs("</td>", to);
-    put_number(to, "%.4f", m->restarts > 1 ? row->score : NAN);
-    put_number(to, "%.4g", rank->best == i ? rank->consistency : NAN);
-    fputs("</tr>\n", to);
+    uint32_t choice = 0;
+    for (uint32_t k = 0; k < m->n_ranks; k++)
+        if (figure(&m->rank[k]) >= least && m->rank[k].rank > choice)
+            choice = m->rank[k].rank;
+    return choice;
 }
+
+static double mean_score(const struct ts_models_rank *rank)
+{
+    return rank->mean_score;
+}
+
+static double consistency(const struct ts_models_rank *rank)
+{
+    return rank->consistency;
+}
+
+static uint32_t choose_by_fit(const struct ts_models_table *m)
+{
+    double best = -INFINITY;
+    uint32_t choice = 0;
+    for (uint32_t k = 0; k < m->n_ranks; k++)
+        best = fmax(best, m->row[m->rank[k].best].fit);
+    for (uint32_t k = 0; k < m->n_ranks; k++)
+        if (m->row[m->rank[k].best].fit >= OF_BEST_FIT * best &&
+            (choice == 0 || m->rank[k].rank < choice))
+            choice = m->rank[k].rank;
+    return best > 0 ? choice : 0;
+}
+
+/* 0: nothing can be said. */
+static uint32_t choose(const struct ts_models_table *m, const char **by)
+{
+    uint32_t choice = 0;
+    *by = NULL;
+    if (m->n_ranks < 2)
+        return 0;
+    if (isfinite(m->rank[0].error)) {
+        *by = "held_out";
+        return choose_by_error(m);
+    }
+    if (isfinite(m->rank[0].mean_score)) {
+        choice = choose_largest(m, mean_score, SAME_FACTORS);
+        *by = "score";
+    }
+    if (choice == 0 && isfinite(m->rank[0].consistency)) {
+        choice = choose_largest(m, consistency, CONSISTENT);
+        *by = "consistency";
+    }
+    if (choice == 0) {
+        choice = choose_by_fit(m);
+        *by = "fit";
+    }
+    return choice;
+}
+
+void report_models_put(struct tool_json *j, const struct ts_models_table *m)
+{
+    const char *by;
+    const uint32_t choice = choose(m, &by);
+    tool_json_object(j, "models");
+    tool_json_f64(j, "choice", choice > 0 ? choice : NAN);
+    tool_json_str(j, "by", choice > 0 ? by : NULL);
+    ts_models_table_json(m, j);
+    tool_json_close(j);
+}
+
+/* ---- the table ---- */
 
 int report_models_find(const struct ts_model *model, struct ts_models_table *ret,
                        struct ts_err *err)
@@ -71,19 +139,4 @@ int report_models_find(const struct ts_model *model, struct ts_models_table *ret
     if (replaced)
         ts_models_table_free(ret);
     return replaced ? ts_open_dir_fail(model->path, err) : 0;
-}
-
-void report_models_put(FILE *to, const struct ts_models_table *m)
-{
-    if (m->n == 0)
-        return;
-    fputs(
-        "<section><h2>Ranks and starts</h2>\n<p class=\"mu\">Models that were computed with this one. "
-        "The score tells how alike the components are to those of the best model of the rank; 1: the same "
-        "ones.</p>\n<table><tr><th>model</th><th>fit</th><th>sweeps</th><th>ended</th><th>score</th>"
-        "<th>core consistency, %</th></tr>\n",
-        to);
-    for (uint32_t i = 0; i < m->n; i++)
-        put_model(to, m, i);
-    fputs("</table></section>\n", to);
 }

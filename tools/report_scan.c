@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAST_ROWS 8     /* of a sequence */
-#define ALIKE      0.5   /* von Neumann ratio */
-#define MOST_NAMES 20000 /* that are looked at to tell a sequence */
+#define LEAST_ROWS 8   /* of a sequence */
+#define ALIKE      0.5 /* von Neumann ratio */
 
 struct scan {
     const struct model_view *view;
@@ -35,7 +34,7 @@ static void add_gram(struct scan *s)
 static void add_point(struct scan *s, uint64_t index)
 {
     struct report_mode *m = s->mode;
-    const uint32_t at = (uint32_t)((__uint128_t)index * m->n_points / m->dim);
+    const uint32_t at = report_axis_point(&m->axis, index, m->n_points);
     for (uint32_t c = 0; c < s->components; c++) {
         float *low = m->low + (size_t)c * m->n_points + at;
         float *high = m->high + (size_t)c * m->n_points + at;
@@ -75,43 +74,6 @@ static int scan_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *inde
 
 /* ---- sequences ---- */
 
-/* Digits with what stands between those of dates and times. */
-static int is_number_or_date(const char *name)
-{
-    const size_t n = strlen(name);
-    return n > 0 && strspn(name, "0123456789-:/.TZ+ ") == n && strpbrk(name, "0123456789") != NULL;
-}
-
-/* Whether the names of a mode ascend as numbers or dates do; the first and the last are kept. */
-static int names_ascend(const struct model_view *v, uint32_t mode, struct report_mode *m, int *ret,
-                        struct ts_err *err)
-{
-    const uint64_t n = m->dim;
-    uint64_t *index = malloc((n + 1) * sizeof *index);
-    char **label = calloc(n + 1, sizeof *label);
-    int rc =
-        index == NULL || label == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
-    *ret = rc == 0;
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        index[i] = i;
-    if (rc == 0)
-        rc = ts_tensor_labels(v->tensor, mode, n, index, label, err);
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        *ret &= label[i] != NULL && is_number_or_date(label[i]) &&
-                (i == 0 || strverscmp(label[i - 1], label[i]) < 0);
-    if (rc == 0) {
-        m->first_name = label[0];
-        m->last_name = n > 1 ? label[n - 1] : NULL;
-        label[0] = NULL;
-        label[n > 1 ? n - 1 : 0] = NULL;
-    }
-    for (uint64_t i = 0; i < n && label != NULL; i++)
-        free(label[i]);
-    free(label);
-    free(index);
-    return rc;
-}
-
 static double von_neumann(const struct scan *s)
 {
     double spread = 0;
@@ -120,36 +82,71 @@ static double von_neumann(const struct scan *s)
     return spread > 0 ? s->steps / (2 * spread) : 1;
 }
 
-static int choose_kind(const struct scan *s, const struct report_conf *conf, uint32_t mode,
-                       struct ts_err *err)
+/* The same ratio of the points of the lines, which are in the order of values. */
+static double ratio_of_points(const struct report_mode *m, uint32_t components)
 {
-    const struct model_view *v = s->view;
-    struct report_mode *m = s->mode;
-    const int has_names = v->tensor != NULL && v->tensor->mode[mode].disk.n_labels > 0;
-    int ascend = 0, rc = 0;
-    m->ratio = von_neumann(s);
-    if (has_names && m->dim > 0 && m->dim <= MOST_NAMES)
-        rc = names_ascend(v, mode, m, &ascend, err);
-    m->is_line = has_names ? ascend : m->ratio < ALIKE;
-    m->is_line &= m->n_rows >= LEAST_ROWS;
+    double steps = 0, spread = 0;
+    for (uint32_t c = 0; c < components; c++) {
+        double sum = 0, sum2 = 0, before = 0;
+        uint32_t n = 0;
+        for (uint32_t i = 0; i < m->n_points; i++) {
+            const size_t at = (size_t)c * m->n_points + i;
+            const double x = ((double)m->low[at] + (double)m->high[at]) / 2;
+            if (m->low[at] > m->high[at])
+                continue;
+            steps += n > 0 ? (x - before) * (x - before) : 0;
+            sum += x;
+            sum2 += x * x;
+            before = x;
+            n++;
+        }
+        spread += n > 0 ? sum2 - sum * sum / n : 0;
+    }
+    return spread > 0 ? steps / (2 * spread) : 1;
+}
+
+static int is_line(const struct scan *s, const struct report_conf *conf, uint32_t mode)
+{
+    const struct report_mode *m = s->mode;
     if (conf->lines_given)
-        m->is_line = conf->lines >> mode & 1;
-    return rc;
+        return conf->lines >> mode & 1;
+    if (m->n_rows < LEAST_ROWS || m->axis.order == REPORT_NO_ORDER)
+        return 0;
+    if (m->axis.order == REPORT_ASCENDING)
+        return 1;
+    return (m->axis.order == REPORT_BY_INDEX ? m->ratio : ratio_of_points(m, s->components)) <
+           ALIKE;
 }
 
 /* ---- a mode ---- */
+
+/* Without a tensor the indices of rows may go beyond their number. */
+static uint64_t largest_index(const struct model_view *v, uint32_t mode, struct ts_err *err)
+{
+    uint64_t *index = NULL, most = 0;
+    if (v->tensor == NULL && v->model->n_rows[mode] > 0 &&
+        ts_model_index(v->model, mode, &index, err) == 0 && index != NULL)
+        most = index[v->model->n_rows[mode] - 1];
+    free(index);
+    return most;
+}
 
 static int start_mode(const struct model_view *v, uint32_t mode, const struct report_conf *conf,
                       struct scan *s, struct ts_err *err)
 {
     struct report_mode *m = s->mode;
+    struct ts_err none;
     const uint32_t n = conf->components;
-    const uint64_t rows = v->model->n_rows[mode];
+    const uint64_t last = largest_index(v, mode, &none), rows = v->model->n_rows[mode];
     size_t points;
     int bad;
     m->n_rows = rows;
     m->dim = model_view_dim(v, mode);
-    m->n_points = m->dim < conf->n_points ? (uint32_t)m->dim : conf->n_points;
+    if (last >= m->dim)
+        m->dim = last + 1;
+    if (report_axis_new(v, mode, m->dim, &m->axis, err) < 0)
+        return err->code;
+    m->n_points = m->axis.places < conf->n_points ? (uint32_t)m->axis.places : conf->n_points;
     points = (size_t)n * m->n_points;
     m->gram = calloc((size_t)n * n, sizeof *m->gram);
     m->low = calloc(points + 1, sizeof *m->low);
@@ -166,28 +163,20 @@ static int start_mode(const struct model_view *v, uint32_t mode, const struct re
     return bad ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path) : 0;
 }
 
-/* Where every index has a row, a range holds its entries alone, without the zero of one that has
- * none. */
+/* A range without an index is empty: low is above high. One with an index that has no row starts with its zero. */
 static void start_points(struct scan *s)
 {
     struct report_mode *m = s->mode;
-    const size_t n = (size_t)s->components * m->n_points;
-    if (m->n_rows == m->dim)
-        for (size_t i = 0; i < n; i++) {
-            m->low[i] = __FLT_MAX__;
-            m->high[i] = -__FLT_MAX__;
-        }
-}
-
-/* Without a tensor the indices of rows may go beyond their number. */
-static uint64_t largest_index(const struct model_view *v, uint32_t mode, struct ts_err *err)
-{
-    uint64_t *index = NULL, most = 0;
-    if (v->tensor == NULL && v->model->n_rows[mode] > 0 &&
-        ts_model_index(v->model, mode, &index, err) == 0 && index != NULL)
-        most = index[v->model->n_rows[mode] - 1];
-    free(index);
-    return most;
+    const int missing = m->n_rows != m->dim, placed = m->axis.at != NULL;
+    for (size_t i = 0; i < (size_t)s->components * m->n_points; i++) {
+        m->low[i] = missing && !placed ? 0 : __FLT_MAX__;
+        m->high[i] = missing && !placed ? 0 : -__FLT_MAX__;
+    }
+    for (uint64_t i = 0; i < m->dim && missing && placed; i++) {
+        const uint32_t at = report_axis_point(&m->axis, i, m->n_points);
+        for (uint32_t c = 0; c < s->components; c++)
+            m->low[(size_t)c * m->n_points + at] = m->high[(size_t)c * m->n_points + at] = 0;
+    }
 }
 
 static void end_gram(const struct scan *s)
@@ -202,12 +191,8 @@ static int scan_mode(struct model_view *v, uint32_t mode, const struct report_co
                      struct report_mode *ret, struct ts_err *err)
 {
     struct scan s = { .view = v, .mode = ret, .components = conf->components };
-    struct ts_err none;
     int rc = start_mode(v, mode, conf, &s, err);
     if (rc == 0) {
-        const uint64_t last = largest_index(v, mode, &none);
-        if (last >= ret->dim)
-            ret->dim = last + 1;
         start_points(&s);
         rc = model_view_walk(v, mode, scan_rows, &s, err);
     }
@@ -216,12 +201,12 @@ static int scan_mode(struct model_view *v, uint32_t mode, const struct report_co
                      v->model->path, mode + 1, ret->dim);
     for (uint32_t c = 0; c < conf->components && rc == 0; c++)
         ts_strongest_sort(&ret->top[c]);
-    if (rc == 0)
+    if (rc == 0) {
         end_gram(&s);
-    if (rc == 0)
-        rc = choose_kind(&s, conf, mode, err);
-    if (rc == 0)
+        ret->ratio = von_neumann(&s);
+        ret->is_line = is_line(&s, conf, mode);
         rc = model_view_labels(v, mode, ret->top, conf->components, err);
+    }
     free(s.x);
     free(s.before);
     free(s.sum);
@@ -251,7 +236,6 @@ void report_scan_free(struct report_scan *s)
         free(mode->gram);
         free(mode->low);
         free(mode->high);
-        free(mode->first_name);
-        free(mode->last_name);
+        report_axis_free(&mode->axis);
     }
 }

@@ -5,12 +5,12 @@
  * of each of at most n_points equal ranges of indices, which is what a line of that width can show. Of each mode: the
  * Gram matrix of the components shown, and whether neighbouring rows are alike.
  *
- * A mode counts as a sequence, such as time, when its names ascend as numbers or dates do; or when it has no
- * names, at least 8 rows, and the von Neumann ratio
+ * A mode counts as a sequence, such as time, if it has at least 8 rows, and its names ascend as numbers or dates. A mode
+ * whose names are numbers in another order, or that has no names, is one if the von Neumann ratio
  *
- *     sum over components of sum (x_i+1 - x_i)^2  /  2 sum over components of sum (x_i - mean)^2,
+ *     sum over components of sum (x_i+1 - x_i)^2  /  2 sum over components of sum (x_i - mean)^2
  *
- * which is 1 for rows in random order and near 0 for smooth columns, is below 0.5.
+ * is below 0.5. It is 1 for rows in random order and near 0 for smooth columns.
  *
  *   owner    the caller owns the struct; free takes an all-zero one
  *   units    memory: components * (components + 8 n_points + 24 n_top) bytes a mode, for any number of rows
@@ -20,7 +20,7 @@
 #ifndef TS_TOOLS_REPORT_SCAN_H
 #define TS_TOOLS_REPORT_SCAN_H
 
-#include "tools/model_view.h"
+#include "tools/report_axis.h"
 
 struct report_conf {
     uint32_t components; /* shown */
@@ -37,8 +37,8 @@ struct report_mode {
     double *gram;             /* components x components */
     struct ts_strongest *top; /* components */
     uint32_t n_points;
-    float *low, *high;            /* components x n_points */
-    char *first_name, *last_name; /* of a line with names, else NULL */
+    float *low, *high;       /* components x n_points */
+    struct report_axis axis; /* of the points */
 };
 
 struct report_scan {

@@ -7,7 +7,9 @@
 #include "api/tools.h"
 #include "tools/export_sink.h"
 #include "tools/report_models.h"
-#include "tools/report_page.h"
+#include "tools/report_template.h"
+#include "tools/report_whole.h" /* made of report.html */
+#include "tools/report_json.h"
 #include "tools/tool.h"
 #include "tools/tstream.h"
 #include "tools/tstream_operand.h"
@@ -15,7 +17,7 @@
 struct report_args {
     uint32_t components, n_top;
     const char *out, *lines;
-    int force, quiet;
+    int force, json, quiet;
 };
 
 #define AT(field) offsetof(struct report_args, field)
@@ -25,11 +27,16 @@ static const struct ts_opt report_opts[] = {
       ".html instead of .cp, in the current directory" },
     { "components", 'c', TS_OPT_U32, AT(components), "64", "N",
       "components shown, those of largest weight first; 0 shows all" },
-    { "count", 'n', TS_OPT_U32, AT(n_top), "5", "N", "strongest indices of each mode" },
+    { "count", 'n', TS_OPT_U32, AT(n_top), "5", "N",
+      "strongest indices of each mode that is not drawn as a line" },
     { "lines", 0, TS_OPT_STRING, AT(lines), NULL, "K,K...|none",
       "modes, from 1, that are drawn as lines because their indices are a sequence, such as time. Default: "
-      "those whose names ascend as numbers or dates do, or whose neighbouring rows are alike" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing page that this program wrote. Other files are never touched" },
+      "those whose names ascend as numbers or dates, and those with other numbers or no names if "
+      "neighbouring rows are alike" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing page that this program wrote. Other files are never touched" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "print the figures as a JSON object, and write no page" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -40,6 +47,11 @@ static const struct ts_opt report_opts[] = {
 #define POINT_BYTES 11u
 #define MOST_POINTS 200u
 #define FEW_POINTS  16u
+
+struct text {
+    char *at;
+    size_t bytes;
+};
 
 static int parse_lines(const char *text, uint32_t order, struct report_conf *ret,
                        struct ts_err *err)
@@ -107,24 +119,44 @@ static int write_page(const struct ts_cmd *cmd, struct export_sink *sink, const 
     return rc;
 }
 
-static int make_page(const struct report_page *p, char **ret, size_t *bytes, struct ts_err *err)
+/* Closes a file in memory. */
+static int close_text(FILE *f, struct ts_err *err)
 {
-    FILE *f = open_memstream(ret, bytes);
-    int failed;
-    if (f == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for the page");
-    report_page_put(f, p);
-    failed = ferror(f);
+    const int failed = ferror(f);
     return fclose(f) != 0 || failed ? ts_fail(err, TS_ENOMEM, "out of memory for the page") : 0;
 }
 
-static int make_report(struct model_view *v, const struct report_conf *conf, char **ret,
-                       size_t *bytes, struct ts_err *err)
+static FILE *open_text(struct text *ret, struct ts_err *err)
 {
+    FILE *f = open_memstream(&ret->at, &ret->bytes);
+    if (f == NULL)
+        ts_fail(err, TS_ENOMEM, "out of memory for the page");
+    return f;
+}
+
+static int draw_page(const struct text *figures, struct text *ret, struct ts_err *err)
+{
+    struct ts_json_doc doc;
+    FILE *f;
+    int rc = ts_json_of("figures of the page", figures->at, figures->bytes, &doc, err);
+    if (rc < 0)
+        return rc;
+    f = open_text(ret, err);
+    if (f != NULL)
+        report_template_put(f, report_html, doc.value);
+    rc = f == NULL ? err->code : close_text(f, err);
+    ts_json_free(&doc);
+    return rc;
+}
+
+static int find_figures(struct model_view *v, const struct report_conf *conf, struct text *ret,
+                        struct ts_err *err)
+{
+    FILE *f = NULL;
     struct report_scan scan = { 0 };
     struct report_figures figures = { 0 };
     struct ts_models_table models = { 0 };
-    const struct report_page page = {
+    const struct report_parts page = {
         .view = v, .scan = &scan, .figures = &figures, .models = &models
     };
     double *weight = malloc(conf->components * sizeof *weight);
@@ -136,8 +168,12 @@ static int make_report(struct model_view *v, const struct report_conf *conf, cha
         weight[c] = v->model->weight[v->by_weight[c]];
     if (rc == 0)
         rc = report_figures_new(&scan, weight, &figures, err);
-    if (rc == 0)
-        rc = make_page(&page, ret, bytes, err);
+    if (rc == 0 && (f = open_text(ret, err)) == NULL)
+        rc = err->code;
+    if (rc == 0) {
+        report_json_put(f, &page);
+        rc = close_text(f, err);
+    }
     ts_models_table_free(&models);
     report_figures_free(&figures);
     report_scan_free(&scan);
@@ -145,33 +181,58 @@ static int make_report(struct model_view *v, const struct report_conf *conf, cha
     return rc;
 }
 
+static int put_page(const struct ts_cmd *cmd, const struct report_args *args, const char *out,
+                    struct model_view *v, const struct report_conf *conf, struct ts_err *err)
+{
+    struct export_sink sink = { .fd = -1 };
+    struct text figures = { 0 }, page = { 0 };
+    char a[TS_NUM_CHARS], plain[4096];
+    int rc = export_sink_open(out, args->force, "--output", &sink, err);
+    if (rc == 0)
+        rc = find_figures(v, conf, &figures, err);
+    if (rc == 0)
+        rc = draw_page(&figures, &page, err);
+    if (rc == 0)
+        rc = write_page(cmd, &sink, page.at, page.bytes, err);
+    if (rc == 0 && sink.file != NULL) {
+        tool_in_place(out);
+        printf("%s: %u component%s, %s\n", tool_plain(out, plain, sizeof plain), conf->components,
+               tool_plural(conf->components), ts_num_bytes(a, page.bytes));
+        rc = tool_flushed(err);
+    }
+    export_sink_close(&sink);
+    free(figures.at);
+    free(page.at);
+    return rc;
+}
+
+static int print_figures(struct model_view *v, const struct report_conf *conf, struct ts_err *err)
+{
+    struct text figures = { 0 };
+    int rc = find_figures(v, conf, &figures, err);
+    if (rc == 0) {
+        fwrite(figures.at, 1, figures.bytes, stdout);
+        rc = tool_flushed(err);
+    }
+    free(figures.at);
+    return rc;
+}
+
 static int report(const struct ts_cmd *cmd, const struct report_args *args, struct model_view *v,
                   struct ts_err *err)
 {
     struct report_conf conf = { .n_top = args->n_top };
-    struct export_sink sink = { .fd = -1 };
-    char *out = args->out != NULL ? strdup(args->out) : default_out(v->model->path), *page = NULL;
-    char a[TS_NUM_CHARS], plain[4096];
-    size_t bytes = 0;
+    char *out = NULL;
     int rc = parse_lines(args->lines, v->model->order, &conf, err);
     conf.components = model_view_components(v, args->components);
     conf.n_points = points_of_line(conf.components, v->model->order);
-    if (rc == 0 && out == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path);
-    if (rc == 0)
-        rc = export_sink_open(out, args->force, "--output", &sink, err);
-    if (rc == 0)
-        rc = make_report(v, &conf, &page, &bytes, err);
-    if (rc == 0)
-        rc = write_page(cmd, &sink, page, bytes, err);
-    if (rc == 0 && sink.file != NULL) {
-        tool_in_place(out);
-        printf("%s: %u component%s, %s\n", tool_plain(out, plain, sizeof plain), conf.components,
-               tool_plural(conf.components), ts_num_bytes(a, bytes));
-        rc = tool_flushed(err);
-    }
-    export_sink_close(&sink);
-    free(page);
+    if (rc < 0)
+        return rc;
+    if (args->json)
+        return print_figures(v, &conf, err);
+    out = args->out != NULL ? strdup(args->out) : default_out(v->model->path);
+    rc = out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path)
+                     : put_page(cmd, args, out, v, &conf, err);
     free(out);
     return rc;
 }
@@ -186,6 +247,9 @@ static int run_report(const struct ts_cmd *cmd, int argc, char **argv)
     int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && (args.n_top == 0 || args.n_top > MOST_TOP))
         status = tool_usage(cmd, "--count must be 1 to %u", MOST_TOP);
+    if (status < 0 && args.json && args.out != NULL)
+        status =
+            tool_usage(cmd, "--json prints the figures and writes no page: leave out --output");
     if (status < 0) {
         int rc;
         tool_catch_signals();
@@ -206,9 +270,10 @@ const struct ts_cmd tstream_report = {
     .max_operands = 2,
     .summary = "write a page about a decomposition, for a browser",
     .text =
-        "Writes one HTML file that fetches nothing and runs no script: the run and the tensor, the fit by sweep, where "
-        "the time went, weights, correlation of components, sorted singular values of the equations of each mode, what "
-        "to be wary of, and for each component the strongest indices by name, with a line for modes that are sequences.\n\n"
+        "Writes one HTML file that fetches nothing and runs no script. Components come first, each as a card: the "
+        "strongest indices by name, and a line for modes that are sequences. Then come the ranks of several models, the "
+        "fit, diagnostics with a sentence on how to read each, and the tensor and the run. --json prints the figures of "
+        "the page instead.\n\n"
         "FACTORS and TENSOR.tsh are found as tstream top finds them. What run.json says is left out where there is "
         "none, as of factors of other programs. Factors are read once, and memory does not grow with their rows, but for 8 bytes each where they are those of used slices alone. With 64 "
         "components or fewer the file is smaller than 1 MB.",

@@ -39,7 +39,7 @@
  * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
  * ts_json_utf8_length, ts_json_code_point, ts_json_acts */
 #include "base/json.h"
-/* files of it that these programs wrote: ts_json_read_in, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
+/* files of it that these programs wrote: ts_json_read_in, ts_json_of, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
 #include "base/json_read.h"
 
 /* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
@@ -165,7 +165,7 @@
 #include "source/csv_field.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth.h"
-/* words for times: ts_time_bin_parse, ts_time_unit_parse */
+/* words for times: ts_time_bin_parse, ts_time_unit_parse; times: ts_time_read */
 #include "source/time_bin.h"
 #include "source/time_text.h"
 /* what this build reads: ts_decompress_names */

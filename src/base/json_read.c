@@ -323,7 +323,8 @@ int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_j
     return rc < 0 ? rc : 1;
 }
 
-int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err)
+int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc *ret,
+               struct ts_err *err)
 {
     struct ts_json_doc d = { .raw = malloc(n + 1), .text = malloc(n + 1), .bytes = n };
     int rc = d.raw == NULL || d.text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
@@ -335,8 +336,20 @@ int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *
         rc = parse(path, &d, err);
     }
     if (rc == 0)
+        *ret = d;
+    else
+        ts_json_free(&d);
+    return rc;
+}
+
+int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err)
+{
+    struct ts_json_doc d;
+    int rc = ts_json_of(path, bytes, n, &d, err);
+    if (rc == 0) {
         rc = ts_json_get(d.value, "file_version") == NULL;
-    ts_json_free(&d);
+        ts_json_free(&d);
+    }
     return rc;
 }
 

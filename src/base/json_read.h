@@ -44,6 +44,10 @@ struct ts_json_doc {
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                     struct ts_err *err);
 
+/* The same of n bytes in memory, which must hold one object and are copied. `path` is for the message. */
+int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc *ret,
+               struct ts_err *err);
+
 /* The same checks of n bytes that somebody else reads: 0, 1 where they have neither version nor checksum, or a failure. `path` is for
  * the sentence. */
 int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err);
