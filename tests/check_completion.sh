@@ -82,5 +82,5 @@ expect fish "exchange " tstream bench ''
 touch "$tmp/amazon.tns"
 cd "$tmp"
 expect fish "amazon.tns " tshard build ama
-[ "$asked" -gt 0 ] || exit 77
+[ "$asked" -gt 0 ] || { echo "skipped: there is no shell with completions here"; exit 77; }
 exit "$failed"

@@ -10,7 +10,7 @@ set -eu
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
 bin=${TOP_BUILDDIR:-$top}/tools
 shared=${TS_SHARED:-$top/../shared}
-[ -r "$shared/reference/fits.jsonl" ] || exit 77
+[ -r "$shared/reference/fits.jsonl" ] || { echo "skipped: there is no $shared/reference/fits.jsonl"; exit 77; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 

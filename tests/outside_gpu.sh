@@ -3,8 +3,8 @@
 # $usable is their number.
 "$bin/tstream" devices --json > there
 usable=$(grep -o '"usable":true' there | wc -l)
-[ "$usable" -gt 0 ] || exit 77
-if grep -q __asan_init "$bin/tstream"; then exit 77; fi # reserves what CUDA needs of address space
+[ "$usable" -gt 0 ] || { echo "skipped: there is no GPU that can be used"; exit 77; }
+if grep -q __asan_init "$bin/tstream"; then echo "skipped: built with AddressSanitizer"; exit 77; fi # it reserves what CUDA needs of address space
 
 # number EVENT NAME: its value in the last such event of the file json
 number() { sed -n "s/.*\"event\":\"$1\".*\"$2\":\([0-9.e+-]*\).*/\1/p" json | tail -n 1; }
