@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 
 from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
@@ -27,6 +28,10 @@ def version():
 class BuildNative(build_py):
     def run(self):
         super().run()
+        script = os.path.join(top, "scripts", "python_settings")
+        if os.path.exists(script):  # else the file of the package is taken as it is
+            with open(os.path.join(self.build_lib, "tstream", "_settings.py"), "w", encoding="utf-8") as f:
+                subprocess.check_call([sys.executable, "-B", script, top], stdout=f)
         folder = os.environ.get("TSTREAM_BUILD")
         if folder is None:
             folder = os.path.abspath(os.path.join(self.get_finalized_command("build").build_temp, "native"))

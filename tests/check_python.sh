@@ -22,7 +22,12 @@ python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2
 . "$top/tests/python_venv.sh"
 
 mkdir tree tree/docs
+mkdir -p tree/scripts tree/src/base
 cp -R "$top/pyproject.toml" "$top/setup.py" "$top/configure.ac" "$top/python" tree
+cp "$top/scripts/python_settings" tree/scripts
+cp "$top/src/base/settings.def" tree/src/base
+chmod u+w tree/python/tstream/_settings.py
+echo 'raise ImportError("the package does not make its settings")' > tree/python/tstream/_settings.py
 cp "$top/docs/python.md" tree/docs
 chmod -R u+w tree
 TSTREAM_BUILD=$build $pip wheel --no-build-isolation --no-deps -w wheels ./tree > pip.log 2>&1 ||

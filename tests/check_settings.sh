@@ -31,7 +31,7 @@ while IFS='|' read -r first keyword option; do
     esac
     case $keyword in
     'tshard build '*) [ "$keyword" = "tshard build $option" ] || bad "$mark: $keyword" ;;
-    *) grep -qE "[( ]$(word "$keyword"): [A-Za-z\"]" "$top"/python/tstream/_build.py "$top"/python/tstream/_frame.py "$top"/python/tstream/_model.py ||
+    *) grep -qE "[( ]$(word "$keyword"): [A-Za-z\"]" "$top"/python/tstream/_build.py "$top"/python/tstream/_frame.py "$top"/python/tstream/_model.py "$top"/python/tstream/_settings.py ||
         bad "$mark: the package has no $keyword" ;;
     esac
 done < rows

@@ -4,19 +4,24 @@
 
 What sentences call a setting (src/base/setting.c) is what its row says.
 Every keyword of tstream.cp and every field of ts_cp_conf and ts_session_conf is that of a setting, or is listed here as none; and the
-other way round. Defaults agree. The structs of ctypes have the fields of tstream.h in their order.
+other way round. Defaults agree. The functions of the package that have settings are what scripts/python_settings makes
+of the table. The structs of ctypes have the fields of tstream.h in their order.
 """
 import ast
 import re
+import subprocess
 import sys
 
 top, page = sys.argv[1], sys.argv[2]
-DEF, HEADER, MODEL, LIB = "src/base/settings.def", "include/tstream.h", "python/tstream/_model.py", "python/tstream/_lib.py"
+DEF, HEADER, MODEL, LIB = "src/base/settings.def", "include/tstream.h", "python/tstream/_settings.py", "python/tstream/_lib.py"
 
 SETTING = "src/base/setting.c"
 
 # marks whose option of tshard has the name of one of tstream cp
 OF_BUILDS = {"TS_SET_SIZES", "TS_SET_FORMAT", "TS_SET_FORMAT_CSV", "TS_SET_FORMAT_SEMICOLON", "TS_SET_OUTPUT"}
+
+# of a session: other functions have them as well, with the same defaults
+OF_SESSION = {"threads", "host_memory", "cpu", "gpus", "gpu_memory"}
 
 # of the caller, not of the run
 NO_KEYWORDS = {"tensor", "on_sweep", "progress", "hold_out_from"}
@@ -98,6 +103,20 @@ for alias, keyword in aliases.items():
 for keyword in signature:
     if keyword not in keywords and keyword not in aliases and keyword not in NO_KEYWORDS:
         bad(f"{DEF}: no setting has the keyword {keyword}, which cp() of {MODEL} has")
+if read(MODEL) != subprocess.run([f"{top}/scripts/python_settings", top], stdout=subprocess.PIPE, check=True, text=True).stdout:
+    bad(f"{MODEL} is not made of {DEF}: scripts/python_settings > {MODEL}")
+shared = 0
+for name in ("_build", "_model", "_collection", "_tensor"):
+    for f in ast.walk(ast.parse(read(f"python/tstream/{name}.py"))):
+        if not isinstance(f, ast.FunctionDef) or f.name.startswith("_"):
+            continue
+        for a, d in zip(f.args.kwonlyargs, f.args.kw_defaults):
+            if a.arg in OF_SESSION:
+                shared += 1
+                if d is None or ast.dump(d) != ast.dump(signature[a.arg]):
+                    bad(f"python/tstream/{name}.py: {f.name}() has another default of {a.arg} than cp()")
+if shared < 8:
+    bad(f"{shared} settings of sessions are found in the package; the search for them is broken")
 told = ast.get_docstring(cp)
 for keyword in signature:
     if not re.search(rf"^(\w+, )*{keyword}(, \w+)*( :|$)", told, re.M):

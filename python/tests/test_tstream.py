@@ -3,8 +3,10 @@
 
 import ctypes
 import gc
+import inspect
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -201,8 +203,26 @@ def test_a_setting_has_its_name_of_the_command_line(tensor, tmp_path):
     assert len(m.history) == 3 and (tmp_path / "x" / "weights.npy").exists()
     again = ts.cp(tensor, 4, sweeps=3, iters=3, tol=0, out=tmp_path / "x", force=True, **CPU)
     assert (again.weights == m.weights).all() and (tmp_path / "x" / "model.ktensor").exists()
-    with pytest.raises(ts.ArgumentError, match="sweeps=4 and iters=3: these are two names for one setting"):
-        ts.cp(tensor, 4, sweeps=4, iters=3, **CPU)
+    for both, match in ((dict(sweeps=4, iters=3), "sweeps=4 and iters=3"), (dict(sweeps=50, iters=3), "sweeps=50 and iters=3"),
+                        (dict(formats=("npy",), format="ktensor"), "formats=.* and format='ktensor'")):
+        with pytest.raises(ts.ArgumentError, match=match + ": these are two names for one setting"):
+            ts.cp(tensor, 4, **both, **CPU)
+    ts.cp(tensor, 4, sweeps=1, formats=("npy",), format=["npy"], out=tmp_path / "y", **CPU)
+    assert (tmp_path / "y" / "weights.npy").exists()
+
+
+def test_settings_are_in_the_signature():
+    of_cp, of_folds = inspect.signature(ts.cp).parameters, inspect.signature(ts.cross_validate).parameters
+    assert list(of_cp)[:2] == ["tensor", "rank"] and of_cp["sweeps"].default == 50 and of_cp["l2"].default is None
+    assert all(p.kind is p.KEYWORD_ONLY for p in list(of_cp.values())[2:])
+    assert not any(p.kind is p.VAR_KEYWORD for p in (*of_cp.values(), *of_folds.values()))
+    missing = {"restarts", "hold_out", "hold_out_from", "save_init", "out", "resume", "trace"}
+    assert set(of_folds) == set(of_cp) - missing | {"folds"}
+    assert all(of_folds[name].default == p.default for name, p in of_cp.items() if name in of_folds)
+    for name in list(of_cp):
+        assert re.search(rf"^    (\w+, )?{name}(, \w+)? : ", ts.cp.__doc__, re.M), name
+    with pytest.raises(TypeError, match="swee"):
+        ts.cp(None, 4, swees=3)
 
 
 def test_constraints_are_those_of_the_program(tensor, tmp_path):

@@ -18,7 +18,8 @@ from ._collection import Collection
 from ._frame import from_frame
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
-from ._model import Evaluation, Model, Sweep, cp, cross_validate, load, losses
+from ._model import Evaluation, Model, Sweep, load, losses
+from ._settings import cp, cross_validate
 from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",

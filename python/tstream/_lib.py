@@ -11,6 +11,7 @@ import operator
 import os
 import queue
 import re
+import sys
 import threading
 import warnings
 from typing import Any, Callable, Optional, Sequence, Union
@@ -30,6 +31,14 @@ native = os.path.join(_here, "_native")
 
 class TstreamWarning(UserWarning):
     """What is worth knowing and no failure."""
+
+
+def warn(text: str) -> None:
+    """A TstreamWarning at the line that called the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _here:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, TstreamWarning, stacklevel=level)
 
 
 class Error(Exception):
@@ -490,7 +499,7 @@ class Call:
 
 
 def _warn(text: str) -> None:
-    warnings.warn(text, TstreamWarning, stacklevel=6)
+    warn(text)
 
 
 _units = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -2,17 +2,19 @@
 """Decompositions: computed, loaded, made of arrays."""
 
 import ctypes as c
+import functools
 import numbers
 import operator
 import os
 import warnings
 import weakref
 from collections.abc import Iterable
-from typing import Any, Callable, Dict, Iterator, Optional, Sequence, Union
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, Iterator, Optional, Sequence, TypeVar, Union, cast
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, TstreamWarning, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn,
+from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, TstreamWarning, check, encoded, lib, mode_fn, reals, several_sweep_fn, size, sweep_fn, warn,
                    ts_core_result, ts_cp_conf, ts_cp_result, ts_cpd_score_conf, ts_cpd_score_result, ts_error, ts_fit_result, ts_progress,
                    ts_save_conf, ts_session_conf, ts_several_conf, ts_several_result)
 from ._tensor import Tensor, as_tensor
@@ -722,223 +724,109 @@ def _loss(text: str) -> "tuple[int, float]":
     return loss.value, at.value
 
 
-def _one_name(name: str, value: Any, default: Any, other: str, given: Any) -> Any:
-    """The value of a setting that has two names: that of `other` where it is given."""
-    if given is not None and value != default and value != given:
-        raise ArgumentError(f"{name}={value!r} and {other}={given!r}: these are two names for one setting")
-    return value if given is None else given
+def _as_list(value: Any) -> Any:
+    """A value of a setting as it is compared with that of its second name."""
+    return [value] if isinstance(value, str) else list(value) if isinstance(value, (list, tuple)) else value
 
 
-def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *,
-       restarts: Optional[int] = None, sweeps: int = 50, iters: Optional[int] = None, tol: Optional[float] = None, seed: int = 1,
-       loss: str = "least-squares", optimizer: str = "adam", inner: int = 10,
-       init: Any = None, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None,
-       l1: Any = None, l2: Any = None, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-       bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-       smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
-       fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
-       observed: bool = False, l2_scale: str = "none", mean: bool = False, hold_out: float = 0,
-       hold_out_from: float = 0, patience: int = 0,
-       precision: str = "float32", threads: int = 0, host_memory: Size = None,
-       cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
-       on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, out: Optional[Path] = None,
-       formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None, rows: str = "all",
-       save_init: bool = False, replace: bool = False, force: Optional[bool] = None, resume: "Union[bool, str]" = False, checkpoint: float = 300, max_time: Optional[float] = None,
-       trace: Optional[Path] = None) -> Any:
-    """Decomposes a tensor by alternating least squares, or by another loss: the bytes that ``tstream cp`` computes.
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
-    Ctrl-C ends it within two seconds. What `on_sweep` raises ends it too. With `out` the run can go on then, and after
-    a crash: by `resume`, or by ``tstream cp --resume``.
+
+def one_name_each(aliases: "Dict[str, str]", refused: "Sequence[str]" = ()) -> "Callable[[_Function], _Function]":
+    """A function with settings takes the second names of settings as well.
 
     Parameters
     ----------
-    tensor : Tensor, path or array
-        An array of NumPy is a dense tensor, see :func:`from_array`, and so is a file of one, ``data.npy``.
-    rank : int or sequence of int
-        Columns of each factor, 1 to 2048; several: a :class:`Collection` with models of each.
-    restarts : int, optional
-        So many starts of each rank, of `seed`, `seed` + 1 and so on: a :class:`Collection`, even of one. They are computed
-        side by side, each pass over the tensor serving all, as many as there is memory for. With `out` they are written as
-        ``tstream cp --restarts`` does it, and `resume` keeps those that are done. `trace` is for one model.
-    sweeps, iters : int
-        At most so many; two names for one setting, as `formats` and `format`, `replace` and `force` are.
-    tol : float, optional
-        Done when the fit changes by less; 0 does all sweeps. With loss 'poisson' when the violation is less, with those after
-        it when the loss fell in none of ten sweeps by this share of all that it has fallen since the first one. By default
-        1e-5, with these losses 1e-4.
-    seed : int
-        Of the random initial factors.
-    loss : str
-        One of :func:`losses`: 'least-squares', 'poisson', 'bernoulli', 'huber:0.5' and others.
-        What a model is judged by: the distance to the tensor; or, of counts, their likelihood as Poisson numbers whose means
-        are the model's values (CP-APR), with no entries below 0 and no other constraint. The others descend
-        (`optimizer`), so give `sweeps` some hundred; the fit is the share of the deviance that is explained, and `l2`, `nonneg`,
-        `bounds` and `observed` go with them. On CPU cores or GPUs.
-    optimizer : {'adam', 'lbfgsb'}
-        Of the losses after 'poisson': a step of each mode a sweep, cells that are not listed being drawn anew; or a step of
-        all modes by L-BFGS-B, the same cells standing for them: fewer sweeps on small tensors and with `observed`, and memory
-        for twelve more models, not two.
-    inner : int
-        With loss 'poisson': rounds of each row in a sweep.
-    init : Model, 'nvecs' or Collection, optional
-        Initial factors instead, of this rank. Their weights count with constraints alone. 'nvecs': leading left singular
-        vectors of each unfolding, found with `seed` in about the time of two sweeps. Of several models the first one of its
-        rank starts from a Model, and each from the one of its rank and seed in a Collection; the others from random numbers.
-    nonneg : bool or int or sequence of int or of bool, optional
-        Modes (from 0) whose factors have no entries below 0; True: all; or a bool for each mode.
-    l1, l2 : float or dict or sequence of float, optional
-        Minimise l1 times the sum of magnitudes, or l2 / 2 times the sum of squares, of each factor too: one
-        number for all modes, one for each, or ``{mode: number}``.
-    simplex : int or sequence of int or of bool, optional
-        Modes whose factors have rows that are not negative and sum to 1. Their columns are not normed, so that
-        weights are of the other modes.
-    bounds : pair of float or dict, optional
-        Entries between a lower and an upper number, one of which may be infinite: ``(0, 1)`` for all modes or
-        ``{mode: (lower, upper)}``. Columns of these modes are not normed either.
-    orthogonal : int or sequence of int or of bool, optional
-        Modes whose factors have orthonormal columns. They have as many used indices as the rank at least, nothing else is
-        asked of them, and one mode is left free.
-    smooth : dict or sequence of float, optional
-        Minimise this number / 2 times the sum of squares of second differences of neighbouring rows too, in the modes of
-        ``{mode: number}``, or one number for each mode: for modes in which neighbours are alike, such as time. It goes with `nonneg`, `bounds`,
-        `l1` and `l2` of the same mode.
-    fix : int or sequence of int or of bool, optional
-        Modes whose factors stay as `init` has them, while the others are computed: to fold new slices in. The result has
-        columns of norm 1, sorted by weight, so that a fixed factor comes back with other norms, signs and order of
-        columns. Rows of empty slices count as 0. ``nonneg=True``, one pair of bounds and penalties of one number leave these modes out.
-    accelerate : bool
-        Fewer sweeps: from the sixth on each starts where the last two point to, and one that makes the fit fall, or what is
-        minimised rise, is given up; where that is the last one, one more follows. It takes memory for second factors, least squares of all cells, and no `orthogonal`.
-    observed : bool
-        Cells that the tensor does not list are unknown, not zeros, and fits are those at the listed cells. The default, with a warning,
-        for least squares of cells with weights and of arrays with NaN; silently for 'gamma' where all cells are listed. With `l2` (0.1 where
-        it is not given), `nonneg`, `bounds` and `fix`; on CPU cores or GPUs, there of dense arrays up to
-        rank 128 (in float64 64).
-    l2_scale : {'none', 'count'}
-        With `observed`: whether `l2` counts once for a row, or once for each of its nonzeros.
-    mean : bool
-        With `observed` and least squares: subtract the mean of the listed cells that are not held out. It is a component of the
-        model beside the `rank` others, with columns of equal entries, so that values of the model have it.
-    hold_out : float
-        Nothing is learnt from this share of the listed cells, and each sweep tells the error there (``held_out_rmse``, with
-        another loss than 'least-squares' ``held_out_loss``). Without `observed` they are zeros to the model, like cells that are not
-        listed; those of a dense tensor are unknown, and `observed` is taken for given. On GPUs, too.
-    hold_out_from : float
-        Where that share begins among all cells, 0 to less than 1; see :func:`cross_validate`.
-    patience : int
-        With `hold_out`: end when that error has not fallen for so many sweeps; 0: never. The model is that of the sweep with the
-        least error (``best_sweep``), not of the last one.
-    precision : {'float32', 'float64'}
-        Of factors and products.
-    threads : int
-        0 takes all CPUs. The result does not depend on it.
-    host_memory : int or str, optional
-        Bytes for shards, such as ``"16G"``; what does not fit is streamed from disk. By default what is free,
-        less a reserve. Factors come on top.
-    cpu : bool
-        No GPU, though there is one.
-    gpus : int, str or sequence of int, optional
-        How many GPUs, or which: ``2``, ``"0,2"``, ``[0, 2]``. By default one when there is one, and CPU cores for what GPUs do
-        not compute, which is refused where GPUs are asked for.
-    gpu_memory : int or str, optional
-        Of each; what is free by default.
-    on_sweep : callable, optional
-        Gets a :class:`Sweep` after each; the run waits for it.
-    progress : bool
-        Show a bar, in a terminal or a notebook, where tqdm is installed.
-    out : path, optional
-        Directory for the result, or for all models. Until it is in place, states of the run lie beside it, in ``OUT.partial``. With the
-        format npy the model's large factors are these files, mapped, where they hold the same rows (see `rows`).
-    formats, format, rows
-        Of the files in `out`, as in :meth:`Model.save`.
-    save_init : bool
-        Write the start, too, in all digits: ``init.ktensor`` in `out`. A run with it as `init` and the same `seed`, by which losses,
-        `hold_out` and `orthogonal` draw, too, has the bits of this one. A run that goes on has the start that it saved, or writes it
-        now, where it was drawn or is given again; what was computed, by ``"nvecs"`` or a loss, cannot be written then, and is
-        refused. Several models that save theirs may go on without it.
-    replace, force : bool
-        Replace a result or a trace that tstream wrote, and drop the state of a run that did not end.
-    resume : bool or 'auto'
-        Go on with the run that was to write `out`; with 'auto' only if there is one. Rank, restarts, precision,
-        seed, constraints and accelerate must be the same; sweeps and tol may be others.
-    checkpoint : float
-        Seconds between two states, which never take more than a hundredth of the time; 0: only when the run ends
-        early.
-    max_time : float, optional
-        Seconds after which the run is stopped: :class:`Stopped`.
-    trace : path, optional
-        File for what ran when, which ui.perfetto.dev shows. It appears when the run ends well.
-
-    Returns
-    -------
-    Model, or Collection where several ranks or `restarts` are given
+    aliases : dict
+        The name of the setting for each second name.
+    refused : sequence of str
+        What the function does, and settings of :func:`cp` that it cannot take.
     """
-    sweeps = _one_name("sweeps", sweeps, 50, "iters", iters)
-    formats = _one_name("formats", formats, "ktensor", "format", format)
-    replace = _one_name("replace", replace, False, "force", force)
-    tensor = as_tensor(tensor)
-    if not isinstance(hold_out, numbers.Real):
-        raise ArgumentError(f"hold_out={hold_out!r}: a share of the cells, 0 or more and below 1")
-    several = restarts is not None or isinstance(rank, (Iterable, np.ndarray))
-    ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
-    seeds = range(seed, seed + (1 if restarts is None else operator.index(restarts)))
+    def wrap(function: _Function) -> _Function:
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            for name in refused[1:]:
+                if name in given:
+                    raise ArgumentError(f"{refused[0]} does not go with {name}")
+            for alias, name in aliases.items():
+                value = given.pop(alias, None)
+                if value is None:
+                    continue
+                if name in given and _as_list(given[name]) != _as_list(value):
+                    raise ArgumentError(f"{name}={given[name]!r} and {alias}={value!r}: these are two names for one setting")
+                given[name] = value
+            return function(*args, **given)
+
+        return cast(_Function, call)
+
+    return wrap
+
+
+def compute(**settings: Any) -> Any:
+    """What :func:`cp` does, with all of its settings."""
+    o = SimpleNamespace(**settings)
+    o.tensor = as_tensor(o.tensor)
+    if not issubclass(type(o.hold_out), numbers.Real):
+        raise ArgumentError(f"hold_out={o.hold_out!r}: a share of the cells, 0 or more and below 1")
+    several = o.restarts is not None or isinstance(o.rank, (Iterable, np.ndarray))
+    ranks = [operator.index(r) for r in o.rank] if isinstance(o.rank, Iterable) else [operator.index(o.rank)]
+    seeds = range(o.seed, o.seed + (1 if o.restarts is None else operator.index(o.restarts)))
     if not ranks or not seeds or len(set(ranks)) < len(ranks):
         raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
-    for what, number in [*(("rank", each) for each in ranks), ("seed", seed), ("patience", patience), ("threads", threads)]:
+    for what, number in [*(("rank", each) for each in ranks), ("seed", o.seed), ("patience", o.patience), ("threads", o.threads)]:
         if number < 0:
             raise ArgumentError(f"{what}={number}: it is not negative")
     keys = [(each, start) for each in ranks for start in seeds]
-    starts = None if init is None or isinstance(init, str) else _starts(init, keys, several)
-    if several and trace is not None:
+    starts = None if o.init is None or isinstance(o.init, str) else _starts(o.init, keys, several)
+    if several and o.trace is not None:
         raise ArgumentError("a trace is of one model: leave it out where several are computed")
-    loss_number, loss_at = _loss(loss)
-    if optimizer not in _OPTIMIZERS or (optimizer != "adam" and loss_number <= _POISSON):
+    loss_number, loss_at = _loss(o.loss)
+    if o.optimizer not in _OPTIMIZERS or (o.optimizer != "adam" and loss_number <= _POISSON):
         raise ArgumentError(f"optimizer is one of {', '.join(_OPTIMIZERS)}, of losses after 'poisson'")
-    if inner < 1:
+    if o.inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
-    if tol is None:
-        tol = 1e-5 if loss == "least-squares" else 1e-4
-    if sweeps < 1:
+    if o.tol is None:
+        o.tol = 1e-5 if o.loss == "least-squares" else 1e-4
+    if o.sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
-    if isinstance(init, str) and init != "nvecs":
-        raise ArgumentError(f"init is a Model or 'nvecs', not {init!r}; tstream.load reads a model")
-    if resume not in (False, True, "auto"):
+    if isinstance(o.init, str) and o.init != "nvecs":
+        raise ArgumentError(f"init is a Model or 'nvecs', not {o.init!r}; tstream.load reads a model")
+    if o.resume not in (False, True, "auto"):
         raise ArgumentError("resume is True, False or 'auto'")
-    if out is None and resume:
+    if o.out is None and o.resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
-    if tensor.dense and hold_out > 0 and loss == "least-squares":
-        observed = True
-    if not observed and not (l1 or smooth or simplex or orthogonal or accelerate):
-        observed = bool(Call().run(lambda err: lib.ts_takes_observed(tensor._open(), loss_number)))
-        if observed and loss_number == 0: # another loss takes it where all cells are listed, which changes nothing
-            warnings.warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
-                          "pass it to say so", TstreamWarning, stacklevel=2)
+    if o.tensor.dense and o.hold_out > 0 and o.loss == "least-squares":
+        o.observed = True
+    if not o.observed and not (o.l1 or o.smooth or o.simplex or o.orthogonal or o.accelerate):
+        o.observed = bool(Call().run(lambda err: lib.ts_takes_observed(o.tensor._open(), loss_number)))
+        if o.observed and loss_number == 0: # another loss takes it where all cells are listed, which changes nothing
+            warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: pass it to say so")
     call = Call()
     histories: "Dict[tuple[int, int], list[Sweep]]" = {key: [] for key in keys}
     session: Any = None
     bar: Any = None
-    order = len(tensor.shape)
-    fixed = _mode_bits(fix, order)
-    bits, sums, squares = _mode_bits(nonneg, order), _penalties(l1, order, fixed), _penalties(l2, order, fixed)
-    if isinstance(nonneg, (bool, np.bool_)):
+    order = len(o.tensor.shape)
+    fixed = _mode_bits(o.fix, order)
+    bits, sums, squares = _mode_bits(o.nonneg, order), _penalties(o.l1, order, fixed), _penalties(o.l2, order, fixed)
+    if isinstance(o.nonneg, (bool, np.bool_)):
         bits &= ~fixed
     own_rows = bits if sums is None else bits | sum(1 << m for m in range(order) if sums[m] > 0)
     own_rows |= fixed & 1 << (order - 1)
-    on_simplex = _mode_bits(simplex, order)
-    limits = _bounds(bounds, order, fixed)
-    orthonormal = _mode_bits(orthogonal, order)
-    if isinstance(smooth, (int, float)):
+    on_simplex = _mode_bits(o.simplex, order)
+    limits = _bounds(o.bounds, order, fixed)
+    orthonormal = _mode_bits(o.orthogonal, order)
+    if isinstance(o.smooth, (int, float)):
         raise ArgumentError("smooth names its modes: {mode: number}, or a number for each")
-    bends = _penalties(smooth, order, fixed)
+    bends = _penalties(o.smooth, order, fixed)
     bent = 0 if bends is None else sum(1 << m for m in range(order) if bends[m] > 0)
     own_rows |= on_simplex
     if limits is not None:
         own_rows |= sum(1 << m for m in range(order) if np.isfinite(limits[:, m]).any())
-    if l2_scale not in ("none", "count"):
+    if o.l2_scale not in ("none", "count"):
         raise ArgumentError("l2_scale is 'none' or 'count'")
-    if observed and squares is None and loss == "least-squares":
+    if o.observed and squares is None and o.loss == "least-squares":
         squares = np.array([0 if fixed >> m & 1 else 0.1 for m in range(order)])
-    if observed or loss != "least-squares":
+    if o.observed or o.loss != "least-squares":
         own_rows = 0
 
     def swept(s: Sweep) -> None:
@@ -947,20 +835,20 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
             bar.set_postfix_str(f"rank {s.rank}, seed {s.seed}" if several else f"fit {s.fit:.6f}", refresh=False)
             bar.n = bar.n + 1 if several else s.sweep
             bar.refresh()
-        if on_sweep is not None:
-            on_sweep(s)
+        if o.on_sweep is not None:
+            o.on_sweep(s)
 
     def move_bar() -> None:
         place = ts_progress()
         lib.ts_session_progress(session, c.byref(place))
         if place.sweep > 0:
             part = place.mode + min(place.done / place.total, 1)
-            bar.n = round(place.sweep - 1 + part / tensor.order, 1)
+            bar.n = round(place.sweep - 1 + part / o.tensor.order, 1)
             bar.refresh()
 
     def take_of(ctx: Any, number: int, s: Any) -> int:
         sweep = Sweep(s.contents, *keys[number])
-        if on_sweep is not None:
+        if o.on_sweep is not None:
             return call.ask(swept, sweep)  # what it raises ends the run here, not sweeps later
         call.tell(swept, sweep)
         return 0
@@ -968,30 +856,30 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     def take(ctx: Any, s: Any) -> int:
         return take_of(ctx, 0, s)
 
-    conf = ts_cp_conf(sweeps=sweeps, tol=tol, seed=seed, sweep=sweep_fn() if several else sweep_fn(take),
+    conf = ts_cp_conf(sweeps=o.sweeps, tol=o.tol, seed=o.seed, sweep=sweep_fn() if several else sweep_fn(take),
                       mode=mode_fn(), start=None if several or starts is None or starts[0] is None else starts[0]._handle,
-                      nvecs=init == "nvecs" if isinstance(init, str) else False, max_seconds=max_time or 0,
-                      out=None if out is None else encoded(out), formats=_files(formats, rows),
-                      held_rows=rows == "used", replace=bool(replace), save_init=bool(save_init),
-                      resume={False: 0, True: 1, "auto": 2}[resume],
-                      checkpoint_seconds=checkpoint if checkpoint > 0 else -1, nonneg=bits, fix=fixed,
+                      nvecs=o.init == "nvecs" if isinstance(o.init, str) else False, max_seconds=o.max_time or 0,
+                      out=None if o.out is None else encoded(o.out), formats=_files(o.formats, o.rows),
+                      held_rows=o.rows == "used", replace=bool(o.replace), save_init=bool(o.save_init),
+                      resume={False: 0, True: 1, "auto": 2}[o.resume],
+                      checkpoint_seconds=o.checkpoint if o.checkpoint > 0 else -1, nonneg=bits, fix=fixed,
                       simplex=on_simplex, orthogonal=orthonormal,
                       smooth=None if bends is None else bends.ctypes.data, lower=None if limits is None else limits[0].ctypes.data,
                       upper=None if limits is None else limits[1].ctypes.data,
                       l1=None if sums is None else sums.ctypes.data,
-                      l2=None if squares is None else squares.ctypes.data, accelerate=bool(accelerate),
-                      observed=bool(observed), l2_by_count=l2_scale == "count", mean=bool(mean), hold_out=hold_out, hold_out_from=hold_out_from,
-                      patience=patience,
-                      loss=loss_number, inner=inner, loss_at=loss_at,
-                      optimizer=_OPTIMIZERS.index(optimizer))
+                      l2=None if squares is None else squares.ctypes.data, accelerate=bool(o.accelerate),
+                      observed=bool(o.observed), l2_by_count=o.l2_scale == "count", mean=bool(o.mean), hold_out=o.hold_out, hold_out_from=o.hold_out_from,
+                      patience=o.patience,
+                      loss=loss_number, inner=o.inner, loss_at=loss_at,
+                      optimizer=_OPTIMIZERS.index(o.optimizer))
 
-    session_conf = _session_conf(call, rank=ranks[0], precision=precision, threads=threads,
-                                 host_memory=host_memory, cpu=cpu, gpus=gpus, gpu_memory=gpu_memory,
-                                 checkpoints=out is not None and checkpoint > 0, replace=bool(replace),
-                                 own_rows=own_rows, smooth=bent, accelerate=bool(accelerate), observed=bool(observed),
-                                 loss=loss_number, optimizer=_OPTIMIZERS.index(optimizer), patience=patience > 0, hold_out=hold_out > 0,
-                                 trace=None if trace is None else encoded(trace))
-    bar = _progress_bar(sweeps * len(keys)) if progress else None
+    session_conf = _session_conf(call, rank=ranks[0], precision=o.precision, threads=o.threads,
+                                 host_memory=o.host_memory, cpu=o.cpu, gpus=o.gpus, gpu_memory=o.gpu_memory,
+                                 checkpoints=o.out is not None and o.checkpoint > 0, replace=bool(o.replace),
+                                 own_rows=own_rows, smooth=bent, accelerate=bool(o.accelerate), observed=bool(o.observed),
+                                 loss=loss_number, optimizer=_OPTIMIZERS.index(o.optimizer), patience=o.patience > 0, hold_out=o.hold_out > 0,
+                                 trace=None if o.trace is None else encoded(o.trace))
+    bar = _progress_bar(o.sweeps * len(keys)) if o.progress else None
     if several:
         several_conf = ts_several_conf(n_ranks=len(ranks), rank=(c.c_uint32 * len(ranks))(*ranks), restarts=len(seeds),
                                        run=c.pointer(conf), sweep=several_sweep_fn(take_of))
@@ -1000,23 +888,23 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         handles, results = (c.c_void_p * len(keys))(), (ts_several_result * len(keys))()
         results[0].size = c.sizeof(ts_several_result)
         try:
-            call.run(lib.ts_cp_several, tensor._open(), c.byref(session_conf), c.byref(several_conf), handles, results)
+            call.run(lib.ts_cp_several, o.tensor._open(), c.byref(session_conf), c.byref(several_conf), handles, results)
         finally:
             if bar is not None:
                 bar.close()
-        models = {key: Model(handle, tensor) for key, handle in zip(keys, handles)}
+        models = {key: Model(handle, o.tensor) for key, handle in zip(keys, handles)}
         for key, result in zip(keys, results):
             models[key].history = histories[key]
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
         from ._collection import Collection, table
         return Collection(models, table(results))
-    handle = tensor._open()  # for as long as the session
+    handle = o.tensor._open()  # for as long as the session
     session = call.run(lib.ts_session_open, handle, c.byref(session_conf))
     ended = ts_cp_result()
     if bar is not None:
         call.idle = move_bar
     try:
-        model = Model(call.run(lib.ts_cp, session, c.byref(conf), c.byref(ended)), tensor)
+        model = Model(call.run(lib.ts_cp, session, c.byref(conf), c.byref(ended)), o.tensor)
     finally:
         call.idle = None  # it asks the session, which is closed
         if bar is not None:
@@ -1025,37 +913,16 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     model.history = histories[keys[0]]
     model.converged, model.exact = bool(ended.converged), bool(ended.exact)
     model.sweeps_before = ended.sweeps_before
-    model.mean = ended.mean if mean else None
+    model.mean = ended.mean if o.mean else None
     model.best_sweep = ended.best_sweep or None
     return model
 
 
-def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, folds: int = 5,
-                   **options: Any) -> "list[Dict[str, Any]]":
-    """How well models tell cells that nothing was learnt from, as ``tstream cp --folds`` does.
-
-    Parameters
-    ----------
-    tensor
-        As for :func:`cp`.
-    rank : int or sequence of int
-    folds : int
-        The listed cells are divided into so many, by a hash of each and `seed`; for each rank a model is computed without each.
-        The models of all ranks share their passes.
-    options
-        Of :func:`cp`; with `patience` the best model of each counts.
-
-    Returns
-    -------
-    list of dict
-        Of each rank: ``rank``, ``errors`` (of each fold, root mean square or with another loss its mean), ``held_out``, their
-        mean, and ``standard_error`` of that.
-    """
+def compute_folds(tensor: Any, rank: Any, folds: int, **options: Any) -> "list[Dict[str, Any]]":
+    """What :func:`cross_validate` does, with all of its settings."""
     if folds < 2:
         raise ArgumentError("cross-validation takes at least two folds")
-    for name in ("hold_out", "hold_out_from", "out", "restarts", "resume", "save_init", "trace"):
-        if name in options:
-            raise ArgumentError(f"cross-validation does not go with {name}")
+    from ._settings import cp
     tensor = as_tensor(tensor)
     ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
     errors: "Dict[int, list[float]]" = {r: [] for r in ranks}
