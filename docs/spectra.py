@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The picture of the tutorial's section on fluorescence: the spectra of three components.
+"""The picture of docs/spectra.md: the spectra of three components.
 
     tstream export amino.cp | docs/spectra.py --table > docs/spectra.tsv
     docs/spectra.py docs/spectra.tsv > docs/spectra.svg
 
-The first command takes the model that the tutorial makes of the amino acid data, and divides each spectrum by its largest
+The first command takes the model that the page makes of the amino acid data, and divides each spectrum by its largest
 value. Colours follow the reader's light or dark scheme, on a card with a ground of its own, as in sweeps.py.
 """
 import csv

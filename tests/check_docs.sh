@@ -144,7 +144,7 @@ ran=0
 while read -r page; do
     rm -rf "$tmp/steps" "$tmp/room"
     mkdir "$tmp/steps" "$tmp/room"
-    cp "$top"/examples/groceries.* "$tmp/amazon-reviews.tns.gz" "$tmp/room"
+    cp "$top"/examples/groceries.* "$top/examples/names.csv.gz" "$tmp/amazon-reviews.tns.gz" "$tmp/room"
     awk -v out="$tmp/steps" -f "$tmp/session.awk" "$page"
     for step in "$tmp"/steps/*.sh; do
         [ -e "$step" ] || continue

@@ -24,11 +24,11 @@ numbered() {
     case $1 in *:*) "$bin/tstream" cp t.tsh --loss "${1%:*}:" 2>&1 | sed -n 's/.* takes .*, as \([^ ,]*\), not .*/\1/p' ;; *) echo "$1" ;; esac
 }
 "$bin/tstream" cp --help > help
-# Each is in help, and in the table of the tutorial. It falls, more of it is explained than by one value everywhere, and it has the same
+# Each is in help, and in the table of docs/counts.md. It falls, more of it is explained than by one value everywhere, and it has the same
 # bits streamed by one thread and of a run that goes on.
 for name in $losses; do
     grep -q "|$name\\b" help || bad "--help has no loss $name"
-    grep -q "^|.*\`--loss $name\( [^\`]*\)*\`" "$top/docs/tutorial.md" || bad "docs/tutorial.md: the table of losses has no $name"
+    grep -q "^|.*\`--loss $name\( [^\`]*\)*\`" "$top/docs/counts.md" || bad "docs/counts.md: the table of losses has no $name"
     loss=$(numbered "$name")
     [ -n "$loss" ] || bad "no sentence offers a number for $name"
     how="t.tsh --loss $loss"

@@ -30,7 +30,7 @@ sed -n 's/.* ts_\([a-z0-9_]*\)_value(double .*/\1/p' $table | while read -r name
     grep -q "^LOSS([A-Z0-9_]*, $name, " $table || echo "$table: there are formulas of $name, and no row LOSS(..., $name, ...)"
 done >> "$tmp/said"
 sed -n 's/^LOSS([A-Z0-9_]*, [a-z0-9_]*, [A-Z]*, "\([a-z-]*\)".*/\1/p' $table | while read -r name; do
-    grep -q "^|.*\`--loss $name[: \`]" docs/tutorial.md || echo "docs/tutorial.md: the table of losses has no row of --loss $name, which $table has"
+    grep -q "^|.*\`--loss $name[: \`]" docs/counts.md || echo "docs/counts.md: the table of losses has no row of --loss $name, which $table has"
 done >> "$tmp/said"
 
 # ---- kinds of text ----

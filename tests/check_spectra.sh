@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The amino acid data of the tutorial: --nonneg at rank 3 finds the spectra of three substances from any start: highest where theirs are, smooth,
+# The amino acid data of docs/spectra.md: --nonneg at rank 3 finds the spectra of three substances from any start: highest where theirs are, smooth,
 # one in each of the pure samples, and those that docs/spectra.svg shows. It takes the tensor of $TS_SHARED/data (default: shared
 # beside the source); without it the test is skipped.
 set -eu
