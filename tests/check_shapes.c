@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "cpd/polar.h"
 #include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/slow_cp.h"

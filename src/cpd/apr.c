@@ -28,7 +28,7 @@
 
 struct apr {
     double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
-    struct ts_multiply how;             /* of the pass that is wanted, */
+    struct ts_multiply multiply;        /* of the pass that is wanted, */
     struct ts_multiply_sums multiplied; /* and what the last one gave */
 };
 
@@ -47,13 +47,13 @@ static int check(const struct ts_solver *a, struct ts_err *err)
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const struct ts_multiply how = { .weight = a->w };
+    const struct ts_multiply multiply = { .weight = a->w };
     struct ts_multiply_sums sums = { .column = a->scale };
     int rc = 0;
     for (uint32_t r = 0; r < a->rank; r++)
         a->w[r] = 1;
     for (uint32_t m = 0; m < a->order && rc == 0; m++) {
-        rc = c->backend->divide_columns(c->be, m, &how, &sums, err);
+        rc = c->backend->divide_columns(c->be, m, &multiply, &sums, err);
         for (uint32_t r = 0; r < a->rank; r++)
             a->lambda[r] *= a->scale[r];
         if (rc == 0)
@@ -66,15 +66,15 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 {
     struct apr *own = a->own;
     (void)err;
-    own->how = (struct ts_multiply){ .loss = &ts_loss_poisson,
-                                     .weight = a->lambda,
-                                     .grow = GROW,
-                                     .rounds = a->conf->inner,
-                                     .judge = a->product + 1 == a->order,
-                                     .hold_out = a->conf->hold_out };
+    own->multiply = (struct ts_multiply){ .loss = &ts_loss_poisson,
+                                          .weight = a->lambda,
+                                          .grow = GROW,
+                                          .rounds = a->conf->inner,
+                                          .judge = a->product + 1 == a->order,
+                                          .hold_out = a->conf->hold_out };
     own->multiplied = (struct ts_multiply_sums){ .column = a->scale };
     ret->kind = TS_REQUEST_MULTIPLY;
-    ret->multiply = &own->how;
+    ret->multiply = &own->multiply;
     ret->multiplied = &own->multiplied;
     ret->name = "product and rows";
     return 0;

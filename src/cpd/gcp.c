@@ -312,28 +312,28 @@ struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode)
 static void request_sums(struct ts_solver *a, struct ts_request *ret)
 {
     struct ts_gcp *g = a->own;
-    g->sums = (struct ts_loss_sums){ .loss = g->how.loss,
-                                     .at = g->how.at,
-                                     .observed = g->how.observed,
+    g->sums = (struct ts_loss_sums){ .loss = g->descent.loss,
+                                     .at = g->descent.at,
+                                     .observed = g->descent.observed,
                                      .hold_out = a->conf->hold_out };
     ret->kind = TS_REQUEST_LOSSES;
     ret->losses = &g->sums;
     ret->name = "loss";
 }
 
-int ts_gcp_request(struct ts_solver *a, const struct ts_descent *how, struct ts_request *ret,
+int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err)
 {
     struct ts_gcp *g = a->own;
-    g->how = *how;
+    g->descent = *descent;
     (void)err;
     if (a->at == TS_SOLVER_AGAIN) {
         request_sums(a, ret);
         return 0;
     }
     ret->kind = TS_REQUEST_DESCEND;
-    ret->descend = &g->how;
-    ret->name = how->gradient != NULL ? "gradient" : "product and rows";
+    ret->descend = &g->descent;
+    ret->name = descent->gradient != NULL ? "gradient" : "product and rows";
     return 0;
 }
 
@@ -344,7 +344,8 @@ int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err)
     g->kept = g->sums.kept;
     g->held = g->sums.held;
     g->zeros = 0;
-    return g->how.observed ? 0 : c->backend->zeros(c->be, a->product, &g->how, &g->zeros, err);
+    return g->descent.observed ? 0
+                               : c->backend->zeros(c->be, a->product, &g->descent, &g->zeros, err);
 }
 
 double ts_gcp_objective(const struct ts_solver *a)

@@ -51,10 +51,10 @@ static struct ts_descent descend(const struct ts_solver *a, uint32_t mode)
 
 static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
-    struct ts_descent how = descend(a, a->product);
+    struct ts_descent descent = descend(a, a->product);
     if (a->at == TS_SOLVER_AGAIN)
-        how.draw = 0; /* F is of the same cells in all sweeps */
-    return ts_gcp_request(a, &how, ret, err);
+        descent.draw = 0; /* F is of the same cells in all sweeps */
+    return ts_gcp_request(a, &descent, ret, err);
 }
 
 /* They have made their step. */

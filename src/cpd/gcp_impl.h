@@ -13,7 +13,7 @@
 #include "cpd/solver_struct.h"
 
 struct ts_gcp {
-    struct ts_descent how; /* of the pass that is wanted */
+    struct ts_descent descent; /* of the pass that is wanted */
     struct ts_loss_sums sums; /* of the pass that sums the loss */
     void *memory; /* of the moments */
     uint64_t memory_bytes;
@@ -47,9 +47,9 @@ struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 /* Root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
-/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN, else what `how` says, whose
+/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN, else what `descent` says, whose
  * cells stand for zeros there, too. */
-int ts_gcp_request(struct ts_solver *a, const struct ts_descent *how, struct ts_request *ret,
+int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
 /* After the pass that sums: kept, held and zeros. */

@@ -145,9 +145,9 @@ static struct work work_of(const struct ts_solver *a)
 {
     struct work w = { .a = a, .l = a->own };
     for (uint32_t m = 0; m < a->order; m++) {
-        const struct ts_descent how = ts_gcp_descent(a, m);
-        w.lower[m] = how.lower;
-        w.upper[m] = how.upper;
+        const struct ts_descent descent = ts_gcp_descent(a, m);
+        w.lower[m] = descent.lower;
+        w.upper[m] = descent.upper;
     }
     return w;
 }
@@ -483,8 +483,8 @@ static struct ts_descent descend(const struct ts_solver *a, uint32_t mode)
 
 static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
-    const struct ts_descent how = descend(a, a->product);
-    return ts_gcp_request(a, &how, ret, err);
+    const struct ts_descent descent = descend(a, a->product);
+    return ts_gcp_request(a, &descent, ret, err);
 }
 
 /* They stay. */

@@ -6,9 +6,7 @@
 #include "base/clock.h"
 #include "cpd/accelerate.h"
 #include "cpd/solver_struct.h"
-#include "cpd/polar.h"
-#include "cpd/smooth.h"
-#include "cpd/smooth_within.h"
+#include "cpd/row_maker.h"
 #include "cpd/symm.h"
 
 #define CALM 2.0 /* so much better than needed must float32 be to be gone back to */
@@ -16,7 +14,7 @@
 /* ---- before the pass ---- */
 
 /* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
- * their lengths. For a->how.ready, or before the pass. */
+ * their lengths. For a->update.ready, or before the pass. */
 static int invert(void *ctx, struct ts_err *err)
 {
     struct ts_solver *a = ctx;
@@ -58,14 +56,14 @@ static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struc
 void ts_solver_limit_rows(struct ts_solver *a)
 {
     const struct ts_constraint *c = &a->spec->mode[a->product];
-    struct ts_row_update *how = &a->how;
-    how->lower = c->nonneg ? 0 : -INFINITY;
-    how->upper = INFINITY;
+    struct ts_row_update *update = &a->update;
+    update->lower = c->nonneg ? 0 : -INFINITY;
+    update->upper = INFINITY;
     if (c->bounded) {
-        how->lower = fmax(how->lower, c->lower);
-        how->upper = c->upper;
+        update->lower = fmax(update->lower, c->lower);
+        update->upper = c->upper;
     }
-    how->l2 = c->l2;
+    update->l2 = c->l2;
 }
 
 /* Before the first mode that is solved in the first sweep a start may be of any size. */
@@ -82,32 +80,28 @@ static int starts_too_large(struct ts_solver *a)
 static int begin(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
-    struct ts_row_update *how = &a->how;
+    struct ts_row_update *update = &a->update;
     int too_large;
-    if (how->kind == TS_ROW_POLAR)
-        return 0;
-    too_large = ts_row_reads_old(how->kind) && starts_too_large(a);
+    too_large = ts_row_reads_old(update->kind) && starts_too_large(a);
     ts_solver_limit_rows(a);
     ts_solver_multiply_grams(a, mode);
-    for (uint32_t r = 0; r < a->rank && how->l2 > 0; r++)
-        a->v[(size_t)r * a->rank + r] += how->l2;
-    if (how->kind == TS_ROW_LEAST_SQUARES) {
-        how->matrix = a->w;
+    for (uint32_t r = 0; r < a->rank && update->l2 > 0; r++)
+        a->v[(size_t)r * a->rank + r] += update->l2;
+    if (update->kind == TS_ROW_LEAST_SQUARES) {
+        update->matrix = a->w;
         if (!ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE))
             return invert(a, err);
-        how->ready = invert;
-        how->ctx = a;
+        update->ready = invert;
+        update->ctx = a;
         return 0;
     }
-    how->matrix = a->v;
-    if (how->kind == TS_ROW_SMOOTH)
-        return 0;
-    how->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
-                               : 0; /* before the first sweep it might leave nothing */
-    a->sums.size = how->l1 > 0 && how->kind != TS_ROW_SMOOTH_WITHIN ? &a->size[mode] : NULL;
-    how->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
-                                       a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
-    return how->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, how, err) : 0;
+    update->matrix = a->v;
+    update->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
+                                  : 0; /* before the first sweep it might leave nothing */
+    a->sums.size = update->l1 > 0 ? &a->size[mode] : NULL;
+    update->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
+                                          a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    return update->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, update, err) : 0;
 }
 
 /* ---- product and rows ---- */
@@ -117,9 +111,9 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 {
     (void)err;
     a->solved =
-        ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE) && ts_row_by_backend(a->how.kind);
+        ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE) && ts_row_by_backend(a->update.kind);
     ret->kind = TS_REQUEST_PRODUCT;
-    ret->how = a->solved ? &a->how : NULL;
+    ret->how = a->solved ? &a->update : NULL;
     ret->sums = a->solved ? &a->sums : NULL;
     ret->name = a->solved ? "product and rows" : "product";
     return 0;
@@ -128,27 +122,18 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const enum ts_precision precision = a->conf->precision;
-    switch (a->how.kind) {
-    case TS_ROW_POLAR:
-        return ts_polar_solve(c, precision, a->product, a->v, &a->sums, &a->singular, err);
-    case TS_ROW_SMOOTH:
-        return ts_smooth_solve(c, precision, a->product, a->v, a->w, &a->sums, &a->size[a->product],
-                               &a->singular, err);
-    case TS_ROW_SMOOTH_WITHIN:
-        return ts_smooth_within_solve(c, precision, a->product, &a->how, a->w, &a->sums,
-                                      &a->size[a->product], err);
-    case TS_ROW_LEAST_SQUARES:
-    case TS_ROW_COORDINATE:
-    case TS_ROW_KEEP:
-    case TS_ROW_SIMPLEX:
-    case TS_ROW_OBSERVED:
-    case TS_ROW_MULTIPLY:
-    case TS_ROW_DESCEND:
-    case TS_N_ROW_KINDS:
-        break;
-    }
-    return c->backend->solve(c->be, a->product, &a->how, &a->sums, err);
+    const struct ts_row_maker *maker = ts_row_maker_of(a->update.kind);
+    const struct ts_row_task task = { .init = c,
+                                      .precision = a->conf->precision,
+                                      .mode = a->product,
+                                      .update = &a->update,
+                                      .gram = a->v,
+                                      .scratch = a->w,
+                                      .sums = &a->sums,
+                                      .size = &a->size[a->product],
+                                      .singular = &a->singular };
+    return maker != NULL ? maker->make(&task, err)
+                         : c->backend->solve(c->be, a->product, &a->update, &a->sums, err);
 }
 
 /* Columns are divided by the power of two next to their norm. Division by the norm would round
@@ -196,7 +181,7 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
     }
     for (uint32_t r = 0; r < a->rank; r++)
         a->lambda[r] = 1;
-    if (a->how.kind == TS_ROW_LEAST_SQUARES && a->how.l2 == 0 && norm_unseen(a, mode))
+    if (a->update.kind == TS_ROW_LEAST_SQUARES && a->update.l2 == 0 && norm_unseen(a, mode))
         return c->backend->scale(c->be, mode, a->scale, err);
     return 0;
 }
@@ -258,7 +243,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
                                     enum ts_precision precision, const struct ts_spec *spec)
 {
     (void)precision;
-    return (struct ts_method_bytes){ .work = ts_smooth_bytes(t, rank, spec) };
+    return (struct ts_method_bytes){ .work = ts_row_makers_bytes(t, rank, spec) };
 }
 
 const struct ts_method ts_least_squares = {

@@ -72,7 +72,7 @@ struct ts_method {
     /* The start's factors are in the backend, and their Gram matrices in a->gram. NULL: they will do. */
     int (*start)(struct ts_solver *a, struct ts_err *err);
 
-    /* a->product is the mode, a->how.kind its update, which is not TS_ROW_KEEP: the rest of a->how, and what else
+    /* a->product is the mode, a->update.kind its update, which is not TS_ROW_KEEP: the rest of a->update, and what else
      * than Gram matrix and inner product is wanted in a->sums. NULL: nothing is to be prepared. */
     int (*begin)(struct ts_solver *a, struct ts_err *err);
 

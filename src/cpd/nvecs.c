@@ -71,24 +71,24 @@ struct step {
     int positive;    /* what is below 0 becomes 0 */
 };
 
-static void change_row(const struct nvecs *s, uint32_t mode, const struct step *how, uint64_t index,
-                       double *row)
+static void change_row(const struct nvecs *s, uint32_t mode, const struct step *step,
+                       uint64_t index, double *row)
 {
     const struct ts_init_conf *c = s->init;
     const double n_rows = (double)c->tensor->mode[mode].disk.n_rows;
-    for (uint32_t r = 0; r < s->rank && how->draw; r++)
+    for (uint32_t r = 0; r < s->rank && step->draw; r++)
         row[r] = 2 * ts_init_entry(c->seed, mode, index, r) - 1;
-    if (how->p != NULL)
-        times(s->rank, how->p, row);
-    for (uint32_t r = s->kept; r < s->rank && how->rest; r++)
+    if (step->p != NULL)
+        times(s->rank, step->p, row);
+    for (uint32_t r = s->kept; r < s->rank && step->rest; r++)
         row[r] = ts_init_entry(c->seed, mode, index, r) / sqrt(n_rows);
-    if (how->q != NULL)
-        times(s->rank, how->q, row);
-    for (uint32_t r = 0; r < s->rank && how->positive; r++)
+    if (step->q != NULL)
+        times(s->rank, step->q, row);
+    for (uint32_t r = 0; r < s->rank && step->positive; r++)
         row[r] = row[r] > 0 ? row[r] : 0;
 }
 
-static int change_rows(const struct nvecs *s, uint32_t mode, const struct step *how,
+static int change_rows(const struct nvecs *s, uint32_t mode, const struct step *step,
                        struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -96,16 +96,16 @@ static int change_rows(const struct nvecs *s, uint32_t mode, const struct step *
     const uint64_t most = CHUNK_BYTES / (s->rank * sizeof(double));
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
     uint64_t *index = NULL;
-    int rc = how->draw || how->rest ? ts_tensor_rows(c->tensor, mode, &index, err) : 0;
+    int rc = step->draw || step->rest ? ts_tensor_rows(c->tensor, mode, &index, err) : 0;
     for (uint64_t row = 0; row < n_rows && rc == 0; row += most) {
         const uint64_t n = n_rows - row < most ? n_rows - row : most;
-        if (!how->draw)
+        if (!step->draw)
             rc = c->backend->get_rows(c->be, mode, row, n, s->chunk, err);
         if (rc < 0)
             break;
 #pragma omp parallel for num_threads(threads)
         for (uint64_t i = 0; i < n; i++)
-            change_row(s, mode, how, index == NULL ? row + i : index[row + i],
+            change_row(s, mode, step, index == NULL ? row + i : index[row + i],
                        s->chunk + i * s->rank);
         rc = c->backend->put_rows(c->be, mode, row, n, s->chunk, err);
         if (rc == 0)
@@ -199,14 +199,14 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 /* U_mode of B_mode, and its Gram matrix. */
 static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
-    struct step how = { .positive = ts_spec_positive(s->init->spec, mode) };
+    struct step step = { .positive = ts_spec_positive(s->init->spec, mode) };
     int rc;
     if (mode > 0) {
         make_mix(s, mode, s->w);
         transpose(s->rank, s->w);
-        how.p = s->w;
+        step.p = s->w;
     }
-    rc = change_rows(s, mode, &how, err);
+    rc = change_rows(s, mode, &step, err);
     return rc == 0 ? ts_init_gram(s->init, mode, s->chunk, CHUNK_BYTES / (s->rank * sizeof(double)),
                                   s->conf->gram + (size_t)mode * s->rank * s->rank, err)
                    : rc;

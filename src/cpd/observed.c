@@ -61,9 +61,9 @@ static int begin(struct ts_solver *a, struct ts_err *err)
 {
     (void)err;
     ts_solver_limit_rows(a);
-    a->how.by_count = a->spec->by_count;
-    a->how.hold_out = a->conf->hold_out;
-    a->how.mean = ((const struct observed *)a->own)->mean;
+    a->update.by_count = a->spec->by_count;
+    a->update.hold_out = a->conf->hold_out;
+    a->update.mean = ((const struct observed *)a->own)->mean;
     a->sums.size = &a->size[a->product];
     return 0;
 }
@@ -77,7 +77,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
         return 0;
     }
     ret->kind = TS_REQUEST_ROWS;
-    ret->how = &a->how;
+    ret->how = &a->update;
     ret->sums = &a->sums;
     ret->name = "rows";
     return 0;

@@ -1,7 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solves for all rows of a mode at once, a column after another of the basis in which they are apart. */
-#include "cpd/smooth.h"
-
+/* smooth.c - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h. With bounds
+ * or l1 besides they are those of smooth_within.c.
+ *
+ * With M the product, G that of the Gram matrices (with l2 on its diagonal), and D the second differences of rows that are
+ * neighbours by their index in the input, A has the least
+ *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2.
+ * Rows of empty slices, which no factor has, lie on the curve that is smoothest between the others: they are unknowns without a product, and
+ * forgotten. With G = Q diag(g) Q', columns of B = A Q are apart from each other: each is the solution of
+ *     (g_k E + mu D' D) b_k = (M Q)_k,
+ * E being 1 on the diagonal where there is a row; five diagonals, solved by L diag L' in time that is linear
+ * (smoothing as of Whittaker 1923). Where g_k is so far below mu that rounding would take what does not bend, b_k is a line and a
+ * curve that is 0 at one end, computed apart. Directions in which G is singular but for rounding are left out, as by least squares.
+ * Q and g are right to a rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
+ * share of that, which changes nothing that is minimised.
+ * M is rounded to the precision of factors first, also where the fit asks for more of it: in float32 a fit above 0.999 may be
+ * off by 1e-5 and more where the last mode is smooth, by the root of FLT_EPSILON (3e-4) where little is left to fit.
+ *
+ *   owner    the caller owns matrices; rows are the backend's. `bytes` are taken for the time of a call
+ *   threads  one calls; columns and rows are spread over init->threads, each computed by itself
+ *   errors   0 or a negative ts_code
+ */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,11 +30,16 @@
 #include "base/bigmem.h"
 #include "base/setting.h"
 #include "cpd/curve.h"
-#include "cpd/smooth_within.h"
+#include "cpd/row_columns.h"
 #include "cpd/symm.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
-#define MOST_LANES  4u                  /* columns that are solved at a time */
+#define MOST_INDICES (UINT64_C(1) << 22) /* of a mode */
+
+/* From one row to the next. What says where a curve of L entries without a row is, is 1e-16 of the
+ * sums for L = 10000, and grows as 1 / L^4: at 100000 rounding decides. */
+#define MOST_GAP UINT64_C(50000)
+
+#define MOST_LANES 4u /* columns that are solved at a time */
 
 struct smooth {
     const struct ts_init_conf *init;
@@ -33,11 +56,6 @@ struct smooth {
     double *chunk, *dot; /* of rows; of a chunk: elements of the inner product */
 };
 
-static uint64_t chunk_rows(uint32_t rank)
-{
-    return CHUNK_BYTES / (rank * sizeof(double));
-}
-
 static uint32_t lanes_of(uint32_t rank)
 {
     return rank < MOST_LANES ? rank : MOST_LANES;
@@ -45,62 +63,39 @@ static uint32_t lanes_of(uint32_t rank)
 
 static uint64_t numbers(uint64_t n_rows, uint64_t span, uint32_t rank)
 {
-    return n_rows * rank + lanes_of(rank) * 4 * span + 2 * rank + chunk_rows(rank) * (rank + 1);
+    return n_rows * rank + lanes_of(rank) * 4 * span + 2 * rank +
+           ts_row_columns_chunk(rank) * (rank + 1);
 }
 
-/* Of indices that are empty one after another. */
-static int check_gaps(const struct ts_tensor *t, uint32_t mode, struct ts_err *err)
+static int check(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err)
 {
     uint64_t *index = NULL;
-    int rc = ts_tensor_rows(t, mode, &index, err);
+    int rc;
+    (void)rank;
+    if (t->mode[mode].disk.dim > MOST_INDICES)
+        return ts_fail(err, TS_EARG,
+                       TS_NTH_MODE " has %" PRIu64 " indices, and neighbours are compared in modes "
+                                   "of up to %" PRIu64
+                                   ": build the tensor with coarser bins of time",
+                       mode + 1, t->mode[mode].disk.dim, MOST_INDICES);
+    rc = ts_tensor_rows(t, mode, &index, err);
     for (uint64_t i = 1; rc == 0 && index != NULL && i < t->mode[mode].disk.n_rows; i++)
-        if (index[i] - index[i - 1] > TS_SMOOTH_GAP)
+        if (index[i] - index[i - 1] > MOST_GAP)
             rc = ts_fail(err, TS_EARG,
                          TS_NTH_MODE " has no nonzero between indices " TS_NTH_INDEX
                                      " and " TS_NTH_INDEX
                                      ", and neighbours are compared over gaps of up to %" PRIu64
                                      ": build the tensor with coarser bins of time",
-                         mode + 1, index[i - 1] + 1, index[i] + 1, TS_SMOOTH_GAP);
+                         mode + 1, index[i - 1] + 1, index[i] + 1, MOST_GAP);
     free(index);
     return rc;
 }
 
-int ts_smooth_check(const struct ts_tensor *t, const struct ts_spec *spec, struct ts_err *err)
+static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
-    const struct ts_constraint *c = ts_spec_of(spec)->mode;
-    int rc = 0;
-    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
-        if (c[m].smooth > 0 && t->mode[m].disk.dim > TS_SMOOTH_MOST)
-            return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE
-                           " has %" PRIu64 " indices, and neighbours are compared in modes "
-                           "of up to %" PRIu64 ": build the tensor with coarser bins of time",
-                           m + 1, t->mode[m].disk.dim, TS_SMOOTH_MOST);
-        if (c[m].smooth > 0)
-            rc = check_gaps(t, m, err);
-    }
-    return rc;
-}
-
-static uint64_t more(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* A session that is opened for both kinds of rows of a mode computes either. */
-uint64_t ts_smooth_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec)
-{
-    const struct ts_constraint *c = ts_spec_of(spec)->mode;
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++) {
-        const struct ts_disk_mode *disk = &t->mode[m].disk;
-        uint64_t bytes = ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank));
-        if (ts_spec_row_kind(spec, m) == TS_ROW_SMOOTH_WITHIN)
-            bytes = more(bytes, ts_smooth_within_bytes(disk->n_rows, disk->dim, rank));
-        if (c[m].smooth > 0)
-            most = more(most, bytes + (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0));
-    }
-    return most;
+    const struct ts_disk_mode *disk = &t->mode[mode].disk;
+    return ts_bigmem_cost(8 * numbers(disk->n_rows, disk->dim, rank)) +
+           (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0);
 }
 
 /* Eigenvalues of g that are more than rounding: against what g has on its diagonal there, as the product's errors are in
@@ -123,23 +118,21 @@ static int take_directions(struct smooth *s, const double *g, int *singular, str
     return rc;
 }
 
-/* The product by the identity, which leaves it to the backend to have all rows where get_rows finds them, as factors
- * are. */
+/* The product by the identity, which leaves it to the backend to have all rows where get_rows finds
+ * them, as factors are. */
 static int settle(struct smooth *s, double *gram, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
-    const struct ts_row_update how = { .kind = TS_ROW_LEAST_SQUARES, .matrix = s->z };
-    for (uint32_t i = 0; i < s->rank; i++)
-        for (uint32_t j = 0; j < s->rank; j++)
-            s->z[(size_t)i * s->rank + j] = i == j;
-    return c->backend->solve(c->be, s->mode, &how, &(struct ts_row_sums){ .gram = gram }, err);
+    const struct ts_row_update update = { .kind = TS_ROW_LEAST_SQUARES, .matrix = s->z };
+    ts_row_columns_identity(s->rank, s->z);
+    return c->backend->solve(c->be, s->mode, &update, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
 /* b := M Q */
 static int turn(struct smooth *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
-    const uint64_t most = chunk_rows(s->rank);
+    const uint64_t most = ts_row_columns_chunk(s->rank);
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
     int rc = 0;
     for (uint64_t row = 0; row < s->n && rc == 0; row += most) {
@@ -329,7 +322,7 @@ static double bend_of(const double *const row[3], uint32_t rank)
 static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
-    const uint64_t most = chunk_rows(s->rank);
+    const uint64_t most = ts_row_columns_chunk(s->rank);
     const int threads = c->threads > 0 ? (int)c->threads : omp_get_max_threads();
     const int rounded = s->precision == TS_FLOAT32 && s->index == NULL;
     double sum = 0, bends = 0, last[2][TS_MAX_RANK];
@@ -360,8 +353,8 @@ static int finish(const struct smooth *s, double *inner, double *rough, struct t
     return rc;
 }
 
-static int run(struct smooth *s, const double *g, const struct ts_row_sums *sums, double *rough,
-               int *singular, struct ts_err *err)
+static int solve(struct smooth *s, const double *g, const struct ts_row_sums *sums, double *rough,
+                 int *singular, struct ts_err *err)
 {
     int rc = settle(s, sums->gram, err);
     if (rc == 0)
@@ -378,36 +371,32 @@ static int run(struct smooth *s, const double *g, const struct ts_row_sums *sums
     return rc == 0 ? s->init->backend->gram(s->init->be, s->mode, sums->gram, err) : rc;
 }
 
-int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision, uint32_t mode,
-                    const double *g, double *scratch, const struct ts_row_sums *sums, double *rough,
-                    int *singular, struct ts_err *err)
+static int make(const struct ts_row_task *task, struct ts_err *err)
 {
-    const struct ts_disk_mode *disk = &init->tensor->mode[mode].disk;
+    const struct ts_init_conf *init = task->init;
+    const struct ts_disk_mode *disk = &init->tensor->mode[task->mode].disk;
     struct smooth s = { .init = init,
-                        .precision = precision,
-                        .mode = mode,
+                        .precision = task->precision,
+                        .mode = task->mode,
                         .rank = init->rank,
                         .lanes = lanes_of(init->rank),
                         .n = disk->n_rows,
                         .span = disk->n_rows,
-                        .mu = init->spec->mode[mode].smooth,
-                        .z = scratch };
+                        .mu = init->spec->mode[task->mode].smooth,
+                        .z = task->scratch };
     void *memory = NULL;
-    uint64_t bytes = 0;
+    uint64_t n_bytes = 0;
     int rc;
-    for (size_t i = 0; i < (size_t)s.rank * s.rank; i++)
-        if (!isfinite(g[i]))
-            return ts_fail(err, TS_ELIMIT,
-                           "factors are not finite: the values leave the range of the precision; "
-                           "scale them so that the largest is near 1");
-    rc = ts_tensor_rows(init->tensor, mode, &s.index, err);
+    rc = ts_row_columns_check(task, err);
+    if (rc == 0)
+        rc = ts_tensor_rows(init->tensor, task->mode, &s.index, err);
     if (rc == 0 && s.index != NULL && s.n > 0) {
         s.first = s.index[0];
         s.span = s.index[s.n - 1] - s.first + 1;
     }
     if (rc == 0) {
-        bytes = 8 * numbers(s.n, s.span, s.rank);
-        rc = ts_bigmem_new(bytes, "rows of a mode that is smooth", &memory, err);
+        n_bytes = 8 * numbers(s.n, s.span, s.rank);
+        rc = ts_bigmem_new(n_bytes, "rows of a mode that is smooth", &memory, err);
     }
     if (rc == 0) {
         s.b = memory;
@@ -415,10 +404,16 @@ int ts_smooth_solve(const struct ts_init_conf *init, enum ts_precision precision
         s.d = s.band + s.lanes * 4 * s.span;
         s.rough = s.d + s.rank;
         s.chunk = s.rough + s.rank;
-        s.dot = s.chunk + chunk_rows(s.rank) * s.rank;
-        rc = run(&s, g, sums, rough, singular, err);
+        s.dot = s.chunk + ts_row_columns_chunk(s.rank) * s.rank;
+        rc = solve(&s, task->gram, task->sums, task->size, task->singular, err);
     }
-    ts_bigmem_free(memory, bytes);
+    ts_bigmem_free(memory, n_bytes);
     free(s.index);
     return rc;
 }
+
+const struct ts_row_maker ts_rows_smooth = {
+    .check = check,
+    .bytes = bytes,
+    .make = make,
+};

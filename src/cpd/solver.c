@@ -94,7 +94,7 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
     if (rc < 0)
         return rc;
     then = ts_clock_ns();
-    if (a->how.kind != TS_ROW_KEEP && a->method->norm != NULL)
+    if (a->update.kind != TS_ROW_KEEP && a->method->norm != NULL)
         rc = a->method->norm(a, err);
     done.total_ns = ts_solver_trace(a, "scale", then, a->product) - a->begun_ns;
     a->last_singular = (uint32_t)a->singular;

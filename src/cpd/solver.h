@@ -10,7 +10,7 @@
  * MTTKRPs and factors are the backend's; Gram matrices, inverses and fit are float64 and here.
  *
  * The fit is that of the factors: to 1e-6, or to 0.001 (1 - fit) where that is more (but see
- * TS_REST_ENTRIES of stream/backend.h for fits above 0.9997, and smooth.h and polar.h for last modes of theirs; and
+ * TS_REST_ENTRIES of stream/backend.h for fits above 0.9997, and smooth.c and polar.c for last modes of theirs; and
  * where the largest value is below 1e-28, what float32 products lose is below its range). In float32 the sum
  * would not allow that near a fit of 1, where the three terms cancel. So, whenever 1 - fit is small
  * against what rounding can do, the last mode's product is computed in float64 from the same rows; the

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a run refuses: before it begins, and when no cell is held out, or every one. */
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
 
 #include "base/setting.h"
 #include "cpd/accelerate.h"
 #include "cpd/solver_struct.h"
-#include "cpd/smooth.h"
+#include "cpd/row_maker.h"
 #include "format/tensor_kind.h"
 
 /* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
@@ -88,14 +87,7 @@ static int take_constraints(struct ts_solver *a, struct ts_err *err)
     if (rc == 0)
         rc = ts_backend_check(c->backend, needs_of(a), err);
     if (rc == 0)
-        rc = ts_smooth_check(c->tensor, a->spec, err);
-    for (uint32_t m = 0; m < a->order && rc == 0; m++)
-        if (a->spec->mode[m].orthogonal && c->tensor->mode[m].disk.n_rows < a->rank)
-            rc = ts_fail(err, TS_EARG,
-                         TS_NTH_MODE " has %" PRIu64
-                                     " used indices, so no more of its columns can be "
-                                     "orthogonal, and the rank is %u",
-                         m + 1, c->tensor->mode[m].disk.n_rows, a->rank);
+        rc = ts_row_makers_check(c->tensor, a->rank, a->spec, err);
     a->method = ts_method_of(a->spec);
     if (rc == 0 && !holds_out_cells(a) && (a->conf->hold_out.share > 0 || a->conf->patience > 0))
         rc = ts_fail(err, TS_EARG, "cells are held out of models whose constraints say so");

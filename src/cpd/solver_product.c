@@ -33,7 +33,7 @@ int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind
     if (kind == TS_ROW_KEEP && a->at != TS_SOLVER_AGAIN &&
         (mode + 1 < a->order || a->method->fit_apart)) /* the fit is computed elsewhere */
         return 0;
-    a->how = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
+    a->update = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     a->sums = (struct ts_row_sums){
         .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
         .inner = mode + 1 == a->order   ? &a->inner

@@ -77,7 +77,7 @@ struct ts_solver {
     uint32_t mode;     /* at this mode; without one, where the next one begins */
     uint32_t product;  /* the mode of the product */
     uint64_t begun_ns; /* when its inverse was begun */
-    struct ts_row_update how;
+    struct ts_row_update update;
     struct ts_row_sums sums;
     int singular; /* its Gram product is */
     int solved;   /* it came with its rows and sums */
@@ -140,7 +140,7 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err);
 
 /* ---- least_squares.c ---- */
 
-/* a->how: bounds and l2 of the product's mode. */
+/* a->update: bounds and l2 of the product's mode. */
 void ts_solver_limit_rows(struct ts_solver *a);
 
 /* The columns of the product's mode get lengths near 1, and the weights the rest. */

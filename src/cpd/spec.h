@@ -3,7 +3,7 @@
  *
  * Of all zeros it is least squares of all cells, 1/2 |X - model|^2. With constraints it minimises
  *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <= upper,
- * and sum of smooth/2 times the squares of second differences of neighbouring rows (smooth.h),
+ * and sum of smooth/2 times the squares of second differences of neighbouring rows (smooth.c),
  * or rows of A that are not negative and sum to 1, or columns that are orthonormal, A being the factor of the mode with its share of the weights. Where
  * there is no penalty and no bound but 0, columns may be scaled
  * between modes without changing anything, and are kept near length 1 as ever (by powers of two).

@@ -116,13 +116,10 @@ cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member
         return ts_simplex_rows(&d, me->dense);
     case TS_ROW_LEAST_SQUARES:
     case TS_ROW_COORDINATE:
-    case TS_ROW_POLAR:
-    case TS_ROW_SMOOTH:
-    case TS_ROW_SMOOTH_WITHIN:
     case TS_ROW_OBSERVED:
     case TS_ROW_MULTIPLY:
     case TS_ROW_DESCEND:
-    case TS_N_ROW_KINDS:
+    TS_ROW_CASES_BY_METHOD:
         break;
     }
     return ts_descend_rows(&d, me->dense);
