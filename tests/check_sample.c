@@ -78,7 +78,7 @@ START_TEST(the_same_share_of_a_sample_stays)
                                    .threads = 2,
                                    .only_mode = -1,
                                    .processor = { .cpu = 1 },
-                                   .without_feed = 1,
+                                   .dry_run = 1,
                                    .resident_share = share };
     uint64_t total = 0, largest = 0;
     ck_assert_int_eq(tstream_sample_new(tensor, UINT64_MAX, &s, &err), 0);

@@ -325,7 +325,7 @@ struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path
                                     .processor = args->processor,
                                     .only_mode = -1,
                                     .copy = !args->no_output && args->checkpoint_ns > 0,
-                                    .done = cp_report_count,
+                                    .done = r != NULL ? cp_report_count : NULL,
                                     .done_ctx = r };
 }
 

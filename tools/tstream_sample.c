@@ -223,7 +223,7 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
     p->whole = whole;
     ec.sample = &s->tensor;
     ec.resident_share = resident_share;
-    ec.without_feed = 0;
+    ec.dry_run = 0;
     rc = ts_engine_open(&ec, &e, err);
     if (rc == 0) {
         const struct ts_solver_conf run = {

@@ -70,7 +70,7 @@
 #include "base/thread.h"
 /* nanoseconds: ts_clock_ns */
 #include "base/clock.h"
-/* large memory, by the page: ts_bigmem_new, ts_bigmem_free, ts_bigmem_cost */
+/* large memory, by the page: ts_bigmem_new, ts_bigmem_free */
 #include "base/bigmem.h"
 /* what ran when: ts_trace_open, ts_trace_close, ts_trace_drop, ts_trace_add, ts_trace_group,
  * ts_trace_lane */
@@ -101,8 +101,8 @@
 /* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array, ts_tensor_is_sparse,
  * ts_tensor_is_unweighted, ts_tensor_partitions */
 #include "format/tensor_kind.h"
-/* what a dense one is: ts_dense_most_bytes, ts_dense_slab_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
- * ts_dense_passes; one of fewer slices: ts_dense_open, ts_dense_hold */
+/* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
+ * one of fewer slices: ts_dense_open, ts_dense_hold */
 #include "format/dense.h"
 /* its name: ts_array_name_cells, ts_array_name_make, ts_array_name_real */
 #include "format/array_name.h"
@@ -182,6 +182,8 @@
 
 /* all that a run needs: ts_engine_open, ts_engine_model, ts_engine_close */
 #include "engine/engine.h"
+/* what one would hold and move: ts_dry_run */
+#include "engine/dry_run.h"
 /* what of it stays: ts_engine_memory_resident */
 #include "engine/engine_memory.h"
 /* one run: ts_run_begin, ts_run_is_under_way, ts_run_alone, ts_run_lead, ts_run_end */

@@ -100,7 +100,7 @@ static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc
                              ? UINT64_C(1) << 42
                              : slots + (uint64_t)(conf->resident_share * (double)bytes);
     }
-    if (conf->without_feed)
+    if (conf->dry_run)
         return ts_slabs_plan(&(struct ts_slabs_conf){ .tensor = e->tensor,
                                                       .host_bytes = fc->host_bytes,
                                                       .hold = fc->pin != NULL ? TS_SLABS_HOLD : 1,
@@ -133,7 +133,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return open_slabs(conf, &fc, e, err);
     if (conf->sample != NULL)
         rc = sample_budget(conf, &fc, e, err);
-    else if (!conf->without_feed && !conf->unknown) /* before the feed takes its memory */
+    else if (!conf->dry_run && !conf->unknown) /* before the feed takes its memory */
         rc = ts_cells_norm(&(struct ts_cells_conf){ .tensor = e->tensor,
                                                     .threads = e->threads,
                                                     .bytes = e->memory.feed_bytes,
@@ -144,7 +144,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
         return rc;
     fc.host_bytes = e->memory.feed_bytes;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
-    rc = conf->without_feed ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
+    rc = conf->dry_run ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
                                                 fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
                                                 fc.most_slots, fc.host_bytes, &e->residency, err)
                             : ts_feed_new(&fc, &e->feed, err);

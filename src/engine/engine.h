@@ -46,7 +46,7 @@ struct ts_engine_conf {
     struct ts_trace *trace;            /* gets the reads, copies and kernels; or NULL */
 
     /* for tstream plan */
-    int without_feed;               /* only plan which shards stay in memory */
+    int dry_run;                    /* only plan which shards stay in memory */
     const struct ts_tensor *sample; /* compute on this sample of the tensor at `path`; or NULL */
     double resident_share;          /* of a sample: share of its bytes that stays in memory */
 };
@@ -60,7 +60,7 @@ struct ts_engine {
     uint32_t n_models; /* side by side: the first so many of those that were wanted; at least 1 */
     uint32_t threads;  /* the number of threads, never 0 */
     struct ts_engine_memory memory;
-    struct ts_residency residency; /* without_feed: what the feed would hold; */
+    struct ts_residency residency; /* dry_run: what the feed would hold; */
     struct ts_slabs_plan slabs;    /* of a dense tensor this */
     uint64_t library_bytes; /* part of the budget that the libraries of GPUs took; 0 on the CPU */
     uint32_t n_devices;     /* GPUs, 0: CPU */

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dry_run.h - what a run of an engine would hold and move, without computing anything.
+ *
+ * The engine is opened with dry_run: it has chosen its processor and divided its memory, and has neither feed nor
+ * buffers. What stays where is then known for each shard or slab, and so is what passes in a sweep.
+ *
+ *   owner    the caller owns the struct
+ *   units    bytes; of a later sweep, which reads nothing ahead of the first
+ *   threads  pure
+ */
+#ifndef TS_ENGINE_DRY_RUN_H
+#define TS_ENGINE_DRY_RUN_H
+
+#include "engine/engine.h"
+
+struct ts_dry_run {
+    uint64_t whole_bytes;    /* all shards on disk */
+    uint64_t packed_bytes;   /* shards on disk that this process reads */
+    uint64_t shard_bytes;    /* places of all shards in memory */
+    uint64_t passing_bytes;  /* places of shards that no GPU keeps */
+    uint64_t resident_bytes; /* the part of passing_bytes that stays in memory */
+    uint64_t slot_bytes, n_slots;
+    uint64_t disk_bytes; /* read from disk in a later sweep */
+
+    uint32_t n_devices; /* GPUs, 0: CPU */
+    struct ts_device_memory device[TS_MAX_DEVICES];
+    uint64_t link_bytes[TS_MAX_DEVICES]; /* sent to a device in a later sweep */
+
+    /* Memory of the host besides that of the program and of the libraries of GPUs. */
+    uint64_t host_bytes;
+};
+
+void ts_dry_run(const struct ts_engine *e, const struct ts_spec *spec, struct ts_dry_run *ret);
+
+#endif
