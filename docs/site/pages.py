@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""pages.py TOP BUILD OUT - puts the pages of the documentation together in OUT, for Sphinx.
+
+The pages of TOP are copied. The reference is made: commands from what the programs of BUILD print for --help, the
+C library from include/tstream.h. Sphinx itself makes that of Python, from docstrings.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+SECTIONS = (
+    ("Start", ["docs/install", "docs/tutorial"]),
+    ("Guides", ["docs/input", "docs/missing", "docs/counts", "docs/constraints", "docs/ranks", "docs/spectra",
+                "docs/large", "docs/gpus", "docs/clusters", "docs/checkpoint"]),
+    ("Reference", ["reference/tstream", "reference/tshard", "docs/options", "docs/python", "reference/python", "docs/api",
+                   "reference/c", "docs/outputs", "docs/format"]),
+    ("Performance", ["docs/performance", "bench/notebook/README"]),
+    ("House", ["docs/contributing", "docs/house", "docs/architecture", "SECURITY", "NEWS"]))
+CLASSES = ("Tensor", "Model", "Collection", "Evaluation", "Sweep")
+FUNCTIONS = ("build", "open", "from_coo", "from_frame", "from_batches", "from_array", "cp", "cross_validate", "load", "losses")
+ERRORS = ("Error", "FileError", "FormatError", "ArgumentError", "LimitError", "OutOfMemory", "BusyError", "DeviceError", "Stopped",
+          "TstreamWarning")
+
+
+def plain(text):
+    """Text in which Markdown sees no markup."""
+    return re.sub(r"([\\`*_<>|\[\]#$~{}])", r"\\\1", text)
+
+
+def toctree(entries, caption=None):
+    head = "```{toctree}\n:hidden:\n:maxdepth: 2\n" + (":caption: %s\n" % caption if caption else "")
+    return head + "\n" + "\n".join(entries) + "\n```\n"
+
+
+def picture(match):
+    """A picture for the light and one for the dark, as the theme chooses between them."""
+    dark, light, alt = (re.search(p, match[0])[1] for p in (r'srcset="([^"]*)"', r'src="([^"]*)"', r'alt="([^"]*)"'))
+    return "".join(":::{image} /%s\n:alt: %s\n:class: only-%s\n:::\n\n" % (p, alt, c) for p, c in ((light, "light"), (dark, "dark")))
+
+
+def folder_link(folder, link):
+    """A link; that to a folder, which a site does not list, is its text alone."""
+    return link[1] if os.path.isdir(os.path.join(folder, link[2])) else link[0]
+
+
+def page(text):
+    """A page of the tree, for the site."""
+    text = re.sub(r"<picture>.*?</picture>", picture, text, flags=re.S)
+    pair = re.compile(r"^(```console\n(?:(?!```).*\n)*```\n)\n(```python\n(?:(?!```).*\n)*```\n)", re.M)
+    return pair.sub(r":::::{container} pair\n\1\n\2:::::\n", text)
+
+
+def help_page(program, command, text):
+    """What COMMAND --help prints, as a page."""
+    usage, rest = text.split("\n", 1)
+    out = ["## %s %s\n" % (program, command), "```text\n%s\n```\n" % usage.replace("Usage: ", "")]
+    para, names, about, examples = [], None, [], False
+
+    def flush():
+        nonlocal names, about, para
+        if para:
+            out.append(plain(" ".join(para)) + "\n")
+        if names is not None:
+            out.append("%s\n: %s\n" % (", ".join("`%s`" % n for n in names.split(", ")), plain(" ".join(about) or "see above")))
+        para, names, about = [], None, []
+
+    for line in rest.splitlines():
+        option = re.match(r" {2,6}(-\S.*?)(?: {2,}(\S.*))?$", line)
+        if re.match(r"\S.*:$", line) and not para:
+            flush()
+            examples = line == "Examples:"
+            out.append("**%s**\n" % plain(line[:-1]))
+        elif examples and re.match(r"  \S", line):
+            flush()
+            out.append("```sh\n%s\n```\n" % line.strip())
+        elif option and not examples:
+            flush()
+            names, about = option[1], [option[2]] if option[2] else []
+        elif names is not None and re.match(r" {10,}\S", line):
+            about.append(line.strip())
+        elif not line.strip():
+            flush()
+        else:
+            if names is not None:
+                flush()
+            para.append(line.strip())
+    flush()
+    return "\n".join(out)
+
+
+def commands(build, program):
+    """The page of a program: each command, and its options."""
+    def said(*args):
+        return subprocess.run([os.path.join(build, "tools", program), *args], env={**os.environ, "COLUMNS": "100"},
+                              check=True, capture_output=True, text=True).stdout
+    names = re.findall(r"^  ([a-z]+) +(\S.*)$", said("--help").split("Commands:\n")[1].split("\n\n")[0], re.M)
+    out = ["# Commands of %s\n" % program, "This page is what `%s COMMAND --help` prints.\n" % program,
+           "| command | task |\n|---|---|\n" + "".join("| [%s](#%s-%s) | %s |\n" % (n, program, n, plain(w)) for n, w in names)]
+    return "\n".join(out + [help_page(program, name, said(name, "--help")) for name, _ in names])
+
+
+def entry(comment, decl):
+    """One thing that the header says, with its declarations."""
+    names = re.findall(r"\b(ts_\w+)\(", "\n".join(d for d in decl if d.startswith("TS_API")))
+    if not names:
+        last = re.search(r"(\w+);?\s*$", re.sub(r"/\*.*?\*/", "", decl[-1])) or re.search(r"(TS_\w+)", "\n".join(decl))
+        first = re.search(r"^#define (\w+)|^typedef .*\b(ts_\w+)\(", decl[0])
+        names = [next(n for n in (first.groups() if first else (last[1],)) if n)]
+    out = ["### %s\n" % ", ".join("`%s`" % n for n in dict.fromkeys(names)), "```c\n%s\n```\n" % "\n".join(decl)]
+    para, tag = [], None
+
+    def flush():
+        nonlocal para, tag
+        if para:
+            text = plain(" ".join(para))
+            out.append("%s\n: %s\n" % (tag, text) if tag else text + "\n")
+        para, tag = [], None
+
+    for line in comment:
+        told = re.match(r"  ([a-z]+) {2,}(\S.*)", line)
+        if told or not line.strip():
+            flush()
+        if told:
+            tag, para = told[1], [told[2]]
+        elif line.strip():
+            para.append(line.strip())
+    flush()
+    return "\n".join(out)
+
+
+def header(path):
+    """The page of the C library."""
+    with open(path, encoding="utf-8") as f:
+        lines = f.read().splitlines()
+    out = ["# The C library, function by function\n", "This page is what `tstream.h` says. [The overview](../docs/api.md) "
+           "describes the parts of the library together.\n"]
+    comment, decl, inside, begun = [], [], False, False
+
+    def flush():
+        nonlocal comment, decl
+        if decl and begun and re.match(r"TS_API|typedef|enum|#define TS_|struct", decl[0]):
+            out.append(entry(comment, decl))
+        if decl:
+            comment = []
+        decl = []
+
+    for line in lines:
+        part = re.match(r"/\* ---- (.*) ---- \*/$", line)
+        if part:
+            flush()
+            begun = True
+            out.append("## %s\n" % part[1].capitalize())
+        elif inside or (not decl and line.startswith("/*")):
+            if not inside:
+                flush()
+                comment = []
+            inside = "*/" not in line
+            comment.append(re.sub(r"^/\* ?|^ \*/$|^ \* ?|\s*\*/$", "", line))
+        elif not line.strip():
+            flush()
+        else:
+            decl.append(line)
+    flush()
+    return "\n".join(out)
+
+
+def python():
+    """The page of the package; Sphinx puts the docstrings in."""
+    out = ["# The Python package, call by call\n", "[The overview](../docs/python.md) describes the calls together.\n"]
+    for title, names, how in (("Functions", FUNCTIONS, "autofunction"), ("Classes", CLASSES, "autoclass"), ("Errors", ERRORS, "autoexception")):
+        out.append("## %s\n" % title)
+        for name in names:
+            out.append("```{eval-rst}\n.. %s:: tstream.%s\n%s```\n" % (how, name, "   :members:\n" if how == "autoclass" else ""))
+    return "\n".join(out)
+
+
+def main(top, build, out):
+    shutil.rmtree(out, ignore_errors=True)
+    for folder in ("docs", "examples", "bench/notebook"):
+        shutil.copytree(os.path.join(top, folder), os.path.join(out, folder), ignore=shutil.ignore_patterns("site", "*.pyc"))
+    for name in ("README.md", "NEWS.md", "SECURITY.md", "LICENSE", "CITATION.cff"):
+        shutil.copy(os.path.join(top, name), out)
+    os.makedirs(os.path.join(out, "reference"))
+    os.makedirs(os.path.join(out, "_static"))
+    shutil.copy(os.path.join(top, "docs", "site", "site.css"), os.path.join(out, "_static"))
+    shutil.copy(os.path.join(top, "docs", "site", "conf.py"), out)
+    made = {"reference/tstream": commands(build, "tstream"), "reference/tshard": commands(build, "tshard"),
+            "reference/c": header(os.path.join(top, "include", "tstream.h")), "reference/python": python()}
+    for name, text in made.items():
+        with open(os.path.join(out, name + ".md"), "w", encoding="utf-8") as f:
+            f.write(text)
+    os.rename(os.path.join(out, "README.md"), os.path.join(out, "index.md"))
+    notes = sorted(n[:-3] for n in os.listdir(os.path.join(out, "bench", "notebook")) if re.match(r"\d.*\.md$", n))
+    more = {"index.md": "\n".join(toctree(entries, caption) for caption, entries in SECTIONS),
+            "bench/notebook/README.md": toctree(notes)}
+    for folder, _, files in os.walk(out):
+        for name in files:
+            if name.endswith(".md"):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as f:
+                    text = page(f.read())
+                text = re.sub(r"\]\(((?:\.\./)*)README\.md", r"](\1index.md", text)
+                text = re.sub(r"\[([^]]*)\]\(([\w./]+)\)", lambda link: folder_link(folder, link), text)
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(text + "\n" + more.get(os.path.relpath(path, out), ""))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])
