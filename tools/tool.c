@@ -155,7 +155,7 @@ static void help(const char *program, const char *summary, const struct ts_cmd *
            summary);
     for (size_t i = 0; cmds[i] != NULL; i++)
         printf("  %-10s %s\n", cmds[i]->name, cmds[i]->summary);
-    printf("\n'%s COMMAND --help' shows a command's options, '%s --version' the version.\n",
+    printf("\n'%s COMMAND -h' shows how to use a command, '--help' all of its options.\n'%s --version' shows the version.\n",
            program, program);
 }
 

@@ -76,20 +76,20 @@ static void entries(FILE *to, const char *heading, const struct tool_entry *e, c
 
 static const struct tool_entry signals[] = {
     { "SIGINT, SIGTERM, SIGHUP",
-      "The command cleans up, prints what the user must know, and dies by the signal, so that a "
-      "loop of a shell ends with it. A second signal, 0.2 s later or more, ends it at once. Under "
-      "nohup SIGHUP stays ignored.",
+      "The command cleans up, prints how to continue, and dies by the signal, so that a shell "
+      "loop ends as well. A second signal, at least 0.2 s later, ends it at once. SIGHUP stays "
+      "ignored under nohup.",
       NULL },
-    { "SIGUSR1", "A line on standard error tells how far the command is.", NULL },
-    { "SIGPIPE, SIGXFSZ", "Ignored: writing fails with a sentence instead.", NULL },
+    { "SIGUSR1", "The command prints its progress on standard error.", NULL },
+    { "SIGPIPE, SIGXFSZ", "Ignored: a failed write is reported as an error instead.", NULL },
     { 0 },
 };
 
 static const struct tool_entry status[] = {
     { "0", "Done.", NULL },
-    { "1", "Failed; one sentence on standard error says why.", NULL },
+    { "1", "Failed; a message on standard error gives the cause.", NULL },
     { "2", "Wrong usage.", NULL },
-    { "129, 130, 143", "What a shell shows after an end by SIGHUP, SIGINT or SIGTERM.", NULL },
+    { "129, 130, 143", "Shown by a shell if SIGHUP, SIGINT or SIGTERM ended the command.", NULL },
     { 0 },
 };
 
@@ -137,7 +137,7 @@ static void overview(const struct tool_program *program, FILE *to)
         "\\fICOMMAND\\fR \\-\\-help\n.br\n.B %s\n\\-\\-version\n.SH DESCRIPTION\n",
         program->name, program->name, program->name);
     roff(to, program->description);
-    fputs(".PP\nEach command has a page of its own. Sizes are written 4096, 64K, 64M or 1.5G "
+    fputs(".PP\nEach command has its own page. Sizes are written 4096, 64K, 64M or 1.5G "
           "(powers\n"
           "of 1024), counts 250, 10M or 1e9, times 250ms, 30s or 11h30m. Results go to standard\n"
           "output, everything else to standard error. Options may stand before and behind "

@@ -10,9 +10,9 @@
 #include "tools/tool.h"
 
 static const char description[] =
-    "A tensor as text, or as a table with names, becomes a directory: for each mode a copy of the "
-    "nonzeros, sorted for it and packed into shards of a few bytes per nonzero. tstream "
-    "decomposes such a directory within the memory that it is given.";
+    "tshard makes a directory of a tensor in a text file, or in a table with names. For each mode "
+    "the directory has a copy of the nonzeros, sorted for the mode and packed into shards of a "
+    "few bytes per nonzero. tstream decomposes such a directory within a given amount of memory.";
 
 static const struct tool_entry files[] = {
     { "NAME.tsh",
@@ -20,31 +20,31 @@ static const struct tool_entry files[] = {
       "it. It holds no absolute path and can be moved.",
       NULL },
     { "NAME.tsh.building",
-      "The same while it is made; it also holds temporary files, unless --tmp names another "
-      "place. One that a killed build left is cleared by the next build of that name.",
+      "The same during a build, with temporary files unless --tmp names another directory. A "
+      "killed build leaves it, and the next build of that name clears it.",
       "build gen" },
     { "NAME.modeK.map, NAME.modeK.map.gz",
-      "Names of the indices of mode K, one a line. They are taken where they lie beside the input.",
+      "Names of the indices of mode K, one a line. They are used if they are beside the input.",
       "build plan" },
-    { "FILE.partial", "Text while it is written to FILE: it gets that name when it is complete.",
+    { "FILE.partial", "The text of FILE until it is complete.",
       "export gen" },
     { 0 },
 };
 
 static const struct tool_entry environment[] = {
-    { "TMPDIR", "Directory for temporary files, where --tmp does not name one.", "build gen split select plan" },
+    { "TMPDIR", "Directory for temporary files if --tmp is not given.", "build gen split select plan" },
     { "OMP_STACKSIZE", "Stack of a thread, which counts as memory. At least 256K.",
       "build plan verify export gen split select" },
-    { "OMP_NUM_THREADS", "Number of threads where --threads is not given.",
+    { "OMP_NUM_THREADS", "Number of threads if --threads is not given.",
       "build plan verify export gen split select" },
     { "OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
-      "How long a waiting thread spins before it sleeps. Where none is set, waits are short.",
+      "How long a waiting thread spins before it sleeps. By default waits are short.",
       "build verify export gen split select" },
-    { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
+    { "TERM", "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
       "build verify export gen split select" },
-    { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
+    { "COLUMNS", "Width of the terminal, if the terminal does not report it. Tables fit it.",
       "build gen split select info" },
-    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.", "build gen split select info" },
+    { "NO_COLOR", "If it is set and not empty, output has no colours.", "build gen split select info" },
     { 0 },
 };
 

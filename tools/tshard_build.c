@@ -530,7 +530,7 @@ const struct ts_cmd tshard_build_cmd = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = UINT32_MAX,
-    .summary = "pack a tensor, as text, a table or a binary file, into a .tsh directory",
+    .summary = "pack a tensor (text, table or binary file) into a .tsh directory",
     .text =
         "Each line of the input has the indices of a nonzero and its value, separated by blanks "
         "(the .tns form of FROSTT). Empty lines and comments (#) are skipped. A line ends with "

@@ -36,28 +36,31 @@ struct export_args {
 #define AT(field) offsetof(struct export_args, field)
 static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
-      "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
-      "is complete and on disk" },
+      "file to write instead of standard output. It is compressed if its name ends in .gz. It "
+      "appears when it is complete and on disk" },
     { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
+      "replace an existing FILE of this program. A file that has changed since, and any other "
+      "file, is never touched" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", "tns|sptensor|csv|tsv",
-      "tns has nonzeros only; sptensor (Tensor Toolbox) starts with shape and count; csv and tsv are tables with names" },
+      "form of the output. tns: nonzeros only. sptensor (Tensor Toolbox): shape and count first. "
+      "csv, tsv: tables with names" },
     { "header", 0, TS_OPT_CHOICE, AT(header), "yes", "yes|no",
       "whether a table starts with the names of its columns" },
     { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices in a table where there are names of them" },
+      "indices instead of names in a table" },
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
-      "the first index: input is that of the text that the tensor was built from, and 1 in sptensor, "
-      "which has the word indices-start-at-zero with 0" },
-    { "mode", 'm', TS_OPT_U32, AT(mode), "1", "K", "read the copy sorted for mode K" },
+      "first index. input: that of the text that the tensor was built from, and 1 in sptensor. A "
+      "sptensor file with base 0 has the word indices-start-at-zero" },
+    { "mode", 'm', TS_OPT_U32, AT(mode), "1", "K", "read the copy that is sorted for mode K" },
     { "sort", 's', TS_OPT_STRING, AT(sort), NULL, "K,...",
-      "sort by these modes, numbers or names, and then by the others: 1 is 1,2,3, and 3 is 3,1,2" },
+      "sort by these modes (numbers or names), then by the others. 1 means 1,2,3, and 3 means "
+      "3,1,2" },
     { "memory", 0, TS_OPT_SIZE, AT(memory), NULL, "SIZE",
-      "memory to use, beside the program's own 24M; what does not fit goes through temporary "
-      "files (default: half of what is free)" },
+      "memory to use; the rest goes to temporary files. The program itself takes 24M more. "
+      "Default: half of the free memory" },
     { "tmp", 0, TS_OPT_STRING, AT(tmp), NULL, "DIR",
-      "directory for temporary files (default: $TMPDIR, else that of FILE)" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
+      "directory for temporary files. Default: $TMPDIR, or the directory of FILE" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
     TOOL_SPACE_OPT(AT(no_space_check)),
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
@@ -413,22 +416,26 @@ const struct ts_cmd tshard_export_cmd = {
     .max_operands = 1,
     .summary = "print the nonzeros of a tensor as text",
     .text =
-        "Writes a nonzero a line: its indices, from 1 (from 0 where the input's did), and its value. A value of a float32 "
-        "tensor is the shortest decimal that reads back as the same float32, of a float64 tensor "
-        "the same for float64; whole numbers have no point. Where cells have weights, the weight follows the value.\n\n"
-        "Nonzeros come in the order of the copy that is read: by the index of mode K first. --sort gives any other "
-        "order of modes; what does not fit the memory is sorted through temporary files, and a copy that has this order "
-        "already is only read.\n\n"
-        "csv and tsv are tables: a line with the names of modes and values, and then names instead of indices where "
-        "a mode has them (of names, of time bins, or of a map); an index without a name stays a number, which may be another index's name where --map came with --partial-map "
-        "(--numbers has none of this). A field with a separator, a "
-        "quote, or a blank at an end stands in quotes. tshard build reads them again.\n\n"
-        "TENSOR may be a dense one, a file of NumPy, HDF5 or Tensor Toolbox as tstream cp takes it: each known cell has a line, zeros too, in the "
-        "order of the array; cells that are NaN have none.",
-    .examples = "tshard export amazon.tsh | head\n  the first nonzeros\n"
-                "tshard export amazon.tsh -o amazon.tns.gz\n  a compressed text file\n"
-                "tshard export ratings.tsh --format csv --sort 3 -o ratings.csv\n"
-                "  a table with names, by mode 3 and then by modes 1 and 2\n",
+        "Writes a line for each nonzero: its indices and its value. Indices count from 1, or "
+        "from 0 if those of the input did. A value is the shortest decimal that reads back as "
+        "the same float32 or float64 number; whole numbers have no point. If cells have weights, "
+        "the weight follows the value.\n\n"
+        "The nonzeros are in the order of one copy: first by the index of mode K. --sort gives "
+        "any other order of modes. Nonzeros that do not fit in memory are sorted through "
+        "temporary files. If a copy already has the requested order, it is only read.\n\n"
+        "csv and tsv are tables. They start with a line of the names of modes and values. If a "
+        "mode has names, time bins or a map, the table has names instead of indices, unless "
+        "--numbers is given. An index without a name stays a number. If the build used "
+        "--partial-map, this number may also be the name of another index. A field with a "
+        "separator, with a quote, or with a blank at an end is in quotes. tshard build reads "
+        "these tables.\n\n"
+        "TENSOR may be a dense tensor, a file of NumPy, HDF5 or Tensor Toolbox as for tstream "
+        "cp. Then each known cell has a line, even if it is zero, in the order of the array. NaN "
+        "cells have no line.",
+    .examples =
+        "tshard export amazon.tsh | head\n  print the first nonzeros\n"
+        "tshard export amazon.tsh -o amazon.tns.gz\n  write a compressed text file\n"
+        "tshard export ratings.tsh --format csv --sort 3 -o ratings.csv\n  write a table with names, sorted by mode 3, then 1 and 2\n",
     .opts = export_opts,
     .run = run,
 };

@@ -28,27 +28,31 @@ struct gen_args {
 #define AT(field) offsetof(struct gen_args, field)
 static const struct ts_opt gen_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME",
-      "NAME.tsh for a tensor directory, anything else for text, compressed when it ends in .gz; - for "
-      "standard output" },
+      "name of the result. NAME.tsh is a tensor directory; any other name is text, compressed if "
+      "it ends in .gz. - is standard output" },
     { "dims", 0, TS_OPT_STRING, AT(dims), "1000x1000x1000", "IxJxK", "sizes of the modes" },
     { "nnz", 'n', TS_OPT_U64, AT(nnz), "1M", "N",
-      "draws; those that fall on one cell are added up in a .tsh, and stay lines in text" },
+      "number of draws. Draws of the same cell are added in a .tsh; in text they stay separate "
+      "lines" },
     { "law", 0, TS_OPT_LIST, AT(law), NULL, "uniform|power:A",
-      "how the indices of a mode are drawn: once for all modes, or once for each (default: "
-      "uniform); power:A draws the k-th most popular index with a share of about k^-A" },
+      "distribution of the indices, once for all modes or once for each. power:A draws the k-th "
+      "most popular index with a share of about k^-A. Default: uniform" },
     { "planted", 0, TS_OPT_U32, AT(planted), "0", "RANK",
-      "dense blocks of a known decomposition of this rank instead, with --nnz nonzeros, or some percent fewer where "
-      "blocks do not come out even" },
+      "draw dense blocks of a known decomposition of this rank. It has --nnz nonzeros, or a few "
+      "percent fewer if the blocks do not divide evenly" },
     { "truth", 0, TS_OPT_STRING, AT(truth), NULL, "FILE",
-      "with --planted or --ratings: the factors that were planted, as a ktensor file, compressed when it ends in .gz" },
+      "write the factors of --planted or --ratings to a ktensor file. It is compressed if its "
+      "name ends in .gz" },
     { "ratings", 0, TS_OPT_U32, AT(ratings), "0", "RANK",
-      "--nnz cells, no two the same and any as likely, of a dense model of this rank instead, whose values have mean 0 and standard "
-      "deviation 1: what tstream cp --observed is to recover" },
+      "draw --nnz different cells of a dense model of this rank, all equally likely. Their "
+      "values have mean 0 and standard deviation 1. tstream cp --observed should recover the "
+      "model" },
     { "noise", 0, TS_OPT_DOUBLE, AT(noise), "0", "S",
-      "with --planted: each value times 1 + S times a normal number; with --ratings: plus that" },
+      "noise with standard deviation S. With --planted it multiplies each value by 1 + noise; "
+      "with --ratings it is added" },
     { "value", 0, TS_OPT_STRING, AT(value_range), "1..5", "A..B|real",
-      "whole numbers from A to B, or real numbers in (0, 1]" },
-    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another tensor" },
+      "values: whole numbers from A to B, or real numbers in (0, 1]" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "seed of the draws" },
     BUILD_COMMON_OPTS(AT(common)),
     { 0 },
 };
@@ -256,17 +260,14 @@ const struct ts_cmd tshard_gen_cmd = {
     .min_operands = 0,
     .max_operands = 0,
     .summary = "make synthetic tensors, as shards or as text",
-    .text = "The same options make the same tensor on any machine and with any number of "
-            "threads. Text holds the draws, one a line; a .tsh is what tshard build makes of "
-            "that text.",
-    .examples = "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n"
-                "  ten million uniform draws with values 1 to 5\n"
-                "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o p.tns.gz\n"
-                "  popular indices, as text\n"
-                "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n"
-                "  its decomposition of rank 8 has a fit of about 0.9; --truth writes it\n"
-                "tshard gen --ratings 5 --noise 0.3 --dims 6000x4000x50 --nnz 12M -o r.tsh\n"
-                "  one percent of all ratings; completion errs by 0.3 and little more\n",
+    .text =
+        "The same options make the same tensor on any machine and with any number of threads. "
+        "Text holds the draws, one a line. A .tsh is what tshard build makes of that text.",
+    .examples =
+        "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n  ten million uniform draws with values 1 to 5\n"
+        "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o p.tns.gz\n  popular indices, as text\n"
+        "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n  a tensor whose decomposition of rank 8 has a fit of about 0.9\n"
+        "tshard gen --ratings 5 --noise 0.3 --dims 6000x4000x50 --nnz 12M -o r.tsh\n  one percent of all ratings; completion has an RMSE of about 0.3\n",
     .opts = gen_opts,
     .run = run,
 };

@@ -19,10 +19,11 @@ struct index_args {
 #define AT(field) offsetof(struct index_args, field)
 static const struct ts_opt index_opts[] = {
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
-      "read all cells and compare them with the index that is there" },
+      "read all cells and compare them with the existing index" },
     ARRAY_OPTS(AT(array)),
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an index that is there. A file that is none is never touched" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing index. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -94,11 +95,13 @@ const struct ts_cmd tshard_index_cmd = {
     .operands = "ARRAY",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "write checksums of a dense tensor into a small file beside it",
+    .summary = "write checksums of a dense tensor to a small file beside it",
     .text =
-        "ARRAY is a dense tensor (tstream cp --help): data.npy gets data.npy.index, of 8 bytes for each 16384 cells. Whoever reads the array from then "
-        "on compares what comes from the disk with the checksums, and names file and byte where they differ; and a run need "
-        "not read all cells once before it begins. The array itself stays as it is. Without an index nothing is lacking but that.",
+        "ARRAY is a dense tensor (tstream cp --help). data.npy gets data.npy.index, with 8 bytes "
+        "for each 16384 cells. Later runs compare the cells that they read with these checksums. "
+        "An error names the file and the byte that differ. A run with an index also starts "
+        "without reading all cells first. The array itself does not change. The index is "
+        "optional.",
     .opts = index_opts,
     .run = run,
 };

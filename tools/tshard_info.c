@@ -359,14 +359,17 @@ const struct ts_cmd tshard_info_cmd = {
     .max_operands = 1,
     .summary = "print shape, counts and bytes per nonzero of a tensor",
     .text =
-        "Prints what the index of a tensor directory says, or what is known of a dense tensor (tstream cp --help) without its cells; no shard or cell is read, but of one that is text.\n\n"
+        "Prints the index of a tensor directory, without reading a shard. For a dense tensor "
+        "(tstream cp --help) it prints what is known without reading cells; only text is "
+        "read.\n\n"
         "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
-        "its share of the index. It stands beside the entropy bound, "
-        "(log2 C(cells, nnz) + nnz * entropy of the values) / (8 nnz), which no packing of a "
-        "tensor without structure can beat, and beside coordinate form: an index of 4 bytes "
-        "(8 for modes above 2^32) per mode and the value.",
-    .examples = "tshard info amazon.tsh\n  a table of the modes\n"
-                "tshard info --json amazon.tsh\n  the same and more, for programs\n",
+        "its share of the index. Two figures stand beside it. The entropy bound is (log2 "
+        "C(cells, nnz) + nnz * entropy of the values) / (8 nnz). No packing of a tensor without "
+        "structure can be smaller. Coordinate form has an index of 4 bytes for each mode (8 for "
+        "modes above 2^32) and the value.",
+    .examples =
+        "tshard info amazon.tsh\n  print a table of the modes\n"
+        "tshard info --json amazon.tsh\n  print the same and more, for programs\n",
     .opts = info_opts,
     .run = run,
 };

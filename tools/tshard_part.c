@@ -23,15 +23,17 @@ struct part_args {
 #define AT(field) offsetof(struct part_args, field)
 static const struct ts_opt part_opts[] = {
     { "part", 0, TS_OPT_STRING, AT(part), NULL, "K/N",
-      "part K, from 1, of N: what process K of N reads, or all processes of host K of N hosts with as many each, in their order" },
+      "part K of N, from 1: the shards of process K of N. With several processes on each host, "
+      "it is the part of host K of N" },
     { "parts", 0, TS_OPT_U32, AT(parts), "0", "N",
-      "the part of this process, where mpirun or srun has started N of them" },
+      "number of parts. Each of N processes started by mpirun or srun copies its own part" },
     { "out", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
-      "the directory to write (default: the tensor's name, with .part2of4.tsh)" },
+      "directory to write. Default: the name of the tensor with .part2of4.tsh" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace what has that name, once the new one is whole. Files that tshard did not write are never touched" },
+      "replace an existing result. It stays until the new one is complete. Files that tshard did "
+      "not write are never touched" },
     TOOL_SPACE_OPT(AT(no_space_check)),
-    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "do not say what was written" },
+    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "do not print what was written" },
     { 0 },
 };
 
@@ -132,16 +134,18 @@ const struct ts_cmd tshard_part_cmd = {
     .operands = "TENSOR.tsh",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "copy what one of several machines reads of a tensor",
+    .summary = "copy the part of a tensor that one of several machines reads",
     .text =
-        "For runs of tstream cp on several machines that have disks of their own. The part has the index of the tensor and, of each mode, the shards that "
-        "process K of N reads; each is checked on the way. All parts have one name on the disks of their machines, so that one command "
-        "starts the run. Files of a part are as long as those of the tensor and have holes: they take the room of the shards that are in it, also "
-        "with rsync -S and tar -S. Whoever wants a shard that is not in a part is refused, with its number; tshard verify checks what is there.",
-    .examples = "tshard part /shared/amazon.tsh --part 2/4 -o /local/amazon.tsh\n"
-                "  on the second of four machines\n"
-                "srun -n 4 tshard part /shared/amazon.tsh --parts 4 -o /local/amazon.tsh\n"
-                "  on all of them\n",
+        "Use it for runs of tstream cp on several machines with disks of their own. The part has "
+        "the index of the tensor and, for each mode, the shards that process K of N reads. Each "
+        "shard is checked while it is copied. Give all parts the same name on the disks of their "
+        "machines, so that one command starts the run.\n\n"
+        "The files of a part are as long as those of the tensor and have holes. They take the "
+        "disk space of their shards only, also with rsync -S and tar -S. Reading a missing shard "
+        "is an error that names the shard. tshard verify checks the shards of a part.",
+    .examples =
+        "tshard part /shared/amazon.tsh --part 2/4 -o /local/amazon.tsh\n  copy the part of the second of four machines\n"
+        "srun -n 4 tshard part /shared/amazon.tsh --parts 4 -o /local/amazon.tsh\n  copy the parts of all four machines\n",
     .opts = part_opts,
     .run = run,
 };

@@ -527,20 +527,23 @@ const struct ts_cmd tshard_plan_cmd = {
     .operands = "FILE...",
     .min_operands = 1,
     .max_operands = UINT32_MAX,
-    .summary = "say what disk, memory and time a build will take",
+    .summary = "estimate the disk space, memory and time of a build",
     .text =
-        "Takes the files and options of tshard build and prints what that build would take: disk for the "
-        "shards and for temporary files, in how many sorted runs it goes through them, memory, and the "
-        "time of each phase. It ends with what tshard build would say of the room: yes where the most that it "
-        "can take is free, no where the least is not, which is an error, as is all that tshard build refuses "
-        "(with --no-space-check it is none); and perhaps, with a warning, between the two.\n\n"
-        "Measured in a few seconds, by a build of a sample of the input: some 96 MiB in pieces spread "
-        "over the files, of gzip files their start. It is made where the result would lie, in "
-        "NAME.tsh.building, and removed. Figures are exact, but for time and memory, where the files are "
-        "small enough to be read whole; else nonzeros grow in proportion to the size of the files, "
-        "and bytes of a nonzero as they change from a quarter of the sample to the sample.",
-    .examples = "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n"
-                "  is there room for it, and how long does it take?\n",
+        "Takes the files and options of tshard build and prints what that build would need. It "
+        "shows disk space for shards and for temporary files, the number of sorted runs, memory, "
+        "and the time of each phase.\n\n"
+        "It ends with a verdict on the disk space. yes: the largest possible need is free. no: "
+        "the smallest possible need is not free; this is an error unless --no-space-check is "
+        "given. perhaps: free space is between the two; this is a warning. All other errors of "
+        "tshard build are errors here as well.\n\n"
+        "The figures come from a build of a sample, which takes a few seconds. The sample is "
+        "about 96 MiB in pieces from all files, or the start of a gzip file. It is built in "
+        "NAME.tsh.building, where the result would be, and then removed. If the files are small "
+        "enough to be read whole, all figures but time and memory are exact. Otherwise nonzeros "
+        "are assumed to grow with the size of the files. The bytes per nonzero follow the trend "
+        "from a quarter of the sample to the whole sample.",
+    .examples =
+        "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n  is there room for it, and how long does it take?\n",
     .opts = tshard_build_opts,
     .headings = tshard_build_headings,
     .section = tshard_build_section,

@@ -22,13 +22,14 @@ struct select_args {
 
 #define AT(field) offsetof(struct select_args, field)
 static const struct ts_opt select_opts[] = {
-    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh", "the directory to make" },
+    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh", "directory to write" },
     { "keep", 'k', TS_OPT_LIST, AT(keep), NULL, "MODE=INDEX,...",
-      "of this mode, a number or a name, only these indices: numbers as the input counts, ranges A..B, or names; may be given several times" },
+      "keep only these indices of a mode. MODE is a number or a name. INDEX is a number as in "
+      "the input, a range A..B or a name" },
     { "at-least", 0, TS_OPT_LIST, AT(least), NULL, "[MODE=]N",
-      "without slices of fewer than N nonzeros in the tensor, of this mode or of each" },
+      "drop slices with fewer than N nonzeros in the tensor, in one mode or in each mode" },
     { "sum", 0, TS_OPT_STRING, AT(sum), NULL, "MODE,...",
-      "without these modes: nonzeros that differ in them alone are added up" },
+      "leave these modes out, and add nonzeros that differ only in them" },
     BUILD_FORCE_OPT(AT(common)),
     BUILD_PLACE_OPTS(AT(common)),
     { 0 },
@@ -307,18 +308,19 @@ const struct ts_cmd tshard_select_cmd = {
     .operands = "TENSOR.tsh",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "make a tensor of a part of another one",
+    .summary = "make a tensor from a part of another one",
     .text =
-        "The nonzeros that --keep and --at-least leave become a tensor of their own, with the sizes, names and labels of the "
-        "first: an index means the same in both. --at-least counts the nonzeros of the whole tensor, once. --sum "
-        "leaves modes out, and adds up what falls on one cell then, but not where cells have weights. A word of --keep that is a name in a mode with names is that name, "
-        "even if it looks like a number. Nothing is held in memory but a bit for each index that --keep or --at-least look at: the tensor is built within --memory.",
-    .examples = "tshard select ratings.tsh --keep user=ann,ben -o two.tsh\n"
-                "  the ratings of two users\n"
-                "tshard select ratings.tsh --at-least user=1 --sum week -o all.tsh\n"
-                "  users by items, the weeks added up\n"
-                "tshard select amazon.tsh --keep 3=1..10 --at-least 2 -o ten.tsh\n"
-                "  the first ten indices of mode 3, without slices of one nonzero\n",
+        "Makes a tensor of the nonzeros that --keep and --at-least select. It has the sizes, "
+        "names and labels of the original, so an index means the same in both. --at-least counts "
+        "the nonzeros of the whole tensor, once. --sum leaves modes out and adds the nonzeros "
+        "that then share a cell; it is refused if cells have weights. In a mode with names, a "
+        "word of --keep that is a name means this name, even if it looks like a number. The "
+        "tensor is built within --memory, plus a bit for each index of the modes of --keep and "
+        "--at-least.",
+    .examples =
+        "tshard select ratings.tsh --keep user=ann,ben -o two.tsh\n  keep the ratings of two users\n"
+        "tshard select ratings.tsh --at-least user=1 --sum week -o all.tsh\n  users by items, summed over the weeks\n"
+        "tshard select amazon.tsh --keep 3=1..10 --at-least 2 -o ten.tsh\n  keep ten indices of mode 3, without slices of one nonzero\n",
     .opts = select_opts,
     .run = run,
 };

@@ -22,12 +22,14 @@ struct split_args {
 #define AT(field) offsetof(struct split_args, field)
 static const struct ts_opt split_opts[] = {
     { "hold-out", 0, TS_OPT_STRING, AT(share), "20%", "SHARE",
-      "of the nonzeros, what goes to the second tensor; 'fold 2/5' is the second fifth, as of tstream cp" },
-    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "another number, another choice" },
+      "share of the nonzeros for the second tensor. 'fold 2/5' is the second fifth, as in "
+      "tstream cp" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "seed of the choice" },
     { "train", 0, TS_OPT_STRING, AT(train), NULL, "NAME.tsh",
-      "the first tensor, with the rest (default: the tensor's name, with .train.tsh)" },
+      "name of the first tensor, with the rest. Default: the name of the tensor with .train.tsh" },
     { "test", 0, TS_OPT_STRING, AT(test), NULL, "NAME.tsh",
-      "the second tensor, with what is held out (default: the tensor's name, with .test.tsh)" },
+      "name of the second tensor, with the held-out nonzeros. Default: the name of the tensor "
+      "with .test.tsh" },
     BUILD_FORCE_OPT(AT(common)),
     BUILD_PLACE_OPTS(AT(common)),
     { 0 },
@@ -143,15 +145,15 @@ const struct ts_cmd tshard_split_cmd = {
     .operands = "TENSOR.tsh",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "divide the nonzeros of a tensor between two tensors",
+    .summary = "divide the nonzeros of a tensor into two tensors",
     .text =
-        "Every nonzero goes to one of two tensors, chosen by a hash of its cell and the seed: a share of about SHARE to the second. "
-        "Both have the sizes, names and labels of the first, so that a model of one can be compared with the other. Nothing is held in memory: the two are built "
+        "Puts each nonzero into one of two tensors, chosen by a hash of its cell and the seed. "
+        "The second tensor gets a share of about SHARE. Both have the sizes, names and labels of "
+        "the original, so a model of one can be compared with the other. The two are built "
         "within --memory.",
-    .examples = "tshard split ratings.tsh --hold-out 20%\n"
-                "  ratings.train.tsh, and ratings.test.tsh with a fifth of the nonzeros\n"
-                "tshard split amazon.tsh --hold-out 'fold 2/5'\n"
-                "  the second fifth: what tstream cp --folds 5 judges its second models by\n",
+    .examples =
+        "tshard split ratings.tsh --hold-out 20%\n  write ratings.train.tsh, and ratings.test.tsh with a fifth\n"
+        "tshard split amazon.tsh --hold-out 'fold 2/5'\n  hold out the second fifth, as the second models of tstream cp --folds 5\n",
     .opts = split_opts,
     .run = run,
 };

@@ -22,8 +22,9 @@ struct verify_args {
 
 #define AT(field) offsetof(struct verify_args, field)
 static const struct ts_opt verify_opts[] = {
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads to use, 0 for all" },
-    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "say nothing of a tensor that is sound" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
+    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL,
+      "print nothing if the tensor is intact" },
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
     { 0 },
 };
@@ -284,13 +285,15 @@ const struct ts_cmd tshard_verify_cmd = {
     .max_operands = 1,
     .summary = "check every byte of a tensor",
     .text =
-        "Reads every file of a tensor directory: compares every checksum, decodes every block, "
-        "checks that nonzeros are sorted and indices in range, counts nonzeros and the largest "
-        "slices again, computes the norm again (to a relative 1e-10), and checks that all mode "
-        "copies hold the same nonzeros, with the sum that the build wrote beside them; where an older "
-        "version wrote none, it says so. The first thing that is wrong is said in one sentence, "
-        "with exit status 1. Of a part (tshard part) it checks the shards that are there, and does not compare copies.",
-    .examples = "tshard verify amazon.tsh\n  say that the tensor is sound, or what is damaged\n",
+        "Reads every file of a tensor directory. It compares checksums, decodes all blocks, and "
+        "checks that nonzeros are sorted and indices are in range. It counts the nonzeros and "
+        "the largest slices, and computes the norm (to a relative 1e-10). It checks that the "
+        "copies of all modes hold the same nonzeros, and compares them with the sum that the "
+        "build wrote. A note says if the tensor is older and has no such sum. The first error "
+        "ends the check with a message and exit status 1. In a part (tshard part) it checks the "
+        "shards of the part and does not compare copies.",
+    .examples =
+        "tshard verify amazon.tsh\n  report that the tensor is intact, or what is damaged\n",
     .opts = verify_opts,
     .run = run,
 };

@@ -10,23 +10,24 @@
 
 static const char description[] =
     "tstream computes the CP decomposition (CANDECOMP/PARAFAC) of a sparse tensor that tshard "
-    "build has packed, by alternating least squares on CPU cores or GPUs. The nonzeros may be "
-    "more than host memory and GPU memory hold: they are streamed. Further commands show a "
-    "decomposition, judge it and write it in other forms.";
+    "build has packed, by alternating least squares on CPU cores or GPUs. Nonzeros that do not "
+    "fit in host memory or GPU memory are streamed. Further commands show a decomposition, "
+    "evaluate it and write it in other forms.";
 
 static const struct tool_entry files[] = {
-    { "NAME.tsh", "A tensor that tshard build or tshard gen made: a directory. It is read only.",
+    { "NAME.tsh", "A tensor of tshard build or tshard gen: a directory. It is only read.",
       "cp plan fit info top report export predict score mttkrp" },
     { "X.cp",
-      "The result of tstream cp: factors and weights, run.json (how it was computed), and state, "
-      "from which --resume goes on. Of several ranks or starts a directory for each model, and their table.",
+      "The result of tstream cp: factors and weights, run.json (the record of the run), and the "
+      "last checkpoint (state), from which --resume continues. With several ranks or starts it "
+      "has a directory for each model, and a table of the models.",
       "cp plan status fit info top compare report export predict score" },
     { "X.cp.partial",
-      "The same while the run is under way, or after it was stopped or killed: states, run.json "
-      "and status.json. tstream status X.cp reads it.",
+      "The same during the run, or after it was stopped or killed: checkpoints, run.json and "
+      "status.json. tstream status X.cp reads it.",
       "cp plan status info" },
     { "FILE.partial",
-      "What is written to FILE, as --trace or --output name it, until it is complete.",
+      "The file of --trace or --output until it is complete.",
       "cp mttkrp report export predict score" },
     { 0 },
 };
@@ -35,38 +36,38 @@ static const struct tool_entry files[] = {
 
 static const struct tool_entry environment[] = {
     { "CUDA_VISIBLE_DEVICES", "Hides and orders GPUs, as in every CUDA program.", COMPUTING },
-    { "CUDA_DEVICE_MAX_CONNECTIONS", "Queues of a GPU's hardware; set to 32 where it is not set.",
+    { "CUDA_DEVICE_MAX_CONNECTIONS", "Hardware queues of a GPU. The default is 32.",
       COMPUTING },
-    { "NCCL_*", "Read by NCCL, where several GPUs exchange by it. NCCL_NVLS_ENABLE is set to 0.",
+    { "NCCL_*", "Settings of NCCL, if several GPUs use it. NCCL_NVLS_ENABLE is set to 0.",
       "cp plan mttkrp bench" },
     { "TMPDIR",
-      "Directory for temporary files: tables of names that do not fit into memory, lines that wait for their turn.",
+      "Directory for temporary files: tables of names that do not fit in memory, and lines that wait for their turn.",
       "predict score" },
     { "OMP_STACKSIZE", "Stack of a thread, which counts as memory. At least 256K.",
       "cp plan fit compare predict score mttkrp" },
-    { "OMP_NUM_THREADS", "Number of threads where --threads is not given.",
+    { "OMP_NUM_THREADS", "Number of threads if --threads is not given.",
       "cp plan fit compare predict score mttkrp" },
     { "OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
-      "How long a waiting thread spins before it sleeps. Where none is set, waits are short.",
+      "How long a waiting thread spins before it sleeps. By default waits are short.",
       "cp plan fit compare predict score mttkrp" },
-    { "TERM", "The line that tells how far a command is comes on a terminal that is not \"dumb\".",
+    { "TERM", "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
       "cp fit report export predict score mttkrp" },
-    { "COLUMNS", "Columns of the terminal, where it does not tell them itself. Tables fit it.",
+    { "COLUMNS", "Width of the terminal, if the terminal does not report it. Tables fit it.",
       "cp plan status fit info top compare devices" },
     { "TSTREAM_RANK_TIMEOUT",
-      "Of several processes: seconds without a word of one of them after which all end. 7 where it is not set; 0: no limit.",
+      "With several processes: if one of them is silent for this number of seconds, all end. The default is 7; 0 means no limit.",
       "cp" },
     { "OMPI_MCA_pml",
-      "Read by Open MPI. Set to ob1 where it is not set and all processes are on one machine, which then start sooner.",
+      "Setting of Open MPI. If all processes are on one machine, the default is ob1, because they then start sooner.",
       "cp" },
     { "TSTREAM_ROWS_TO",
-      "Of processes on CPU cores: \"all\" sends updated rows to all, \"needing\" to those that need them "
-      "alone; otherwise what is cheaper, mode by mode. The same in all.",
+      "With several processes on CPU cores: \"all\" sends updated rows to all processes, \"needing\" only to "
+      "those that need them. By default the cheaper one is chosen for each mode. It must be the same in all processes.",
       "cp" },
     { "TSTREAM_OWN_FACTORS",
-      "Of several processes on CPU cores: where it is 1 each has its own factors, also of those on one machine.",
+      "With several processes on CPU cores: 1 gives each process its own factors, also on one machine.",
       "cp" },
-    { "NO_COLOR", "Where it is set and not empty, nothing is coloured.",
+    { "NO_COLOR", "If it is set and not empty, output has no colours.",
       "cp plan status fit info top compare devices" },
     { 0 },
 };

@@ -22,16 +22,17 @@ struct bench_args {
 #define AT(field) offsetof(struct bench_args, field)
 static const struct ts_opt bench_opts[] = {
     { "gpus", 'g', TS_OPT_STRING, AT(gpus), NULL, "N|LIST",
-      "GPUs that exchange: the first N that can be used, or those with these numbers, with commas. "
-      "Default: all" },
+      "GPUs that exchange: the first N usable ones, or a list of numbers such as 0,2. Default: "
+      "all" },
     { "bytes", 'b', TS_OPT_SIZE, AT(bytes), NULL, "SIZE",
-      "bytes that each GPU has in the end. Default: a range, 1M to 1G" },
+      "size of the whole buffer. Default: a range from 1M to 1G" },
     { "kind", 'k', TS_OPT_CHOICE, AT(kind), "auto", "auto|nccl|copy|host",
-      "way of exchanging: a ring of NCCL's sends and receives, copies from GPU to GPU, host memory, or what a "
-      "run would take, which is copies where all GPUs reach each other's memory, else NCCL where it "
-      "is to be had" },
+      "kind of exchange. nccl: a ring of NCCL sends and receives. copy: copies from GPU to GPU. "
+      "host: through host memory. auto: what a run would take, which is copy if all GPUs reach "
+      "each other's memory, otherwise nccl if available" },
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object a line on standard output" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "print a JSON object on each line of standard output" },
     { 0 },
 };
 
@@ -184,18 +185,19 @@ const struct ts_cmd tstream_bench = {
     .min_operands = 1,
     .max_operands = 1,
     .summary = "measure the exchange between GPUs",
-    .text = "exchange: each GPU has a part of a buffer, and in the end all of it, as the rows of a "
-            "factor matrix in each sweep. What arrives is compared first; then the median of nine "
-            "is printed, for parts of equal sizes, and for parts in the ratio 1 : 2 : 3 and so "
-            "on.\n\n"
-            "algbw is bytes over time, bytes being those of the whole buffer; busbw is algbw times "
-            "(n - 1) / n for n GPUs: what a GPU has received on average, over time. That is how "
-            "NVIDIA's nccl-tests define both for an all-gather.\n\n"
-            "NCCL takes 8 multiprocessors at most, to leave the others to what computes meanwhile; "
-            "NCCL_MAX_CTAS in the environment changes that.",
-    .examples = "tstream bench exchange\n  all GPUs, a table from 1 MiB to 1 GiB\n"
-                "tstream bench exchange --gpus 0,1 --kind copy --bytes 256M\n"
-                "  one size, by copies\n",
+    .text =
+        "exchange: each GPU has a part of a buffer at the start and all of it at the end, like "
+        "the rows of a factor matrix in each sweep. The received bytes are checked first. Then "
+        "it prints the median of nine, for parts of equal sizes, and for parts in the ratio 1 : "
+        "2 : 3 and so on.\n\n"
+        "algbw is the size of the whole buffer over the time. busbw is algbw times (n - 1) / n "
+        "for n GPUs: the mean number of bytes that a GPU received, over the time. nccl-tests of "
+        "NVIDIA define both in this way for an all-gather.\n\n"
+        "NCCL takes at most 8 multiprocessors, and leaves the others to computation. "
+        "NCCL_MAX_CTAS in the environment changes that.",
+    .examples =
+        "tstream bench exchange\n  use all GPUs; print a table from 1 MiB to 1 GiB\n"
+        "tstream bench exchange --gpus 0,1 --kind copy --bytes 256M\n  measure one size, with copies\n",
     .opts = bench_opts,
     .run = run_bench,
 };

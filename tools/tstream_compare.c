@@ -17,14 +17,14 @@ struct compare_args {
 #define AT(field) offsetof(struct compare_args, field)
 static const struct ts_opt compare_opts[] = {
     { "match", 0, TS_OPT_CHOICE, AT(match), "greedy", "greedy|best",
-      "who goes with whom in the table: greedy, the most alike pair first, as Tensor Toolbox and pyttb do; best, so "
-      "that the score is the largest there is (Hungarian method)" },
+      "how pairs are chosen. greedy: the most similar pair first, as in Tensor Toolbox and "
+      "pyttb. best: the largest possible score (Hungarian method)" },
     { "no-weights", 0, TS_OPT_FLAG, AT(no_weights), NULL, NULL,
-      "components are alike whatever their weights" },
+      "ignore the weights of components" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "threads; 0 takes all CPUs. The result does not depend on it" },
+      "number of threads; 0 uses all CPUs. The result does not depend on it" },
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object on standard output" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object on standard output" },
     { 0 },
 };
 
@@ -244,23 +244,26 @@ const struct ts_cmd tstream_compare = {
     .operands = "A.cp B.cp",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "match the components of two models and say how alike they are",
+    .summary = "match the components of two models and measure their similarity",
     .text =
-        "Each component of the model that has fewer of them gets a partner of its own in the other. The score of a pair is its congruence, the product over "
-        "all modes of the cosine of the two columns without sign, times 1 - |a - b| / max(a, b) of "
-        "the two weights. The factor match score is the mean of the pairs' scores: 1 for equal models, whatever "
-        "the order of components, the signs and the norms of columns. It is the score of Tensor Toolbox and pyttb, which match greedily. "
-        "A dead component, whose columns are zeros, is like none, and its score is 0.\n\n"
-        "Starts that end in models of a score near 1 found the same components; where the fits are alike and the "
-        "scores are not, the rank is too high, or the data say no more.\n\n"
-        "A and B are ktensor files or directories as tstream fit takes them, of any program, and of "
-        "any two ranks. Rows go together by index: those of used slices alone (modeK.index) go with whole factors. "
-        "The table has the components from 1 in the order of each file; columns \"mode K\" are the "
-        "cosines, as many as there is room for. Memory does not grow with the factors.",
+        "Each component of the model with fewer components gets a different partner in the other "
+        "model. The score of a pair is its congruence times 1 - |a - b| / max(a, b) of the two "
+        "weights. The congruence is the product over all modes of the cosine of the two columns, "
+        "without sign. The factor match score is the mean score of the pairs. It is 1 for equal "
+        "models, for any order of components, signs and norms of columns. Tensor Toolbox and "
+        "pyttb compute the same score, with greedy matching. A dead component, whose columns are "
+        "zeros, matches nothing and has score 0.\n\n"
+        "If models from different starts have a score near 1, they found the same components. If "
+        "their fits are similar but their scores are not, the rank is too high, or the data "
+        "determine no more components.\n\n"
+        "A and B are ktensor files or directories as in tstream fit, of any program and any two "
+        "ranks. Rows are matched by index, also between factors of used slices (modeK.index) and "
+        "full factors. The table counts components from 1 in the order of each file. The columns "
+        "\"mode K\" are the cosines, as many as fit. Memory does not grow with the factors.",
     .examples =
         "tstream compare s1.cp s2.cp\n  do two starts find the same components?\n"
-        "tstream compare r8.cp r16.cp --match best --no-weights\n  what becomes of 8 components at rank 16\n"
-        "tstream compare mine.cp theirs.ktensor --json\n  the model of another program\n",
+        "tstream compare r8.cp r16.cp --match best --no-weights\n  what happens to 8 components at rank 16?\n"
+        "tstream compare mine.cp theirs.ktensor --json\n  compare with the model of another program\n",
     .opts = compare_opts,
     .run = run_compare,
 };

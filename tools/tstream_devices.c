@@ -18,7 +18,7 @@ struct devices_args {
 static const struct ts_opt devices_opts[] = {
     TOOL_QUIET_OPT(offsetof(struct devices_args, quiet)),
     { "json", 0, TS_OPT_FLAG, offsetof(struct devices_args, json), NULL, NULL,
-      "one JSON object on standard output" },
+      "print one JSON object on standard output" },
     { 0 },
 };
 
@@ -129,12 +129,13 @@ const struct ts_cmd tstream_devices = {
     .program = "tstream",
     .name = "devices",
     .operands = "",
-    .summary = "list what a run would compute on, and why",
+    .summary = "list the GPUs and CPUs that a run would use, and why",
     .text =
-        "Lists the GPUs, whether each can be used, and the CPUs and memory that this process may "
-        "take. A run takes the first GPU that can be used unless --gpus or --cpu say otherwise. "
-        "CUDA_VISIBLE_DEVICES hides and orders GPUs, as in every CUDA program.",
-    .examples = "tstream devices\n  what is there\n",
+        "Lists the GPUs and whether each is usable, and the CPUs and memory of this process. A "
+        "run takes the first usable GPU unless --gpus or --cpu is given. CUDA_VISIBLE_DEVICES "
+        "hides and orders GPUs, as in every CUDA program.",
+    .examples =
+        "tstream devices\n  list all devices\n",
     .opts = devices_opts,
     .run = run_devices,
 };

@@ -20,12 +20,14 @@ struct export_args {
 #define AT(field) offsetof(struct export_args, field)
 static const struct ts_opt export_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
-      "file to write, compressed when it ends in .gz (default: standard output)" },
+      "file to write. It is compressed if its name ends in .gz. Default: standard output" },
     { "format", 0, TS_OPT_CHOICE, AT(format), "csv", "csv", "comma-separated values" },
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
-      "components, those of largest weight first; 0 writes all" },
-    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "one mode alone, from 1; 0 writes all" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
+      "number of components, by weight; 0 writes all" },
+    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "write only mode K, from 1; 0 writes all" },
+    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing FILE of this program. A file that has changed since, and any other "
+      "file, is never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };
@@ -209,14 +211,15 @@ const struct ts_cmd tstream_export = {
     .max_operands = 2,
     .summary = "write the factors of a decomposition as a table with names",
     .text =
-        "Writes one table of comma-separated values: a line for each row of each factor, with the columns mode (from "
-        "1), mode_name, index (from 1, or 0 where the input's did), label and component_1, component_2, ... by weight. The line after the names of "
-        "columns has the weights, as mode 0. What has no name is left empty. Values have the digits that "
-        "bring the same bits back.\n\n"
-        "FACTORS and TENSOR.tsh are found as tstream top finds them.",
+        "Writes one table of comma-separated values, with a line for each row of each factor. "
+        "The columns are mode (from 1), mode_name, index (from 1, or from 0 if that of the input "
+        "was 0), label, and component_1, component_2 and so on by weight. The line after the "
+        "column names has the weights, as mode 0. A missing name is empty. Values have enough "
+        "digits to read back the same bits.\n\n"
+        "FACTORS and TENSOR.tsh are found as in tstream top.",
     .examples =
-        "tstream export amazon.cp -o amazon.csv\n  factors with names, for a spreadsheet or pandas\n"
-        "tstream export amazon.cp --mode 3 --components 5\n  five components of the third mode\n",
+        "tstream export amazon.cp -o amazon.csv\n  write factors with names, for a spreadsheet or pandas\n"
+        "tstream export amazon.cp --mode 3 --components 5\n  write five components of the third mode\n",
     .opts = export_opts,
     .run = run_export,
 };

@@ -29,17 +29,18 @@ struct fit_args {
 #define AT(field) offsetof(struct fit_args, field)
 static const struct ts_opt fit_opts[] = {
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "threads; 0 takes all CPUs. The result does not depend on it" },
+      "number of threads; 0 uses all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; what does not fit is streamed from disk. The model's factor matrices, in "
-      "float64, come on top. Default: what the machine has free, less an eighth and 64M" },
+      "memory for shards; the rest is streamed from disk. The factor matrices of the model, in "
+      "float64, need memory in addition. Default: the free memory of the machine, less an eighth "
+      "and 64M" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     ARRAY_OPTS(AT(array)),
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
-      "the core consistency, too: near 100 % where the model's components are as many as the data support. On CPU cores; "
-      "rank^modes is at most 2^24" },
+      "also compute the core consistency. It is near 100 % if the data support all components. "
+      "It runs on CPU cores; rank^modes is at most 2^24" },
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "one JSON object on standard output" },
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object on standard output" },
     { 0 },
 };
 
@@ -373,33 +374,39 @@ const struct ts_cmd tstream_fit = {
     .operands = "MODEL TENSOR.tsh",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "compute the exact fit of a model, of whatever program",
+    .summary = "compute the exact fit of a model of any program",
     .text =
-        "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and of M, "
-        "and the time it took. Cells that are not listed in the tensor are zeros, and count. TENSOR may be a dense one "
-        "(tstream cp --help). Where cells of that are unknown (NaN), or cells have weights, the fit is that of tstream cp --observed: of the known "
-        "cells alone, each as often as its weight says, computed on CPU cores; the residual norm is of these cells, too, and the norm of the model "
-        "of all cells.\n\n"
-        "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory that holds "
-        "model.ktensor, or weights.npy and modeK.npy (float32 or float64), or lambda.mat and modeK.mat "
-        "as SPLATT writes them. It has a row for every index of a mode, or for those alone that "
-        "modeK.index names (numbers from 1, one a line), or for the used indices of the tensor. "
-        "Columns need not be normed; weights may be negative or zero.\n\n"
-        "Products are float64, and all other sums have twice its digits, so that components that are "
-        "far larger than the model and cancel do no harm. \"within\" (\"error\" of --json) estimates "
-        "what rounding may have changed: some 1e-14 / (1 - fit), and 1e-7 where the model is "
-        "exact; a note says so where it is more than 1e-6 and 0.1 % of 1 - fit.\n\n"
-        "Several processes that a launcher of MPI has started compute it together, on CPU cores or, with --gpus, on GPUs of each, with the same digits.\n\n"
-        "--diagnose prints the core consistency of Bro and Kiers: 100 (1 - |G - T|^2 / rank) with the core G = X x_1 A_1^+ ... x_N A_N^+ and T, which "
-        "is 1 where all indices are equal and 0 elsewhere; and normalised, with |G|^2 in place of the rank, as the N-way toolbox has it. "
-        "Weights are shared among the modes alike. Near 100 % the components are separate, and not too many; near 0, or far below, "
-        "the rank is too high, or the tensor is not of this form. Cells that are not listed are zeros here, too: "
-        "of a tensor of counts with much noise even a useful model has little. It takes the factors once more in memory, in float64, "
-        "and works on CPU cores: rank operations a nonzero, rank^2 a fibre, rank^modes a slice of the mode of fewest.",
-    .examples = "tstream fit amazon.cp amazon.tsh\n  the fit of what tstream cp wrote\n"
-                "tstream fit r3.cp aminoacid.tsh --diagnose\n  are three components too many?\n"
-                "tstream fit other.ktensor amazon.tsh --host-memory 4G --json\n"
-                "  of another program's model, streamed within 4 GiB\n",
+        "Prints the fit 1 - |X - M| / |X| of a model M of the tensor X, the norms of X - M and "
+        "of M, and the time. Unlisted cells are zeros and count. TENSOR may be a dense tensor "
+        "(tstream cp --help). If cells are unknown (NaN) or have weights, the fit is that of "
+        "tstream cp --observed. It covers the known cells only, each with its weight, and is "
+        "computed on CPU cores. The residual norm then also covers the known cells only; the "
+        "norm of the model covers all cells.\n\n"
+        "MODEL is a ktensor file of Tensor Toolbox, pyttb or tstream, or a directory. A "
+        "directory holds model.ktensor, or weights.npy and modeK.npy (float32 or float64), or "
+        "lambda.mat and modeK.mat of SPLATT. A factor has a row for each index of a mode, for "
+        "the indices in modeK.index (numbers from 1, one a line), or for the used indices of the "
+        "tensor. Columns can have any norm; weights may be negative or zero.\n\n"
+        "Products are float64, and other sums have twice as many digits. So components that are "
+        "far larger than the model and cancel do no harm. \"within\" (\"error\" in --json) "
+        "estimates the effect of rounding: about 1e-14 / (1 - fit), and 1e-7 for an exact model. "
+        "A note appears if it exceeds 1e-6 and 0.1 % of 1 - fit.\n\n"
+        "Several processes of an MPI launcher compute the fit together, on CPU cores or, with "
+        "--gpus, on the GPUs of each, with the same digits.\n\n"
+        "--diagnose prints the core consistency of Bro and Kiers: 100 (1 - |G - T|^2 / rank). G "
+        "is the core X x_1 A_1^+ ... x_N A_N^+. T is 1 where all indices are equal and 0 "
+        "elsewhere. It also prints the normalised form of the N-way toolbox, with |G|^2 in place "
+        "of the rank. Weights are divided equally among the modes.\n\n"
+        "Near 100 % the components are separate and not too many. Near 0 or far below, the rank "
+        "is too high, or the tensor does not have this form. Unlisted cells are zeros here as "
+        "well, so even a useful model of noisy counts has a low value. --diagnose needs memory "
+        "for a second set of factors in float64 and runs on CPU cores. It costs rank operations "
+        "for each nonzero, rank^2 for each fibre, and rank^modes for each slice of the mode with "
+        "the fewest slices.",
+    .examples =
+        "tstream fit amazon.cp amazon.tsh\n  compute the fit of a result of tstream cp\n"
+        "tstream fit r3.cp aminoacid.tsh --diagnose\n  are three components too many?\n"
+        "tstream fit other.ktensor amazon.tsh --host-memory 4G --json\n  the model of another program, with 4 GiB for shards\n",
     .opts = fit_opts,
     .run = run_fit,
 };

@@ -27,7 +27,8 @@ struct info_args {
 static const struct ts_opt info_opts[] = {
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "print run.json as it is, or models.json of several models; where there is none, an object with shape, rank and formats" },
+      "print run.json unchanged, or models.json for several models. Without these files, print "
+      "an object with shape, rank and formats" },
     { 0 },
 };
 
@@ -489,16 +490,19 @@ const struct ts_cmd tstream_info = {
     .operands = "RESULT.cp",
     .min_operands = 1,
     .max_operands = 1,
-    .summary = "print what a decomposition is, and which run made it",
+    .summary = "describe a decomposition and the run that made it",
     .text =
-        "Shows rank, rows and formats of the factors, and what run.json, which tstream cp writes "
-        "beside them, says of the run: fit and why it ended, the tensor (its checksum is that of "
-        "its index, so equal ones mean equal tensors), program, machine, all options, and the fit "
-        "and seconds of each sweep. Of factors without run.json, also of other programs, it shows "
-        "what can be seen. Of a run that was stopped, and left RESULT.cp.partial alone, it shows that. Of several models (tstream "
-        "cp --restarts) it shows their table, models.json; RESULT.cp/best.r8 names one of them.",
-    .examples = "tstream info amazon.cp\n  which options made this\n"
-                "tstream info amazon.cp --json\n  the same for programs\n",
+        "Shows rank, rows and formats of the factors, and the record of the run in run.json. The "
+        "record has the fit and why the run ended, the tensor, program, machine, all options, "
+        "and the fit and seconds of each sweep. The checksum of the tensor is that of its index: "
+        "equal checksums mean equal tensors.\n\n"
+        "For factors without run.json, also of other programs, it shows what the files contain. "
+        "If a stopped run left only RESULT.cp.partial, it shows that. For several models "
+        "(tstream cp --restarts) it shows their table, models.json. RESULT.cp/best.r8 names one "
+        "of them.",
+    .examples =
+        "tstream info amazon.cp\n  which options made this result?\n"
+        "tstream info amazon.cp --json\n  the same for programs\n",
     .opts = info_opts,
     .run = run,
 };

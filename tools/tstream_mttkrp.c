@@ -30,25 +30,28 @@ struct mttkrp_args {
 
 #define AT(field) offsetof(struct mttkrp_args, field)
 static const struct ts_opt mttkrp_opts[] = {
-    { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode whose product is computed, from 1" },
-    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N", "columns of each factor matrix, 1 to 2048" },
-    { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "times that it is computed" },
-    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "of the random factors" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "threads; 0 takes all CPUs" },
+    { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K", "mode of the product, from 1" },
+    { "rank", 'r', TS_OPT_U32, AT(rank), "16", "N",
+      "number of columns of each factor matrix, 1 to 2048" },
+    { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "number of repetitions" },
+    { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "seed of the random factors" },
+    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; what does not fit is streamed from disk. Default: what the "
-      "machine has free, less an eighth and 64M" },
+      "memory for shards; the rest is streamed from disk. Default: the free memory of the "
+      "machine, less an eighth and 64M" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
-      "of factor matrices and products" },
+      "precision of factor matrices and products" },
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
-      "compare with the obvious loop in float64, which takes two more float64 copies of the factors" },
+      "compare with a simple loop in float64. This needs memory for two more float64 copies of "
+      "the factors" },
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     ARRAY_OPTS(AT(array)),
     TSTREAM_TIMES_OPTS(AT(details), AT(trace)),
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing trace of --trace. Other files are never touched" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing trace at --trace. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object a line on standard output, with what --details tells" },
+      "print a JSON object on each line of standard output, with the figures of --details" },
     { 0 },
 };
 
@@ -371,15 +374,17 @@ const struct ts_cmd tstream_mttkrp = {
     .name = "mttkrp",
     .operands = "[TENSOR.tsh]",
     .max_operands = 1,
-    .summary = "time the product that a decomposition consists of, for one mode",
+    .summary = "time MTTKRP, the main product of a decomposition, for one mode",
     .text =
-        "Computes the matricized tensor times Khatri-Rao product of one mode with random factors, "
-        "again and again, and prints seconds, nonzeros per second and packed bytes per second. "
-        "The first time includes reading what stays in memory and checking all shards. TENSOR may be a dense one (tstream cp --help): "
-        "packed bytes are those of its cells, then.\n\n"
-        "Several processes that a launcher of MPI has started multiply each a part, on CPU cores or, with --gpus, on GPUs of each.",
-    .examples = "tstream mttkrp --mode 2 --rank 32 --check\n"
-                "  time mode 2 and compare with the obvious loop\n",
+        "Computes the matricized tensor times Khatri-Rao product of one mode with random factors "
+        "several times. It prints seconds, nonzeros per second and packed bytes per second. The "
+        "first time includes reading the shards that stay in memory and checking all shards. "
+        "TENSOR may be a dense tensor (tstream cp --help); packed bytes are then those of its "
+        "cells.\n\n"
+        "Several processes of an MPI launcher compute a part each, on CPU cores or, with --gpus, "
+        "on the GPUs of each.",
+    .examples =
+        "tstream mttkrp --mode 2 --rank 32 --check\n  time mode 2 and compare with a simple loop\n",
     .opts = mttkrp_opts,
     .run = run_mttkrp,
 };

@@ -329,23 +329,30 @@ const struct ts_cmd tstream_plan = {
     .name = "plan",
     .operands = "[TENSOR.tsh]",
     .max_operands = 1,
-    .summary = "say what memory, time and disk a decomposition will take",
+    .summary = "estimate the memory, time and disk space of a decomposition",
     .text =
-        "Takes the options of tstream cp and prints what that run would take: memory of the host and of "
-        "each GPU, part by part, which shards stay where, bytes read from disk and sent to GPUs in each "
-        "sweep, seconds of a sweep and of the run, bytes of the results. What cannot work is refused "
-        "with the sentence of tstream cp.\n\n"
-        "Time is measured in a few seconds: sweeps with factor matrices of full size over a sample of the "
-        "shards (all of them where they are few), of which the same part stays in memory; products "
-        "grow in proportion to nonzeros. Of several models (--rank 8,16, --restarts) memory is told of those that are computed "
-        "at once first, sweeps of one of the largest rank, time and disk of all. It holds for a machine that is as busy then as now. The run "
-        "ends earlier when the fit hardly changes (--tol).\n\n"
-        "With --ranks N it is told of one of N processes that mpirun or srun starts, the one whose shards take most memory: --threads, --gpus and "
-        "--host-memory are its own, and without them it has the CPU cores and the memory of a machine like this one for itself. With --ranks-per-host K so many are on a "
-        "machine: they divide its cores and memory, and have one copy of the factors where they share them, which is told with what all of them take. Times are those measured "
-        "here by one process, times the largest part that one of N has, or a GPU of all, and 10 GB/s are taken for what the network brings to each. "
-        "GPUs send rows while they compute: what is told of rows from other processes is what they cannot hide. What NCCL takes of a GPU is "
-        "assumed, not measured.",
+        "Takes the options of tstream cp and prints what that run would need. It shows the "
+        "memory of the host and of each GPU, part by part, and where shards stay. It shows the "
+        "bytes that each sweep reads from disk and sends to GPUs, the seconds of a sweep and of "
+        "the run, and the size of the results. Options that tstream cp refuses are refused with "
+        "the same message.\n\n"
+        "The time is measured in a few seconds. Sweeps run with factor matrices of full size "
+        "over a sample of the shards, or over all shards if they are few. The same share of the "
+        "shards stays in memory as in the run, and products are assumed to grow with the "
+        "nonzeros. The estimate assumes that the machine is as busy later as now. The run can "
+        "end earlier, when the fit hardly changes (--tol).\n\n"
+        "With several models (--rank 8,16, --restarts), memory is that of the models which are "
+        "computed together first. The time of a sweep is that of one model of the largest rank. "
+        "Total time and disk space are those of all models.\n\n"
+        "--ranks N estimates one of N processes of mpirun or srun: the one whose shards take the "
+        "most memory. --threads, --gpus and --host-memory are its own. Without them it has all "
+        "CPU cores and memory of a machine like this one. --ranks-per-host K puts K processes on "
+        "a machine. They divide its cores and memory. They share one copy of the factors if they "
+        "can, and the plan also shows the total of the machine.\n\n"
+        "Times of N processes are estimates. One process measures here, and the time is scaled "
+        "to the largest share of one process or GPU. The network is assumed to bring 10 GB/s to "
+        "each process. GPUs send rows while they compute, so the plan counts only the remaining "
+        "time for rows of other processes. The memory of NCCL on a GPU is assumed, not measured.",
     .examples = "tstream plan amazon.tsh --rank 64 --host-memory 4G\n"
                 "  can it be done here, and how long does it take?\n",
     .opts = tstream_cp_opts,

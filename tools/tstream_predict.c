@@ -32,25 +32,28 @@ struct predict_args {
 #define AT(field) offsetof(struct predict_args, field)
 static const struct ts_opt predict_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
-      "write to FILE instead of standard output, compressed when it ends in .gz; it appears when it "
-      "is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
+      "file to write instead of standard output. It is compressed if its name ends in .gz. It "
+      "appears when it is complete and on disk" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing FILE of this program. A file that has changed since, and any other "
+      "file, is never touched" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
-      "tns has indices and numbers; csv and tsv are tables with names; npy is a NumPy array of the "
-      "model's values alone, float64, and goes to FILE" },
+      "form of the output. tns: indices and numbers. csv, tsv: tables with names. npy: a NumPy "
+      "array (float64) of the values of the model only, written to FILE" },
     { "cells", 0, TS_OPT_CHOICE, AT(cells), "tns", "tns|csv|tsv",
-      "what CELLS is: tns has indices and numbers divided by blanks; csv and tsv are tables as tshard export writes them, with the names of "
-      "indices, or numbers where there are none, and a first line of the modes' names, which may be missing" },
+      "form of CELLS. tns: indices and numbers, separated by blanks. csv, tsv: tables as tshard "
+      "export writes them, with names of indices, or numbers if there are none. The first line "
+      "may name the modes" },
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
-      "the first index in CELLS, and in what is written: input is that of the text that the tensor was "
-      "built from" },
+      "first index in CELLS and in the output. input: that of the text that the tensor was built "
+      "from" },
     { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices in a table where there are names of them" },
+      "indices instead of names in a table" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "threads; 0 takes all CPUs. The result does not depend on it" },
+      "number of threads; 0 uses all CPUs. The result does not depend on it" },
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object on standard output; cells are written to FILE alone, then" },
+      "print one JSON object on standard output. Cells are then written only to FILE" },
     { 0 },
 };
 
@@ -513,21 +516,26 @@ const struct ts_cmd tstream_predict = {
     .operands = "MODEL CELLS|- [TENSOR.tsh]",
     .min_operands = 2,
     .max_operands = 3,
-    .summary = "compute a model's values of cells",
+    .summary = "compute the values of a model at given cells",
     .text =
-        "Writes a line for each line of CELLS, in the same order: the indices of the cell, and the model's value "
-        "there, in float64. Where lines of CELLS have a value, it stands before the model's, and behind that the "
-        "residual, value - model; then their root mean square (RMSE) and mean magnitude (MAE) are told, too. "
-        "Where a weight follows the value, as tshard export writes it, it counts in these as in tstream score, and is not written. A note counts cells with an index that "
-        "has a row of zeros in the model, as one that was never seen has: the model's 0 there is no prediction.\n\n"
-        "CELLS is text, also compressed, or - for standard input: on each line an index for each mode, "
-        "divided by blanks, and perhaps a value, 0 as well, and its weight; a # begins a comment. With --cells csv or tsv it is a table of names. Text of any length goes "
-        "through a few buffers. A model in .npy files (tstream cp --format npy) is mapped, and may be larger than memory.\n\n"
-        "MODEL is what tstream fit takes. TENSOR.tsh gives names, as tstream top finds it where it is not named.",
+        "Writes a line for each line of CELLS, in the same order: the indices of the cell and "
+        "the value of the model, in float64. If a line of CELLS has a value, the output has this "
+        "value, the value of the model, and the residual (value - model). The command then also "
+        "prints the root mean square (RMSE) and the mean magnitude (MAE) of the residuals. A "
+        "weight after the value, as tshard export writes it, counts as in tstream score and is "
+        "not written. A note counts cells with an index whose row in the model is all zeros, "
+        "such as an index that was never seen. There the 0 of the model is not a prediction.\n\n"
+        "CELLS is text, which may be compressed, or - for standard input. Each line has an index "
+        "for each mode, and optionally a value (which may be 0) and its weight, separated by "
+        "blanks. A # starts a comment. With --cells csv or tsv it is a table of names. Text of "
+        "any length needs only a few buffers. A model in .npy files (tstream cp --format npy) is "
+        "mapped and can be larger than memory.\n\n"
+        "MODEL is any model that tstream fit takes. TENSOR.tsh has the names of indices. Without "
+        "it, the tensor is found as in tstream top.",
     .examples =
-        "tstream predict amazon.cp cells.tns\n  the model's values of some cells\n"
-        "tstream predict amazon.cp test.tns.gz --json\n  how far it is from values that it has not seen\n"
-        "tstream predict amazon.cp cells.tns --format csv -o values.csv\n  a table with names\n",
+        "tstream predict amazon.cp cells.tns\n  print the values of the model at some cells\n"
+        "tstream predict amazon.cp test.tns.gz --json\n  compute the error at unseen values\n"
+        "tstream predict amazon.cp cells.tns --format csv -o values.csv\n  write a table with names\n",
     .opts = predict_opts,
     .run = run_predict,
 };

@@ -23,18 +23,18 @@ struct report_args {
 #define AT(field) offsetof(struct report_args, field)
 static const struct ts_opt report_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE.html",
-      "the page; - for standard output, compressed when it ends in .gz. Default: the name of FACTORS with "
-      ".html instead of .cp, in the current directory" },
+      "file to write; - is standard output. It is compressed if its name ends in .gz. Default: "
+      "the name of FACTORS with .html in place of .cp, in the current directory" },
     { "components", 'c', TS_OPT_U32, AT(components), "64", "N",
-      "components shown, those of largest weight first; 0 shows all" },
+      "number of components, by weight; 0 shows all" },
     { "count", 'n', TS_OPT_U32, AT(n_top), "5", "N",
-      "strongest indices of each mode that is not drawn as a line" },
+      "number of strongest indices of each mode that is not drawn as a line" },
     { "lines", 0, TS_OPT_STRING, AT(lines), NULL, "K,K...|none",
-      "modes, from 1, that are drawn as lines because their indices are a sequence, such as time. Default: "
-      "those whose names ascend as numbers or dates, and those with other numbers or no names if "
-      "neighbouring rows are alike" },
+      "modes, from 1, that are drawn as lines because their indices are a sequence, such as "
+      "time. Default: modes with ascending numbers or dates as names. Modes with other numbers "
+      "or without names are also drawn as lines if neighbouring rows are similar" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing page that this program wrote. Other files are never touched" },
+      "replace an existing page of this program. Other files are never touched" },
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "print the figures as a JSON object, and write no page" },
     TOOL_QUIET_OPT(AT(quiet)),
@@ -268,18 +268,21 @@ const struct ts_cmd tstream_report = {
     .name = "report",
     .operands = "[FACTORS] [TENSOR.tsh]",
     .max_operands = 2,
-    .summary = "write a page about a decomposition, for a browser",
+    .summary = "write an HTML report about a decomposition",
     .text =
-        "Writes one HTML file that fetches nothing and runs no script. Components come first, each as a card: the "
-        "strongest indices by name, and a line for modes that are sequences. Then come the ranks of several models, the "
-        "fit, diagnostics with a sentence on how to read each, and the tensor and the run. --json prints the figures of "
-        "the page instead.\n\n"
-        "FACTORS and TENSOR.tsh are found as tstream top finds them. What run.json says is left out where there is "
-        "none, as of factors of other programs. Factors are read once, and memory does not grow with their rows, but for 8 bytes each where they are those of used slices alone. With 64 "
-        "components or fewer the file is smaller than 1 MB.",
-    .examples = "tstream report amazon.cp\n  makes amazon.html\n"
-                "tstream report other.ktensor --lines 3 -o - > page.html\n"
-                "  of another program's model, whose third mode is time\n",
+        "Writes one HTML file that loads nothing and runs no script. Components come first, each "
+        "as a card with the strongest indices by name, and a line plot for modes that are "
+        "sequences. Then come the ranks of several models, the fit, diagnostics with a sentence "
+        "on how to read each, and the tensor and the run. --json prints the figures of the page "
+        "instead.\n\n"
+        "FACTORS and TENSOR.tsh are found as in tstream top. Without run.json, as with factors "
+        "of other programs, the part about the run is missing. Factors are read once. Memory "
+        "does not grow with their rows, except for 8 bytes a row in factors of used slices. With "
+        "up to 64 components the file is smaller than 1 MB.",
+    .examples =
+        "tstream report amazon.cp\n  write amazon.html\n"
+        "tstream report other.ktensor --lines 3 -o - > page.html\n"
+        "  a report on a model of another program, whose third mode is time\n",
     .opts = report_opts,
     .run = run_report,
 };

@@ -33,41 +33,46 @@ struct score_args {
 #define AT(field) offsetof(struct score_args, field)
 static const struct ts_opt score_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
-      "write every nonzero to FILE (- is standard output), or what --top or --by-slice asks for; compressed "
-      "when it ends in .gz. It appears when it is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL, "replace an existing FILE that this program wrote and nothing else has changed. Other files are never touched" },
+      "file for a line of each nonzero, or for the lines of --top or --by-slice; - is standard "
+      "output. It is compressed if its name ends in .gz. It appears when it is complete and on "
+      "disk" },
+    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
+      "replace an existing FILE of this program. A file that has changed since, and any other "
+      "file, is never touched" },
     { "top", 'n', TS_OPT_U32, AT(top), "0", "N",
-      "the N nonzeros of largest residual alone, the largest first" },
+      "write only the N nonzeros with the largest residuals, the largest first" },
     { "by-slice", 0, TS_OPT_FLAG, AT(by_slice), NULL, NULL,
-      "a line for each used slice of mode K: how many nonzeros it has, the sums of their values and of the "
-      "model's, RMSE and MAE" },
+      "write a line for each used slice of mode K: number of nonzeros, sums of values and of the "
+      "model, RMSE and MAE" },
     { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K",
-      "read the copy sorted for mode K, whose order nonzeros are written in" },
+      "read the copy that is sorted for mode K. Nonzeros are written in its order" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
-      "tns has indices and numbers; csv and tsv are tables with names; npy is a NumPy array of float64, a "
-      "row for each line" },
+      "form of the output. tns: indices and numbers. csv, tsv: tables with names. npy: a NumPy "
+      "array (float64) with a row for each line" },
     { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices in a table where there are names of them" },
+      "indices instead of names in a table" },
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float64", "float32|float64",
-      "of factors and products; float32 takes half the memory and time. Sums are float64" },
+      "precision of factors and products. float32 takes half the memory and time. Sums are "
+      "float64" },
     { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "threads; 0 takes all CPUs. The result does not depend on it" },
+      "number of threads; 0 uses all CPUs. The result does not depend on it" },
     { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; what does not fit is streamed from disk. The model's factor matrices come on "
-      "top. Default: what the machine has free, less an eighth and 64M" },
+      "memory for shards; the rest is streamed from disk. The factor matrices of the model need "
+      "memory in addition. Default: the free memory of the machine, less an eighth and 64M" },
     { "gpus", 'g', TS_OPT_STRING, AT(processor) + offsetof(struct ts_processor, gpus), NULL,
       "N|LIST",
-      "compute the sums, and those of --by-slice, on GPUs: the first N that can be used, or those with these numbers, with "
-      "commas (0,2; number 2 alone: 2,). The result does not depend on it. Default: CPU cores, which alone tell of single "
-      "nonzeros" },
+      "compute the sums on GPUs: N GPUs, or a list of GPU numbers such as 0,2. A list needs a "
+      "comma: '2,' is GPU 2 alone. The result does not depend on it. Default: CPU cores. Single "
+      "nonzeros are always computed there" },
     { "gpu-memory", 0, TS_OPT_SIZE, AT(processor) + offsetof(struct ts_processor, device_bytes),
       NULL, "SIZE",
-      "memory of each GPU, all that the command takes of it; shards that do not fit pass through it. Default: "
-      "what is free, less a reserve" },
+      "memory of each GPU for the whole command. Shards that do not fit pass through it. "
+      "Default: the free memory, less a reserve" },
     ARRAY_OPTS(AT(array)),
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object on standard output; nonzeros and slices are written to FILE alone, then" },
+      "print one JSON object on standard output. Nonzeros and slices are then written only to "
+      "FILE" },
     { 0 },
 };
 
@@ -553,29 +558,31 @@ const struct ts_cmd tstream_score = {
     .operands = "MODEL TENSOR.tsh",
     .min_operands = 2,
     .max_operands = 2,
-    .summary = "compare a model with the values of a tensor, nonzero by nonzero",
+    .summary = "compare a model with the nonzeros of a tensor",
     .text =
-        "Prints how far the model's values are from those of the nonzeros: root mean square (RMSE) and mean "
-        "magnitude (MAE) of the residuals, value - model, and log-likelihoods. With --output it writes value, model and "
-        "residual of every nonzero behind its indices; --top gives those that the model misses most, --by-slice the sums of "
-        "each slice of a mode. Cells that are not listed are not looked at: tstream fit takes them as zeros. A cell with a weight (tshard build --weights) "
-        "counts so many times in all that is summed.\n\n"
-        "The Gaussian log-likelihood is that of residuals with the variance that they have. Poisson's, of counts where the model is above 0, is the sum of value "
-        "log(model) over the nonzeros less the sum of the model over all cells; terms that no model changes are left out.\n\n"
-        "TENSOR may be a dense one (tstream cp --help), of which all known cells are compared, in the order of the array; indices are "
-        "counted from 0 then.\n\n"
-        "MODEL is what tstream fit takes; factors in .npy files are mapped. It computes on CPU cores, or with --gpus the sums on GPUs, and "
-        "streams what the memory does not hold. Sums have the same bits for any threads, GPUs and memory; those of GPUs differ from those of CPU cores by rounding.\n\n"
-        "Several processes that a launcher of MPI has started compute it together, on CPU cores, with the same bits; what they do not "
-        "write is a line of every nonzero.",
+        "Prints how far the values of the model are from the nonzeros: the root mean square "
+        "(RMSE) and the mean magnitude (MAE) of the residuals (value - model), and "
+        "log-likelihoods. With --output it writes indices, value, model and residual of each "
+        "nonzero. --top writes only the largest residuals, and --by-slice the sums of each slice "
+        "of a mode. Unlisted cells are ignored; tstream fit treats them as zeros. A cell's "
+        "weight (tshard build --weights) multiplies its terms in all sums.\n\n"
+        "The Gaussian log-likelihood assumes residuals with their own variance. The Poisson "
+        "log-likelihood is for counts where the model is positive. It is the sum of value "
+        "log(model) over the nonzeros, less the sum of the model over all cells. Terms that do "
+        "not depend on the model are left out.\n\n"
+        "TENSOR may be a dense tensor (tstream cp --help). Then all known cells are compared, in "
+        "the order of the array, with indices from 0.\n\n"
+        "MODEL is any model that tstream fit takes; .npy files are mapped. The sums are computed "
+        "on CPU cores, or on GPUs with --gpus. Shards that do not fit in memory are streamed. "
+        "The bits do not depend on threads, GPUs or memory. Sums of GPUs and CPU cores differ by "
+        "rounding. Several processes of an MPI launcher compute the sums together on CPU cores, "
+        "with the same bits; they cannot write single nonzeros.",
     .examples =
-        "tstream score amazon.cp amazon.tsh\n  how far off the model is\n"
-        "tstream score amazon.cp amazon.tsh --top 100 --format csv\n"
-        "  the hundred nonzeros that it misses most, by name\n"
-        "tstream score amazon.cp amazon.tsh --by-slice --mode 3 -f csv\n"
-        "  which words it tells well\n"
-        "tstream score amazon.cp amazon.tsh --gpus 1 --precision float32\n  the sums from a GPU\n"
-        "tstream score amazon.cp amazon.tsh -o scores.npy --format npy\n  all residuals, for NumPy\n",
+        "tstream score amazon.cp amazon.tsh\n  how large is the error of the model?\n"
+        "tstream score amazon.cp amazon.tsh --top 100 --format csv\n  list the hundred largest residuals, by name\n"
+        "tstream score amazon.cp amazon.tsh --by-slice --mode 3 -f csv\n  which words does the model fit well?\n"
+        "tstream score amazon.cp amazon.tsh --gpus 1 --precision float32\n  compute the sums on a GPU\n"
+        "tstream score amazon.cp amazon.tsh -o scores.npy --format npy\n  write all residuals for NumPy\n",
     .opts = score_opts,
     .run = run_score,
 };

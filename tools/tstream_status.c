@@ -26,8 +26,8 @@ struct status_args {
 static const struct ts_opt status_opts[] = {
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object: that of status.json, with \"found\" (running, writing, stopped, failed, died, lost, "
-      "ended), \"alive\" and \"resumable\"" },
+      "print one JSON object: that of status.json, with \"found\" (running, writing, stopped, "
+      "failed, died, lost, ended), \"alive\" and \"resumable\"" },
     { 0 },
 };
 
@@ -386,16 +386,18 @@ const struct ts_cmd tstream_status = {
     .name = "status",
     .operands = "[X.cp]",
     .max_operands = 1,
-    .summary = "say how far a run of tstream cp is",
+    .summary = "report how far a run of tstream cp is",
     .text =
-        "Reads X.cp.partial/status.json, which a run replaces every second: process and host, sweep, mode, "
-        "rate, fit, time left. It says too whether the process is still there, and for a run that died "
-        "or was stopped how to go on. Of a run that has ended it tells what run.json says.\n\n"
-        "Without an operand the one run of the current directory is taken: under way, else ended. A process "
-        "on another host is known to be gone where the file system has locks; else a status that is a "
-        "minute old says so.",
-    .examples = "tstream status amazon.cp\n  where is it?\n"
-                "watch tstream status\n  look again every two seconds\n",
+        "Reads X.cp.partial/status.json, which a run replaces every second. It prints process "
+        "and host, sweep, mode, rate, fit and time left. It also reports whether the process is "
+        "still alive. If the run has died or was stopped, it prints how to continue. If the run "
+        "has ended, it prints what run.json says.\n\n"
+        "Without an operand it takes the only run of the current directory: an active one, "
+        "otherwise a finished one. On file systems with locks it knows if a process on another "
+        "host has died. Otherwise a status that is a minute old counts as lost.",
+    .examples =
+        "tstream status amazon.cp\n  show the progress of a run\n"
+        "watch tstream status\n  show it every two seconds\n",
     .opts = status_opts,
     .run = run_status,
 };

@@ -19,18 +19,18 @@ struct top_args {
 
 #define AT(field) offsetof(struct top_args, field)
 static const struct ts_opt top_opts[] = {
-    { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "indices of each mode; any number" },
+    { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "number of indices of each mode" },
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
-      "components, those of largest weight first; 0 shows all" },
-    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "one mode alone, from 1; 0 shows all" },
+      "number of components, by weight; 0 shows all" },
+    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "show only mode K, from 1; 0 shows all" },
     { "width", 'w', TS_OPT_U32, AT(width), "0", "N",
-      "characters of a name; 0 shows as many as the terminal has room for. Modes that do not fit side by "
-      "side come below each other" },
+      "number of characters of a name. 0: as many as fit on the terminal. Modes that do not fit "
+      "side by side are printed below each other" },
     { "csv", 0, TS_OPT_FLAG, AT(csv), NULL, NULL,
-      "a line of comma-separated values for each index on standard output, after one of names" },
+      "print comma-separated values, with a line for each index and a first line of column names" },
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
-      "one JSON object a line on standard output, one for each component" },
+      "print a JSON object on a line for each component" },
     { 0 },
 };
 
@@ -320,18 +320,20 @@ const struct ts_cmd tstream_top = {
     .max_operands = 2,
     .summary = "print the strongest indices of each component of a decomposition",
     .text =
-        "For each component, the entries of largest magnitude in each mode, with the names that "
-        "the tensor was built with, or numbers from 1 where there are none.\n\n"
-        "FACTORS is a directory written by tstream cp or a ktensor file. Without it the one .cp "
-        "of the current directory is taken, or the one named like the tensor; without "
-        "TENSOR.tsh, the .tsh of the current directory that is named like FACTORS, or the only "
-        "one, if its shape fits; else the tensor that run.json names, if it is still the same.\n\n"
-        "--csv and --json print all digits; --csv has the columns component (by weight, from 1), weight, mode (from 1), mode_name, "
-        "position (from 1), index (from 1), label (empty where there is none) and value.",
-    .examples = "tstream top --count 10\n  ten names of each component\n"
-                "tstream top result amazon.tsh --components 3 --json\n  three components as JSON\n"
-                "tstream top result --count 4294967295 --csv > factors.csv\n"
-                "  all of them, sorted, for a spreadsheet\n",
+        "Prints the entries of largest magnitude in each mode of each component. Indices have "
+        "the names that the tensor was built with, or numbers from 1.\n\n"
+        "FACTORS is a directory of tstream cp or a ktensor file. Without it, the command takes "
+        "the only .cp in the current directory, or the one with the name of the tensor. Without "
+        "TENSOR.tsh, it takes the .tsh in the current directory with the name of FACTORS, or the "
+        "only one, if the shape matches. Otherwise it takes the tensor in run.json, if it has "
+        "not changed.\n\n"
+        "--csv and --json print all digits. The columns of --csv are component (by weight, from "
+        "1), weight, mode (from 1), mode_name, position (from 1), index (from 1), label (empty "
+        "if there is none) and value.",
+    .examples =
+        "tstream top --count 10\n  print ten names of each component\n"
+        "tstream top result amazon.tsh --components 3 --json\n  print three components as JSON\n"
+        "tstream top result --count 4294967295 --csv > factors.csv\n  write all entries, sorted, for a spreadsheet\n",
     .opts = top_opts,
     .run = run_top,
 };
