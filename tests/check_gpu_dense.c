@@ -449,27 +449,18 @@ START_TEST(host_memory_is_fetched)
 }
 END_TEST
 
-/* A test case each, so that CK_RUN_CASE picks what a slow checker runs. */
-static void add(Suite *suite, const char *name, const TTest *test, int n)
-{
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test, 0, n);
-    suite_add_tcase(suite, tc);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("gpu_dense");
     if (!have_gpu())
         return 77;
-    add(suite, "solve", solve_equals_loop, N_CASES);
-    add(suite, "pieces", solve_in_pieces_has_same_bits, N_CASES);
-    add(suite, "products", products_are_solved_for_like_rows, N_RANKS);
-    add(suite, "list", solve_leaves_rows_out_of_the_list_alone, 2 * N_RANKS);
-    add(suite, "sum", sum_equals_loop, (int)(sizeof sums / sizeof sums[0]));
-    add(suite, "gram", gram_equals_loop_in_any_parts, N_CASES);
-    add(suite, "rows", rows_and_scale_equal_loops, N_CASES);
-    add(suite, "fetch", host_memory_is_fetched, 6);
+    test_add(suite, "solve", solve_equals_loop, N_CASES);
+    test_add(suite, "pieces", solve_in_pieces_has_same_bits, N_CASES);
+    test_add(suite, "products", products_are_solved_for_like_rows, N_RANKS);
+    test_add(suite, "list", solve_leaves_rows_out_of_the_list_alone, 2 * N_RANKS);
+    test_add(suite, "sum", sum_equals_loop, (int)(sizeof sums / sizeof sums[0]));
+    test_add(suite, "gram", gram_equals_loop_in_any_parts, N_CASES);
+    test_add(suite, "rows", rows_and_scale_equal_loops, N_CASES);
+    test_add(suite, "fetch", host_memory_is_fetched, 6);
     return test_run_suite(suite, CK_NOFORK);
 }

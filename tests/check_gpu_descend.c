@@ -517,25 +517,17 @@ START_TEST(simplex_has_same_bits_in_any_launch)
 }
 END_TEST
 
-static void add(Suite *suite, const char *name, const TTest *test, int n)
-{
-    TCase *tcase = tcase_create(name);
-    tcase_add_loop_test(tcase, test, 0, n);
-    tcase_set_timeout(tcase, 600);
-    suite_add_tcase(suite, tcase);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("gpu/descend");
     if (!have_gpu())
         return 77;
-    add(suite, "rows", rows_equal_loop, N_CASES);
-    add(suite, "launches", units_have_same_bits_in_any_launch, N_CASES);
-    add(suite, "keep", rows_that_stay_are_summed, N_CASES);
-    add(suite, "many", many_units, 2);
-    add(suite, "nothing", nothing_to_do, 1);
-    add(suite, "simplex", simplex_equals_slow_way, N_SIMPLEX);
-    add(suite, "simplex launches", simplex_has_same_bits_in_any_launch, N_SIMPLEX);
+    test_add(suite, "rows", rows_equal_loop, N_CASES);
+    test_add(suite, "launches", units_have_same_bits_in_any_launch, N_CASES);
+    test_add(suite, "keep", rows_that_stay_are_summed, N_CASES);
+    test_add(suite, "many", many_units, 2);
+    test_add(suite, "nothing", nothing_to_do, 1);
+    test_add(suite, "simplex", simplex_equals_slow_way, N_SIMPLEX);
+    test_add(suite, "simplex launches", simplex_has_same_bits_in_any_launch, N_SIMPLEX);
     return test_run_suite(suite, CK_NOFORK);
 }

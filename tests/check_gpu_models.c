@@ -2,8 +2,6 @@
 /* Several models side by side in the GPU backend: each has the bits that it has alone, whoever else takes
  * part in a pass, whether shards stay on the devices or pass through, for any number of devices; the log
  * tells of each shard that was sent; and as many are at once as a budget has memory for. */
-#include <check.h>
-#include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,30 +11,19 @@
 #include "base/rng.h"
 #include "base/trace.h"
 #include "engine/engine.h"
-#include "gpu/gpu_backend.h"
-#include "tests/run_suite.h"
-#include "tests/tsh_writer.h"
+#include "tests/gpu_rig.h"
 
-#define OK(call) ck_assert_msg((call) == 0, "%s", err.text)
-#define MOST     12
-#define MODES    6
-
-static struct ts_err err;
-static const struct ts_backend *const be = &ts_backend_gpu;
-
-static int n_devices;
+#define MOST  12
+#define MODES 6
 
 /* ---- tensors and models */
 
-static const struct shape {
-    uint32_t order, nnz, partitions; /* of a shard; 0: one shard */
-    uint64_t dim[MODES];
-} shapes[] = {
-    { 2, 4000, 0, { 310, 400 } },
-    { 3, 6 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 9000 } }, /* rows that reach over shards */
-    { 4, 40000, 1, { 51, 2, 116, 900 } },
-    { 5, 30000, 1, { 9, 80, 7, 300, 13 } },
-    { 6, 20000, 0, { 9, 8, 7, 11, 13, 17 } },
+static const struct rig_shape shapes[] = {
+    { 2, 4000, 0, { 310, 400 }, 1 },
+    { 3, 6 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 9000 }, 1 }, /* rows that reach over shards */
+    { 4, 40000, 1, { 51, 2, 116, 900 }, 1 },
+    { 5, 30000, 1, { 9, 80, 7, 300, 13 }, 1 },
+    { 6, 20000, 0, { 9, 8, 7, 11, 13, 17 }, 1 },
 };
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
@@ -51,45 +38,9 @@ static const struct group {
 };
 #define N_GROUPS (int)(sizeof groups / sizeof groups[0])
 
-struct disk {
-    char *top, *dir;
-    struct test_coo x;
-    struct ts_tensor *tensor;
-};
-
-static struct disk disk_new(const struct shape *s)
+static double *start(const struct rig_disk *d, uint32_t k, uint32_t mode, uint32_t rank)
 {
-    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .shard_partitions = s->partitions };
-    struct disk d = { .top = test_tsh_tmp() };
-    d.dir = malloc(strlen(d.top) + 8);
-    d.x = test_coo_random(21, s->order, s->dim, s->nnz, 9, 1);
-    strcat(strcpy(d.dir, d.top), "/t.tsh");
-    test_tsh_write(d.dir, &d.x, &conf);
-    OK(ts_tensor_open(d.dir, &d.tensor, &err));
-    return d;
-}
-
-static void disk_free(struct disk *d)
-{
-    ts_tensor_close(d->tensor);
-    test_tsh_remove(d->dir);
-    test_tsh_remove(d->top);
-    free(d->dir);
-    free(d->top);
-    test_coo_free(&d->x);
-}
-
-static double *random_rows(uint64_t seed, uint64_t n, uint32_t rank)
-{
-    double *a = malloc(n * rank * sizeof *a);
-    for (uint64_t i = 0; i < n * rank; i++)
-        a[i] = (float)(ts_unit(ts_mix(seed + i)) - 0.3);
-    return a;
-}
-
-static double *start(const struct disk *d, uint32_t k, uint32_t mode, uint32_t rank)
-{
-    return random_rows(1000 * k + 100 * mode, d->tensor->mode[mode].disk.n_rows, rank);
+    return rig_numbers(1000 * k + 100 * mode, rig_rows(d, mode), rank);
 }
 
 /* Symmetric, with a diagonal that outweighs the rest. */
@@ -121,10 +72,9 @@ struct answer {
     struct ts_row_sums sums;
 };
 
-static struct answer answer_new(const struct disk *d, const struct wish *w, uint32_t mode)
+static struct answer answer_new(const struct rig_disk *d, const struct wish *w, uint32_t mode)
 {
-    return (struct answer){ .rows =
-                                calloc(d->tensor->mode[mode].disk.n_rows * w->rank, sizeof(double)),
+    return (struct answer){ .rows = calloc(rig_rows(d, mode) * w->rank, sizeof(double)),
                             .gram = calloc((size_t)w->rank * w->rank, sizeof(double)) };
 }
 
@@ -169,16 +119,16 @@ static struct ts_request update_of(void *model, struct wish *w, struct answer *a
                                 .sums = w->product ? NULL : &a->sums };
 }
 
-static void put_start(const struct disk *d, void *model, const struct wish *w, uint32_t mode)
+static void put_start(const struct rig_disk *d, void *model, const struct wish *w, uint32_t mode)
 {
     double *rows = start(d, w->k, mode, w->rank);
-    OK(be->put_rows(model, mode, 0, d->tensor->mode[mode].disk.n_rows, rows, &err));
+    rig_put(rig_be, model, mode, rig_rows(d, mode), rows);
     free(rows);
 }
 
-static void get(const struct disk *d, void *model, uint32_t mode, double *rows)
+static void get(const struct rig_disk *d, void *model, uint32_t mode, double *rows)
 {
-    OK(be->get_rows(model, mode, 0, d->tensor->mode[mode].disk.n_rows, rows, &err));
+    OK(rig_be->get_rows(model, mode, 0, rig_rows(d, mode), rows, &err));
 }
 
 static void check_same(const char *what, const double *got, const double *want, uint64_t n,
@@ -192,73 +142,46 @@ static void check_same(const char *what, const double *got, const double *want, 
 
 /* ---- backends */
 
-struct team {
-    uint32_t n; /* members */
-    enum ts_precision precision;
-    uint64_t device_bytes, host_bytes;
-};
-
-static struct ts_backend_conf conf_of(const struct disk *d, const struct team *t, int own)
+static struct rig_ask ask_of(uint32_t members, enum ts_precision precision, int own)
 {
-    struct ts_backend_conf conf = { .tensor = d->tensor,
-                                    .precision = t->precision,
-                                    .n_devices = t->n,
-                                    .device_bytes = t->device_bytes,
-                                    .only_mode = -1,
-                                    .own_rows = own ? (1u << d->tensor->order) - 1 : 0 };
-    for (uint32_t i = 0; i < t->n; i++)
-        conf.device[i] = t->n > 1 ? (int)i % n_devices : 0;
-    return conf;
+    return (struct rig_ask){
+        .members = members, .precision = precision, .own = own, .host_bytes = RIG_HOST_BYTES
+    };
 }
 
-static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_bytes)
+static struct rig_ask several(struct rig_ask ask, const struct group *g)
 {
-    struct ts_feed_conf conf = { .tensor = d->tensor,
-                                 .host_bytes = host_bytes,
-                                 .only_mode = -1,
-                                 .checkers = 2,
-                                 .pin = be->pin,
-                                 .unpin = be->unpin,
-                                 .pin_bytes = 1 << 18 };
-    struct ts_feed *feed;
-    be->deal(gpu, &conf.deal);
-    conf.pin_ctx = gpu;
-    OK(ts_feed_new(&conf, &feed, &err));
-    return feed;
+    ask.n_models = g->n;
+    ask.ranks = g->rank;
+    return ask;
 }
 
 /* The answers of all modes of a model that is alone on one GPU. */
-static void alone(const struct disk *d, enum ts_precision precision, struct wish *w,
+static void alone(const struct rig_disk *d, enum ts_precision precision, struct wish *w,
                   struct answer ret[MODES])
 {
-    const struct team one = { .n = 1, .precision = precision };
-    struct ts_backend_conf conf = conf_of(d, &one, w->own);
+    struct rig_ask ask = ask_of(1, precision, w->own);
+    struct ts_backend_conf conf;
     struct ts_backend_times times;
     struct ts_feed *feed;
-    void *gpu;
-    conf.rank = w->rank;
-    OK(be->open(&conf, &gpu, &err));
-    OK(be->own_rows(gpu, conf.own_rows, &err));
-    be->sum_in(gpu, w->wide ? TS_FLOAT64 : precision);
-    feed = open_feed(d, gpu, 64 << 20);
+    void *be;
+    ask.rank = w->rank;
+    conf = rig_conf(d->tensor, &ask);
+    be = rig_backend_new(rig_be, &conf);
+    rig_be->sum_in(be, w->wide ? TS_FLOAT64 : precision);
+    feed = rig_feed_new(rig_be, d->tensor, be, ask.host_bytes);
     for (uint32_t m = 0; m < d->tensor->order; m++)
-        put_start(d, gpu, w, m);
+        put_start(d, be, w, m);
     for (uint32_t m = 0; m < d->tensor->order; m++) {
         struct ts_request u;
         ret[m] = answer_new(d, w, m);
-        u = update_of(gpu, w, &ret[m]);
-        ts_feed_rewind(feed);
-        if (u.how == NULL) {
-            OK(be->pass(&(struct ts_request){ .be = gpu }, 1, m, feed, &times, &err));
-        } else {
-            OK(be->pass(&(struct ts_request){ .be = gpu, .how = u.how, .sums = u.sums }, 1, m, feed,
-                        &times, &err));
-        }
-        get(d, gpu, m, ret[m].rows);
-        put_start(d, gpu, w, m);
+        u = update_of(be, w, &ret[m]);
+        rig_pass_of(rig_be, d->tensor, feed, &u, 1, m, &times);
+        get(d, be, m, ret[m].rows);
+        put_start(d, be, w, m);
     }
     ts_feed_free(feed);
-    be->close(gpu);
+    rig_be->close(be);
 }
 
 /* Who takes part: all in the first sweep, then some, at least one. */
@@ -269,27 +192,22 @@ static uint32_t who(uint32_t sweep, uint32_t mode, uint32_t n)
     return sweep == 0 || some == 0 ? all : some;
 }
 
-static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *model,
+static void one_pass(const struct rig_disk *d, struct ts_feed *feed, void *const *model,
                      const struct group *g, struct wish *wish, uint32_t sweep, uint32_t mode,
                      struct answer (*want)[MODES])
 {
     const uint32_t in = who(sweep, mode, g->n);
-    const uint64_t n_rows = d->tensor->mode[mode].disk.n_rows;
+    const uint64_t n_rows = rig_rows(d, mode);
     struct ts_request update[MOST];
     struct answer got[MOST];
     struct ts_backend_times times;
-    uint64_t nnz = 0;
     uint32_t n = 0;
     for (uint32_t k = 0; k < g->n; k++) {
         got[k] = answer_new(d, &wish[k], mode);
         if ((in >> k & 1) != 0)
             update[n++] = update_of(model[k], &wish[k], &got[k]);
     }
-    ts_feed_rewind(feed);
-    OK(be->pass(update, n, mode, feed, &times, &err));
-    for (uint32_t i = 0; i < times.n_devices; i++)
-        nnz += times.device[i].nnz;
-    ck_assert_uint_eq(nnz, d->tensor->nnz);
+    rig_pass_of(rig_be, d->tensor, feed, update, n, mode, &times);
     for (uint32_t k = 0; k < g->n; k++) {
         const struct wish *w = &wish[k];
         const struct answer *a = &want[k][mode];
@@ -312,64 +230,42 @@ static void one_pass(const struct disk *d, struct ts_feed *feed, void *const *mo
 }
 
 /* Three sweeps: shards that stay are there from the second on. */
-static void together(const struct disk *d, const struct team *t, const struct group *g, int own,
+static void together(const struct rig_disk *d, const struct rig_ask *ask, const struct group *g,
                      struct wish *wish, struct answer (*want)[MODES])
 {
-    struct ts_backend_conf conf = conf_of(d, t, own);
+    const struct rig_ask all = several(*ask, g);
+    const struct ts_backend_conf conf = rig_conf(d->tensor, &all);
     struct ts_feed *feed;
-    void *gpu, *model[MOST];
-    conf.n_models = g->n;
-    conf.ranks = g->rank;
-    OK(be->open(&conf, &gpu, &err));
-    feed = open_feed(d, gpu, t->host_bytes);
+    void *be = rig_backend_new(rig_be, &conf), *model[MOST];
+    feed = rig_feed_new(rig_be, d->tensor, be, ask->host_bytes);
     for (uint32_t k = 0; k < g->n; k++) {
-        model[k] = be->model(gpu, k);
-        OK(be->own_rows(model[k], conf.own_rows, &err));
-        be->sum_in(model[k], wish[k].wide ? TS_FLOAT64 : t->precision);
+        model[k] = rig_be->model(be, k);
+        OK(rig_be->own_rows(model[k], conf.own_rows, &err));
+        rig_be->sum_in(model[k], wish[k].wide ? TS_FLOAT64 : ask->precision);
         for (uint32_t m = 0; m < d->tensor->order; m++)
             put_start(d, model[k], &wish[k], m);
     }
-    ck_assert_ptr_eq(model[0], gpu);
+    ck_assert_ptr_eq(model[0], be);
     for (uint32_t sweep = 0; sweep < 3; sweep++)
         for (uint32_t m = 0; m < d->tensor->order; m++)
             one_pass(d, feed, model, g, wish, sweep, m, want);
     ts_feed_free(feed);
-    be->close(gpu);
+    rig_be->close(be);
 }
 
-static uint64_t largest_shard(const struct disk *d)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < d->tensor->order; m++)
-        for (uint64_t i = 0; i < d->tensor->mode[m].disk.n_shards; i++)
-            if (d->tensor->mode[m].shard[i].raw_bytes > most)
-                most = d->tensor->mode[m].shard[i].raw_bytes;
-    return most + 4096;
-}
-
-/* A budget with which the models leave room for `shards` of the largest shards; the process has a context, so that what
- * the driver takes is assumed. */
-static uint64_t budget(const struct disk *d, const struct team *t, const struct group *g, int own,
+static uint64_t budget(const struct rig_disk *d, const struct rig_ask *ask, const struct group *g,
                        uint32_t shards)
 {
-    struct ts_backend_conf conf = conf_of(d, t, own);
-    struct ts_device_memory memory[TS_MAX_DEVICES];
-    void *gpu;
-    conf.n_models = g->n;
-    conf.ranks = g->rank;
-    OK(be->open(&conf, &gpu, &err));
-    be->memory(gpu, memory);
-    be->close(gpu);
-    return memory[0].factor_bytes + memory[0].sum_bytes + memory[0].driver_bytes +
-           shards * largest_shard(d);
+    const struct rig_ask all = several(*ask, g);
+    return rig_budget(d, &all, shards);
 }
 
 /* ---- tests */
 
-static void check_group(const struct shape *s, const struct group *g, enum ts_precision precision,
-                        int own)
+static void check_group(const struct rig_shape *s, const struct group *g,
+                        enum ts_precision precision, int own)
 {
-    struct disk d = disk_new(s);
+    struct rig_disk d = rig_counts(s);
     struct wish wish[MOST];
     struct answer want[MOST][MODES];
     for (uint32_t k = 0; k < g->n; k++) {
@@ -381,13 +277,13 @@ static void check_group(const struct shape *s, const struct group *g, enum ts_pr
         alone(&d, precision, &wish[k], want[k]);
     }
     for (uint32_t members = 1; members < 4; members += 2) {
-        struct team t = { .n = members, .precision = precision, .host_bytes = 64 << 20 };
-        together(&d, &t, g, own, wish, want);
+        struct rig_ask ask = ask_of(members, precision, own);
+        together(&d, &ask, g, wish, want);
         if (d.tensor->mode[0].disk.n_shards > 1) { /* from host memory, then from disk */
-            t.device_bytes = budget(&d, &t, g, own, 4);
-            together(&d, &t, g, own, wish, want);
-            t.host_bytes = UINT64_C(768) << 10;
-            together(&d, &t, g, own, wish, want);
+            ask.device_bytes = budget(&d, &ask, g, 4);
+            together(&d, &ask, g, wish, want);
+            ask.host_bytes = RIG_FEW_BYTES;
+            together(&d, &ask, g, wish, want);
         }
     }
     for (uint32_t k = 0; k < g->n; k++) {
@@ -396,7 +292,7 @@ static void check_group(const struct shape *s, const struct group *g, enum ts_pr
         free(wish[k].matrix);
         free(wish[k].later);
     }
-    disk_free(&d);
+    rig_disk_free(&d);
 }
 
 START_TEST(each_has_the_bits_that_it_has_alone)
@@ -426,7 +322,7 @@ END_TEST
 /* ---- what the log tells of copies */
 
 /* Half of the slots that there is memory for are more than two, so that several shards are due at a time. */
-static const struct shape many = { 3, 40 * TS_PARTITION_NNZ - 500, 1, { 700, 60, 9000 } };
+static const struct rig_shape many = { 3, 40 * TS_PARTITION_NNZ - 500, 1, { 700, 60, 9000 }, 1 };
 #define MANY   64 /* shards of a mode, and more */
 #define N_SENT 30 /* shards that there is memory for */
 
@@ -450,7 +346,7 @@ static char *read_text(const char *path)
 }
 
 /* The copies in a trace. */
-static void count_copies(const struct disk *d, const char *path, struct sent *ret)
+static void count_copies(const struct rig_disk *d, const char *path, struct sent *ret)
 {
     static const char what[] = "\"name\":\"copy\",\"ts\":";
     char *text = read_text(path);
@@ -472,27 +368,25 @@ static void count_copies(const struct disk *d, const char *path, struct sent *re
 }
 
 /* Sweeps of products. ret: what was sent, as the times of passes say and, of one member, from what stays with it. */
-static void send_sweeps(const struct disk *d, const struct team *t, const struct group *g,
-                        struct ts_trace *trace, struct sent *ret)
+static void send_sweeps(const struct rig_disk *d, const struct rig_ask *ask, struct ts_trace *trace,
+                        struct sent *ret)
 {
-    struct ts_backend_conf conf = conf_of(d, t, 0);
+    struct ts_backend_conf conf = rig_conf(d->tensor, ask);
     struct ts_request update[MOST] = { 0 };
     struct ts_backend_times times;
     struct ts_feed_deal deal = { 0 };
     struct ts_feed *feed;
-    void *gpu;
-    conf.n_models = g->n;
-    conf.ranks = g->rank;
+    void *be;
     conf.trace = trace;
-    OK(be->open(&conf, &gpu, &err));
-    feed = open_feed(d, gpu, t->host_bytes);
-    be->deal(gpu, &deal);
-    for (uint32_t k = 0; k < g->n; k++)
-        update[k].be = be->model(gpu, k);
+    OK(rig_be->open(&conf, &be, &err));
+    feed = rig_feed_new(rig_be, d->tensor, be, ask->host_bytes);
+    rig_be->deal(be, &deal);
+    for (uint32_t k = 0; k < conf.n_models; k++)
+        update[k].be = rig_be->model(be, k);
     for (uint32_t pass = 0; pass < 9; pass++) {
         const uint32_t mode = pass % 3;
         ck_assert_uint_le(d->tensor->mode[mode].disk.n_shards, MANY);
-        OK(be->pass(update, g->n, mode, feed, &times, &err));
+        OK(rig_be->pass(update, conf.n_models, mode, feed, &times, &err));
         for (uint32_t i = 0; i < times.n_devices; i++)
             ret->bytes += times.device[i].bytes;
         for (uint64_t i = 0; i < d->tensor->mode[mode].disk.n_shards; i++)
@@ -500,70 +394,70 @@ static void send_sweeps(const struct disk *d, const struct team *t, const struct
                 pass < 3 || deal.keep[mode] == NULL || deal.keep[mode][i] != TS_DEAL_KEEP;
     }
     ts_feed_free(feed);
-    be->close(gpu);
+    rig_be->close(be);
 }
 
 /* Of 8 models, whose shards are launched together, and of one. */
 START_TEST(each_copy_is_told_of)
 {
     struct group g = groups[0];
-    struct disk d = disk_new(&many);
-    struct team t = { .n = 1 + _i / 2 % 2, .host_bytes = _i < 4 ? 64 << 20 : 3 << 20 };
+    struct rig_disk d = rig_counts(&many);
+    struct rig_ask ask = ask_of(1 + _i / 2 % 2, TS_FLOAT32, 0);
     struct sent want = { 0 }, got = { 0 };
     struct ts_err warn = { 0 };
     struct ts_trace *trace;
     char path[4096];
     g.n = _i % 2 == 0 ? g.n : 1;
+    ask = several(ask, &g);
+    ask.host_bytes = _i < 4 ? RIG_HOST_BYTES : 3 << 20;
     snprintf(path, sizeof path, "%s/trace.json", d.top);
-    (void)budget(&d, &t, &g, 0, N_SENT); /* so that the process has a context */
-    t.device_bytes = budget(&d, &t, &g, 0, N_SENT);
+    (void)rig_budget(&d, &ask, N_SENT); /* so that the process has a context */
+    ask.device_bytes = rig_budget(&d, &ask, N_SENT);
     OK(ts_trace_open(path, 0, &trace, &err));
-    send_sweeps(&d, &t, &g, trace, &want);
+    send_sweeps(&d, &ask, trace, &want);
     OK(ts_trace_close(trace, &warn, &err));
     count_copies(&d, path, &got);
     ck_assert_uint_gt(want.bytes, 0);
     ck_assert_uint_eq(got.bytes, want.bytes);
-    for (uint32_t m = 0; m < 3 && t.n == 1; m++)
+    for (uint32_t m = 0; m < 3 && ask.members == 1; m++)
         for (uint64_t i = 0; i < d.tensor->mode[m].disk.n_shards; i++)
             ck_assert_msg(got.n[m][i] == want.n[m][i], "mode %u, shard %llu: %llu, not %llu", m,
                           (unsigned long long)i, (unsigned long long)got.n[m][i],
                           (unsigned long long)want.n[m][i]);
     unlink(path);
-    disk_free(&d);
+    rig_disk_free(&d);
 }
 END_TEST
 
 /* A tensor of 4 shards in each mode, small ones beside the factors of a model. */
-static const struct shape tall = { 3, 60000, 1, { 60000, 3, 60000 } };
+static const struct rig_shape tall = { 3, 60000, 1, { 60000, 3, 60000 }, 1 };
 #define ALL 14 /* shards, and one */
 
 START_TEST(as_many_as_there_is_memory_for)
 {
     const struct group *g = &groups[0];
-    struct disk d = disk_new(&tall);
-    struct team t = { .n = 1 };
-    struct ts_backend_conf conf = conf_of(&d, &t, 0);
+    struct rig_disk d = rig_counts(&tall);
+    const struct rig_ask ask = ask_of(1, TS_FLOAT32, 0), all = several(ask, g);
+    struct ts_backend_conf conf = rig_conf(d.tensor, &all);
     struct group few = *g;
-    void *gpu;
-    conf.n_models = g->n;
-    conf.ranks = g->rank;
-    ck_assert_uint_eq(be->most(&conf), 8);
+    void *be;
+    ck_assert_uint_eq(rig_be->most(&conf), 8);
     few.n = 1;
-    (void)budget(&d, &t, &few, 0, 2); /* a context */
+    (void)budget(&d, &ask, &few, 2); /* a context */
     for (few.n = 2; few.n < g->n; few.n++) {
-        conf.device_bytes = budget(&d, &t, &few, 0, ALL);
+        conf.device_bytes = budget(&d, &ask, &few, ALL);
         conf.n_models = g->n;
-        ck_assert_uint_eq(be->most(&conf), few.n);
+        ck_assert_uint_eq(rig_be->most(&conf), few.n);
         conf.n_models = few.n;
-        OK(be->open(&conf, &gpu, &err));
-        be->close(gpu);
+        OK(rig_be->open(&conf, &be, &err));
+        rig_be->close(be);
         conf.n_models = few.n + 1;
-        ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
+        ck_assert_int_eq(rig_be->open(&conf, &be, &err), TS_ELIMIT);
     }
     conf.n_models = g->n;
     conf.device_bytes = 1;
-    ck_assert_uint_eq(be->most(&conf), 1);
-    disk_free(&d);
+    ck_assert_uint_eq(rig_be->most(&conf), 1);
+    rig_disk_free(&d);
 }
 END_TEST
 
@@ -571,8 +465,8 @@ END_TEST
 START_TEST(the_engine_has_as_many)
 {
     const struct group *g = &groups[0];
-    struct disk d = disk_new(&tall);
-    struct team t = { .n = 1 };
+    struct rig_disk d = rig_counts(&tall);
+    const struct rig_ask ask = ask_of(1, TS_FLOAT32, 0);
     struct group few = *g;
     few.n = 3;
     for (int tight = 0; tight < 2; tight++) {
@@ -583,7 +477,7 @@ START_TEST(the_engine_has_as_many)
                                        .processor = { .gpus = "1" } };
         struct ts_engine engine;
         if (tight)
-            conf.processor.device_bytes = budget(&d, &t, &few, 0, ALL) + (1 << 20);
+            conf.processor.device_bytes = budget(&d, &ask, &few, ALL) + (1 << 20);
         OK(ts_engine_open(&conf, &engine, &err));
         if (tight)
             ck_assert_msg(engine.n_models >= 1 && engine.n_models <= 3, "%u", engine.n_models);
@@ -592,30 +486,21 @@ START_TEST(the_engine_has_as_many)
         ck_assert_ptr_ne(ts_engine_model(&engine, engine.n_models - 1), NULL);
         ts_engine_close(&engine);
     }
-    disk_free(&d);
+    rig_disk_free(&d);
 }
 END_TEST
 
-static void add(Suite *suite, const char *name, const TTest *test, int n)
-{
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test, 0, n);
-    suite_add_tcase(suite, tc);
-}
-
 int main(void)
 {
-    Suite *suite = suite_create("gpu_models");
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
-    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
+    Suite *suite = rig_suite("gpu_models");
+    if (suite == NULL)
         return 77;
-    add(suite, "alone", each_has_the_bits_that_it_has_alone, N_SHAPES * N_GROUPS);
-    add(suite, "float64", in_float64_too, N_SHAPES);
-    add(suite, "old rows", rows_from_old_ones_too, 6);
-    add(suite, "shares", rows_of_shares_too, 2);
-    add(suite, "copies", each_copy_is_told_of, 8);
-    add(suite, "memory", as_many_as_there_is_memory_for, 1);
-    add(suite, "engine", the_engine_has_as_many, 1);
+    test_add(suite, "alone", each_has_the_bits_that_it_has_alone, N_SHAPES * N_GROUPS);
+    test_add(suite, "float64", in_float64_too, N_SHAPES);
+    test_add(suite, "old rows", rows_from_old_ones_too, 6);
+    test_add(suite, "shares", rows_of_shares_too, 2);
+    rig_add_gpu(suite, "copies", each_copy_is_told_of, 8);
+    rig_add_gpu(suite, "memory", as_many_as_there_is_memory_for, 1);
+    rig_add_gpu(suite, "engine", the_engine_has_as_many, 1);
     return test_run_suite(suite, CK_NOFORK);
 }

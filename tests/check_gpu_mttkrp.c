@@ -342,25 +342,16 @@ START_TEST(equals_simple_kernel)
 }
 END_TEST
 
-/* A test case each, so that CK_RUN_CASE picks what a slow checker runs. */
-static void add(Suite *suite, const char *name, const TTest *test, int n)
-{
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test, 0, n);
-    suite_add_tcase(suite, tc);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("gpu_mttkrp");
     if (!have_gpu())
         return 77;
-    add(suite, "shapes", equals_reference_in_every_shape_and_mode, 2 * N_SHAPES);
-    add(suite, "ranks", equals_reference_at_every_rank, 2 * N_RANKS);
-    add(suite, "values", equals_reference_with_every_kind_of_value, 10);
-    add(suite, "highest", highest_ranks_work, 4);
-    add(suite, "wide", wide_sums_equal_reference, 2 * N_RANKS);
-    add(suite, "large", equals_simple_kernel, 3);
+    test_add(suite, "shapes", equals_reference_in_every_shape_and_mode, 2 * N_SHAPES);
+    test_add(suite, "ranks", equals_reference_at_every_rank, 2 * N_RANKS);
+    test_add(suite, "values", equals_reference_with_every_kind_of_value, 10);
+    test_add(suite, "highest", highest_ranks_work, 4);
+    test_add(suite, "wide", wide_sums_equal_reference, 2 * N_RANKS);
+    test_add(suite, "large", equals_simple_kernel, 3);
     return test_run_suite(suite, CK_NOFORK);
 }

@@ -3,8 +3,6 @@
  * numbers of ranks and of GPUs of each, shards that stay and shards that pass through, each update that GPUs have, and
  * several models. Ranks are threads here. With one GPU they share it, and rows pass through host memory; where there
  * is one for each, they travel by NCCL as well. */
-#include <check.h>
-#include <cuda_runtime.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,16 +13,13 @@
 #include "cpd/solver.h"
 #include "cpd/solver_group.h"
 #include "gpu/exchange.h"
-#include "gpu/gpu_backend.h"
 #include "tests/comm_threads.h"
-#include "tests/run_suite.h"
-#include "tests/tsh_writer.h"
+#include "tests/gpu_rig.h"
 
 #define MOST_SWEEPS 6u
 #define MODELS      3u
 
 static char *tmp, dir[4096];
-static int n_gpus;
 static const struct ts_backend *const gpu = &ts_backend_gpu;
 
 static void setup(void)
@@ -101,12 +96,12 @@ static void note_mode(void *ctx, const struct ts_solver_mode *m)
     ck_assert_uint_eq(nnz, p->t->nnz); /* every nonzero is some GPU's, of all ranks */
 }
 
-static int end_model(void *ctx, uint32_t k, struct ts_err *err)
+static int end_model(void *ctx, uint32_t k, struct ts_err *e)
 {
     struct process *p = ctx;
     struct outcome *o = &p->o[k];
     struct ts_solver_result result;
-    const int rc = ts_solver_result(p->run[k], &result, err);
+    const int rc = ts_solver_result(p->run[k], &result, e);
     if (rc < 0)
         return rc;
     o->sweeps = result.sweeps;
@@ -115,7 +110,7 @@ static int end_model(void *ctx, uint32_t k, struct ts_err *err)
     for (uint32_t m = 0; m < p->t->order; m++) {
         o->n_rows[m] = p->t->mode[m].disk.n_rows;
         o->factor[m] = calloc(o->n_rows[m] * o->rank + 1, sizeof(double));
-        ck_assert_int_eq(gpu->get_rows(gpu->model(p->be, k), m, 0, o->n_rows[m], o->factor[m], err),
+        ck_assert_int_eq(gpu->get_rows(gpu->model(p->be, k), m, 0, o->n_rows[m], o->factor[m], e),
                          0);
     }
     return 0;
@@ -141,18 +136,8 @@ static struct ts_backend_conf conf_of(const struct process *p)
         .stop = &p->stop,
     };
     for (uint32_t i = 0; i < bc.n_devices && p->comm != NULL; i++)
-        bc.device[i] = (int)((p->comm->rank * bc.n_devices + i) % (uint32_t)n_gpus);
+        bc.device[i] = (int)((p->comm->rank * bc.n_devices + i) % (uint32_t)rig_n_devices);
     return bc;
-}
-
-static uint64_t largest_shard(const struct ts_tensor *t)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        for (uint64_t i = 0; i < t->mode[m].disk.n_shards; i++)
-            if (t->mode[m].shard[i].raw_bytes > most)
-                most = t->mode[m].shard[i].raw_bytes;
-    return most;
 }
 
 /* What the backend takes without shards is seen once it is open; then it is opened with little more. */
@@ -166,7 +151,7 @@ static int open_backend(struct process *p)
     gpu->memory(p->be, memory);
     if (p->conf->streams) {
         bc.device_bytes = memory[0].driver_bytes + memory[0].factor_bytes + memory[0].sum_bytes +
-                          3 * (largest_shard(p->t) + 512);
+                          3 * (rig_largest_shard(p->t) + 512);
         gpu->close(p->be);
         p->be = NULL;
         rc = gpu->open(&bc, &p->be, &p->err);
@@ -297,7 +282,7 @@ static void ck_same(const struct process *a, const struct process *b)
 static void ck_ranks(struct conf c, uint32_t n, uint32_t here)
 {
     static struct process alone, p[TEST_COMM_MOST];
-    const int each = (uint32_t)n_gpus >= n * here; /* each has GPUs of its own */
+    const int each = (uint32_t)rig_n_devices >= n * here; /* each has GPUs of its own */
     memset(&alone, 0, sizeof alone);
     alone.conf = &c;
     run_process(&alone);
@@ -475,10 +460,10 @@ START_TEST(ways_that_ranks_have_not)
     static struct process p[TEST_COMM_MOST];
     const struct conf conf = { .rank = 4,
                                .iters = 1,
-                               .here = _i == 0 ? 1 : (uint32_t)n_gpus,
+                               .here = _i == 0 ? 1 : (uint32_t)rig_n_devices,
                                .exchange = _i == 0 ? TS_EXCHANGE_COPY : TS_EXCHANGE_NCCL };
     write_tensor(5, 3, dim, 50, 0, 1, 0);
-    if (_i == 1 && n_gpus > (int)TS_MAX_DEVICES)
+    if (_i == 1 && rig_n_devices > (int)TS_MAX_DEVICES)
         return; /* more than a process takes */
     run_ranks(&conf, 2, p);
     for (uint32_t r = 0; r < 2; r++) {
@@ -506,10 +491,9 @@ static int has_nccl(void)
 {
     const int device[2] = { 0, 1 };
     struct ts_exchange *x = NULL;
-    struct ts_err err;
     const int rc =
-        n_gpus < 2 ? TS_ELIMIT : ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
-    if (n_gpus >= 2 && rc < 0)
+        rig_n_devices < 2 ? TS_ELIMIT : ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
+    if (rig_n_devices >= 2 && rc < 0)
         printf("no NCCL: %s\n", err.text);
     ts_exchange_free(x);
     return rc == 0;
@@ -517,10 +501,9 @@ static int has_nccl(void)
 
 int main(void)
 {
-    Suite *suite = suite_create("gpu_ranks");
+    Suite *suite = rig_suite("gpu_ranks");
     TCase *tc = tcase_create("all");
-    setenv("NCCL_NVLS_ENABLE", "0", 1); /* NCCL is not used without it */
-    if (cudaGetDeviceCount(&n_gpus) != cudaSuccess || n_gpus == 0)
+    if (suite == NULL || rig_n_devices == 0)
         return 77;
     tcase_set_timeout(tc, 300);
     tcase_add_checked_fixture(tc, setup, teardown);

@@ -3,78 +3,34 @@
  * multiplied, steps and gradients of losses, and sums of errors and of losses. Each model has the bits that it has alone, whoever else
  * takes part, whether shards stay on the devices or pass through, for any number of devices; a pass sends each shard once; and
  * as many models are at once as a budget has memory for. */
-#include <check.h>
-#include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/rng.h"
 #include "format/shard.h"
-#include "gpu/gpu_backend.h"
+#include "tests/gpu_rig.h"
 #include "tests/loss_case.h"
-#include "tests/run_suite.h"
-#include "tests/tsh_writer.h"
 
-#define OK(call) ck_assert_msg((call) == 0, "%s", err.text)
-#define MOST     5
-#define MODES    4
-#define KINDS    2
-#define NUMBERS  12
-
-static struct ts_err err;
-static const struct ts_backend *const be = &ts_backend_gpu;
-
-static int n_devices;
+#define MOST    5
+#define MODES   4
+#define KINDS   2
+#define NUMBERS 12
 
 /* ---- tensors */
 
 static const struct shape {
-    uint32_t order, nnz, partitions; /* of a shard; 0: one shard */
-    uint64_t dim[MODES];
+    struct rig_shape of;
     uint32_t room; /* for so many shards, of all members together, in a budget; 0: they stay */
 } shapes[] = {
     /* rows that reach over shards; several shards are due at a time, and some stay */
-    { 3, 20 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 9000 }, 30 },
-    { 4, 40000, 1, { 51, 2, 116, 900 }, 4 },
-    { 2, 4000, 0, { 310, 400 }, 0 },
+    { { 3, 20 * TS_PARTITION_NNZ - 500, 1, { 700, 3, 9000 }, 1 }, 30 },
+    { { 4, 40000, 1, { 51, 2, 116, 900 }, 1 }, 4 },
+    { { 2, 4000, 0, { 310, 400 }, 1 }, 0 },
 };
-
-struct disk {
-    char *top, *dir;
-    struct test_coo x;
-    struct ts_tensor *tensor;
-};
-
-static struct disk disk_new(const struct shape *s)
-{
-    const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .shard_partitions = s->partitions };
-    struct disk d = { .top = test_tsh_tmp() };
-    d.dir = malloc(strlen(d.top) + 8);
-    d.x = test_coo_random(21, s->order, s->dim, s->nnz, 9, 1);
-    strcat(strcpy(d.dir, d.top), "/t.tsh");
-    test_tsh_write(d.dir, &d.x, &conf);
-    OK(ts_tensor_open(d.dir, &d.tensor, &err));
-    return d;
-}
-
-static void disk_free(struct disk *d)
-{
-    ts_tensor_close(d->tensor);
-    test_tsh_remove(d->dir);
-    test_tsh_remove(d->top);
-    free(d->dir);
-    free(d->top);
-    test_coo_free(&d->x);
-}
-
-static uint64_t rows_of(const struct disk *d, uint32_t mode)
-{
-    return d->tensor->mode[mode].disk.n_rows;
-}
 
 /* Whether a row of the mode lies in two shards. */
-static int any_spans(const struct disk *d, uint32_t mode)
+static int any_spans(const struct rig_disk *d, uint32_t mode)
 {
     const struct ts_mode *m = &d->tensor->mode[mode];
     for (uint64_t s = 1; s < m->disk.n_shards; s++)
@@ -141,9 +97,9 @@ static struct ts_hold_out hold_out(double share, uint32_t k)
 }
 
 /* Entries are numbers of float32; some are 0 of rows that are multiplied. */
-static void put_start(const struct disk *d, void *model, const struct wish *w, uint32_t mode)
+static void put_start(const struct rig_disk *d, void *model, const struct wish *w, uint32_t mode)
 {
-    const uint64_t n = rows_of(d, mode) * w->rank;
+    const uint64_t n = rig_rows(d, mode) * w->rank;
     const int counts = w->family->update == TS_ROW_MULTIPLY;
     const int positive = counts || w->family->update == TS_ROW_DESCEND;
     double *a = malloc(n * sizeof *a);
@@ -152,7 +108,7 @@ static void put_start(const struct disk *d, void *model, const struct wish *w, u
         a[i] = (float)(positive ? ts_unit(z) + 0.05 : 1.5 * ts_unit(z) - 0.5);
         a[i] = counts && z % 23 == 0 ? 0 : a[i];
     }
-    OK(be->put_rows(model, mode, 0, rows_of(d, mode), a, &err));
+    rig_put(rig_be, model, mode, rig_rows(d, mode), a);
     free(a);
 }
 
@@ -176,15 +132,15 @@ struct answer {
     void *state[2];
 };
 
-static uint64_t state_bytes(const struct disk *d, const struct wish *w, uint32_t mode)
+static uint64_t state_bytes(const struct rig_disk *d, const struct wish *w, uint32_t mode)
 {
-    return rows_of(d, mode) * w->rank * ts_precision_bytes(w->precision);
+    return rig_rows(d, mode) * w->rank * ts_precision_bytes(w->precision);
 }
 
 /* Moments that are as good as any. */
-static void *moment(const struct disk *d, const struct wish *w, uint32_t mode, uint64_t seed)
+static void *moment(const struct rig_disk *d, const struct wish *w, uint32_t mode, uint64_t seed)
 {
-    const uint64_t n = rows_of(d, mode) * w->rank;
+    const uint64_t n = rig_rows(d, mode) * w->rank;
     void *ret = malloc(state_bytes(d, w, mode) + 1);
     for (uint64_t i = 0; i < n; i++) {
         const double x = 0.01 * ts_unit(ts_mix(seed + i));
@@ -236,7 +192,8 @@ static void want_multiply(const struct wish *w, uint32_t turn, struct part *p)
     p->want.multiplied = &p->multiplied;
 }
 
-static void want_descend(const struct disk *d, const struct wish *w, uint32_t mode, struct part *p)
+static void want_descend(const struct rig_disk *d, const struct wish *w, uint32_t mode,
+                         struct part *p)
 {
     const struct loss_wish *l = &loss_wishes[w->k];
     const struct ts_loss *loss = ts_loss_of(l->kind);
@@ -273,7 +230,7 @@ static void want_losses(const struct wish *w, struct part *p)
 }
 
 /* p stays where it is until part_end. */
-static void part_begin(const struct disk *d, const struct wish *w, uint32_t mode, uint32_t turn,
+static void part_begin(const struct rig_disk *d, const struct wish *w, uint32_t mode, uint32_t turn,
                        void *model, struct part *p)
 {
     const enum ts_request_kind kind = w->family->kind[turn];
@@ -304,14 +261,14 @@ static void add_losses(const struct ts_cell_losses *l, double *ret)
 }
 
 /* Takes what the pass gave of a model, and its rows. */
-static struct answer part_end(const struct disk *d, const struct wish *w, uint32_t mode,
+static struct answer part_end(const struct rig_disk *d, const struct wish *w, uint32_t mode,
                               struct part *p)
 {
     const struct ts_multiply_sums *m = &p->multiplied;
-    struct answer a = { .rows = malloc(rows_of(d, mode) * w->rank * sizeof *a.rows),
+    struct answer a = { .rows = malloc(rig_rows(d, mode) * w->rank * sizeof *a.rows),
                         .column = p->column,
                         .state = { p->state[0], p->state[1] } };
-    OK(be->get_rows(p->want.be, mode, 0, rows_of(d, mode), a.rows, &err));
+    OK(rig_be->get_rows(p->want.be, mode, 0, rig_rows(d, mode), a.rows, &err));
     if (p->want.kind == TS_REQUEST_ROWS && p->sums.size != NULL)
         a.number[0] = p->size;
     if (p->want.kind == TS_REQUEST_ERRORS) {
@@ -350,11 +307,11 @@ static void check_same(const char *what, const double *got, const double *want, 
                          w->rank, mode, what, (unsigned long long)i, got[i], want[i]);
 }
 
-static void check_answer(const struct disk *d, const struct wish *w, uint32_t mode, uint32_t turn,
-                         const struct answer *got, const struct answer *want)
+static void check_answer(const struct rig_disk *d, const struct wish *w, uint32_t mode,
+                         uint32_t turn, const struct answer *got, const struct answer *want)
 {
     check_same(turn == 0 ? "number" : "second number", got->number, want->number, NUMBERS, w, mode);
-    check_same("entry", got->rows, want->rows, rows_of(d, mode) * w->rank, w, mode);
+    check_same("entry", got->rows, want->rows, rig_rows(d, mode) * w->rank, w, mode);
     if (want->column != NULL)
         check_same("sum of column", got->column, want->column, w->rank, w, mode);
     for (int i = 0; i < 2 && want->state[i] != NULL; i++)
@@ -364,73 +321,44 @@ static void check_answer(const struct disk *d, const struct wish *w, uint32_t mo
 
 /* ---- backends */
 
-struct team {
-    uint32_t n; /* members */
-    enum ts_precision precision;
-    uint64_t device_bytes, host_bytes;
-};
-
-static struct ts_backend_conf conf_of(const struct disk *d, const struct family *f,
-                                      const struct team *t)
+static struct rig_ask ask_of(const struct family *f, uint32_t members, enum ts_precision precision)
 {
-    struct ts_backend_conf conf = { .tensor = d->tensor,
-                                    .precision = t->precision,
-                                    .n_devices = t->n,
-                                    .device_bytes = t->device_bytes,
-                                    .only_mode = -1,
-                                    .needs = 1u << f->update,
-                                    .own_rows = f->own ? (1u << d->tensor->order) - 1 : 0 };
-    for (uint32_t i = 0; i < t->n; i++)
-        conf.device[i] = t->n > 1 ? (int)i % n_devices : 0;
-    return conf;
-}
-
-static struct ts_feed *open_feed(const struct disk *d, void *gpu, uint64_t host_bytes)
-{
-    struct ts_feed_conf conf = { .tensor = d->tensor,
-                                 .host_bytes = host_bytes,
-                                 .only_mode = -1,
-                                 .checkers = 2,
-                                 .pin = be->pin,
-                                 .unpin = be->unpin,
-                                 .pin_bytes = 1 << 18 };
-    struct ts_feed *feed;
-    be->deal(gpu, &conf.deal);
-    conf.pin_ctx = gpu;
-    OK(ts_feed_new(&conf, &feed, &err));
-    return feed;
+    return (struct rig_ask){ .members = members,
+                             .precision = precision,
+                             .needs = 1u << f->update,
+                             .own = f->own,
+                             .host_bytes = RIG_HOST_BYTES };
 }
 
 /* The answers of a model that is alone on one GPU, from the call that there is for one. */
-static void alone(const struct disk *d, const struct wish *w, struct answer ret[MODES][KINDS])
+static void alone(const struct rig_disk *d, const struct wish *w, struct answer ret[MODES][KINDS])
 {
-    const struct team one = { .n = 1, .precision = w->precision };
-    struct ts_backend_conf conf = conf_of(d, w->family, &one);
+    struct rig_ask ask = ask_of(w->family, 1, w->precision);
+    struct ts_backend_conf conf;
     struct ts_backend_times times;
     struct ts_feed *feed;
-    void *gpu;
-    conf.rank = w->rank;
-    OK(be->open(&conf, &gpu, &err));
-    OK(be->own_rows(gpu, conf.own_rows, &err));
-    feed = open_feed(d, gpu, 64 << 20);
+    void *be;
+    ask.rank = w->rank;
+    conf = rig_conf(d->tensor, &ask);
+    be = rig_backend_new(rig_be, &conf);
+    feed = rig_feed_new(rig_be, d->tensor, be, ask.host_bytes);
     for (uint32_t m = 0; m < d->tensor->order; m++)
-        put_start(d, gpu, w, m);
+        put_start(d, be, w, m);
     for (uint32_t m = 0; m < d->tensor->order; m++)
         for (uint32_t turn = 0; turn < KINDS; turn++) {
             struct part p;
-            part_begin(d, w, m, turn, gpu, &p);
-            ts_feed_rewind(feed);
-            OK(be->pass(&p.want, 1, m, feed, &times, &err));
+            part_begin(d, w, m, turn, be, &p);
+            rig_pass_of(rig_be, d->tensor, feed, &p.want, 1, m, &times);
             ret[m][turn] = part_end(d, w, m, &p);
-            put_start(d, gpu, w, m);
+            put_start(d, be, w, m);
         }
     ts_feed_free(feed);
-    be->close(gpu);
+    rig_be->close(be);
 }
 
 struct several {
-    const struct disk *d;
-    const struct team *team;
+    const struct rig_disk *d;
+    const struct rig_ask *ask;
     const struct wish *wish;
     struct answer (*want)[MODES][KINDS];
     struct ts_feed *feed;
@@ -458,13 +386,12 @@ static void check_times(struct several *s, uint32_t mode, uint32_t turn,
     const enum ts_request_kind kind = s->wish->family->kind[turn];
     const uint64_t all = shard_bytes(s, mode, 0), streamed = shard_bytes(s, mode, 1);
     const uint64_t more = kind == TS_REQUEST_MULTIPLY && turn == 0 && any_spans(s->d, mode);
-    uint64_t nnz = 0, bytes = 0;
-    for (uint32_t i = 0; i < times->n_devices; i++) {
-        nnz += times->device[i].nnz;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < times->n_devices; i++)
         bytes += times->device[i].bytes;
-    }
-    ck_assert_uint_eq(nnz, s->d->tensor->nnz);
-    if (s->team->n == 1)
+    if (rig_n_devices == 0)
+        ck_assert_uint_eq(bytes, 0);
+    else if (s->ask->members == 1)
         ck_assert_uint_eq(bytes, (s->seen[mode] ? streamed : all) + more * streamed);
     else /* what stays may move from one to another */
         ck_assert_uint_le(bytes, (1 + more) * all);
@@ -481,10 +408,10 @@ static uint32_t who(uint32_t sweep, uint32_t mode, uint32_t turn)
 
 static void check_stays(const struct several *s, uint32_t k, uint32_t mode, const double *before)
 {
-    const uint64_t n_rows = rows_of(s->d, mode);
+    const uint64_t n_rows = rig_rows(s->d, mode);
     const struct wish *w = &s->wish[k];
     double *now = malloc(n_rows * w->rank * sizeof *now);
-    OK(be->get_rows(s->model[k], mode, 0, n_rows, now, &err));
+    OK(rig_be->get_rows(s->model[k], mode, 0, n_rows, now, &err));
     check_same("a row that was to stay, entry", now, before, n_rows * w->rank, w, mode);
     free(now);
 }
@@ -503,11 +430,10 @@ static void one_pass(struct several *s, uint32_t sweep, uint32_t mode, uint32_t 
             want[n++] = part[k].want;
             continue;
         }
-        before[k] = malloc(rows_of(s->d, mode) * s->wish[k].rank * sizeof(double));
-        OK(be->get_rows(s->model[k], mode, 0, rows_of(s->d, mode), before[k], &err));
+        before[k] = malloc(rig_rows(s->d, mode) * s->wish[k].rank * sizeof(double));
+        OK(rig_be->get_rows(s->model[k], mode, 0, rig_rows(s->d, mode), before[k], &err));
     }
-    ts_feed_rewind(s->feed);
-    OK(be->pass(want, n, mode, s->feed, &times, &err));
+    rig_pass_of(rig_be, s->d->tensor, s->feed, want, n, mode, &times);
     check_times(s, mode, turn, &times);
     for (uint32_t k = 0; k < MOST; k++) {
         struct answer got;
@@ -523,93 +449,60 @@ static void one_pass(struct several *s, uint32_t sweep, uint32_t mode, uint32_t 
     }
 }
 
-static void fill_ranks(const struct wish *wish, uint32_t rank[MOST])
+/* What is asked for so many models. */
+static struct rig_ask several(struct rig_ask ask, uint32_t n, const uint32_t *rank)
 {
-    for (uint32_t k = 0; k < MOST; k++)
-        rank[k] = wish[k].rank;
+    ask.n_models = n;
+    ask.ranks = rank;
+    return ask;
 }
 
 /* Three sweeps: shards that stay are there from the second on. */
-static void together(const struct disk *d, const struct team *t, const struct wish *wish,
+static void together(const struct rig_disk *d, const struct rig_ask *ask, const struct wish *wish,
                      struct answer (*want)[MODES][KINDS])
 {
-    struct ts_backend_conf conf = conf_of(d, wish->family, t);
-    struct several s = { .d = d, .team = t, .wish = wish, .want = want };
-    uint32_t rank[MOST];
+    const struct ts_backend_conf conf = rig_conf(d->tensor, ask);
+    struct several s = { .d = d, .ask = ask, .wish = wish, .want = want };
     uint64_t streamed = 0;
-    void *gpu;
-    fill_ranks(wish, rank);
-    conf.n_models = MOST;
-    conf.ranks = rank;
-    OK(be->open(&conf, &gpu, &err));
-    s.feed = open_feed(d, gpu, t->host_bytes);
-    be->deal(gpu, &s.deal);
+    void *be = rig_backend_new(rig_be, &conf);
+    s.feed = rig_feed_new(rig_be, d->tensor, be, ask->host_bytes);
+    rig_be->deal(be, &s.deal);
     for (uint32_t k = 0; k < MOST; k++) {
-        s.model[k] = be->model(gpu, k);
-        OK(be->own_rows(s.model[k], conf.own_rows, &err));
+        s.model[k] = rig_be->model(be, k);
+        OK(rig_be->own_rows(s.model[k], conf.own_rows, &err));
         for (uint32_t m = 0; m < d->tensor->order; m++)
             put_start(d, s.model[k], &wish[k], m);
     }
     for (uint32_t m = 0; m < d->tensor->order; m++)
         streamed += shard_bytes(&s, m, 1);
-    ck_assert((streamed > 0) == (t->device_bytes > 0));
+    ck_assert(rig_n_devices == 0 || (streamed > 0) == (ask->device_bytes > 0));
     for (uint32_t sweep = 0; sweep < 3; sweep++)
         for (uint32_t m = 0; m < d->tensor->order; m++)
             for (uint32_t turn = 0; turn < KINDS; turn++)
                 one_pass(&s, sweep, m, turn);
     ts_feed_free(s.feed);
-    be->close(gpu);
-}
-
-static uint64_t largest_shard(const struct disk *d)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < d->tensor->order; m++)
-        for (uint64_t i = 0; i < d->tensor->mode[m].disk.n_shards; i++)
-            if (d->tensor->mode[m].shard[i].raw_bytes > most)
-                most = d->tensor->mode[m].shard[i].raw_bytes;
-    return most + 4096;
-}
-
-/* A budget with which n models leave room for `shards` of the largest shards; the process has a context, so that what
- * the driver takes is assumed. */
-static uint64_t budget(const struct disk *d, const struct family *f, const struct team *t,
-                       const uint32_t *rank, uint32_t n, uint32_t shards)
-{
-    struct team free_of_it = *t;
-    struct ts_backend_conf conf;
-    struct ts_device_memory memory[TS_MAX_DEVICES];
-    void *gpu;
-    free_of_it.device_bytes = 0;
-    conf = conf_of(d, f, &free_of_it);
-    conf.n_models = n;
-    conf.ranks = rank;
-    OK(be->open(&conf, &gpu, &err));
-    be->memory(gpu, memory);
-    be->close(gpu);
-    return memory[0].factor_bytes + memory[0].sum_bytes + memory[0].driver_bytes +
-           shards * largest_shard(d);
+    rig_be->close(be);
 }
 
 /* ---- tests */
 
 /* Of one device, and of two. */
-static void check_teams(const struct shape *shape, const struct disk *d, const struct wish *wish,
-                        struct answer (*want)[MODES][KINDS])
+static void check_teams(const struct shape *shape, const struct rig_disk *d,
+                        const struct wish *wish, struct answer (*want)[MODES][KINDS])
 {
     const uint32_t room = shape->room;
     uint32_t rank[MOST];
-    fill_ranks(wish, rank);
+    for (uint32_t k = 0; k < MOST; k++)
+        rank[k] = wish[k].rank;
     for (uint32_t members = 1; members < 3; members++) {
-        struct team t = { .n = members, .precision = wish->precision, .host_bytes = 64 << 20 };
-        together(d, &t, wish, want);
+        struct rig_ask ask = several(ask_of(wish->family, members, wish->precision), MOST, rank);
+        together(d, &ask, wish, want);
         if (room == 0)
             continue;
-        t.device_bytes =
-            budget(d, wish->family, &t, rank, MOST, room / members < 4 ? 4 : room / members);
-        together(d, &t, wish, want); /* from host memory, then from disk */
-        t.host_bytes = UINT64_C(768) << 10;
-        together(d, &t, wish, want);
+        ask.device_bytes = rig_budget(d, &ask, room / members < 4 ? 4 : room / members);
+        together(d, &ask, wish, want); /* from host memory, then from disk */
+        ask.host_bytes = RIG_FEW_BYTES;
+        together(d, &ask, wish, want);
     }
 }
 
@@ -626,7 +519,7 @@ START_TEST(each_has_the_bits_that_it_has_alone)
     const struct shape *shape = &shapes[cases[c].shape];
     const uint32_t *rank = cases[c].precision == TS_FLOAT32 ? ranks32 : ranks64;
     static struct answer want[MOST][MODES][KINDS];
-    struct disk d = disk_new(shape);
+    struct rig_disk d = rig_counts(&shape->of);
     struct wish wish[MOST];
     for (uint32_t k = 0; k < MOST; k++) {
         wish[k] = (struct wish){ .family = &families[_i / N_CASES],
@@ -641,55 +534,45 @@ START_TEST(each_has_the_bits_that_it_has_alone)
         for (uint32_t m = 0; m < d.tensor->order; m++)
             for (uint32_t turn = 0; turn < KINDS; turn++)
                 answer_free(&want[k][m][turn]);
-    disk_free(&d);
+    rig_disk_free(&d);
 }
 END_TEST
 
 /* A tensor of 4 shards in each mode, small ones beside what a model takes. */
-static const struct shape tall = { 3, 60000, 1, { 60000, 3, 60000 }, 0 };
+static const struct rig_shape tall = { 3, 60000, 1, { 60000, 3, 60000 }, 1 };
 #define ALL 14 /* shards, and one */
 
 START_TEST(as_many_as_there_is_memory_for)
 {
     static const uint32_t rank[MOST] = { 16, 16, 16, 16, 16 };
-    const struct family *f = &families[_i];
-    const struct team t = { .n = 1 };
-    struct disk d = disk_new(&tall);
-    struct ts_backend_conf conf = conf_of(&d, f, &t);
-    void *gpu;
-    conf.n_models = MOST;
-    conf.ranks = rank;
-    ck_assert_uint_eq(be->most(&conf), MOST);
-    (void)budget(&d, f, &t, rank, 1, 2); /* a context */
-    for (uint32_t n = 1; n < MOST; n++) {
-        conf.device_bytes = budget(&d, f, &t, rank, n, ALL);
+    const struct rig_ask one = ask_of(&families[_i], 1, TS_FLOAT32);
+    struct rig_ask ask = several(one, MOST, rank);
+    struct rig_disk d = rig_counts(&tall);
+    struct ts_backend_conf conf = rig_conf(d.tensor, &ask);
+    void *be;
+    ck_assert_uint_eq(rig_be->most(&conf), MOST);
+    ask.n_models = 1;
+    (void)rig_budget(&d, &ask, 2); /* a context */
+    for (ask.n_models = 1; ask.n_models < MOST; ask.n_models++) {
+        conf.device_bytes = rig_budget(&d, &ask, ALL);
         conf.n_models = MOST;
-        ck_assert_uint_eq(be->most(&conf), n);
-        conf.n_models = n;
-        OK(be->open(&conf, &gpu, &err));
-        be->close(gpu);
-        conf.n_models = n + 1;
-        ck_assert_int_eq(be->open(&conf, &gpu, &err), TS_ELIMIT);
+        ck_assert_uint_eq(rig_be->most(&conf), ask.n_models);
+        conf.n_models = ask.n_models;
+        OK(rig_be->open(&conf, &be, &err));
+        rig_be->close(be);
+        conf.n_models = ask.n_models + 1;
+        ck_assert_int_eq(rig_be->open(&conf, &be, &err), TS_ELIMIT);
     }
-    disk_free(&d);
+    rig_disk_free(&d);
 }
 END_TEST
 
-static void add(Suite *suite, const char *name, const TTest *test, int n)
-{
-    TCase *tc = tcase_create(name);
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, test, 0, n);
-    suite_add_tcase(suite, tc);
-}
-
 int main(void)
 {
-    Suite *suite = suite_create("gpu_several");
-    setenv("NCCL_NVLS_ENABLE", "0", 1);
-    if (cudaGetDeviceCount(&n_devices) != cudaSuccess || n_devices == 0)
+    Suite *suite = rig_suite("gpu_several");
+    if (suite == NULL)
         return 77;
-    add(suite, "alone", each_has_the_bits_that_it_has_alone, N_FAMILIES * N_CASES);
-    add(suite, "memory", as_many_as_there_is_memory_for, N_FAMILIES);
+    test_add(suite, "alone", each_has_the_bits_that_it_has_alone, N_FAMILIES * N_CASES);
+    rig_add_gpu(suite, "memory", as_many_as_there_is_memory_for, N_FAMILIES);
     return test_run_suite(suite, CK_NOFORK);
 }
