@@ -154,7 +154,7 @@ def main():
     part, parts = map(int, os.environ.get("PROPERTIES_WORKER", "0/1").split("/"))
     worker = "PROPERTIES_WORKER" in os.environ
     if here.on_gpu and os.environ.get("PROPERTIES_GPUS") != "no":
-        here.device = ["--gpus", "1", "--gpu-memory", "2G"]  # of each of the commands that share it
+        here.device = ["--gpus", "1"]  # without a budget, in which a command would count what others take of the same GPU
     if set(rows) != set(CONSUMERS):
         sys.exit(f"the table has not all consumers: {set(rows) ^ set(CONSUMERS)}")
     every = [(c, n, rows[c][n]) for c in CONSUMERS for n in names]

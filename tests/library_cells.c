@@ -47,7 +47,6 @@ static ts_session_conf session_conf(void)
                                 .precision = TS_REAL_FLOAT64,
                                 .cpu = gpus == NULL,
                                 .gpus = gpus,
-                                .gpu_memory = gpus == NULL ? 0 : UINT64_C(1) << 31,
                                 .host_memory = gpus == NULL ? UINT64_C(1) << 28 : 0,
                                 .threads = 2 };
     return c;

@@ -42,10 +42,12 @@ class Refused(Exception):
 
 
 def program(name, *args):
-    """What it prints; one that fails says so in a sentence."""
+    """What it prints; one that fails says so in a sentence, which may come behind notes."""
     rc, out, err = run(os.path.join(here.bin, name), *args)
+    if rc in (1, 2) and err.strip():
+        raise Refused(err.strip().splitlines()[-1])
     if rc:
-        raise Refused(err.strip() or f"exit status {rc}")
+        raise Refused(" | ".join([f"exit status {rc}", *err.strip().splitlines()]))
     return out
 
 
