@@ -31,25 +31,30 @@ same_fits()
 "$write_npy" f4C 0.1 x4.npy - 9 14 7 11
 for how in "" "--nonneg" "--accelerate" "--init nvecs" "--l2 0.1" "--simplex 2" "--orthogonal 1 --smooth 3=0.5" "--nonneg --smooth 1=0.5,4 --l2 0.1"; do
     for x in x.npy xf.npy; do
-        for on in "--cpu" "--gpus 1"; do
-            # shellcheck disable=SC2086
-            "$bin/tstream" cp $x $on -r 4 -i 8 --tol 0 -p float64 -n --json $how > "json$on" 2> err ||
-                bad "cp $x $on $how: $(cat err)"
-        done
-        grep -q '"backend":"gpu"' "json--gpus 1" || bad "not on the GPU"
-        same_fits json--cpu "json--gpus 1" 1e-9
+        # shellcheck disable=SC2086
+        beside "$x.cpu$how" "$bin/tstream" cp $x --cpu -r 4 -i 8 --tol 0 -p float64 -n --json $how
+        # shellcheck disable=SC2086
+        beside "$x.gpu$how" "$bin/tstream" cp $x --gpus 1 -r 4 -i 8 --tol 0 -p float64 -n --json $how
+        echo "$x.cpu$how|$x.gpu$how" >> alike
     done
 done
-"$bin/tstream" cp x4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json > gpu4.json
-"$bin/tstream" cp x4.npy --cpu -r 4 -i 8 --tol 0 -n --json > cpu4.json
-same_fits gpu4.json cpu4.json 1e-6
+together
+while IFS='|' read -r on_cpu on_gpu; do
+    grep -q '"backend":"gpu"' "$on_gpu" || bad "not on the GPU: $on_gpu"
+    same_fits "$on_cpu" "$on_gpu" 1e-9
+done < alike
+[ "$(wc -l < alike)" -eq 16 ] || bad "$(wc -l < alike) comparisons"
+beside gpu4.json "$bin/tstream" cp x4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json
+beside cpu4.json "$bin/tstream" cp x4.npy --cpu -r 4 -i 8 --tol 0 -n --json
 for mode in 1 2 3 4; do
     for x in x.npy xf.npy x4.npy; do
-        "$bin/tstream" mttkrp $x --gpus 1 --mode $mode -r 33 -p float64 --check > log 2>&1 || bad "mttkrp $x: $(cat log)"
+        beside "mttkrp.$mode.$x" "$bin/tstream" mttkrp $x --gpus 1 --mode $mode -r 33 -p float64 --check
     done
 done
-"$bin/tstream" mttkrp x.npy --gpus 1 -r 2000 --check > log 2>&1 || bad "mttkrp -r 2000: $(cat log)"
-"$bin/tstream" mttkrp x.npy --cpu -r 2000 --check > log 2>&1 || bad "mttkrp --cpu -r 2000: $(cat log)"
+beside mttkrp.2000 "$bin/tstream" mttkrp x.npy --gpus 1 -r 2000 --check
+beside mttkrp.cpu "$bin/tstream" mttkrp x.npy --cpu -r 2000 --check
+together
+same_fits gpu4.json cpu4.json 1e-6
 for on in --cpu "--gpus 1"; do
     # shellcheck disable=SC2086
     "$bin/tstream" mttkrp x.npy $on -r 2049 > log 2>&1 && bad "mttkrp $on -r 2049: not refused"
@@ -57,18 +62,20 @@ for on in --cpu "--gpus 1"; do
 done
 
 # ---- ranks of some thousand ----
-"$bin/tstream" cp x.npy --cpu -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json > cpu.json 2> err || bad "cp --cpu -r 2000: $(cat err)"
-"$bin/tstream" cp x.npy --gpus 1 -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json > gpu.json 2> err || bad "cp --gpus 1 -r 2000: $(cat err)"
-same_fits gpu.json cpu.json 1e-6
+beside cpu.json "$bin/tstream" cp x.npy --cpu -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json
+beside gpu.json "$bin/tstream" cp x.npy --gpus 1 -r 2000 -i 1 --tol 0 --l2 10 -p float64 -n --json
 "$bin/tshard" gen --dims 300x200x100 --nnz 40K -s 3 -o s.tsh > log 2>&1 || bad "gen: $(cat log)"
 for how in "" "--nonneg" "--simplex 1"; do
     # shellcheck disable=SC2086
-    "$bin/tstream" cp s.tsh --cpu -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json > cpu.json 2> err || bad "cp --cpu -r 1500 $how: $(cat err)"
+    beside "cpu$how" "$bin/tstream" cp s.tsh --cpu -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json
     # shellcheck disable=SC2086
-    "$bin/tstream" cp s.tsh --gpus 1 -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json > gpu.json 2> err ||
-        bad "cp --gpus 1 -r 1500 $how: $(cat err)"
-    grep -q '"backend":"gpu"' gpu.json || bad "not on the GPU"
-    same_fits gpu.json cpu.json 1e-6
+    beside "gpu$how" "$bin/tstream" cp s.tsh --gpus 1 -r 1500 -i 1 --tol 0 --l2 10 -p float64 $how -n --json
+done
+together
+same_fits gpu.json cpu.json 1e-6
+for how in "" "--nonneg" "--simplex 1"; do
+    grep -q '"backend":"gpu"' "gpu$how" || bad "not on the GPU: $how"
+    same_fits "gpu$how" "cpu$how" 1e-6
 done
 
 # find_host FILE GPUS OPTION...: sets $host to a budget of host memory that holds what driver and libraries take there with so
@@ -77,10 +84,11 @@ find_host()
 {
     file=$1 gpus=$2
     shift 2
-    for budget in 32 64 128 256; do
+    for budget in ${counted:-32} 64 128 256; do # what was counted before first
         "$bin/tstream" cp "$file" -r 9 --gpus "$gpus" -n --host-memory ${budget}M "$@" > log 2> refused && bad "--host-memory ${budget}M is enough"
         host=$(sed -n 's/.*libraries take \([0-9.]*\) \([MG]\)iB of it.*/\1 \2/p' refused |
             awk '{ printf "%dM\n", $1 * ($2 == "G" ? 1024 : 1) + 100 }')
+        counted=$budget
         [ -z "$host" ] || return 0
     done
     bad "--host-memory ${budget}M: $(cat refused)"
@@ -99,9 +107,7 @@ run_big one --gpus 1
 "$bin/tstream" cp big.npy -r 9 --gpus 1 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
 grep -q 'two chunks of cells' refused || bad "--gpu-memory 1M: $(cat refused)"
 little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }')
-for gpus in 1 2 "$usable"; do
-    [ "$gpus" -le "$usable" ] || continue
-    [ "$gpus" -le 16 ] || continue
+for gpus in $(some_gpus); do
     find_host big.npy "$gpus" "--gpu-memory=$little"
     for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=$host"; do
         # shellcheck disable=SC2086
@@ -112,8 +118,9 @@ done
 "$bin/tstream" cp big.npy -r 9 -i 2 --tol 0 --gpus 1 -f ktensor -o half.cp > log 2>&1 || bad "cp: $(cat log)"
 "$bin/tstream" cp --resume half.cp --iters 4 --gpus 1 > log 2>&1 || bad "resume: $(cat log)"
 cmp -s one.cp/model.ktensor half.cp/model.ktensor || bad "other bytes after a resume"
-"$bin/tstream" fit one.cp big.npy --gpus 1 --json > gpu.fit 2> err || bad "fit: $(cat err)"
-"$bin/tstream" fit one.cp big.npy --cpu --json > cpu.fit 2> err || bad "fit: $(cat err)"
+beside gpu.fit "$bin/tstream" fit one.cp big.npy --gpus 1 --json
+beside cpu.fit "$bin/tstream" fit one.cp big.npy --cpu --json
+together
 of() { sed 's/.*"fit":\([-0-9.e+]*\).*/\1/' "$1"; }
 within "$(of gpu.fit)" "$(of cpu.fit)" 1e-12 || bad "fit: $(of gpu.fit), on CPU cores $(of cpu.fit)"
 "$bin/tstream" plan big.npy -r 9 --gpus 1 > plan 2> err || bad "plan: $(cat err)"
@@ -130,30 +137,34 @@ told() { sed -n 's/.*"event":"sweep".*"'"$1"'":\([-0-9.e+][-0-9.e+]*\).*/\1/p' "
 for how in "--observed" "--observed --hold-out 10%" "--observed --mean --l2-scale count" "--observed --nonneg" "--observed --hold-out 20% --mean" \
     "--observed --init nvecs" "--observed --bounds 1=0:1"; do
     for x in gaps.npy gapsf.npy; do
-        for on in "--cpu" "--gpus 1"; do
-            # shellcheck disable=SC2086
-            "$bin/tstream" cp $x $on -r 4 -i 8 --tol 0 -p float64 -n --json $how > "json$on" 2> err ||
-                bad "cp $x $on $how: $(cat err)"
-        done
-        grep -q '"backend":"gpu"' "json--gpus 1" || bad "not on the GPU"
-        same_fits json--cpu "json--gpus 1" 1e-8
-        for name in rmse held_out_rmse; do
-            told $name json--cpu > a.told
-            told $name "json--gpus 1" > b.told
-            paste a.told b.told | while read -r a b; do
-                within "$a" "$b" 1e-8 || echo "$a $b"
-            done > apart
-            [ ! -s apart ] || bad "$x $how, $name: $(cat apart)"
-        done
+        # shellcheck disable=SC2086
+        beside "$x.cpu$how" "$bin/tstream" cp $x --cpu -r 4 -i 8 --tol 0 -p float64 -n --json $how
+        # shellcheck disable=SC2086
+        beside "$x.gpu$how" "$bin/tstream" cp $x --gpus 1 -r 4 -i 8 --tol 0 -p float64 -n --json $how
+        echo "$x.cpu$how|$x.gpu$how" >> gaps.alike
     done
 done
-"$bin/tstream" cp gaps4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json --observed > gpu4.json
-"$bin/tstream" cp gaps4.npy --cpu -r 4 -i 8 --tol 0 -n --json --observed > cpu4.json
+beside gpu4.json "$bin/tstream" cp gaps4.npy --gpus 1 -r 4 -i 8 --tol 0 -n --json --observed
+beside cpu4.json "$bin/tstream" cp gaps4.npy --cpu -r 4 -i 8 --tol 0 -n --json --observed
+beside log "$bin/tstream" cp gaps.npy --observed -r 4 -i 2 -n --json
+beside folds "$bin/tstream" cp gaps.npy --rank 2,4 --folds 3 --gpus 1 -i 3 --tol 0
+together
+while IFS='|' read -r on_cpu on_gpu; do
+    grep -q '"backend":"gpu"' "$on_gpu" || bad "not on the GPU: $on_gpu"
+    same_fits "$on_cpu" "$on_gpu" 1e-8
+    for name in rmse held_out_rmse; do
+        told $name "$on_cpu" > a.told
+        told $name "$on_gpu" > b.told
+        paste a.told b.told | while read -r a b; do
+            within "$a" "$b" 1e-8 || echo "$a $b"
+        done > apart
+        [ ! -s apart ] || bad "$on_gpu, $name: $(cat apart)"
+    done
+done < gaps.alike
+[ "$(wc -l < gaps.alike)" -eq 14 ] || bad "$(wc -l < gaps.alike) comparisons of unknown cells"
 same_fits gpu4.json cpu4.json 1e-5
 grep -q '"backend":"gpu"' gpu4.json || bad "not on the GPU"
-"$bin/tstream" cp gaps.npy --observed -r 4 -i 2 -n --json > log 2>&1 || bad "cp --observed: $(cat log)"
 grep -q '"backend":"gpu"' log || bad "--observed without --gpus: not on the GPU"
-"$bin/tstream" cp gaps.npy --rank 2,4 --folds 3 --gpus 1 -i 3 --tol 0 > log 2>&1 || bad "cp --folds: $(cat log)"
 
 "$write_npy" f4C:0.05 0.1 biggaps.npy - 400 250 400
 run_gaps()
@@ -167,9 +178,7 @@ run_gaps gone --gpus 1
 "$bin/tstream" cp biggaps.npy --hold-out 10% -r 9 --gpus 1 --gpu-memory 1M -n > log 2> refused && bad "1 MiB is enough"
 grep -q 'two chunks of cells' refused || bad "--gpu-memory 1M: $(cat refused)"
 little=$(grep -o '[0-9]* MiB' refused | awk 'NR > 1 { sum += $1 } END { print sum + 12 "M" }')
-for gpus in 1 2 "$usable"; do
-    [ "$gpus" -le "$usable" ] || continue
-    [ "$gpus" -le 16 ] || continue
+for gpus in $(some_gpus); do
     find_host biggaps.npy "$gpus" --hold-out 10% "--gpu-memory=$little"
     for memory in '' "--gpu-memory=$little" "--gpu-memory=$little --host-memory=$host"; do
         # shellcheck disable=SC2086

@@ -23,14 +23,27 @@ run()
 # alike OPTION...: rounding that a line search or a rate's halving would see grows, so few sweeps, in float64
 alike()
 {
-    run cpu --cpu --precision float64 "$@"
-    want=$(number sweep objective) held=$(number sweep held_out_loss)
-    run gpu --precision float64 "$@"
-    grep -q '"backend":"gpu"' json || bad "cp $*: not on the GPU"
-    within 1 "$(awk -v a="$(number sweep objective)" -v b="$want" 'BEGIN { print a / b }')" 1e-6 ||
-        bad "cp $*: loss $(number sweep objective) on the GPU, $want on CPU cores"
-    [ -z "$held" ] || within "$held" "$(number sweep held_out_loss)" 1e-6 ||
-        bad "cp $*: $(number sweep held_out_loss) at held-out cells on the GPU, $held on CPU cores"
+    beside "cpu$*" "$bin/tstream" cp x.tsh --tol 0 --json -n -i 3 --cpu --precision float64 "$@"
+    beside "gpu$*" "$bin/tstream" cp x.tsh --tol 0 --json -n -i 3 --precision float64 "$@"
+    echo "$*" >> alike
+}
+
+# compare N: what alike was told of, N times
+compare()
+{
+    together
+    while read -r options; do
+        cp "cpu$options" json
+        want=$(number sweep objective) held=$(number sweep held_out_loss)
+        cp "gpu$options" json
+        grep -q '"backend":"gpu"' json || bad "cp $options: not on the GPU"
+        within 1 "$(awk -v a="$(number sweep objective)" -v b="$want" 'BEGIN { print a / b }')" 1e-6 ||
+            bad "cp $options: loss $(number sweep objective) on the GPU, $want on CPU cores"
+        [ -z "$held" ] || within "$held" "$(number sweep held_out_loss)" 1e-6 ||
+            bad "cp $options: $(number sweep held_out_loss) at held-out cells on the GPU, $held on CPU cores"
+    done < alike
+    [ "$(wc -l < alike)" -eq "$1" ] || bad "$(wc -l < alike) comparisons"
+    : > alike
 }
 "$bin/tshard" gen --dims 6000x4000x300 --nnz 100K --law power:0.8 --value 1..1 -o x.tns > log 2>&1 || { cat log; exit 1; }
 awk '!seen[$1, $2, $3]++ { print $1, $2, $3, 1 }' x.tns > ones.tns
@@ -41,12 +54,14 @@ for options in "-r 9" "-r 16 --hold-out 10%" "-r 5 --optimizer lbfgsb" "-r 32 --
         alike --loss $loss $options
     done
 done
+compare 8
 "$bin/tshard" gen --dims 6000x4000x300 --nnz 300K --law power:0.8 --shard 256K --force -o x.tsh > log 2>&1 || { cat log; exit 1; }
 for options in "-r 9 --loss gamma --observed" "-r 7 --loss gamma --observed --hold-out 20% --optimizer lbfgsb" "-r 25 --loss poisson-log" \
     "-r 9 --loss huber:0.5" "-r 9 --loss huber:0.5 --nonneg --observed" "-r 40 --loss huber:0.2 --optimizer lbfgsb"; do
     # shellcheck disable=SC2086
     alike $options
 done
+compare 6
 
 # ---- bytes ----
 for options in "-r 9 --loss poisson-log" "-r 9 --loss gamma --observed --hold-out 10% --patience 2" "-r 12 --loss huber:0.5 --optimizer lbfgsb"; do
@@ -64,10 +79,16 @@ done
 
 # ---- stopped ----
 for optimizer in adam lbfgsb; do
-    "$bin/tstream" cp x.tsh -r 9 -i 6 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer --force -o whole.cp > log 2>&1 || bad "cp: $(cat log)"
-    "$bin/tstream" cp x.tsh -r 9 -i 3 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer --force -o part.cp > log 2>&1 || bad "cp: $(cat log)"
-    "$bin/tstream" cp --resume part.cp -i 6 --gpus "$((usable > 1 ? 2 : 1))" > log 2>&1 || bad "cp --resume: $(cat log)"
-    cmp -s whole.cp/model.ktensor part.cp/model.ktensor || bad "other bytes after a resume, by $optimizer"
+    beside log.$optimizer "$bin/tstream" cp x.tsh -r 9 -i 6 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer -o whole.$optimizer
+    beside log.part.$optimizer "$bin/tstream" cp x.tsh -r 9 -i 3 --tol 0 --gpus 1 --loss huber:0.5 --optimizer $optimizer -o part.$optimizer
+done
+together
+for optimizer in adam lbfgsb; do
+    beside log.$optimizer "$bin/tstream" cp --resume part.$optimizer -i 6 --gpus "$((usable > 1 ? 2 : 1))"
+done
+together
+for optimizer in adam lbfgsb; do
+    cmp -s whole.$optimizer/model.ktensor part.$optimizer/model.ktensor || bad "other bytes after a resume, by $optimizer"
 done
 
 # ---- the plan, and rows of more columns than a warp holds ----

@@ -18,6 +18,35 @@ run_cp()
         bad "cp $*: $(cat err)"
 }
 
+# beside OUT COMMAND...: starts a command that prints to OUT, beside up to seven others; together waits for them, and finds fault
+# with those that failed. A command on a GPU takes seconds to start, and waits for most of them.
+n_beside=0
+beside()
+{
+    [ "$n_beside" -lt 8 ] || together
+    n_beside=$((n_beside + 1))
+    to=$1
+    shift
+    {
+        got=0
+        "$@" > "$to" 2> "beside.$n_beside.err" || got=$?
+        echo "$got $*" > "beside.$n_beside.rc"
+    } &
+}
+together()
+{
+    wait
+    while [ "$n_beside" -gt 0 ]; do
+        read -r got what < "beside.$n_beside.rc" || got=none what=nothing
+        [ "$got" = 0 ] || bad "$what: exit $got: $(cat "beside.$n_beside.err")"
+        rm -f "beside.$n_beside.rc"
+        n_beside=$((n_beside - 1))
+    done
+}
+
+# counts of GPUs to try: 1, 2 and all
+some_gpus() { printf '%s\n' 1 2 "$usable" | sort -nu | awk -v most="$usable" '$1 <= most && $1 <= 16'; }
+
 # little GPUS OPTION...: a budget that holds little more than what such a run cannot do without, as refusals of
 # 1 MiB count that (what the driver takes is not always the same)
 little()
