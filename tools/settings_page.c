@@ -158,10 +158,9 @@ void settings_page(FILE *to)
 {
     fputs(head, to);
     for (size_t section = 0; tstream_cp_headings[section] != NULL; section++) {
-        fprintf(
-            to,
-            "\n## %s\n\n| Option | Python | C | Default | Resumed |\n|---|---|---|---|---|\n",
-            tstream_cp_headings[section]);
+        fprintf(to,
+                "\n## %s\n\n| Option | Python | C | Default | Resumed |\n|---|---|---|---|---|\n",
+                tstream_cp_headings[section]);
         for (size_t i = 0; i < N_ROWS; i++)
             if (tstream_cp_section[i] == section)
                 put_row(&rows[i], &tstream_cp_opts[i], to);

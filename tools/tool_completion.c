@@ -15,7 +15,8 @@ static void add_word(struct value *v, const char *word, size_t len)
 {
     const size_t used = strlen(v->words);
     if (used + len + 2 < sizeof v->words)
-        snprintf(v->words + used, sizeof v->words - used, "%s%.*s", used > 0 ? " " : "", (int)len, word);
+        snprintf(v->words + used, sizeof v->words - used, "%s%.*s", used > 0 ? " " : "", (int)len,
+                 word);
 }
 
 static struct value value_of(const struct ts_opt *o)
@@ -29,7 +30,8 @@ static struct value value_of(const struct ts_opt *o)
     for (size_t len; *arg != '\0'; arg += len + (arg[len] == '|')) {
         size_t plain = 0;
         len = strcspn(arg, "|");
-        while (plain < len && (islower((unsigned char)arg[plain]) || isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
+        while (plain < len && (islower((unsigned char)arg[plain]) ||
+                               isdigit((unsigned char)arg[plain]) || arg[plain] == '-'))
             plain++;
         if (plain > 0 && (arg[plain] == ':' || arg[plain] == '='))
             add_word(&v, arg, plain + 1); /* a number follows */

@@ -42,12 +42,16 @@ int ts_api_end(struct ts_api *a, int rc, ts_error *err)
     return rc;
 }
 
-int ts_api_conf(void *to, size_t room, const void *from, size_t size, struct ts_err *err)
+int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err)
 {
     const unsigned char *bytes = from;
-    if (size < sizeof(size_t))
-        return ts_fail(err, TS_EARG, "a conf must begin with its size");
+    size_t size;
     memset(to, 0, room);
+    if (from == NULL)
+        return 0;
+    memcpy(&size, from, sizeof size);
+    if (size < sizeof size)
+        return ts_fail(err, TS_EARG, "a conf must begin with its size");
     memcpy(to, from, size < room ? size : room);
     for (size_t i = room; i < size; i++)
         if (bytes[i] != 0)
@@ -55,6 +59,13 @@ int ts_api_conf(void *to, size_t room, const void *from, size_t size, struct ts_
                            "a conf asks for what this library (version " PACKAGE_VERSION
                            ") does not know: the program was made for a newer one");
     return 0;
+}
+
+int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err)
+{
+    while (rule->sentence != NULL && !rule->broken)
+        rule++;
+    return rule->sentence != NULL ? ts_fail(err, TS_EARG, "%s", rule->sentence) : 0;
 }
 
 void ts_api_result(void *ret, const void *from, size_t room)

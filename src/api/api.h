@@ -43,12 +43,24 @@ static inline void ts_api_in(void)
 /* Returns rc, and what it says to the caller. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
-/* Copies a conf that may be older or newer than this library: `size` bytes are the caller's. What is not there
- * is zero, and what this library does not know must be. */
-int ts_api_conf(void *to, size_t room, const void *from, size_t size, struct ts_err *err);
+/* Copies a conf that may be older or newer than this library: it begins with its size. What is not there is zero, and what
+ * this library does not know must be. from: NULL: all is zero. */
+int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
+#define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
 /* The other way: as much of a result as the caller knows. ret may be NULL. */
 void ts_api_result(void *ret, const void *from, size_t room);
+
+/* A request that cannot be met, and what is said then. */
+struct ts_api_rule {
+    int broken;
+    const char *sentence; /* NULL ends the rules */
+};
+
+/* TS_EARG with the sentence of the first rule that is broken; 0: none is. */
+int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
+#define TS_API_REFUSE(err, ...)                                                                    \
+    ts_api_rules((const struct ts_api_rule[]){ __VA_ARGS__, { 0, NULL } }, err)
 
 /* Tells a warning, if there is one. */
 void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const struct ts_err *warn);

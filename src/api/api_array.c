@@ -43,7 +43,7 @@ ts_tensor *ts_open_array(const ts_array_conf *given, ts_error *err)
     int rc;
     ts_api_begin(&a);
     memset(&conf, 0, sizeof conf);
-    rc = ts_api_conf(&conf, sizeof conf, given, given->size, &a.err);
+    rc = TS_API_CONF(&conf, given, &a.err);
     if (rc == 0)
         rc = take_array(&conf, &array, &a.err);
     if (rc == 0)

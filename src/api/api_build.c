@@ -17,6 +17,8 @@
 
 #define SHARD_BYTES (UINT64_C(4) << 20) /* as tshard build has it */
 
+#define WEIGHTS_ARE_FLOAT32 "values of cells with weights are float32, not float64"
+
 /* A build that was asked for, and where it tells of itself. */
 struct request {
     ts_build_conf conf;
@@ -96,34 +98,34 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
 {
     ts_build_conf *c = &r->conf;
     struct ts_build_options *o = &r->o;
-    int rc = ts_api_conf(c, sizeof *c, given, given->size, err);
+    int rc = TS_API_CONF(c, given, err);
     if (rc < 0)
         return rc;
-    memset(o, 0, sizeof *o);
-    if (c->out == NULL || c->out[0] == '\0')
-        return ts_fail(err, TS_EARG, "a build needs the name of the directory to make");
-    if (c->duplicates < TS_SUM_DUPLICATES || c->duplicates > TS_REFUSE_DUPLICATES)
-        return ts_fail(err, TS_EARG, "duplicates can be summed, kept or refused");
-    if (c->first_index > 1)
-        return ts_fail(err, TS_EARG, "the first index must be 0 or 1");
-    o->out = c->out;
-    o->force = c->replace;
-    o->tmp = c->tmp;
-    o->duplicates = c->duplicates;
-    o->zeros = c->keep_zeros != 0;
-    o->skip_missing = c->skip_missing != 0;
-    o->weights = c->weights != 0;
-    o->value_bytes = c->float64 ? 8 : 4;
-    if (c->weights && c->float64)
-        return ts_fail(err, TS_EARG, "values of cells with weights are float32, not float64");
-    o->base = c->first_index;
-    o->stop = c->stop;
-    o->progress = show;
-    o->progress_arg = r;
-    o->no_space_check = c->no_space_check;
-    o->expect = c->expect;
-    o->note = tell_note;
-    o->note_arg = r;
+    rc = TS_API_REFUSE(
+        err,
+        { c->out == NULL || c->out[0] == '\0', "a build needs the name of the directory to make" },
+        { c->duplicates < TS_SUM_DUPLICATES || c->duplicates > TS_REFUSE_DUPLICATES,
+          "duplicates can be summed, kept or refused" },
+        { c->first_index > 1, "the first index must be 0 or 1" },
+        { c->weights && c->float64, WEIGHTS_ARE_FLOAT32 });
+    if (rc < 0)
+        return rc;
+    *o = (struct ts_build_options){ .out = c->out,
+                                    .force = c->replace,
+                                    .tmp = c->tmp,
+                                    .duplicates = c->duplicates,
+                                    .zeros = c->keep_zeros != 0,
+                                    .skip_missing = c->skip_missing != 0,
+                                    .weights = c->weights != 0,
+                                    .value_bytes = c->float64 ? 8 : 4,
+                                    .base = c->first_index,
+                                    .stop = c->stop,
+                                    .progress = show,
+                                    .progress_arg = r,
+                                    .no_space_check = c->no_space_check,
+                                    .expect = c->expect,
+                                    .note = tell_note,
+                                    .note_arg = r };
     r->phase = 0;
     rc = take_modes(r, err);
     return rc == 0 ? ts_build_budget(c->memory, c->shard_bytes > 0 ? c->shard_bytes : SHARD_BYTES,
@@ -223,7 +225,7 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     ts_table_conf *c = &t->conf;
     struct ts_table_plan *plan = &t->plan;
     struct ts_build_options *o = &t->r.o;
-    int rc = ts_api_conf(c, sizeof *c, given, given->size, err);
+    int rc = TS_API_CONF(c, given, err);
     if (rc < 0)
         return rc;
     if (c->n_columns > TS_MAX_ORDER || c->n_text > TS_MAX_ORDER || c->n_bins > TS_MAX_ORDER ||
@@ -235,7 +237,7 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
         return ts_fail(err, TS_EARG, TS_SET_SEPARATOR ": one character is wanted, not '%s'",
                        c->separator);
     if (c->weights != NULL && o->value_bytes == 8)
-        return ts_fail(err, TS_EARG, "values of cells with weights are float32, not float64");
+        return ts_fail(err, TS_EARG, WEIGHTS_ARE_FLOAT32);
     plan->separator = c->separator == NULL ? ',' : c->separator[0];
     plan->header = c->header;
     plan->value = c->value;
@@ -419,7 +421,7 @@ static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_co
                      uint64_t dim[], const char *name[], struct ts_err *err)
 {
     int named = 0;
-    const int rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
+    const int rc = TS_API_CONF(conf, given, err);
     if (rc < 0)
         return rc;
     if (conf->order != 0 && conf->order != t->order)
@@ -454,10 +456,10 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     ts_api_begin(&a);
     rc = copy_conf(given, t, &conf, dim, name, &a.err);
     if (rc == 0) {
-        const struct ts_place place[] = { { .path = t->path },
-                                          { .path = conf.out,
-                                            .suffix = TS_BUILDING_SUFFIX,
-                                            .option = TS_SET_OUTPUT } };
+        const struct ts_place place[] = {
+            { .path = t->path },
+            { .path = conf.out, .suffix = TS_BUILDING_SUFFIX, .option = TS_SET_OUTPUT }
+        };
         rc = ts_place_check(place, 2, &a.err);
     }
     if (rc == 0)
@@ -522,13 +524,15 @@ static int take_pick(const ts_select_conf *given, const ts_tensor *t,
                      const volatile sig_atomic_t *stop, struct ts_pick *pick, struct ts_err *err)
 {
     ts_select_conf c;
-    int rc = ts_api_conf(&c, sizeof c, given, given->size, err);
+    int rc = TS_API_CONF(&c, given, err);
     if (rc < 0)
         return rc;
-    if (!(c.hold_out >= 0 && c.hold_out < 1))
-        return ts_fail(err, TS_EARG, "hold_out is a share of the nonzeros, from 0 to less than 1");
-    if (c.held && c.hold_out == 0)
-        return ts_fail(err, TS_EARG, "nothing is held out with a hold_out of 0");
+    rc = TS_API_REFUSE(err,
+                       { !(c.hold_out >= 0 && c.hold_out < 1),
+                         "hold_out is a share of the nonzeros, from 0 to less than 1" },
+                       { c.held && c.hold_out == 0, "nothing is held out with a hold_out of 0" });
+    if (rc < 0)
+        return rc;
     if (c.sum_modes >> t->order != 0)
         return ts_fail(err, TS_EARG, "sum_modes has modes that %s has not", t->path);
     pick->hold_out = (struct ts_hold_out){ .share = c.hold_out, .seed = c.seed };

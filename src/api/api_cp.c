@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Decompositions by a session: where they start, what is told of them, and what is kept on disk. */
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "api/api_run.h"
 #include "base/clock.h"
 #include "base/place.h"
-#include "base/setting.h"
-#include "base/stop.h"
-#include "base/thread.h"
 #include "base/c_locale.h"
 #include "base/setting.h"
-#include "cpd/accelerate.h"
+#include "base/stop.h"
 #include "cpd/run_values.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 
-#define SWEEPS       50u
-#define INNER        10u
-#define SECOND_NS    1e9
-#define MOST_SECONDS 1e9  /* some thirty years */
-#define MOST_NS      9e18 /* of what is told */
+#define SECOND_NS 1e9
+#define MOST_NS   9e18 /* of what is told */
 
 /* ---- what is told ---- */
 
@@ -120,61 +113,6 @@ static void give_figures(void *ctx, struct ts_run_figures *ret)
     left = ns * (double)(ret->total - ret->done) / (double)ret->done;
     ret->left_ns = whole_ns(left);
     ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
-}
-
-/* ---- the time that a run may take ---- */
-
-static void *wait_until(void *arg)
-{
-    struct ts_api_timer *t = arg;
-    const struct timespec until = { .tv_sec = (time_t)(t->until_ns / 1000000000u),
-                                    .tv_nsec = (long)(t->until_ns % 1000000000u) };
-    int rc = 0;
-    pthread_mutex_lock(&t->lock);
-    while (!t->over && rc == 0)
-        rc = pthread_cond_timedwait(&t->ended, &t->lock, &until);
-    if (!t->over) {
-        t->rang = 1;
-        ts_stop_ask(t->stop, 1);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return NULL;
-}
-
-int ts_api_timer_start(struct ts_api_timer *t, double seconds, volatile int *stop,
-                       struct ts_err *err)
-{
-    pthread_condattr_t attr;
-    if (seconds == 0)
-        return 0;
-    t->stop = stop;
-    t->until_ns = ts_clock_ns() + (uint64_t)(SECOND_NS * fmin(seconds, MOST_SECONDS));
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
-    pthread_cond_init(&t->ended, &attr);
-    pthread_condattr_destroy(&attr);
-    t->running = ts_thread_new(&t->thread, wait_until, t) == 0;
-    return t->running ? 0 : ts_fail(err, TS_ENOMEM, "cannot start a thread");
-}
-
-int ts_api_timer_end(struct ts_api_timer *t, int rc, struct ts_err *err)
-{
-    if (!t->running)
-        return 0;
-    t->running = 0;
-    pthread_mutex_lock(&t->lock);
-    t->over = 1;
-    pthread_cond_signal(&t->ended);
-    pthread_mutex_unlock(&t->lock);
-    pthread_join(t->thread, NULL);
-    pthread_cond_destroy(&t->ended);
-    pthread_mutex_destroy(&t->lock);
-    if (t->rang && rc == TS_ESTOP) {
-        const struct ts_err why = *err;
-        ts_fail(err, TS_ESTOP, "the time is over: %s", why.text);
-    }
-    return t->rang;
 }
 
 /* ---- where it starts ---- */
@@ -388,82 +326,6 @@ static int can_load(const struct ts_api_run *c)
     return m == t->order && (c->conf.formats & TS_FILE_NPY) != 0;
 }
 
-/* Row by row into the other's precision, which was that of the numbers before they were written as text. */
-static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint32_t mode,
-                      double *row)
-{
-    const uint32_t rank = from->rank;
-    for (uint64_t i = 0; i < to->n_rows[mode]; i++) {
-        ts_kruskal_rows(from, mode, to->index[mode] == NULL ? i : to->index[mode][i], 1, row);
-        for (uint32_t r = 0; r < rank; r++)
-            if (to->precision == TS_FLOAT32)
-                ((float *)to->factor[mode])[i * rank + r] = (float)row[r];
-            else
-                ((double *)to->factor[mode])[i * rank + r] = row[r];
-    }
-}
-
-/* What a decomposition of the tensor holds, of one that was read. */
-static int hold_alike(const struct ts_tensor *t, enum ts_precision precision,
-                      struct ts_kruskal **at, struct ts_err *err)
-{
-    struct ts_kruskal *was = *at, *is = NULL;
-    uint64_t n_rows[TS_MAX_ORDER];
-    int same = was->precision == precision, rc;
-    double *row = malloc(was->rank * sizeof *row);
-    for (uint32_t m = 0; m < t->order; m++) {
-        n_rows[m] = t->mode[m].disk.n_rows;
-        same &= n_rows[m] == was->n_rows[m];
-    }
-    rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a decomposition")
-         : same      ? 0
-                     : ts_kruskal_new(t->order, was->rank, precision, was->dim, n_rows, &is, err);
-    for (uint32_t m = 0; m < t->order && is != NULL && rc == 0; m++) {
-        rc = ts_tensor_rows(t, m, &is->index[m], err);
-        if (rc == 0)
-            copy_rows(was, is, m, row);
-    }
-    if (rc == 0 && is != NULL) {
-        memcpy(is->weight, was->weight, was->rank * sizeof *was->weight);
-        ts_kruskal_free(was);
-        *at = is;
-    } else {
-        ts_kruskal_free(is);
-    }
-    free(row);
-    return rc;
-}
-
-int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
-                    enum ts_precision precision, const volatile int *stop, struct ts_kruskal **ret,
-                    struct ts_err *err)
-{
-    struct ts_model *model = NULL;
-    struct ts_kruskal *k = NULL;
-    int rc =
-        npy ? ts_model_open_first(dir, TS_MODEL_NPY, &model, err) : ts_model_open(dir, &model, err);
-    if (rc == 0 && model->order != t->order)
-        rc = ts_fail(err, TS_EFORMAT, "%s: the model has %u modes, %s has %u", dir, model->order,
-                     t->path, t->order);
-    if (rc == 0)
-        rc = ts_kruskal_read(model, stop, &k, err);
-    ts_model_close(model);
-    for (uint32_t m = 0; m < t->order && rc == 0; m++) {
-        k->dim[m] = t->mode[m].disk.dim;
-        if (k->n_rows[m] == k->dim[m]) {
-            free(k->index[m]);
-            k->index[m] = NULL;
-        }
-    }
-    if (rc == 0 && !npy)
-        rc = hold_alike(t, precision, &k, err);
-    if (rc == 0)
-        *ret = k;
-    else
-        ts_kruskal_free(k);
-    return rc;
-}
-
 /* The result, which lies on disk already where it is wanted there. */
 static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, struct ts_err *err)
 {
@@ -478,101 +340,6 @@ static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, s
                                err);
     return ts_kruskal_take(e->tensor, &f, precision, result->weight, result->norm, c->session->stop,
                            &c->model, err);
-}
-
-int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
-                    struct ts_err *err)
-{
-    const ts_cp_conf *run = conf; /* as base/settings.def calls it */
-    if (conf->nvecs && conf->start != NULL)
-        return ts_fail(err, TS_EARG,
-                       "a run starts from factors that are given or from nvecs, not from both");
-    if (conf->nvecs && conf->fix != 0)
-        return ts_fail(err, TS_EARG,
-                       "fix keeps factors of a start that is given, and with nvecs there is none");
-    if ((conf->lower == NULL) != (conf->upper == NULL))
-        return ts_fail(err, TS_EARG, "lower and upper bounds are given together, or neither");
-    ts_spec_defaults(ret);
-#define SET(member, ...) __VA_OPT__(ret->member = __VA_ARGS__;)
-#define SETTING(...)
-#define SETTING_OF_METHOD(member, option, letter, kind, def, arg, section, resume, keyword, field, \
-                          value, help)                                                             \
-    SET(member, value)
-#include "base/settings.def"
-#undef SET
-    ret->poisson = conf->loss == TS_LOSS_POISSON;
-    ret->loss = ts_api_gcp(conf->loss);
-    ret->loss_at = ts_loss_takes_number(ret->loss) ? conf->loss_at : 0;
-    ret->lbfgsb = conf->optimizer == TS_OPTIMIZER_LBFGSB;
-    ret->held = conf->hold_out > 0 && !conf->observed && conf->loss <= TS_LOSS_POISSON;
-    ret->best = conf->patience > 0;
-    ret->by_count = conf->observed && conf->l2_by_count;
-    for (uint32_t m = 0; m < t->order; m++) {
-        struct ts_constraint *to = &ret->mode[m];
-        to->nonneg = (conf->nonneg >> m & 1) != 0;
-        to->fixed = (conf->fix >> m & 1) != 0;
-        to->simplex = (conf->simplex >> m & 1) != 0;
-        to->orthogonal = (conf->orthogonal >> m & 1) != 0;
-        to->l1 = conf->l1 == NULL ? 0 : conf->l1[m];
-        to->l2 = conf->l2 == NULL ? 0 : conf->l2[m];
-        to->smooth = conf->smooth == NULL ? 0 : conf->smooth[m];
-        to->bounded =
-            conf->lower != NULL && !(conf->lower[m] == -INFINITY && conf->upper[m] == INFINITY);
-        to->lower = to->bounded ? conf->lower[m] : 0;
-        to->upper = to->bounded ? conf->upper[m] : 0;
-    }
-    if ((conf->nonneg | conf->fix | conf->simplex | conf->orthogonal) >> t->order != 0)
-        return ts_fail(err, TS_EARG, "%s: a mode beyond the last one is to be %s", t->path,
-                       conf->nonneg >> t->order != 0    ? "nonnegative"
-                       : conf->fix >> t->order != 0     ? "fixed"
-                       : conf->simplex >> t->order != 0 ? "on the simplex"
-                                                        : "orthogonal");
-    return ts_spec_check(ret, t->order, err);
-}
-
-/* Before anything is written. */
-static int take_constraints(struct ts_api_run *c, struct ts_err *err)
-{
-    const struct ts_engine *e = c->session->engine;
-    const struct ts_tensor *t = e->tensor;
-    const ts_cp_conf *conf = &c->conf;
-    const int rc = ts_api_run_spec(conf, t, &c->spec, err);
-    if (rc < 0)
-        return rc;
-    if (conf->loss != TS_LOSS_LEAST_SQUARES && conf->loss != c->session->conf.loss)
-        return ts_fail(err, TS_EARG,
-                       "a run with a loss takes a session that was opened with the same loss");
-    if (conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != c->session->conf.optimizer)
-        return ts_fail(err, TS_EARG,
-                       "a run by L-BFGS-B takes a session that was opened with this optimizer");
-    if (ts_backend_check(e->backend, ts_spec_updates(&c->spec, t->order), err) < 0)
-        return TS_EARG;
-    if (conf->loss == TS_LOSS_LEAST_SQUARES &&
-        (ts_spec_own(&c->spec, t->order) & ~c->session->conf.own_rows) != 0)
-        return ts_fail(
-            err, TS_EARG,
-            "a run with nonneg, l1, simplex, bounds or fix of the last mode takes a session that "
-            "was opened with the bits of these modes in own_rows");
-    for (uint32_t m = 0; m < t->order; m++)
-        if (c->spec.mode[m].smooth > 0 && (c->session->conf.smooth >> m & 1) == 0)
-            return ts_fail(err, TS_EARG,
-                           "a run with smooth takes a session that was opened with the bits of "
-                           "these modes in smooth");
-    if (conf->observed && !c->session->conf.observed)
-        return ts_fail(
-            err, TS_EARG, "a run with observed%s takes a session that was opened with observed",
-            t->dense != NULL && conf->hold_out > 0 ? ", as with hold_out of a dense tensor," : "");
-    if (c->spec.held && conf->loss == TS_LOSS_LEAST_SQUARES && e->n_devices > 0 &&
-        !c->session->conf.hold_out)
-        return ts_fail(err, TS_EARG,
-                       "a run with hold_out takes on GPUs a session that was opened with hold_out");
-    if (conf->patience > 0 && !c->session->conf.patience)
-        return ts_fail(err, TS_EARG,
-                       "a run with patience takes a session that was opened with patience");
-    if (conf->accelerate && !c->session->conf.accelerate)
-        return ts_fail(err, TS_EARG,
-                       "a run with accelerate takes a session that was opened with accelerate");
-    return conf->accelerate ? ts_accelerate_check(&c->spec, t->order, err) : 0;
 }
 
 int ts_api_run_check(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
@@ -686,7 +453,7 @@ int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
     struct ts_run_conf conf;
     uint64_t bytes = 0;
     char *options = NULL;
-    int rc = take_constraints(c, err);
+    int rc = ts_api_run_allowed(c, err);
     if (rc == 0)
         rc = check_out(c, err);
     if (rc == 0 && c->from.file == NULL)
@@ -725,56 +492,6 @@ void ts_api_run_close(struct ts_api_run *c)
     ts_resume_close(&c->from);
     ts_api_record_free(c->record);
     c->record = NULL;
-}
-
-int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *c,
-                    struct ts_err *err)
-{
-    int rc = 0;
-    memset(c, 0, sizeof *c);
-    if (given != NULL)
-        rc = ts_api_conf(c, sizeof *c, given, given->size, err);
-    if (rc < 0)
-        return rc;
-    if ((t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES) ||
-        ts_takes_observed(t, c->loss))
-        c->observed = 1; /* what is held out is unknown, as NaN is */
-    if (!(c->tol >= 0))
-        return ts_fail(err, TS_EARG, "the tolerance must not be negative");
-    if (!(c->hold_out >= 0 && c->hold_out < 1))
-        return ts_fail(err, TS_EARG, "what is held out is a share from 0 to less than 1");
-    if (!(c->hold_out_from >= 0 && c->hold_out_from < 1) ||
-        (c->hold_out_from > 0 && c->hold_out == 0))
-        return ts_fail(err, TS_EARG, "where the share that is held out begins is 0 to less than 1");
-    if (c->hold_out_from > 0 && c->out != NULL)
-        return ts_fail(err, TS_EARG, "models of folds are not kept on disk: leave out away");
-    if (c->save_init && c->out == NULL)
-        return ts_fail(err, TS_EARG, "save_init writes the start beside the result: give out, too");
-    if (!c->observed && c->l2_by_count)
-        return ts_fail(err, TS_EARG, "l2_by_count goes with observed");
-    if (c->mean && (!c->observed || c->loss != TS_LOSS_LEAST_SQUARES))
-        return ts_fail(err, TS_EARG, "mean goes with observed and least squares");
-    if (c->patience > 0 && c->hold_out == 0)
-        return ts_fail(err, TS_EARG, "patience goes with hold_out");
-    if (!(c->max_seconds >= 0) || isnan(c->checkpoint_seconds))
-        return ts_fail(err, TS_EARG, "the time that a run may take must not be negative");
-    if (c->formats > (TS_FILE_KTENSOR | TS_FILE_NPY | TS_FILE_SPLATT))
-        return ts_fail(err, TS_EARG, "formats of files are ktensor, npy and splatt");
-    if (c->resume < TS_RESUME_NEVER || c->resume > TS_RESUME_IF_ANY)
-        return ts_fail(err, TS_EARG, "a run goes on never, always, or if there is a state");
-    if (c->resume != TS_RESUME_NEVER && c->out == NULL)
-        return ts_fail(err, TS_EARG, "a run goes on from the state of a directory: none is named");
-    if (!ts_api_is_loss(c->loss))
-        return ts_fail(err, TS_EARG, "there is no loss %d", c->loss);
-    if (c->optimizer != TS_OPTIMIZER_ADAM && c->optimizer != TS_OPTIMIZER_LBFGSB)
-        return ts_fail(err, TS_EARG, "there is no optimizer %d", c->optimizer);
-    if (c->sweeps == 0)
-        c->sweeps = SWEEPS;
-    if (c->inner == 0)
-        c->inner = INNER;
-    if (c->formats == 0)
-        c->formats = TS_FILE_KTENSOR;
-    return 0;
 }
 
 static int run_to_end(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *result,

@@ -101,14 +101,13 @@ void ts_cpd_free(ts_cpd *c)
 
 int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *given, ts_error *err)
 {
-    ts_save_conf conf = { .size = sizeof conf };
+    ts_save_conf conf;
     struct ts_err warn = { 0 };
     uint32_t threads = 1;
     struct ts_api a;
-    int rc = 0;
+    int rc;
     ts_api_begin(&a);
-    if (given != NULL)
-        rc = ts_api_conf(&conf, sizeof conf, given, given->size, &a.err);
+    rc = TS_API_CONF(&conf, given, &a.err);
     if (conf.formats == 0)
         conf.formats = TS_FILE_KTENSOR;
     if (rc == 0 && conf.formats > (TS_FILE_KTENSOR | TS_FILE_NPY | TS_FILE_SPLATT))

@@ -52,6 +52,9 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err);
 
+/* Sets r->spec. Whether the session was opened for what the run takes. */
+int ts_api_run_allowed(struct ts_api_run *r, struct ts_err *err);
+
 /* Whether the run could go on from the state in conf.out, where there is one: of the session its conf counts alone. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
 

@@ -14,10 +14,7 @@ static int take_conf(const ts_cpd_score_conf *given, const ts_tensor *t, ts_cpd_
                      struct ts_err *err)
 {
     const uint64_t nnz = t->nnz;
-    int rc = 0;
-    memset(conf, 0, sizeof *conf);
-    if (given != NULL)
-        rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
+    int rc = TS_API_CONF(conf, given, err);
     if (rc == 0 && conf->mode >= t->order)
         rc = ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", t->path,
                      conf->mode + 1, t->order);

@@ -13,21 +13,25 @@
 
 _Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a stop flag is an int");
 
+int ts_api_check_loss(int loss, int optimizer, struct ts_err *err)
+{
+    if (!ts_api_is_loss(loss))
+        return ts_fail(err, TS_EARG, "there is no loss %d", loss);
+    return optimizer == TS_OPTIMIZER_ADAM || optimizer == TS_OPTIMIZER_LBFGSB
+               ? 0
+               : ts_fail(err, TS_EARG, "there is no optimizer %d", optimizer);
+}
+
 int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, struct ts_err *err)
 {
     struct ts_processor p;
-    int rc = 0;
-    memset(conf, 0, sizeof *conf);
-    if (given != NULL)
-        rc = ts_api_conf(conf, sizeof *conf, given, given->size, err);
+    int rc = TS_API_CONF(conf, given, err);
     if (rc == 0 && conf->precision != TS_REAL_FLOAT32 && conf->precision != TS_REAL_FLOAT64)
         rc = ts_fail(err, TS_EARG, "the precision must be float32 or float64");
     if (rc == 0 && conf->threads > TS_MAX_THREADS)
         rc = ts_fail(err, TS_EARG, "at most %u threads are possible", TS_MAX_THREADS);
-    if (rc == 0 && !ts_api_is_loss(conf->loss))
-        rc = ts_fail(err, TS_EARG, "there is no loss %d", conf->loss);
-    if (rc == 0 && conf->optimizer != TS_OPTIMIZER_ADAM && conf->optimizer != TS_OPTIMIZER_LBFGSB)
-        rc = ts_fail(err, TS_EARG, "there is no optimizer %d", conf->optimizer);
+    if (rc == 0)
+        rc = ts_api_check_loss(conf->loss, conf->optimizer, err);
     p = (struct ts_processor){ .cpu = conf->cpu,
                                .gpus = conf->gpus,
                                .device_bytes = conf->gpu_memory };

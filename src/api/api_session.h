@@ -64,6 +64,9 @@ static inline int ts_api_is_loss(int loss)
     return loss >= TS_LOSS_LEAST_SQUARES && loss < TS_LOSS_POISSON + TS_N_GCP;
 }
 
+/* Whether there are such a loss and such an optimizer. */
+int ts_api_check_loss(int loss, int optimizer, struct ts_err *err);
+
 static inline enum ts_loss_kind ts_api_gcp(int loss)
 {
     return loss > TS_LOSS_POISSON ? (enum ts_loss_kind)(loss - TS_LOSS_POISSON) : TS_GCP_NONE;

@@ -108,15 +108,12 @@ static int check_starts(const struct several *s, struct ts_err *err)
 static int take_confs(struct several *s, const ts_session_conf *session,
                       const ts_several_conf *given, struct ts_err *err)
 {
-    int rc = session == NULL ? 0
-                             : ts_api_conf(&s->session_conf, sizeof s->session_conf, session,
-                                           session->size, err);
+    int rc = TS_API_CONF(&s->session_conf, session, err);
     s->session_conf.size = sizeof s->session_conf;
     if (s->session_conf.stop == NULL)
         s->session_conf.stop = &s->own_stop;
     if (rc == 0)
-        rc = given == NULL ? ts_fail(err, TS_EARG, "several models have at least one rank")
-                           : ts_api_conf(&s->conf, sizeof s->conf, given, given->size, err);
+        rc = TS_API_CONF(&s->conf, given, err);
     if (rc == 0)
         rc = check_ranks(&s->conf, err);
     if (rc == 0)

@@ -193,14 +193,10 @@ int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *
 
 /* ---- nonzeros ---- */
 
-struct each {
-    const ts_each_conf *conf;
-};
-
 static int give(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, const double *value,
                 struct ts_err *err)
 {
-    const ts_each_conf *c = ((const struct each *)ctx)->conf;
+    const ts_each_conf *c = ctx;
     return c->fn(c->ctx, thread, n, index, value) == 0
                ? 0
                : ts_fail(err, TS_ESTOP, "stopped by the function that took the nonzeros");
@@ -209,10 +205,9 @@ static int give(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, c
 static int each(const ts_tensor *t, const ts_each_conf *given, struct ts_err *err)
 {
     ts_each_conf conf;
-    struct each e = { &conf };
     struct ts_walk w = { 0 };
     uint32_t threads = 1;
-    int rc = ts_api_conf(&conf, sizeof conf, given, given->size, err);
+    int rc = TS_API_CONF(&conf, given, err);
     if (rc == 0 && conf.fn == NULL)
         rc = ts_fail(err, TS_EARG, "a walk needs a function that takes the nonzeros");
     if (rc == 0 && conf.threads != 1)
@@ -220,7 +215,7 @@ static int each(const ts_tensor *t, const ts_each_conf *given, struct ts_err *er
     if (rc == 0)
         rc = ts_walk_open(t, conf.mode, &w, err);
     if (rc == 0)
-        rc = ts_walk_all(&w, threads, give, &e, conf.stop, err);
+        rc = ts_walk_all(&w, threads, give, &conf, conf.stop, err);
     ts_walk_close(&w);
     return rc;
 }

@@ -5,8 +5,8 @@
 
 #include "base/opt.h"
 
-#define WIDTH   79
-#define HELP_AT 26 /* column where the explanations start */
+#define WIDTH     79
+#define HELP_AT   26 /* column where the explanations start */
 #define BRIEF_ARG 14 /* a longer name of a value is left to --help */
 
 /* Writes the words up to `end`, in lines of WIDTH; further lines start at column `indent`. *col is
