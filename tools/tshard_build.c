@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "api/tools.h"
-#include "tools/build_common.h"
+#include "tools/build_opts.h"
+#include "tools/build_report.h"
 #include "tools/build_input.h"
 #include "tools/tool.h"
 #include "tools/tool_ranks.h"
@@ -28,7 +29,7 @@ struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, partial_map, missing;
     struct ts_opt_list map, bin, time_unit;
-    struct build_common common;
+    struct build_opts build;
 };
 
 #define AT(field) offsetof(struct build_args, field)
@@ -36,7 +37,7 @@ struct build_args {
     { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
 const struct ts_opt tshard_build_opts[] = {
 #include "tools/tshard_build.def"
-    BUILD_COMMON_OPTS(AT(common)),
+    BUILD_OPTS(AT(build)),
     { 0 },
 };
 
@@ -50,7 +51,7 @@ const char *const tshard_build_headings[] = {
 #define ROW(section, ...) section,
 const unsigned char tshard_build_section[] = {
 #include "tools/tshard_build.def"
-    BUILD_COMMON_SECTIONS(OUTPUT, ROOM),
+    BUILD_SECTIONS(OUTPUT, ROOM),
 };
 _Static_assert(sizeof tshard_build_section + 1 ==
                    sizeof tshard_build_opts / sizeof *tshard_build_opts,
@@ -352,9 +353,9 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     out = args.out != NULL ? strdup(args.out) : default_out(operands[0], &err);
     o.out = out;
     rc = out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
-                     : build_common_apply(&args.common, &o, &progress, &err);
+                     : build_opts_apply(&args.build, &o, &progress, &err);
     if (rc == 0 && args.dims != NULL) {
-        rc = build_common_dims(args.dims, o.dim, &err);
+        rc = build_opts_dims(args.dims, o.dim, &err);
         o.n_dims = rc > 0 ? (uint32_t)rc : 0;
     }
     if (rc >= 0 && args.modes != NULL)
@@ -374,7 +375,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
                                               .o = &o,
                                               .n_paths = n,
                                               .paths = (const char *const *)operands,
-                                              .json = args.common.json,
+                                              .json = args.build.json,
                                               .progress = &progress };
         rc = fn(cmd, &job, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
@@ -454,7 +455,7 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
     put_list(f, &a->bin);
     put_list(f, &a->time_unit);
     fprintf(f, "%d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates, a->zeros, a->format,
-            a->header, a->names, a->partial_map, a->common.values, a->common.force,
+            a->header, a->names, a->partial_map, a->build.values, a->build.force,
             o->shard_bytes);
 }
 
@@ -511,7 +512,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
     if (!tool_ranks_speaks())
         return rc;
     if (rc == 0)
-        rc = build_common_report(cmd, job->o, &report, job->json, err);
+        rc = build_report_print(cmd, job->o, &report, job->json, err);
     for (uint32_t i = 0; i < report.n_notes && rc == 0; i++)
         tool_note(cmd, "%s", report.note[i]);
     if (rc == 0 && report.base == 0 && (report.binary || job->o->base == 0))

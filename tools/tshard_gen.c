@@ -8,7 +8,8 @@
 #include <string.h>
 
 #include "api/tools.h"
-#include "tools/build_common.h"
+#include "tools/build_opts.h"
+#include "tools/build_report.h"
 #include "tools/export_room.h"
 #include "tools/gen_truth.h"
 #include "tools/tool.h"
@@ -22,7 +23,7 @@ struct gen_args {
     struct ts_opt_list law;
     uint32_t planted, ratings;
     double noise;
-    struct build_common common;
+    struct build_opts build;
 };
 
 #define AT(field) offsetof(struct gen_args, field)
@@ -53,7 +54,7 @@ static const struct ts_opt gen_opts[] = {
     { "value", 0, TS_OPT_STRING, AT(value_range), "1..5", "A..B|real",
       "values: whole numbers from A to B, or real numbers in (0, 1]" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "seed of the draws" },
-    BUILD_COMMON_OPTS(AT(common)),
+    BUILD_OPTS(AT(build)),
     { 0 },
 };
 
@@ -117,7 +118,7 @@ static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch
 }
 
 static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const char *path,
-                      const struct build_common *common, struct ts_err *err)
+                      const struct build_opts *build, struct ts_err *err)
 {
     const size_t line_chars = s->order * 14 + TS_DECIMAL_CHARS + 1;
     char *text = malloc(TEXT_PIECE * line_chars + TS_DECIMAL_CHARS), *packed = NULL;
@@ -129,8 +130,8 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     int rc = text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                           : ts_batch_new(s->order, TEXT_PIECE, &b, err);
     if (rc == 0)
-        rc = export_sink_open(path, common->force, "--output", &sink, err);
-    if (rc == 0 && !common->no_space_check)
+        rc = export_sink_open(path, build->force, "--output", &sink, err);
+    if (rc == 0 && !build->no_space_check)
         rc = export_room_check(&sink, "--output", export_room_of_draws(s), err);
     tool_progress_start(&progress, "writing draws", "nonzeros", s->nnz);
     for (uint64_t first = 0; first < s->nnz && rc == 0; first += TEXT_PIECE) {
@@ -166,8 +167,8 @@ static int begin_truth(const struct gen_args *args, const struct ts_synth *s, ui
                        struct export_sink *truth, struct ts_err *err)
 {
     int rc =
-        args->truth == NULL ? 0 : export_sink_open(args->truth, args->common.force, "--truth", truth, err);
-    if (rc == 0 && args->truth != NULL && !args->common.no_space_check)
+        args->truth == NULL ? 0 : export_sink_open(args->truth, args->build.force, "--truth", truth, err);
+    if (rc == 0 && args->truth != NULL && !args->build.no_space_check)
         rc = export_room_check(truth, "--truth", export_room_of_truth(s), err);
     if (rc == 0 && args->truth != NULL)
         rc = gen_truth_write(s, memory, truth, err);
@@ -217,7 +218,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return tool_usage(cmd, "--noise is for --planted and --ratings");
     if (args.planted == 0 && args.ratings == 0 && args.truth != NULL)
         return tool_usage(cmd, "--truth is for --planted and --ratings");
-    rc = build_common_apply(&args.common, &o, &progress, &err);
+    rc = build_opts_apply(&args.build, &o, &progress, &err);
     o.out = args.out;
     s.nnz = args.nnz;
     s.seed = args.seed;
@@ -226,7 +227,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     s.noise = args.noise;
     s.value_bytes = o.value_bytes;
     if (rc == 0)
-        rc = build_common_dims(args.dims, s.dim, &err);
+        rc = build_opts_dims(args.dims, s.dim, &err);
     s.order = rc > 0 ? (uint32_t)rc : 0;
     if (rc >= 0)
         rc = parse_laws(&args.law, &s, &err);
@@ -245,9 +246,9 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         rc = ts_build_synth(&o, &s, &report, &err);
         tool_progress_end(&progress);
         if (rc == 0)
-            rc = build_common_report(cmd, &o, &report, args.common.json, &err);
+            rc = build_report_print(cmd, &o, &report, args.build.json, &err);
     } else if (rc == 0) {
-        rc = write_text(cmd, &s, args.out, &args.common, &err);
+        rc = write_text(cmd, &s, args.out, &args.build, &err);
     }
     rc = end_truth(cmd, &truth, rc, &err);
     return rc < 0 ? tool_fail(cmd, &err) : 0;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/tools.h"
-#include "tools/build_common.h"
+#include "tools/build_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_launch.h"
 #include "tools/tshard.h"
@@ -119,7 +119,7 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
     snprintf(ending, sizeof ending, ".part%uof%u.tsh", part.part, part.n);
-    out = args.out != NULL ? strdup(args.out) : build_common_name(t->path, ending);
+    out = args.out != NULL ? strdup(args.out) : build_opts_name(t->path, ending);
     rc = out == NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : tool_outside(out, t->path, &err);
     if (rc == 0)
         rc = write_part(cmd, &args, t, part, out, &err);

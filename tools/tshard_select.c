@@ -8,7 +8,8 @@
 #include <tstream.h>
 
 #include "api/tools.h"
-#include "tools/build_common.h"
+#include "tools/build_opts.h"
+#include "tools/build_report.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
@@ -17,7 +18,7 @@
 struct select_args {
     const char *out, *sum;
     struct ts_opt_list keep, least;
-    struct build_common common;
+    struct build_opts build;
 };
 
 #define AT(field) offsetof(struct select_args, field)
@@ -30,8 +31,8 @@ static const struct ts_opt select_opts[] = {
       "drop slices with fewer than N nonzeros in the tensor, in one mode or in each mode" },
     { "sum", 0, TS_OPT_STRING, AT(sum), NULL, "MODE,...",
       "leave these modes out, and add nonzeros that differ only in them" },
-    BUILD_FORCE_OPT(AT(common)),
-    BUILD_PLACE_OPTS(AT(common)),
+    BUILD_FORCE_OPT(AT(build)),
+    BUILD_PLACE_OPTS(AT(build)),
     { 0 },
 };
 
@@ -248,9 +249,9 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
     struct ts_build_report report;
     struct ts_pick pick = { .side = TS_PICK_ALL };
     struct kept kept[TS_MAX_ORDER] = { { 0 } };
-    int rc = build_common_apply(&args->common, &o, &progress, err);
+    int rc = build_opts_apply(&args->build, &o, &progress, err);
     o.out = args->out;
-    build_common_like(t, &o);
+    build_opts_like(t, &o);
     tool_progress_start(&progress, "finding what stays", "", 0);
     if (rc == 0)
         rc = tool_outside(args->out, t->path, err);
@@ -272,7 +273,7 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
         rc = ts_build_tensor(&o, t, &pick, &report, err);
     tool_progress_end(&progress);
     if (rc == 0)
-        rc = build_common_report(cmd, &o, &report, args->common.json, err);
+        rc = build_report_print(cmd, &o, &report, args->build.json, err);
     ts_pick_free(&pick);
     for (uint32_t m = 0; m < t->order; m++) {
         for (uint64_t i = 0; i < kept[m].n_names; i++)

@@ -9,14 +9,15 @@
 #include <unistd.h>
 
 #include "api/tools.h"
-#include "tools/build_common.h"
+#include "tools/build_opts.h"
+#include "tools/build_report.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
 struct split_args {
     const char *share, *train, *test;
     uint64_t seed;
-    struct build_common common;
+    struct build_opts build;
 };
 
 #define AT(field) offsetof(struct split_args, field)
@@ -30,8 +31,8 @@ static const struct ts_opt split_opts[] = {
     { "test", 0, TS_OPT_STRING, AT(test), NULL, "NAME.tsh",
       "name of the second tensor, with the held-out nonzeros. Default: the name of the tensor "
       "with .test.tsh" },
-    BUILD_FORCE_OPT(AT(common)),
-    BUILD_PLACE_OPTS(AT(common)),
+    BUILD_FORCE_OPT(AT(build)),
+    BUILD_PLACE_OPTS(AT(build)),
     { 0 },
 };
 
@@ -79,8 +80,8 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     struct ts_pick pick = { .hold_out = { .seed = args->seed } };
     int rc = ts_hold_out_part(args->share, &pick.hold_out.share, &pick.hold_out.from, err);
     if (rc == 0)
-        rc = build_common_apply(&args->common, &o, &progress, err);
-    build_common_like(t, &o);
+        rc = build_opts_apply(&args->build, &o, &progress, err);
+    build_opts_like(t, &o);
     for (int i = 0; i < 2 && rc == 0; i++) {
         rc = is_same_place(out[i], t->path)
                  ? ts_fail(err, TS_EARG,
@@ -88,7 +89,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
                            "another place",
                            out[i])
                  : tool_outside(out[i], t->path, err);
-        if (rc == 0 && !args->common.force && access(out[i], F_OK) == 0)
+        if (rc == 0 && !args->build.force && access(out[i], F_OK) == 0)
             rc = ts_fail(err, TS_EBUSY, "%s exists; --force replaces it", out[i]);
     }
     tool_progress_start(&progress, "counting both sides", "", 0);
@@ -97,7 +98,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     if (rc == 0)
         rc = tool_writes(out[1], TS_BUILDING_SUFFIX, "--test", err);
     for (int i = 0; i < 2 && rc == 0; i++) /* the second too, before the first is built */
-        rc = ts_build_dir_check(out[i], args->common.force, err);
+        rc = ts_build_dir_check(out[i], args->build.force, err);
     if (rc == 0)
         rc = check_sides(t, &pick.hold_out, out, err);
     tool_progress_end(&progress);
@@ -108,7 +109,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
         rc = ts_build_tensor(&o, t, &pick, &report, err);
         tool_progress_end(&progress);
         if (rc == 0)
-            rc = build_common_report(cmd, &o, &report, args->common.json, err);
+            rc = build_report_print(cmd, &o, &report, args->build.json, err);
     }
     return rc;
 }
@@ -125,8 +126,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         return rc;
     if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
-    name[0] = args.train != NULL ? strdup(args.train) : build_common_name(t->path, ".train.tsh");
-    name[1] = args.test != NULL ? strdup(args.test) : build_common_name(t->path, ".test.tsh");
+    name[0] = args.train != NULL ? strdup(args.train) : build_opts_name(t->path, ".train.tsh");
+    name[1] = args.test != NULL ? strdup(args.test) : build_opts_name(t->path, ".test.tsh");
     if (name[0] == NULL || name[1] == NULL)
         rc = ts_fail(&err, TS_ENOMEM, "out of memory");
     else if (is_same_place(name[0], name[1]))
