@@ -2,72 +2,22 @@
 /* Computes several models of a tensor, side by side or one after another, and puts them in place together. */
 #include "tools/cp_several.h"
 
-#include <fcntl.h>
-#include <math.h>
-#include <signal.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/tools.h"
 #include "tools/cp_folds.h"
+#include "tools/cp_group_end.h"
 #include "tools/cp_models.h"
 #include "tools/cp_run.h"
 #include "tools/cp_starts.h"
 #include "tools/tool_ranks.h"
-#include "tools/tool_term.h"
-#include "tools/tool_version.h"
 #include "tools/tstream_operand.h"
 #include "tools/tstream_ranks.h"
 
-/* A model under way. */
-struct one {
-    uint32_t row; /* of the table */
-    struct cp_args own;     /* its from is NULL or the next: */
-    struct ts_resume state; /* that it goes on from */
-    char fold[TS_HOLD_OUT_CHARS]; /* its --hold-out, where it is of folds */
-    char *dir;
-    struct ts_model_conf mc;
-    struct cp_report report; /* stays where it is while the engine is open */
-    struct cp_model model;
-    struct ts_run run;      /* not under way where it is over, or was not begun */
-    struct ts_model *start; /* NULL: it is drawn, or a state has it */
-};
-
-struct several {
-    const struct ts_cmd *cmd;
-    const struct cp_args *args;
-    const char *path; /* of the tensor */
-    struct ts_tensor *tensor;
-    char *named; /* X.cp */
-    char *partial;
-    struct ts_run_several all; /* its dir is NULL where this rank writes nothing */
-    struct ts_models_table models;
-    char **start;                         /* of each model the file that it starts from, or NULL */
-    uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
-    uint32_t n_empty,
-        n_dying; /* models of which nothing is left; others in which components died */
-    int started; /* a model was begun in this process */
-    uint64_t start_ns;
-
-    struct ts_engine engine;
-    int open;
-
-    struct one *one; /* those computed at once, TS_RUN_AT_ONCE */
-    int headed;
-};
-
-/* The model that progress and status tell of; at the end the one that a sentence tells of. */
-static struct one *lead_of(const struct several *s)
-{
-    return &s->one[s->all.lead];
-}
-
 /* ---- the directory ---- */
 
-static int open_dir(struct several *s, struct ts_err *err)
+static int open_dir(struct cp_group *s, struct ts_err *err)
 {
     char *options = NULL;
     uint64_t bytes = 0;
@@ -87,7 +37,7 @@ static int open_dir(struct several *s, struct ts_err *err)
 }
 
 /* The rows of models that are done, up to the first that is not. */
-static void print_rows(struct several *s)
+static void print_rows(struct cp_group *s)
 {
     for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
         if (s->models.folds)
@@ -97,13 +47,13 @@ static void print_rows(struct several *s)
 }
 
 /* What is to be told of a model that is done, by whom tells it. */
-static int take_done(struct several *s, uint32_t row, struct ts_err *err)
+static int take_done(struct cp_group *s, uint32_t row, struct ts_err *err)
 {
     s->n_done++;
     return ts_run_several_take(&s->all, row, err);
 }
 
-static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
+static void count_dead(struct cp_group *s, uint32_t row, uint32_t n_dead)
 {
     const int empty = n_dead == s->models.row[row].rank;
     s->n_empty += (uint32_t)empty;
@@ -111,7 +61,7 @@ static void count_dead(struct several *s, uint32_t row, uint32_t n_dead)
 }
 
 /* The same of one that was computed here, and may be written nowhere. */
-static int take_result(struct several *s, uint32_t row, const struct ts_solver_result *r,
+static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_result *r,
                        struct ts_err *err)
 {
     struct ts_models_row *to = &s->models.row[row];
@@ -125,7 +75,7 @@ static int take_result(struct several *s, uint32_t row, const struct ts_solver_r
 }
 
 /* Models that an earlier process finished: of several ranks the one that writes knows. rc: what came before. */
-static int find_done(struct several *s, int rc, struct ts_err *err)
+static int find_done(struct cp_group *s, int rc, struct ts_err *err)
 {
     unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
     if (rc == 0 && done == NULL)
@@ -142,7 +92,7 @@ static int find_done(struct several *s, int rc, struct ts_err *err)
     return rc;
 }
 
-static int find_starts(struct several *s, struct ts_err *err)
+static int find_starts(struct cp_group *s, struct ts_err *err)
 {
     const uint32_t n = s->models.n;
     uint32_t found = 0;
@@ -155,163 +105,15 @@ static int find_starts(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- one model ---- */
-
-/* Options as of a run of one model. */
-static struct cp_args options_of(const struct several *s, const struct ts_models_row *row)
-{
-    const uint32_t i = (uint32_t)(row - s->models.row);
-    struct cp_args own = *s->args;
-    if (s->start[i] != NULL) {
-        own.init = s->start[i];
-        own.start_name = cp_starts_name(s->args, row);
-    } else if (tstream_cp_init_is_file(&own) && !cp_starts_given(&own))
-        own.init = "random";
-    own.rank = row->rank;
-    own.ranks = (struct ts_opt_numbers){ .n = 1, .at = { row->rank } };
-    own.restarts = 1;
-    own.folds = 0;
-    own.diagnose = 0;
-    own.seed = row->seed;
-    return own;
-}
-
-/* Whether there is something to go on with, if the model under way has saved nothing. */
-static int kept(const struct several *s)
-{
-    return tstream_cp_writes(s->args) && (s->n_done > 0 || s->args->models_from != NULL);
-}
-
-/* Stopped between its last sweep and its result, by a program whose states did not have the error at cells that are held out. */
-static int lacks_error(const struct several *s, const struct one *o)
-{
-    return o->own.held_share > 0 && !cp_starts_given(s->args) &&
-           (ts_state_get(o->own.from->file)->flags & TS_STATE_ENDED) != 0 &&
-           !ts_state_get(o->own.from->file)->figured;
-}
-
-/* A state that is there and cannot be read is no reason to give up all models. */
-static int find_state(struct several *s, struct one *o, struct ts_err *err)
-{
-    const int rc = ts_resume_open(o->dir, &o->state, err);
-    if (rc == TS_ENOMEM || ts_models_run_check_place(s->args->models_from, err) < 0)
-        return err->code;
-    if (rc == TS_EARG) /* there is none */
-        return 0;
-    if (rc < 0) {
-        tool_note(s->cmd, "%s; the model is computed from its start", err->text);
-        o->mc.force = 1;
-        return 0;
-    }
-    o->own.from = &o->state;
-    if (lacks_error(s, o)) { /* the same bits from its start */
-        o->own.from = NULL;
-        ts_resume_close(&o->state);
-        o->mc.force = 1;
-        return 0;
-    }
-    if (o->own.from->damaged.code != 0)
-        tool_note(s->cmd, "%s; going on from the state before it", o->own.from->damaged.text);
-    o->report.sweeps_done = ts_state_get(o->own.from->file)->sweep - 1;
-    o->mc.resume = 1;
-    return 0;
-}
-
-/* Ranks read their states and starts before the one that writes begins to, and all have the same. */
-static int check_state(const struct one *o, int rc, struct ts_err *err)
-{
-    char text[24] = "none";
-    rc = tool_ranks_agree(rc, err);
-    if (rc == 0 && o->start != NULL)
-        snprintf(text, sizeof text, "%016" PRIx64, ts_model_sign(o->start));
-    if (rc == 0 && o->own.from != NULL)
-        snprintf(text, sizeof text, "%016" PRIx64, ts_state_sign(o->own.from->file));
-    return rc == 0 ? tool_ranks_same("state or model to start from", text, err) : rc;
-}
-
-/* Which model it is; what it needs comes when it begins. */
-static void name_one(struct several *s, struct one *o, uint32_t row)
-{
-    const struct ts_models_row *r = &s->models.row[row];
-    *o = (struct one){ .row = row, .own = options_of(s, r) };
-    o->model = (struct cp_model){ .place = { .out = s->named,
-                                             .partial = s->partial,
-                                             .number = row + 1,
-                                             .n = s->models.n },
-                                  .name = r->name,
-                                  .rank = r->rank,
-                                  .seed = r->seed,
-                                  .kept = kept(s),
-                                  .first = !s->started };
-    s->started = 1;
-    if (r->fold > 0) {
-        ts_hold_out_fold(r->fold, s->models.restarts, o->fold);
-        o->own.hold_out = o->fold;
-        o->own.held_share = 1.0 / s->models.restarts;
-        o->own.held_from = (double)(r->fold - 1) / s->models.restarts;
-    }
-}
-
-static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err)
-{
-    struct several *s = ctx;
-    struct one *o = &s->one[k];
-    int rc;
-    *ret = &o->run;
-    o->model.place.at_once = s->all.n > 1 ? s->all.n : 0;
-    o->model.place.in = s->all.in;
-    o->mc = (struct ts_model_conf){ .rank = o->own.rank,
-                                    .precision = s->args->precision,
-                                    .stop = &tool_stop };
-    rc = ts_model_formats(s->args->format, &o->mc.formats, err);
-    if (asprintf(&o->dir, "%s/%s", s->partial, o->model.name) < 0) {
-        o->dir = NULL;
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", s->named);
-    }
-    o->mc.dir = o->dir;
-    o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
-    o->report.be = ts_engine_model(&s->engine, k);
-    if (s->models.folds) /* what becomes of a fold is one event, or a number in the table */
-        o->report.json = o->report.details = 0;
-    o->report.model = &o->model;
-    o->report.noted = !s->all.is_new || k > 0; /* what the engine read when it opened */
-    o->report.beside = o->model.place.beside = k != s->all.lead;
-    o->report.lead = &lead_of(s)->report;
-    o->report.headed_by = s->all.n > 1 ? &s->headed : NULL;
-    if (rc == 0 && s->args->models_from != NULL)
-        rc = find_state(s, o, err);
-    if (rc == 0 && o->own.from == NULL && cp_starts_given(s->args))
-        rc = ts_fail(err, TS_EARG,
-                     "%s: its models started from factors in the memory of a program, and %s has "
-                     "no state: go on with that program",
-                     s->named, o->model.name);
-    if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
-        rc = cp_starts_model(&o->own, &o->start, err);
-    rc = check_state(o, rc, err);
-    return rc == 0 ? cp_run_begin(&o->run, &o->report, &o->mc, o->start, err) : rc;
-}
-
-static void close_one(void *ctx, uint32_t k)
-{
-    struct several *s = ctx;
-    struct one *o = &s->one[k];
-    o->own.from = NULL;
-    ts_resume_close(&o->state);
-    ts_model_close(o->start);
-    o->start = NULL;
-    free(o->dir);
-    o->dir = NULL;
-}
-
 /* ---- those at once ---- */
 
 static void count(void *ctx, uint64_t nnz)
 {
-    struct several *s = ctx;
-    cp_report_count(&lead_of(s)->report, nnz);
+    struct cp_group *s = ctx;
+    cp_report_count(&cp_member_lead(s)->report, nnz);
 }
 
-static void close_engine(struct several *s)
+static void close_engine(struct cp_group *s)
 {
     if (s->open)
         ts_engine_close(&s->engine);
@@ -319,7 +121,7 @@ static void close_engine(struct several *s)
 }
 
 /* As many models at once as all ranks have memory for. */
-static int open_alike(struct several *s, struct ts_engine_conf *ec, struct ts_err *err)
+static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_err *err)
 {
     int rc;
     for (;;) {
@@ -343,8 +145,8 @@ static int open_alike(struct several *s, struct ts_engine_conf *ec, struct ts_er
 static int open_engine(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                        struct ts_err *err)
 {
-    struct several *s = ctx;
-    const struct one *lead = lead_of(s);
+    struct cp_group *s = ctx;
+    const struct cp_member *lead = cp_member_lead(s);
     struct ts_engine_conf ec = cp_run_engine(&lead->own, s->path, NULL);
     int rc;
     close_engine(s);
@@ -366,7 +168,7 @@ static int open_engine(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *r
 
 static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
-    struct several *s = ctx;
+    struct cp_group *s = ctx;
     for (uint32_t i = 0; i < s->all.n; i++)
         s->one[i].model.place.at_once = at_once;
     cp_report_lead(&s->one[k].report);
@@ -386,8 +188,8 @@ static int end_alike(int rc, struct ts_err *err)
 /* Ranks exchange rows of other models next, and no failures: so they agree on this one's here. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
-    struct several *s = ctx;
-    struct one *o = &s->one[k];
+    struct cp_group *s = ctx;
+    struct cp_member *o = &s->one[k];
     const int early = rc < 0;
     rc = ts_run_end(&o->run, rc, err);
     if (early)
@@ -403,22 +205,22 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 /* Whatever a model has saved is something to go on with. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
-    struct several *s = ctx;
+    struct cp_group *s = ctx;
     (void)rc;
     (void)err;
     for (uint32_t k = 0; k < s->all.n; k++)
-        s->one[k].model.kept = saved || kept(s);
+        s->one[k].model.kept = saved || cp_member_kept(s);
 }
 
 static void name_all(void *ctx)
 {
-    struct several *s = ctx;
+    struct cp_group *s = ctx;
     s->headed = 0;
     for (uint32_t k = 0; k < s->all.n; k++)
-        name_one(s, &s->one[k], s->all.row[k]);
+        cp_member_name(s, &s->one[k], s->all.row[k]);
 }
 
-static int run_all(struct several *s, struct ts_err *err)
+static int run_all(struct cp_group *s, struct ts_err *err)
 {
     int rc;
     print_rows(s);
@@ -429,167 +231,8 @@ static int run_all(struct several *s, struct ts_err *err)
 
 /* ---- all of them ---- */
 
-static void print_end(const struct several *s)
-{
-    const struct ts_models_table *m = &s->models;
-    char time[TS_NUM_CHARS], plain[4096];
-    struct tool_json j;
-    if (m->folds) {
-        cp_folds_print_end(m, s->all.dir != NULL ? s->named : NULL, ts_clock_ns() - s->start_ns,
-                           s->args->json);
-        return;
-    }
-    if (s->args->json) {
-        tool_json_open(&j, stdout);
-        tool_json_str(&j, "event", "models");
-        tool_json_str(&j, "out", s->named);
-        tool_json_f64(&j, "seconds", (double)(ts_clock_ns() - s->start_ns) * 1e-9);
-        ts_models_table_json(m, &j);
-        tool_json_close(&j);
-        return;
-    }
-    printf("\n");
-    cp_models_print_ranks(m);
-    printf("%u models, %s, in %s\n", m->n, ts_num_duration(time, ts_clock_ns() - s->start_ns),
-           tool_plain(s->named, plain, sizeof plain));
-}
-
-/* Constraints may leave less than was asked for; without any a column that is zero is what fits best. */
-static void note_dead(const struct several *s)
-{
-    const struct cp_args *args = s->args;
-    char room[CP_ADVICE_CHARS];
-    if (!tool_ranks_speaks() || !ts_spec_any(&args->spec, TS_MAX_ORDER))
-        return;
-    if (s->n_empty > 0)
-        tool_note(s->cmd, "nothing is left of %u of %u models: their components are zeros; %s",
-                  s->n_empty, s->models.n, cp_run_empty_why(args, room, sizeof room));
-    if (s->n_dying > 0)
-        tool_note(s->cmd,
-                  "components died in %u of %u models%s: their columns are zeros in some mode; %s",
-                  s->n_dying, s->models.n,
-                  s->all.dir != NULL ? ", as dead_components of models.tsv tells" : "",
-                  cp_run_dead_advice(args, room, sizeof room));
-}
-
-static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
-{
-    const struct several *s = ctx;
-    return ts_model_open_inside(s->all.in, s->models.row[row].name, ret, err);
-}
-
-/* With all models done. */
-static int finish(struct several *s, struct ts_err *err)
-{
-    const struct ts_models_writer who = { .version = tool_version(),
-                                          .commit = tool_commit(),
-                                          .tensor = s->path,
-                                          .opts = s->cmd->opts,
-                                          .args = s->args };
-    const char *dir = s->partial;
-    struct ts_err warn = { 0 };
-    uint32_t threads;
-    int rc;
-    if (s->all.dir == NULL) {
-        note_dead(s);
-        print_end(s);
-        return tool_flushed(err);
-    }
-    rc = ts_threads_get(s->args->threads, 0, &threads, err);
-    if (rc == 0)
-        rc = ts_models_table_match(&s->models, open_model, s, threads, &tool_stop, err);
-    if (rc == 0 && s->args->diagnose)
-        rc = cp_models_diagnose(s->cmd, &s->models, s->all.in, s->tensor, threads, err);
-    (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME,
-                   0); /* of a process before this one */
-    if (rc == 0)
-        rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir,
-                                   err);
-    if (rc == 0)
-        rc = ts_atomic_dir_commit(s->all.dir, &warn, err);
-    tool_warn(s->cmd, &warn);
-    if (rc < 0)
-        return rc;
-    tool_in_place(s->named);
-    note_dead(s);
-    print_end(s);
-    return tool_flushed(err);
-}
-
-/* A stop between two models, or before the first sweep of one, is told of as one within a model is. */
-static void tell_status(struct several *s, const char *state, const char *sentence)
-{
-    struct one *o = lead_of(s);
-    struct ts_run_status *f = &o->run.status;
-    if (f->told || !kept(s) || s->all.dir == NULL || s->all.in == NULL ||
-        ts_open_dir_replaced(s->all.in))
-        return;
-    o->report.progress = (struct tool_progress){ 0 };
-    *f = (struct ts_run_status){ .partial = s->partial,
-                                 .in = ts_open_dir_fd(s->all.in),
-                                 .opts = s->cmd->opts,
-                                 .args = &o->own,
-                                 .tensor = s->path,
-                                 .out = s->named,
-                                 .iters = o->own.iters,
-                                 .order = s->tensor->order,
-                                 .model = o->model.place.number,
-                                 .n_models = o->model.place.n,
-                                 .figures = cp_report_figures,
-                                 .ctx = &o->report };
-    ts_run_status_start(f, 1);
-    ts_run_status_end(f, state, sentence);
-}
-
-/* How to go on. Time that is over is what the user wanted. */
-static int end_early(struct several *s, int rc, struct ts_err *err)
-{
-    const char *resume = kept(s) ? s->named : NULL;
-    struct one *o = lead_of(s);
-    const int hinted = o->model.hinted;
-    o->model.kept |= kept(s);
-    cp_run_hint(&o->model, 0, 0, 0, err);
-    tell_status(s, rc == TS_ESTOP ? "stopped" : "failed", err->text);
-    if (rc != TS_ESTOP)
-        return rc;
-    if (!o->report.stopped) {
-        o->report = cp_run_report(s->cmd, &o->own, &s->engine, s->path);
-        o->report.model = &o->model;
-        cp_report_stopped(&o->report, cp_run_stopped_by(), resume, 1, 0,
-                          ts_clock_ns() - s->start_ns);
-    }
-    if (s->all.dir == NULL && ts_stop_number(&tool_stop) == SIGALRM)
-        return 0; /* the rank that writes says what became of it */
-    if (ts_stop_number(&tool_stop) != SIGALRM || (!hinted && resume == NULL) ||
-        strstr(err->text, "nothing was saved") != NULL)
-        return rc;
-    tool_note(s->cmd, "the time of --max-time is over: %s", err->text);
-    return tool_flushed(err);
-}
-
-/* The same where no model was opened: a run that is gone on with stays as it was. */
-static int end_unopened(struct several *s, int rc, struct ts_err *err)
-{
-    const char *resume = s->args->models_from != NULL ? s->named : NULL;
-    const char *quote = resume != NULL ? tstream_resume_quote(resume) : "";
-    const size_t at = strlen(err->text);
-    struct cp_report r = cp_run_report(s->cmd, s->args, &s->engine, s->path);
-    if (rc != TS_ESTOP)
-        return rc;
-    if (resume == NULL)
-        snprintf(err->text + at, sizeof err->text - at, "; nothing was saved");
-    else
-        snprintf(err->text + at, sizeof err->text - at, "; \"tstream cp --resume %s%s%s\" goes on",
-                 quote, resume, quote);
-    cp_report_stopped(&r, cp_run_stopped_by(), resume, 1, 0, ts_clock_ns() - s->start_ns);
-    if (resume == NULL || ts_stop_number(&tool_stop) != SIGALRM || tool_ranks() != NULL)
-        return rc;
-    tool_note(s->cmd, "the time of --max-time is over: %s", err->text);
-    return tool_flushed(err);
-}
-
 /* That of a dense tensor is told by its cells, and is to stand in the run's files from the beginning. */
-static int find_checksum(const struct several *s, struct ts_err *err)
+static int find_checksum(const struct cp_group *s, struct ts_err *err)
 {
     uint32_t threads = 1;
     const int rc = ts_threads_get(s->args->threads, 0, &threads, err);
@@ -597,7 +240,7 @@ static int find_checksum(const struct several *s, struct ts_err *err)
 }
 
 /* Everything that can be refused is, before the work. */
-static int check(const struct several *s, struct ts_err *err)
+static int check(const struct cp_group *s, struct ts_err *err)
 {
     const struct cp_args *args = s->args;
     int rc = 0;
@@ -621,7 +264,7 @@ static int check(const struct several *s, struct ts_err *err)
     return rc;
 }
 
-static int list_models(struct several *s, struct ts_err *err)
+static int list_models(struct cp_group *s, struct ts_err *err)
 {
     const struct cp_args *args = s->args;
     s->all = (struct ts_run_several){ .tensor = s->tensor,
@@ -631,11 +274,11 @@ static int list_models(struct several *s, struct ts_err *err)
                                       .stop = &tool_stop,
                                       .front = { .chosen = name_all,
                                                  .open = open_engine,
-                                                 .begin = begin_one,
+                                                 .begin = cp_member_begin,
                                                  .end = end_one,
                                                  .lead = take_lead,
                                                  .failing = take_failure,
-                                                 .close = close_one,
+                                                 .close = cp_member_close,
                                                  .ctx = s } };
     return args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,
                                                        args->seed, &s->models, err)
@@ -646,7 +289,7 @@ static int list_models(struct several *s, struct ts_err *err)
 int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char *path,
                struct ts_err *err)
 {
-    struct several *s = calloc(1, sizeof *s);
+    struct cp_group *s = calloc(1, sizeof *s);
     int rc;
     if (s == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
@@ -676,17 +319,17 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     rc = find_done(s, rc, err);
     if (rc == 0) {
         /* where all are done already: what a stop tells of */
-        name_one(s, s->one, s->models.n - 1);
+        cp_member_name(s, s->one, s->models.n - 1);
         s->started = 0;
         rc = end_alike(run_all(s, err), err);
         if (rc == 0)
-            rc = end_alike(tool_ranks_speaks() ? finish(s, err) : 0, err);
+            rc = end_alike(tool_ranks_speaks() ? cp_group_finish(s, err) : 0, err);
         if (rc == TS_ESTOP && tool_ranks() != NULL)
             tool_ranks_stopped();
         if (rc < 0)
-            rc = end_early(s, rc, err);
+            rc = cp_group_end_early(s, rc, err);
     } else {
-        rc = end_unopened(s, rc, err);
+        rc = cp_group_end_unopened(s, rc, err);
     }
     ts_run_several_close(&s->all);
     cp_starts_free(s->start, s->models.n);
