@@ -67,7 +67,7 @@ def draw(machines):
         for tensor, nnz, rows in tensors:
             y += TENSOR
             out.append(f'<text class="tensor" x="{LEFT}" y="{y - 6}">{escape(tensor)}: '
-                       f'{escape(nnz)} nonzeros</text>')
+                       f'{escape(nnz if "draws" in nnz else nnz + " nonzeros")}</text>')
             top = y
             for program, ms in rows:
                 base = y + BAR - 3
@@ -88,8 +88,7 @@ def draw(machines):
     height = y + 16
     print(f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
           f'viewBox="0 0 {WIDTH} {height}" role="img" aria-labelledby="title">')
-    print('<title id="title">Time of a sweep of CP-ALS: tstream beside GenTen, BLCO, ALTO and '
-          'SPLATT</title>')
+    print('<title id="title">Time of a sweep of CP-ALS: tstream beside GenTen and ALTO</title>')
     print(f"<style>{STYLE}</style>")
     print(f'<rect class="card" x="0.5" y="0.5" width="{WIDTH - 1}" height="{height - 1}" rx="8"/>')
     print("\n".join(out))
