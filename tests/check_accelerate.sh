@@ -3,7 +3,7 @@
 # tstream cp --accelerate from the command line: what is written, told, planned, resumed and refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 "$@"; }

@@ -4,7 +4,7 @@
 # come to the tensor that text comes to; what cannot be read gets a sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 write=$(cd "${TOP_BUILDDIR:-$top}/tests" && pwd)/write_binary
 

@@ -3,7 +3,7 @@
 # The list of tests/bits covers all pairs, and its comparison finds a byte that differs: in a tensor, a state, a
 # record, a table, a sentence, an exit status, a link; and leaves out times alone. `.ci/run bits` is the comparison itself.
 set -eu
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 command -v python3 > /dev/null || { echo "there is no python3"; exit 77; }
 

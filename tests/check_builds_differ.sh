@@ -7,7 +7,7 @@
 # TS_DIFFER_SECONDS is given, it is the date. A case that fails names its seed and number.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 . "$top/tests/outside.sh"
 

@@ -4,7 +4,7 @@
 # run in between; the table says what the models say; what is no run of several models is refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 90x80x70 --nnz 6000 -s 3 -o x.tsh > log 2>&1

@@ -4,7 +4,7 @@
 # terminal alone, never with NO_COLOR. Every command takes -q.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 COLUMNS=80
 export COLUMNS

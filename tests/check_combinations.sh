@@ -5,7 +5,7 @@
 # TS_COMBINE_ONLY=NUMBER runs it again, by all consumers.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 . "$top/tests/outside_properties.sh"
 

@@ -4,7 +4,7 @@
 # interruptions; C and Fortran order; what is not possible is refused with one sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 write_npy=$TOP_BUILDDIR/tests/write_npy
 

@@ -12,7 +12,7 @@
 # called amazon-reviews.tns.gz.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 bin=$(cd "${TOP_BUILDDIR:-$top}/tools" && pwd)
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

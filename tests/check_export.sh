@@ -3,7 +3,7 @@
 # Names of modes and indices in what commands print of a decomposition, and tstream export, whose table holds the factors.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 awk 'BEGIN { srand(5); for (i = 1; i <= 900; i++) print 1 + int(12 * rand()), 1 + int(9 * rand()), 1 + int(30 * rand()), 1 + i % 7 }' > x.tns

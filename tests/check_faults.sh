@@ -9,7 +9,7 @@
 # and nothing half-made beside it. It never hangs, crashes, or says 0 with less than was asked for.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 built=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 lib=$built/tests/faultlib.so
 seconds=${1:-${TS_FAULT_SECONDS:-20}}

@@ -4,7 +4,7 @@
 # the first lines of a file, which decide what columns are, and far behind them; whatever the first line is.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # check CASE: builds t.csv, whose last line is line $last

@@ -4,7 +4,7 @@
 # float64, on the CPU and on a GPU where there is one; refusals are one sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # number NAME FILE: its value in the last line of JSON

@@ -4,7 +4,7 @@
 # second reader, written from docs/format.md alone, finds the same. Damaged copies are refused with
 # one sentence and exit status 1.
 set -eu
-top=${TOP_SRCDIR:-$(dirname "$0")/..}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 build=${TOP_BUILDDIR:-$top}
 tshard=$build/tools/tshard
 naive=$build/tests/naive_reader

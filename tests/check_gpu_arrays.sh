@@ -4,7 +4,7 @@
 # and after an interruption; with unknown cells and such that are held out, too; what works nonzero by nonzero is refused with one sentence. Skipped without a GPU.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 # shellcheck source=tests/outside_gpu.sh
 . "$top/tests/outside_gpu.sh"

@@ -5,7 +5,7 @@
 # interrupted; refusals with what there is. Skipped without a GPU.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 # shellcheck source=tests/outside_gpu.sh
 . "$top/tests/outside_gpu.sh"

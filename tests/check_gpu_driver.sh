@@ -5,7 +5,7 @@
 # a fake (fake_driver.c), which the CUDA runtime loads in place of the real one.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 if "$bin/tstream" devices | grep -q 'built without CUDA'; then echo 'skipped: built without CUDA'; exit 77; fi

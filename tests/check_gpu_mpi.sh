@@ -7,7 +7,7 @@
 # Skipped without a GPU or MPI.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 # shellcheck source=tests/outside_gpu.sh
 . "$top/tests/outside_gpu.sh"

@@ -6,7 +6,7 @@
 # cores, where there is no GPU.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 [ "${PROPERTIES_GPUS:-}" = no ] || . "$top/tests/outside_gpu.sh"
 . "$top/tests/outside_properties.sh"

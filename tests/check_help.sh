@@ -4,7 +4,7 @@
 # and no phrase that scripts/prose finds in pages. Faults that are planted in a help are found.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 command -v python3 > /dev/null || exit 77
 check() { python3 -B "$top/tests/help_prose.py" "$top" "$@"; }

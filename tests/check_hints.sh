@@ -4,7 +4,7 @@
 # ranks of models, rows that are zeros, tolerances that are large. Standard output, standard error, exit status.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # exactly STATUS OUT ERR COMMAND...: that status, those lines on standard output and error

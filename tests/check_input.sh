@@ -4,7 +4,7 @@
 # nothing left behind.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 plain=yes
 if grep -qE '__[at]san_init' "$bin/tshard"; then plain=no; fi

@@ -131,7 +131,7 @@ tool_offences()
     comm -12 "$tmp/public" "$tmp/named" | sed 's|$|: src/api/tools.h names what tstream.h has|'
 }
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 mkdir -p "$tmp/src/base" "$tmp/src/format" "$tmp/src/cpu" "$tmp/src/gpu" "$tmp/src/engine" "$tmp/src/cpd" "$tmp/tools"

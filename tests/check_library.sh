@@ -5,7 +5,7 @@
 # `tstream cp`. What the library exports is tests/abi.list, and nothing of it is missing in the header.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 . "$top/tests/outside.sh"
 . "$top/tests/make_alone.sh"

@@ -3,7 +3,7 @@
 # Models by other losses from the command line: what is printed, written, recorded, resumed and refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 

@@ -4,7 +4,7 @@
 # the object is; the pages are what man takes, in 80 columns. A header that does not say so is refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 version=$(sed -n 's/^AC_INIT(\[tstream\], \[\([^]]*\)\].*/\1/p' "$top/configure.ac")
 . "$top/tests/outside.sh"
 header=$top/include/tstream.h

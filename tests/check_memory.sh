@@ -5,7 +5,7 @@
 # under a limit on address space it works too.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 bin=${TOP_BUILDDIR:-$top}/tools
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

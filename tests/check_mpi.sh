@@ -4,7 +4,7 @@
 # numbers; what ends one rank ends all; ranks that are not the same are refused. Skipped where there is no MPI.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # shellcheck source=tests/outside_mpi.sh

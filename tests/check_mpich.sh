@@ -4,7 +4,7 @@
 # all. Skipped where MPICH is not installed beside the MPI that the programs are for (scripts/packages ci does that).
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 # shellcheck source=tests/outside_mpi.sh

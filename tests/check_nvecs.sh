@@ -3,7 +3,7 @@
 # Starts of singular vectors from the command line: what is saved, recorded, resumed and refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 --tol 0 -f npy "$@"; }

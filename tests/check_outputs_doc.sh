@@ -5,7 +5,7 @@
 # of GPUs ("GPU:") are held against the source where there is none. So are the files of a result.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 doc=$top/docs/outputs.md

@@ -4,7 +4,7 @@
 # unpacking takes more memory than there is, it is refused with a sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 awk 'BEGIN { for (i = 0; i < 60000; i++) print i * 7919 % 5003 + 1, i * 31 % 211 + 1, i % 17 + 1, i % 5 + 1 }' > a.tns

@@ -4,7 +4,7 @@
 # told which; runs on parts have the bytes of one process on the whole.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 200000 --law power:1.1 -s 3 -o x.tns > log 2>&1

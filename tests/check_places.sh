@@ -5,7 +5,7 @@
 # command that writes is run with its output in all places where it must not be.
 set -u
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 table=$top/tests/places.tsv
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"

@@ -4,7 +4,7 @@
 # sentence. How long things take is looked at only where it cannot vary.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 command -v python3 > log || { echo "skipped: there is no python3"; exit 77; }
 

@@ -5,7 +5,7 @@
 # looked at.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 command -v python3 > log || { echo "skipped: there is no python3"; exit 77; }
 

@@ -4,7 +4,7 @@
 # and in what they refuse.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # ---- what is printed ----

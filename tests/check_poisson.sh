@@ -3,7 +3,7 @@
 # Poisson models from the command line: what is printed, written, recorded, resumed and refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 cp_t() { "$bin/tstream" cp t.tsh --cpu --seed 4 --loss poisson "$@"; }

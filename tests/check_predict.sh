@@ -4,7 +4,7 @@
 # for any threads; what is wrong in a line is told with its number, and then no file is left.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 awk 'BEGIN { srand(5); for (i = 1; i <= 900; i++) print 1 + int(12 * rand()), 1 + int(9 * rand()), 1 + int(30 * rand()), 1 + i % 7 }' > x.tns

@@ -5,7 +5,7 @@
 # left out, with the reason, where none can be had.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # ---- held-out cells of a Poisson model: below 1e-10 its value counts as 1e-10 ----

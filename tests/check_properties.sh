@@ -5,7 +5,7 @@
 # looks at all, and PROPERTIES_ONLY='fit of' at those whose names it matches.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 . "$top/tests/outside_properties.sh"
 timeout 600 python3 "$top/tests/check_properties.py" "$bin" "$top/tests/properties.tsv" > out 2>&1 || failed=1

@@ -4,7 +4,7 @@
 # codespell, where it is installed, no misspelt word. Faults that are planted in a page are found.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 command -v python3 > /dev/null || { echo "skipped: there is no python3"; exit 77; }
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

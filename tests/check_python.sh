@@ -5,7 +5,7 @@
 # are there (TSTREAM_TEST_PEERS=1 fetches them where that is possible). Left out where there is no Python 3.10 or no package index.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 . "$top/tests/outside.sh"
 

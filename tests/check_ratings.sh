@@ -5,7 +5,7 @@
 # gets a sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 

@@ -7,7 +7,7 @@
 # reference/fits.jsonl (default: shared beside the source); without it the test is skipped.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 bin=${TOP_BUILDDIR:-$top}/tools
 shared=${TS_SHARED:-$top/../shared}
 [ -r "$shared/reference/fits.jsonl" ] || { echo "skipped: there is no $shared/reference/fits.jsonl"; exit 77; }

@@ -8,7 +8,7 @@
 #   check_reference_drawn.sh --write    computes them and writes the file (needs NumPy)
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 bin=${TOP_BUILDDIR:-$top}/tools
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT

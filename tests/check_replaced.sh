@@ -10,7 +10,7 @@
 # took the place of the directory is as it was.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 built=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 lib=$built/tests/replacelib.so
 points=${TS_REPLACE_POINTS:-$([ "${TSTREAM_TEST_LARGE:-0}" = 1 ] && echo 0 || echo 2)}

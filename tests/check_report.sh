@@ -4,7 +4,7 @@
 # is so. check_report_browser.sh looks at it in a browser.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # well_formed FILE: every element is closed by its own name, attributes are quoted, no stray < or &.

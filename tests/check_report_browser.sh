@@ -4,7 +4,7 @@
 # 1600, no text on another, text that can be read on its background in the light and in the dark. SHOTS=DIR keeps pictures.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 browser=
 for name in chromium chromium-browser google-chrome; do

@@ -4,7 +4,7 @@
 # state of it is refused, and nothing changes then.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 900x800x700 --nnz 60000 -s 3 -o x.tns > log 2>&1

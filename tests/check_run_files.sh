@@ -4,7 +4,7 @@
 # and of JSON is noticed, and files of 0.2.0, which have no checksum, serve on with a note. TS_EVERY_BYTE=1 changes every byte.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 reseal=$TOP_BUILDDIR/tests/reseal
 

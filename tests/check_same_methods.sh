@@ -3,7 +3,7 @@
 # Four methods, each in both precisions, give the same bytes on one thread with all shards in memory, and on three
 # threads with shards that are read again in each pass.
 set -eu
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 400x90x40 --law power:0.8 --law uniform --law uniform --nnz 24000 --value real --values float64 --shard 64K -q -o x.tsh > log

@@ -4,7 +4,7 @@
 # the largest residuals are those of the lines, likelihoods those of the formula; the same bytes for any threads and memory.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # number NAME FILE: its value in a line of JSON

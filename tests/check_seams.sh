@@ -5,7 +5,7 @@
 # tests/stranger/apply --parts leaves out each part of what is added there, and expects red.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 failed=0
 complain()
 {

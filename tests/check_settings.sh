@@ -5,7 +5,7 @@
 # three ways, is told in the words of each.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 build=$(cd "${TOP_BUILDDIR:-$top}" && pwd)
 . "$top/tests/outside.sh"
 

@@ -3,7 +3,7 @@
 # Rows of shares and bounds from the command line: what is written, recorded, resumed and refused.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 cp_t() { "$bin/tstream" cp t.tsh --cpu -r 5 --seed 4 "$@"; }

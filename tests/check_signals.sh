@@ -4,7 +4,7 @@
 # in a shell ends; what nohup started does not hear of a hangup.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 600x500x400 --nnz 30000 -o x.tsh > log 2>&1

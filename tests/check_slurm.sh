@@ -5,7 +5,7 @@
 # have disks of their own where a script names one. Skipped where there is no MPI, the one for GPUs where there is none.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 # shellcheck source=tests/outside_mpi.sh

@@ -4,7 +4,7 @@
 # the bounds there is a warning, and a build that fits has none.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 unset TMPDIR # temporary files lie beside the result, on the small disk
 mkdir small

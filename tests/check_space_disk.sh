@@ -5,7 +5,7 @@
 # and what fits is built, though the disk is nearly full then.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 unset TMPDIR # temporary files lie beside the result, on the small disk
 PATH=$PATH:/usr/sbin:/sbin

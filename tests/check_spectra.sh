@@ -5,7 +5,7 @@
 # beside the source); without it the test is skipped.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 data=${TS_SHARED:-$top/../shared}/data/aminoacid.tns.gz
 [ -r "$data" ] || { echo "skipped: there is no $data"; exit 77; }

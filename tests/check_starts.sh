@@ -4,7 +4,7 @@
 # also where slices are empty, and whoever goes on keeps it.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 "$bin/tshard" gen --dims 900x80x70 --nnz 9000 -s 3 -o x.tns > log 2>&1

@@ -5,7 +5,7 @@
 # there is none, and the sums of the parts of a tensor add up.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 lib=$(cd "$bin/../tests" && pwd)/fliplib.so

@@ -5,7 +5,7 @@
 # file keep their bytes; JSON has such characters escaped everywhere.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 command -v python3 > log || { echo "skipped: there is no python3"; exit 77; }

@@ -8,7 +8,7 @@
 # all noises of planted tensors, and real tensors in $TS_SHARED/data (default: shared beside the source).
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 shared=${TS_SHARED:-$top/../shared}
 full=${1:-}

@@ -4,7 +4,7 @@
 # wrong usage); nothing half-made is left, and nothing is destroyed.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 printf '%s\n' '# three' '1 2 3 4.5' '' '2 1 1 -1' '2 1 1 2' > x.tns

@@ -4,7 +4,8 @@
 # where the user or the environment says so, and stacks that are too small. Times are measured by bench/busy.py.
 set -eu
 
-. "${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}/tests/outside.sh"
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
+. "$top/tests/outside.sh"
 
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT KMP_BLOCKTIME OMP_NUM_THREADS OMP_THREAD_LIMIT OMP_STACKSIZE
 "$bin/tshard" gen --dims 60x50x40 -n 20000 -s 1 -q -o x.tsh > log 2>&1 || bad "gen: $(cat log)"

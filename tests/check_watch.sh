@@ -3,7 +3,7 @@
 # A run can be watched: progress on standard error and on SIGUSR1, and nowhere else.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 . "$top/tests/outside.sh"
 
 # until_there TEXT FILE: waits for a line that matches, in a file that may not be there yet; two minutes at most, as the

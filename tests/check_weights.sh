@@ -4,7 +4,7 @@
 # scores against awk, every command either uses weights or says that it does not, and wrong columns get a sentence.
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 # shellcheck source=tests/outside.sh
 . "$top/tests/outside.sh"
 

@@ -7,7 +7,7 @@
 # `make check` (seconds); with it they have up to 50 M nonzeros (a quarter of an hour, 2 GB of disk).
 set -eu
 
-top=${TOP_SRCDIR:-$(cd "$(dirname "$0")/.." && pwd)}
+top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 bin=${TOP_BUILDDIR:-$top}/tools
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
