@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "stream/loss.h"
+#include "stream/loss_functions.h"
 #include "tests/als_case.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"

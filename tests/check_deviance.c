@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "cpd/deviance.h"
+#include "stream/loss_functions.h"
 #include "tests/als_case.h"
 #include "tests/run_suite.h"
 

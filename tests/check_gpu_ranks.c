@@ -13,6 +13,7 @@
 #include "cpd/solver.h"
 #include "cpd/solver_group.h"
 #include "gpu/exchange.h"
+#include "stream/loss_functions.h"
 #include "tests/comm_threads.h"
 #include "tests/gpu_rig.h"
 

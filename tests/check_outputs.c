@@ -15,6 +15,7 @@
 #include "cpd/init.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
+#include "stream/loss_functions.h"
 #include "tests/run_als.h"
 #include "tests/run_suite.h"
 #include "tests/tsh_writer.h"

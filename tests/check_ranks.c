@@ -13,6 +13,7 @@
 #include "cpd/solver_group.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/share.h"
+#include "stream/loss_functions.h"
 #include "tests/comm_threads.h"
 #include "tests/fit_cases.h"
 #include "tests/run_suite.h"

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "cpu/cpu_backend.h"
 #include "stream/loss.h"
+#include "stream/loss_functions.h"
 #include "tests/memfeed.h"
 #include "tests/run_suite.h"
 

@@ -7,6 +7,7 @@
 #include "base/setting.h"
 #include "cpd/accelerate.h"
 #include "cpd/spec.h"
+#include "stream/loss_functions.h"
 #include "tests/run_suite.h"
 
 #define ORDER 3u

@@ -8,6 +8,7 @@
 #define TS_TESTS_LOSS_CASE_H
 
 #include "stream/loss.h"
+#include "stream/loss_functions.h"
 
 /* A number that the loss takes: three fifths of the one that its sentence offers where it takes that, too; else 0. */
 double test_loss_number(int kind);

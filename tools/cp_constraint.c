@@ -38,7 +38,7 @@ int cp_constraint_same(const char *file, const struct cp_args *args, const struc
 /* Whether a loss of logarithms is left no model of their sign. */
 static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char *ret, size_t room)
 {
-    const enum ts_loss_kind loss = args->spec.loss;
+    const int loss = args->spec.loss;
     double mean = 0;
     const int sign = ts_gcp_beyond(t, &args->spec, &mean);
     if (sign == 0)

@@ -151,7 +151,7 @@ int cp_options_may_observe(const struct cp_args *args)
  * what a tensor says of its cells may leave no choice; one that cannot be opened is refused later. */
 static void take_observed(struct cp_args *args, const char *name)
 {
-    enum ts_loss_kind loss = TS_GCP_NONE;
+    int loss = TS_GCP_NONE;
     const int poisson = strcmp(args->loss, "poisson") == 0;
     struct ts_tensor *t;
     struct ts_err err;

@@ -4,6 +4,16 @@
 
 #include "api/api.h"
 #include "api/api_session.h"
+#include "stream/loss_functions.h"
+
+/* Those of generalized CP follow the first two, in the order of losses.def. */
+_Static_assert(
+    (int)TS_LOSS_BERNOULLI == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI &&
+        (int)TS_LOSS_BERNOULLI_LOGIT == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI_LOGIT &&
+        (int)TS_LOSS_GAMMA == TS_LOSS_POISSON + (int)TS_GCP_GAMMA &&
+        (int)TS_LOSS_POISSON_LOG == TS_LOSS_POISSON + (int)TS_GCP_POISSON_LOG &&
+        (int)TS_LOSS_HUBER == TS_LOSS_POISSON + (int)TS_GCP_HUBER,
+    "rows of losses.def have the places that tstream.h and states know; add rows at the end");
 
 static const char *const first[] = {
     [TS_LOSS_LEAST_SQUARES] = "least-squares", [TS_LOSS_POISSON] = "poisson"
@@ -18,13 +28,13 @@ const char *ts_loss_name(int loss)
 
 const char *ts_loss_number(int loss)
 {
-    const enum ts_loss_kind kind = ts_api_is_loss(loss) ? ts_api_gcp(loss) : TS_GCP_NONE;
+    const int kind = ts_api_is_loss(loss) ? ts_api_gcp(loss) : TS_GCP_NONE;
     return ts_loss_takes_number(kind) ? ts_loss_of(kind)->number + 1 : NULL;
 }
 
 int ts_loss_named(const char *text, int *loss, double *loss_at, ts_error *err)
 {
-    enum ts_loss_kind kind;
+    int kind;
     struct ts_api a;
     double at = 0;
     int rc = 0, ret;
@@ -34,7 +44,7 @@ int ts_loss_named(const char *text, int *loss, double *loss_at, ts_error *err)
             break;
     if (ret > TS_LOSS_POISSON) {
         rc = ts_loss_parse(text, &kind, &at, &a.err);
-        ret = rc == 0 ? TS_LOSS_POISSON + (int)kind : ret;
+        ret = rc == 0 ? TS_LOSS_POISSON + kind : ret;
     }
     if (rc == 0) {
         *loss = ret;

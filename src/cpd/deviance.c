@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The deviance, from sums over the listed cells: no pass of its own. */
 #include "cpd/deviance.h"
+#include "stream/loss_functions.h"
 
 #include <math.h>
 

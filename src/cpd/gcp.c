@@ -141,7 +141,7 @@ static double mean_value(const struct ts_init_conf *conf)
     return observed ? size : fmin(size, 1e300) * fmin(0.5, (double)t->nnz / cells);
 }
 
-static int is_logarithm(enum ts_loss_kind kind)
+static int is_logarithm(int kind)
 {
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
@@ -255,7 +255,7 @@ static int scale_mode(struct ts_solver *a, uint32_t mode, const struct start *s,
 int ts_gcp_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const enum ts_loss_kind kind = a->spec->loss;
+    const int kind = a->spec->loss;
     const double m = start_value(c);
     const double each = pow(fabs(m), 1.0 / a->order);
     const double scale = start_scale(c);

@@ -294,7 +294,7 @@ int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint3
 {
     struct reader r = { .values = v, .spec = ret };
     const int poisson = strcmp(v->loss, "poisson") == 0;
-    enum ts_loss_kind loss = TS_GCP_NONE;
+    int loss = TS_GCP_NONE;
     double loss_at = 0;
     if (!poisson && strcmp(v->loss, LEAST_SQUARES) != 0 &&
         ts_loss_parse(v->loss, &loss, &loss_at, err) < 0)

@@ -262,7 +262,7 @@ int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_
 
 /* ---- what is possible ---- */
 
-int ts_spec_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson)
+int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson)
 {
     double cells = 1;
     if (poisson)

@@ -43,7 +43,7 @@ struct ts_tensor;
 struct ts_spec {
     /* The objective. All zero: least squares. */
     int poisson;            /* the model is of counts, and its rows are multiplied (apr.c) */
-    enum ts_loss_kind loss; /* the factors descend by this loss (gcp.h); TS_GCP_NONE: they do not */
+    int loss; /* the factors descend by this loss (gcp.h); TS_GCP_NONE: they do not */
     double loss_at;         /* the number of a loss that takes one; else 0 */
     int lbfgsb;             /* with a loss: a step is of all modes at once (lbfgsb.c) */
 
@@ -124,7 +124,7 @@ int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_
 /* Whether a run by this loss (TS_GCP_NONE with poisson 0: least squares) can only be of observed cells, which is taken for given
  * then: cells of the tensor have weights, or are unknown (NaN, once they were looked at); or the loss is for numbers above 0, and
  * all cells are listed, once each. */
-int ts_spec_takes_observed(const struct ts_tensor *t, enum ts_loss_kind loss, int poisson);
+int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson);
 
 /* What spec_pairs.def speaks of. ACCELERATE is no part of a specification, but of what is asked beside it. */
 enum ts_spec_property {

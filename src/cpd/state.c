@@ -544,7 +544,8 @@ static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes,
 
 static int may_be_constraint(const struct ts_disk_constraint *d)
 {
-    return d->demands / TS_DEMAND_LOSS % 16 < TS_N_GCP && d->demands < TS_DEMAND_END &&
+    const int loss = (int)(d->demands / TS_DEMAND_LOSS % 16);
+    return (loss == TS_GCP_NONE || ts_loss_of(loss) != NULL) && d->demands < TS_DEMAND_END &&
            isfinite(d->loss_at) && d->fixed <= 1 && isfinite(d->size);
 }
 
@@ -554,7 +555,7 @@ static void take_run(const struct ts_disk_constraint *d, struct ts_spec *ret)
     ret->poisson = (d->demands & TS_DEMAND_POISSON) != 0;
     ret->observed = (d->demands & TS_DEMAND_OBSERVED) != 0;
     ret->by_count = (d->demands & TS_DEMAND_BY_COUNT) != 0;
-    ret->loss = (enum ts_loss_kind)(d->demands / TS_DEMAND_LOSS % 16);
+    ret->loss = (int)(d->demands / TS_DEMAND_LOSS % 16);
     ret->loss_at = d->loss_at;
     ret->lbfgsb = (d->demands & TS_DEMAND_LBFGSB) != 0;
     ret->held = (d->demands & TS_DEMAND_HELD) != 0;

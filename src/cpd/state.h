@@ -99,7 +99,6 @@ struct ts_disk_accelerate {
 
 _Static_assert(sizeof(struct ts_disk_accelerate) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
-_Static_assert(TS_N_GCP - 1 <= 15, "a state has four bits for the loss");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
 

@@ -7,6 +7,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
 #include "cpu/rounds.h"
+#include "stream/loss_functions.h"
 #include "base/target_avx2.h"
 
 #include "cpu/plain_expand.h"

@@ -6,6 +6,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernel_isa.h"
 #include "cpu/rounds.h"
+#include "stream/loss_functions.h"
 #include "cpu/plain_expand.h"
 
 #define TS_UNPACK    ts_unpack_portable

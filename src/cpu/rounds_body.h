@@ -308,13 +308,13 @@ static void NAME(add_weighted)(const struct NAME(chunk) * c, const VEC *p, const
 static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *restrict x,
                          const double *restrict m, double at, double *restrict g)
 {
-    switch (loss->kind) {
+    switch ((enum ts_loss_kind)loss->kind) {
 #define SLOPES(KIND, name)                            \
     case KIND:                                        \
         for (uint32_t i = 0; i < n; i++)              \
             g[i] = ts_##name##_slope(x[i], m[i], at); \
         break;
-        SLOPES(TS_GCP_NONE, poisson)
+        SLOPES(TS_LOSS_NO_KIND, poisson)
 #define LOSS(KIND, name, ...) SLOPES(TS_GCP_##KIND, name)
 #include "stream/losses.def"
 #undef SLOPES

@@ -15,6 +15,7 @@
 #include "gpu/loss_kernel.h"
 #include "gpu/step_kernel.h"
 #include "stream/loss.h"
+#include "stream/loss_functions.h"
 
 static int fail(struct ts_err *err, cudaError_t e)
 {

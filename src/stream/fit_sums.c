@@ -6,6 +6,7 @@
 
 #include "format/tensor_kind.h"
 #include "stream/loss.h"
+#include "stream/loss_functions.h"
 
 #define LANES 8u
 

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "stream/loss_functions.h"
+
+_Static_assert(TS_N_GCP - 1 <= 15, "a state (cpd/state.h) has four bits for the loss");
 
 /* ---- of a block ---- */
 
@@ -71,7 +74,7 @@ static const char all_names[] = "least-squares, poisson"
 
 /* ---- names ---- */
 
-int ts_loss_takes_number(enum ts_loss_kind kind)
+int ts_loss_takes_number(int kind)
 {
     const struct ts_loss *l = ts_loss_of(kind);
     return l != NULL && l->number[0] != '\0';
@@ -83,7 +86,7 @@ static int refuse_number(const struct ts_loss *l, const char *text, struct ts_er
                    l->number_like, text);
 }
 
-int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct ts_err *err)
+int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err)
 {
     const size_t n = strcspn(text, ":");
     char *end = NULL;
@@ -106,7 +109,7 @@ int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct 
     return ts_fail(err, TS_EARG, "there is no loss '%s', only %s", text, all_names);
 }
 
-void ts_loss_text(enum ts_loss_kind kind, double at, int digits, char *ret, size_t room)
+void ts_loss_text(int kind, double at, int digits, char *ret, size_t room)
 {
     const struct ts_loss *l = ts_loss_of(kind);
     if (ts_loss_takes_number(kind))
@@ -115,7 +118,7 @@ void ts_loss_text(enum ts_loss_kind kind, double at, int digits, char *ret, size
         snprintf(ret, room, "%s", l->name);
 }
 
-int ts_loss_number_check(enum ts_loss_kind kind, double at, struct ts_err *err)
+int ts_loss_number_check(int kind, double at, struct ts_err *err)
 {
     const struct ts_loss *l = ts_loss_of(kind);
     char text[64];
@@ -125,13 +128,13 @@ int ts_loss_number_check(enum ts_loss_kind kind, double at, struct ts_err *err)
     return refuse_number(l, text, err);
 }
 
-double ts_loss_some_number(enum ts_loss_kind kind)
+double ts_loss_some_number(int kind)
 {
     char *end;
     return ts_loss_takes_number(kind) ? ts_strtod(ts_loss_of(kind)->number_like, &end) : 0;
 }
 
-const struct ts_loss *ts_loss_of(enum ts_loss_kind kind)
+const struct ts_loss *ts_loss_of(int kind)
 {
-    return kind > TS_GCP_NONE && (int)kind < TS_N_GCP ? &loss[kind] : NULL;
+    return kind > TS_GCP_NONE && kind < TS_N_GCP ? &loss[kind] : NULL;
 }

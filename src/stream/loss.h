@@ -22,10 +22,19 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "stream/loss_functions.h"
+
+/* A kind of loss is its place in losses.def, an enum ts_loss_kind of loss_functions.h. */
+enum { TS_GCP_NONE }; /* none of them */
+
+/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/deviance.h). */
+enum ts_loss_in_x {
+    TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
+    TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
+    TS_IN_X_ANY     /* neither, and 0 where x and m are 0 */
+};
 
 struct ts_loss {
-    enum ts_loss_kind kind; /* TS_GCP_NONE: poisson */
+    int kind; /* TS_GCP_NONE: poisson */
     const char *name;
     const char *values;      /* that it is for, */
     int (*allows)(double x); /* and whether this is one of them */
@@ -57,18 +66,18 @@ extern const struct ts_loss ts_loss_poisson;
 extern const char ts_loss_names[], ts_loss_help[];
 
 /* Of a name, with the number behind a colon where the loss takes one: TS_EARG names those that there are. */
-int ts_loss_parse(const char *text, enum ts_loss_kind *kind, double *at, struct ts_err *err);
+int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err);
 
 /* Writes what ts_loss_parse reads, the number with so many digits. */
-void ts_loss_text(enum ts_loss_kind kind, double at, int digits, char *ret, size_t room);
+void ts_loss_text(int kind, double at, int digits, char *ret, size_t room);
 
 /* TS_EARG where the loss takes a number and this is none of them. */
-int ts_loss_number_check(enum ts_loss_kind kind, double at, struct ts_err *err);
+int ts_loss_number_check(int kind, double at, struct ts_err *err);
 
 /* Whether it takes a number: of TS_GCP_NONE not; and one that it takes, or 0. */
-int ts_loss_takes_number(enum ts_loss_kind kind);
-double ts_loss_some_number(enum ts_loss_kind kind);
+int ts_loss_takes_number(int kind);
+double ts_loss_some_number(int kind);
 
-const struct ts_loss *ts_loss_of(enum ts_loss_kind kind); /* NULL: TS_GCP_NONE, or there is none */
+const struct ts_loss *ts_loss_of(int kind); /* NULL: TS_GCP_NONE, or there is none */
 
 #endif

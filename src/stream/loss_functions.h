@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* loss_functions.h - what a cell costs where the model's value is m, and the derivative of that by m, for CPU cores and GPUs: of the
- * Poisson model, and of the losses of losses.def by their kind.
+ * Poisson model, and of the losses of losses.def by their kind. A file that computes a loss, or names one, includes this
+ * header, and is compiled again where a formula changes; loss.h has the rest.
  *
  *   threads  pure
  *   units    all float64; at: the number of a loss that takes one, else of no use
@@ -15,9 +16,9 @@
 
 #define TS_LOSS_LEAST 1e-10
 
-/* Of generalized CP: 1 is the first. 0: none. */
+/* The places of rows in losses.def: 1 is the first. */
 enum ts_loss_kind {
-    TS_GCP_NONE,
+    TS_LOSS_NO_KIND, /* TS_GCP_NONE of loss.h */
 #define LOSS(KIND, ...) TS_GCP_##KIND,
 #include "stream/losses.def"
 };
@@ -26,13 +27,6 @@ enum {
     TS_N_GCP = 1 /* kinds, with TS_GCP_NONE */
 #define LOSS(KIND, ...) +1
 #include "stream/losses.def"
-};
-
-/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/deviance.h). */
-enum ts_loss_in_x {
-    TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
-    TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
-    TS_IN_X_ANY     /* neither, and 0 where x and m are 0 */
 };
 
 /* A value that is not a number is not the lesser one. */
@@ -61,14 +55,13 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 #ifdef __CUDACC__
 #define TS_NO_LOSS default:
 #else
-#define TS_NO_LOSS case TS_GCP_NONE:
+#define TS_NO_LOSS case TS_LOSS_NO_KIND:
 #endif
 
 /* Of a kind that is not known before. */
-TS_ANYWHERE static inline double ts_loss_slope(enum ts_loss_kind kind, double x, double m,
-                                               double at)
+TS_ANYWHERE static inline double ts_loss_slope(int kind, double x, double m, double at)
 {
-    switch (kind) {
+    switch ((enum ts_loss_kind)kind) {
 #define LOSS(KIND, name, ...) \
     case TS_GCP_##KIND:       \
         return ts_##name##_slope(x, m, at);
@@ -79,10 +72,9 @@ TS_ANYWHERE static inline double ts_loss_slope(enum ts_loss_kind kind, double x,
     return 0;
 }
 
-TS_ANYWHERE static inline double ts_loss_value(enum ts_loss_kind kind, double x, double m,
-                                               double at)
+TS_ANYWHERE static inline double ts_loss_value(int kind, double x, double m, double at)
 {
-    switch (kind) {
+    switch ((enum ts_loss_kind)kind) {
 #define LOSS(KIND, name, ...) \
     case TS_GCP_##KIND:       \
         return ts_##name##_value(x, m, at);
@@ -98,9 +90,9 @@ TS_ANYWHERE static inline double ts_loss_value(enum ts_loss_kind kind, double x,
  * of the model that has 1 (APART) or 0 everywhere. */
 #define TS_LOSS_APART_AT 1.0
 
-TS_ANYWHERE static inline double ts_loss_reference(enum ts_loss_kind kind, double x, double at)
+TS_ANYWHERE static inline double ts_loss_reference(int kind, double x, double at)
 {
-    switch (kind) {
+    switch ((enum ts_loss_kind)kind) {
 #define TS_REFERENCE_LINEAR(name) ts_##name##_least(x, at)
 #define TS_REFERENCE_APART(name)  ts_##name##_value(x, TS_LOSS_APART_AT, at)
 #define TS_REFERENCE_ANY(name)    ts_##name##_value(x, 0, at)
