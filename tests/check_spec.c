@@ -51,31 +51,26 @@ static uint32_t with_needs(uint32_t properties)
 /* Properties of a mode are those of `mode` alone. The loss takes zeros, and no number. */
 static struct ts_spec spec_of(uint32_t properties, uint32_t mode)
 {
-#define HAS(name) ((properties & bit(TS_HAS_##name)) != 0)
-    struct ts_spec spec = { .poisson = HAS(POISSON),
-                            .loss = HAS(LOSS) ? TS_GCP_BERNOULLI_LOGIT : TS_GCP_NONE,
-                            .lbfgsb = HAS(LBFGSB),
-                            .observed = HAS(OBSERVED),
-                            .mean = HAS(MEAN),
-                            .by_count = HAS(BY_COUNT),
-                            .held = HAS(HELD),
-                            .best = HAS(BEST) };
-    spec.mode[mode] = (struct ts_constraint){ .nonneg = HAS(NONNEG),
-                                              .fixed = HAS(FIXED),
-                                              .l1 = HAS(L1) ? 0.5 : 0,
-                                              .l2 = HAS(L2) ? 0.25 : 0,
-                                              .simplex = HAS(SIMPLEX),
-                                              .bounded = HAS(BOUNDS),
-                                              .upper = HAS(BOUNDS),
-                                              .orthogonal = HAS(ORTHOGONAL),
-                                              .smooth = HAS(SMOOTH) ? 2 : 0 };
+    struct ts_spec spec = { 0 };
+    struct ts_constraint *c = &spec.mode[mode];
+#define GIVE(NAME, of, member, value)            \
+    if ((properties & bit(TS_HAS_##NAME)) != 0) \
+        of member = value;
+#define OF_RUN(NAME, member, value)  GIVE(NAME, spec., member, value)
+#define OF_MODE(NAME, member, value) GIVE(NAME, c->, member, value)
+#include "cpd/spec_pairs.def"
+#undef GIVE
+    c->upper = c->bounded;
     return spec;
-#undef HAS
 }
 
 static int is_of_mode(enum ts_spec_property p)
 {
-    return p >= TS_HAS_NONNEG && p <= TS_HAS_SMOOTH;
+    const uint32_t of_mode = 0
+#define OF_MODE(NAME, member, value) | 1u << TS_HAS_##NAME
+#include "cpd/spec_pairs.def"
+        ;
+    return (of_mode & bit(p)) != 0;
 }
 
 /* Everything that could be asked, with acceleration where that is among the properties. */

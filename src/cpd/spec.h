@@ -128,22 +128,9 @@ int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson);
 
 /* What spec_pairs.def speaks of. ACCELERATE is no part of a specification, but of what is asked beside it. */
 enum ts_spec_property {
-    TS_HAS_POISSON,
-    TS_HAS_LOSS,
-    TS_HAS_LBFGSB,
-    TS_HAS_OBSERVED,
-    TS_HAS_MEAN,
-    TS_HAS_BY_COUNT,
-    TS_HAS_HELD,
-    TS_HAS_BEST,
-    TS_HAS_NONNEG,
-    TS_HAS_FIXED,
-    TS_HAS_L1,
-    TS_HAS_L2,
-    TS_HAS_SIMPLEX,
-    TS_HAS_BOUNDS,
-    TS_HAS_ORTHOGONAL,
-    TS_HAS_SMOOTH,
+#define OF_RUN(NAME, member, value)  TS_HAS_##NAME,
+#define OF_MODE(NAME, member, value) TS_HAS_##NAME,
+#include "cpd/spec_pairs.def"
     TS_HAS_ACCELERATE,
     TS_N_PROPERTIES
 };

@@ -9,30 +9,10 @@ uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode)
 {
     const struct ts_spec *s = ts_spec_of(spec);
     const struct ts_constraint *c = &s->mode[mode];
-    const struct {
-        enum ts_spec_property property;
-        int is_there;
-    } all[] = {
-        { TS_HAS_POISSON, s->poisson },
-        { TS_HAS_LOSS, s->loss != TS_GCP_NONE },
-        { TS_HAS_LBFGSB, s->lbfgsb },
-        { TS_HAS_OBSERVED, s->observed },
-        { TS_HAS_MEAN, s->mean },
-        { TS_HAS_BY_COUNT, s->by_count },
-        { TS_HAS_HELD, s->held },
-        { TS_HAS_BEST, s->best },
-        { TS_HAS_NONNEG, c->nonneg },
-        { TS_HAS_FIXED, c->fixed },
-        { TS_HAS_L1, c->l1 > 0 },
-        { TS_HAS_L2, c->l2 > 0 },
-        { TS_HAS_SIMPLEX, c->simplex },
-        { TS_HAS_BOUNDS, c->bounded },
-        { TS_HAS_ORTHOGONAL, c->orthogonal },
-        { TS_HAS_SMOOTH, c->smooth > 0 },
-    };
     uint32_t bits = 0;
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        bits |= (uint32_t)(all[i].is_there != 0) << all[i].property;
+#define OF_RUN(NAME, member, value)  bits |= (uint32_t)(s->member != 0) << TS_HAS_##NAME;
+#define OF_MODE(NAME, member, value) bits |= (uint32_t)(c->member > 0) << TS_HAS_##NAME;
+#include "cpd/spec_pairs.def"
     return bits;
 }
 
