@@ -37,7 +37,7 @@ def toctree(entries, caption=None):
 
 def picture(match):
     """A picture for the light and one for the dark, as the theme chooses between them."""
-    dark, light, alt = (re.search(p, match[0])[1] for p in (r'srcset="([^"]*)"', r'src="([^"]*)"', r'alt="([^"]*)"'))
+    dark, light, alt = (" ".join(re.search(p, match[0])[1].split()) for p in (r'srcset="([^"]*)"', r'src="([^"]*)"', r'alt="([^"]*)"'))
     return "".join(":::{image} /%s\n:alt: %s\n:class: only-%s\n:::\n\n" % (p, alt, c) for p, c in ((light, "light"), (dark, "dark")))
 
 
