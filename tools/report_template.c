@@ -91,6 +91,16 @@ static void put_seconds(FILE *to, const struct ts_json_value *v)
     fputs(ts_num_seconds(text, number_of(v)), to);
 }
 
+static void put_short(FILE *to, const struct ts_json_value *v)
+{
+    char text[TS_NUM_CHARS];
+    const double x = number_of(v);
+    if (fabs(x) < 1000)
+        fprintf(to, "%.4g", x);
+    else
+        fputs(ts_num_short(text, x), to);
+}
+
 static void put_percent(FILE *to, const struct ts_json_value *v)
 {
     fprintf(to, "%.0f", 100 * fmin(fabs(number_of(v)), 1));
@@ -113,6 +123,7 @@ static const struct {
     { "count", put_count },       /* 5,598,448 */
     { "s", put_plural },          /* the s of n nouns */
     { "seconds", put_seconds },   /* of a duration, with its unit */
+    { "short", put_short },       /* 204 k */
     { "percent", put_percent },   /* of a part, its size without the sign */
     { "name", put_name },         /* cut to the width of a list */
     { "end", put_end },           /* cut to the width of an axis */
