@@ -14,6 +14,7 @@
 #include <tstream.h>
 
 #include "api/tools.h"
+#include "tools/common_opts.h"
 #include "tools/export_dense.h"
 #include "tools/export_pieces.h"
 #include "tools/export_room.h"
@@ -35,19 +36,14 @@ struct export_args {
 
 #define AT(field) offsetof(struct export_args, field)
 static const struct ts_opt export_opts[] = {
-    { "output", 'o', TS_OPT_STRING, AT(output), NULL, "FILE",
-      "file to write instead of standard output. It is compressed if its name ends in .gz. It "
-      "appears when it is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing FILE of this program. A file that has changed since, and any other "
-      "file, is never touched" },
+    TOOL_OUTPUT_FILE_OPT(AT(output)),
+    TOOL_FORCE_FILE_OPT(0, AT(force)),
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", "tns|sptensor|csv|tsv",
       "form of the output. tns: nonzeros only. sptensor (Tensor Toolbox): shape and count first. "
       "csv, tsv: tables with names" },
     { "header", 0, TS_OPT_CHOICE, AT(header), "yes", "yes|no",
       "whether a table starts with the names of its columns" },
-    { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices instead of names in a table" },
+    TOOL_NUMBERS_OPT(AT(numbers)),
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
       "first index. input: that of the text that the tensor was built from, and 1 in sptensor. A "
       "sptensor file with base 0 has the word indices-start-at-zero" },
@@ -60,7 +56,7 @@ static const struct ts_opt export_opts[] = {
       "Default: half of the free memory" },
     { "tmp", 0, TS_OPT_STRING, AT(tmp), NULL, "DIR",
       "directory for temporary files. Default: $TMPDIR, or the directory of FILE" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
+    TOOL_THREADS_OPT(AT(threads)),
     TOOL_SPACE_OPT(AT(no_space_check)),
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },

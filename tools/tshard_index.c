@@ -7,6 +7,7 @@
 
 #include "api/tools.h"
 #include "tools/array_opts.h"
+#include "tools/common_opts.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 
@@ -21,7 +22,7 @@ static const struct ts_opt index_opts[] = {
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,
       "read all cells and compare them with the existing index" },
     ARRAY_OPTS(AT(array)),
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
+    TOOL_THREADS_OPT(AT(threads)),
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
       "replace an existing index. Other files are never touched" },
     TOOL_QUIET_OPT(AT(quiet)),

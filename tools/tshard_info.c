@@ -11,6 +11,7 @@
 
 #include "api/tools.h"
 #include "tools/array_opts.h"
+#include "tools/common_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tshard.h"
@@ -24,7 +25,7 @@ struct info_args {
 static const struct ts_opt info_opts[] = {
     ARRAY_OPTS(AT(array)),
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
+    TOOL_JSON_OPT(AT(json)),
     { 0 },
 };
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common_opts.h"
 #include "tools/tool.h"
 #include "tools/tshard.h"
 #include "tools/verify_sum.h"
@@ -22,10 +23,10 @@ struct verify_args {
 
 #define AT(field) offsetof(struct verify_args, field)
 static const struct ts_opt verify_opts[] = {
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
+    TOOL_THREADS_OPT(AT(threads)),
     { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL,
       "print nothing if the tensor is intact" },
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object" },
+    TOOL_JSON_OPT(AT(json)),
     { 0 },
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/tools.h"
+#include "tools/common_opts.h"
 #include "tools/tool.h"
 #include "tools/tool_term.h"
 #include "tools/tstream.h"
@@ -21,10 +22,9 @@ static const struct ts_opt compare_opts[] = {
       "pyttb. best: the largest possible score (Hungarian method)" },
     { "no-weights", 0, TS_OPT_FLAG, AT(no_weights), NULL, NULL,
       "ignore the weights of components" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "number of threads; 0 uses all CPUs. The result does not depend on it" },
+    TOOL_THREADS_OPT(AT(threads)),
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object on standard output" },
+    TOOL_JSON_OPT(AT(json)),
     { 0 },
 };
 

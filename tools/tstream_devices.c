@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "api/tools.h"
+#include "tools/common_opts.h"
 #include "tools/tool.h"
 #ifdef HAVE_CUDA
 #include "tools/tool_term.h"
@@ -17,8 +18,7 @@ struct devices_args {
 
 static const struct ts_opt devices_opts[] = {
     TOOL_QUIET_OPT(offsetof(struct devices_args, quiet)),
-    { "json", 0, TS_OPT_FLAG, offsetof(struct devices_args, json), NULL, NULL,
-      "print one JSON object on standard output" },
+    TOOL_JSON_OPT(offsetof(struct devices_args, json)),
     { 0 },
 };
 

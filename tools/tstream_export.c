@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common_opts.h"
 #include "tools/export_text.h"
 #include "tools/model_view.h"
 #include "tools/tool.h"
@@ -25,9 +26,7 @@ static const struct ts_opt export_opts[] = {
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
       "number of components, by weight; 0 writes all" },
     { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "write only mode K, from 1; 0 writes all" },
-    { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing FILE of this program. A file that has changed since, and any other "
-      "file, is never touched" },
+    TOOL_FORCE_FILE_OPT('f', AT(force)),
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
 };

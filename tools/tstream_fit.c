@@ -8,6 +8,7 @@
 
 #include "api/tools.h"
 #include "tools/array_opts.h"
+#include "tools/common_opts.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
@@ -28,19 +29,15 @@ struct fit_args {
 
 #define AT(field) offsetof(struct fit_args, field)
 static const struct ts_opt fit_opts[] = {
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "number of threads; 0 uses all CPUs. The result does not depend on it" },
-    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; the rest is streamed from disk. The factor matrices of the model, in "
-      "float64, need memory in addition. Default: the free memory of the machine, less an eighth "
-      "and 64M" },
+    TOOL_THREADS_OPT(AT(threads)),
+    TOOL_HOST_MEMORY_OPT(AT(host_bytes)),
     TSTREAM_PROCESSOR_OPTS(AT(processor)),
     ARRAY_OPTS(AT(array)),
     { "diagnose", 0, TS_OPT_FLAG, AT(diagnose), NULL, NULL,
       "also compute the core consistency. It is near 100 % if the data support all components. "
       "It runs on CPU cores; rank^modes is at most 2^24" },
     TOOL_QUIET_OPT(AT(quiet)),
-    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL, "print one JSON object on standard output" },
+    TOOL_JSON_OPT(AT(json)),
     { 0 },
 };
 

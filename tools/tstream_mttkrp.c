@@ -10,6 +10,7 @@
 
 #include "api/tools.h"
 #include "tools/array_opts.h"
+#include "tools/common_opts.h"
 #include "tools/engine_note.h"
 #include "tools/processor_opts.h"
 #include "tools/tool.h"
@@ -35,10 +36,8 @@ static const struct ts_opt mttkrp_opts[] = {
       "number of columns of each factor matrix, 1 to 2048" },
     { "reps", 'n', TS_OPT_U32, AT(reps), "5", "N", "number of repetitions" },
     { "seed", 's', TS_OPT_U64, AT(seed), "1", "N", "seed of the random factors" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N", "number of threads; 0 uses all CPUs" },
-    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; the rest is streamed from disk. Default: the free memory of the "
-      "machine, less an eighth and 64M" },
+    TOOL_THREADS_OPT(AT(threads)),
+    TOOL_HOST_MEMORY_OPT(AT(host_bytes)),
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float32", "float32|float64",
       "precision of factor matrices and products" },
     { "check", 'c', TS_OPT_FLAG, AT(check), NULL, NULL,

@@ -12,6 +12,7 @@
 #include "api/tools.h"
 #include "tools/cell_lines.h"
 #include "tools/cell_table.h"
+#include "tools/common_opts.h"
 #include "tools/export_sink.h"
 #include "tools/model_view.h"
 #include "tools/tool.h"
@@ -31,12 +32,8 @@ struct predict_args {
 
 #define AT(field) offsetof(struct predict_args, field)
 static const struct ts_opt predict_opts[] = {
-    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
-      "file to write instead of standard output. It is compressed if its name ends in .gz. It "
-      "appears when it is complete and on disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing FILE of this program. A file that has changed since, and any other "
-      "file, is never touched" },
+    TOOL_OUTPUT_FILE_OPT(AT(out)),
+    TOOL_FORCE_FILE_OPT(0, AT(force)),
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
       "form of the output. tns: indices and numbers. csv, tsv: tables with names. npy: a NumPy "
       "array (float64) of the values of the model only, written to FILE" },
@@ -47,10 +44,8 @@ static const struct ts_opt predict_opts[] = {
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
       "first index in CELLS and in the output. input: that of the text that the tensor was built "
       "from" },
-    { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices instead of names in a table" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "number of threads; 0 uses all CPUs. The result does not depend on it" },
+    TOOL_NUMBERS_OPT(AT(numbers)),
+    TOOL_THREADS_OPT(AT(threads)),
     TOOL_QUIET_OPT(AT(quiet)),
     { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
       "print one JSON object on standard output. Cells are then written only to FILE" },

@@ -11,6 +11,7 @@
 #include "api/tools.h"
 #include "tools/array_opts.h"
 #include "tools/cell_lines.h"
+#include "tools/common_opts.h"
 #include "tools/engine_note.h"
 #include "tools/export_sink.h"
 #include "tools/model_view.h"
@@ -36,9 +37,7 @@ static const struct ts_opt score_opts[] = {
       "file for a line of each nonzero, or for the lines of --top or --by-slice; - is standard "
       "output. It is compressed if its name ends in .gz. It appears when it is complete and on "
       "disk" },
-    { "force", 0, TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing FILE of this program. A file that has changed since, and any other "
-      "file, is never touched" },
+    TOOL_FORCE_FILE_OPT(0, AT(force)),
     { "top", 'n', TS_OPT_U32, AT(top), "0", "N",
       "write only the N nonzeros with the largest residuals, the largest first" },
     { "by-slice", 0, TS_OPT_FLAG, AT(by_slice), NULL, NULL,
@@ -49,16 +48,12 @@ static const struct ts_opt score_opts[] = {
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
       "form of the output. tns: indices and numbers. csv, tsv: tables with names. npy: a NumPy "
       "array (float64) with a row for each line" },
-    { "numbers", 0, TS_OPT_FLAG, AT(numbers), NULL, NULL,
-      "indices instead of names in a table" },
+    TOOL_NUMBERS_OPT(AT(numbers)),
     { "precision", 'p', TS_OPT_CHOICE, AT(precision), "float64", "float32|float64",
       "precision of factors and products. float32 takes half the memory and time. Sums are "
       "float64" },
-    { "threads", 't', TS_OPT_U32, AT(threads), "0", "N",
-      "number of threads; 0 uses all CPUs. The result does not depend on it" },
-    { "host-memory", 'm', TS_OPT_SIZE, AT(host_bytes), NULL, "SIZE",
-      "memory for shards; the rest is streamed from disk. The factor matrices of the model need "
-      "memory in addition. Default: the free memory of the machine, less an eighth and 64M" },
+    TOOL_THREADS_OPT(AT(threads)),
+    TOOL_HOST_MEMORY_OPT(AT(host_bytes)),
     { "gpus", 'g', TS_OPT_STRING, AT(processor) + offsetof(struct ts_processor, gpus), NULL,
       "N|LIST",
       "compute the sums on GPUs: N GPUs, or a list of GPU numbers such as 0,2. A list needs a "

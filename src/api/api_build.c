@@ -153,27 +153,6 @@ static void tell(const struct request *r, const struct ts_api *a,
     ts_api_result(ret, &result, sizeof result);
 }
 
-int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
-                   ts_build_result *ret, ts_error *err)
-{
-    struct ts_build_report report;
-    struct request r;
-    int rc;
-    ts_api_begin(&r.api);
-    rc = take_conf(conf, &r, &r.api.err);
-    if (rc == 0 && r.o.weights)
-        rc = ts_fail(
-            &r.api.err, TS_EARG,
-            "weights are given to a builder with its arrays; a column of a table has them by " TS_SET_WEIGHTS);
-    if (rc == 0 && n_paths == 0)
-        rc = ts_fail(&r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
-    if (rc == 0)
-        rc = ts_build_paths(&r.o, path, n_paths, &report, &r.api.err);
-    if (rc == 0)
-        tell(&r, &r.api, &report, ret);
-    return ts_api_end(&r.api, rc, err);
-}
-
 /* ---- tables ---- */
 
 struct table {
@@ -254,26 +233,45 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
-int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
-                   const char *const *path, ts_build_result *ret, ts_error *err)
+/* Of files that are parts of one table, or, where `table` is NULL, of text and binary files. */
+static int build_paths(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                       const char *const *path, ts_build_result *ret, ts_error *err)
 {
     struct ts_build_report report;
     struct table t;
+    struct request *r = &t.r;
+    struct ts_err *why = &r->api.err;
     int rc;
     memset(&t, 0, sizeof t);
-    ts_api_begin(&t.r.api);
-    rc = take_conf(conf, &t.r, &t.r.api.err);
-    if (rc == 0)
-        rc = take_table(table, &t, &t.r.api.err);
+    ts_api_begin(&r->api);
+    rc = take_conf(conf, r, why);
+    if (rc == 0 && table != NULL)
+        rc = take_table(table, &t, why);
+    else if (rc == 0 && r->o.weights)
+        rc = ts_fail(
+            why, TS_EARG,
+            "weights are given to a builder with its arrays; a column of a table has them by " TS_SET_WEIGHTS);
     if (rc == 0 && n_paths == 0)
-        rc = ts_fail(&t.r.api.err, TS_EARG, "there is no file to build %s from", conf->out);
+        rc = ts_fail(why, TS_EARG, "there is no file to build %s from", conf->out);
     if (rc == 0)
-        rc = ts_build_paths(&t.r.o, path, n_paths, &report, &t.r.api.err);
+        rc = ts_build_paths(&r->o, path, n_paths, &report, why);
     if (rc == 0)
-        tell(&t.r, &t.r.api, &report, ret);
+        tell(r, &r->api, &report, ret);
     for (uint32_t i = 0; i < 2 * TS_MAX_ORDER; i++)
         free(t.name[i]);
-    return ts_api_end(&t.r.api, rc, err);
+    return ts_api_end(&r->api, rc, err);
+}
+
+int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
+                   ts_build_result *ret, ts_error *err)
+{
+    return build_paths(conf, NULL, n_paths, path, ret, err);
+}
+
+int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
+                   const char *const *path, ts_build_result *ret, ts_error *err)
+{
+    return build_paths(conf, table, n_paths, path, ret, err);
 }
 
 /* ---- arrays ---- */
@@ -326,27 +324,30 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err 
     if (rc < 0)
         return rc;
     errno = pthread_create(&b->thread, NULL, build, b);
-    if (errno != 0)
-        rc = ts_fail_errno(err, TS_ENOMEM, "cannot start a thread");
+    return errno != 0 ? ts_fail_errno(err, TS_ENOMEM, "cannot start a thread")
+                      : pthread_mutex_init(&b->lock, NULL);
+}
+
+static int new_builder(const ts_build_conf *conf, struct ts_builder **ret, struct ts_err *err)
+{
+    struct ts_builder *b = calloc(1, sizeof *b);
+    const int rc =
+        b == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a build") : start(b, conf, err);
+    if (rc == 0) {
+        *ret = b;
+    } else if (b != NULL) {
+        ts_push_source_free(b->source);
+        free(b);
+    }
     return rc;
 }
 
 ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
 {
-    struct ts_builder *b = calloc(1, sizeof *b);
+    struct ts_builder *b = NULL;
     struct ts_api a;
-    int rc;
     ts_api_begin(&a);
-    rc = b == NULL ? ts_fail(&a.err, TS_ENOMEM, "out of memory for a build")
-                   : start(b, conf, &a.err);
-    if (rc == 0) {
-        pthread_mutex_init(&b->lock, NULL);
-    } else if (b != NULL) {
-        ts_push_source_free(b->source);
-        free(b);
-        b = NULL;
-    }
-    ts_api_end(&a, rc, err);
+    ts_api_end(&a, new_builder(conf, &b, &a.err), err);
     return b;
 }
 
@@ -469,15 +470,8 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
                      t->path);
     if (rc == 0)
         rc = ts_walk_open(t, 0, &w, &a.err);
-    if (rc == 0) {
-        ts_error why;
-        b = ts_builder_new(&conf, &why);
-        if (b == NULL) {
-            rc = a.err.code = why.code;
-            a.err.sys = why.sys;
-            memcpy(a.err.text, why.text, sizeof a.err.text);
-        }
-    }
+    if (rc == 0)
+        rc = new_builder(&conf, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
         if (rc < 0) { /* what was read is not whole: it is not put in place */

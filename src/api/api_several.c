@@ -42,9 +42,9 @@ struct several {
     struct ts_models_run from; /* dir NULL: the run starts anew */
     struct ts_spec spec;
 
-    volatile int own_stop;        /* where the caller has none */
-    ts_session *session;          /* NULL: none is open */
-    struct one *one;              /* those computed at once, TS_RUN_AT_ONCE */
+    volatile int own_stop; /* where the caller has none */
+    ts_session *session;   /* NULL: none is open */
+    struct one *one;       /* those computed at once, TS_RUN_AT_ONCE */
 };
 
 static uint32_t rank_of(const struct several *s, uint32_t row)
@@ -171,31 +171,28 @@ static const ts_cpd *first_start(const struct several *s)
 /* The earlier run must have made the same models; what else it was asked for, their states say. */
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
-    static const char *const same[] = { "rank", "restarts",  "folds", "seed",
-                                        "init", "precision", "loss",  "save-init" };
+    static const struct {
+        const char *name, *unsaid; /* what is meant where a run does not say it */
+    } same[] = { { "rank", "none" },          { "restarts", "1" }, { "folds", "0" },
+                 { "seed", "none" },          { "init", "none" },  { "precision", "none" },
+                 { "loss", "least-squares" }, { "save-init", "0" } };
     const struct ts_state now = { .options = options, .options_bytes = bytes };
     int rc = ts_models_run_check(&s->from, s->tensor->path, s->tensor->hash, err);
     if (rc == 0)
         rc = ts_run_values_check_file(s->from.path, &s->from.options, 0, s->tensor, err);
     for (size_t i = 0; i < sizeof same / sizeof *same && rc == 0; i++) {
-        const char *was = ts_state_option(&s->from.options, same[i]);
-        const char *is = ts_state_option(&now, same[i]);
-        const int unsaid = was == NULL;
-        const char *none = strcmp(same[i], "restarts") == 0 ? "1"
-                           : strcmp(same[i], "folds") == 0 || strcmp(same[i], "save-init") == 0
-                               ? "0"
-                           : strcmp(same[i], "loss") == 0 ? "least-squares"
-                                                          : "none";
-        was = was == NULL ? none : was;
-        is = is == NULL ? none : is;
-        if (strcmp(same[i], "init") == 0 && strcmp(is, "given") == 0 &&
-            strcmp(was, "random") != 0 && strcmp(was, "nvecs") != 0)
+        const char *name = same[i].name, *is = ts_state_option(&now, name);
+        const char *said = ts_state_option(&s->from.options, name);
+        const char *was = said != NULL ? said : same[i].unsaid;
+        is = is != NULL ? is : same[i].unsaid;
+        if (strcmp(name, "init") == 0 && strcmp(is, "given") == 0 && strcmp(was, "random") != 0 &&
+            strcmp(was, "nvecs") != 0)
             continue; /* the command names the file */
-        if (strcmp(same[i], "save-init") == 0 && (unsaid || strcmp(is, "0") == 0))
+        if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
             continue; /* models that are left save none; or an earlier version did not say */
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot go on with %s %s",
-                         s->from.dir, same[i], was, same[i], is);
+                         s->from.dir, name, was, name, is);
     }
     return rc;
 }
@@ -209,11 +206,11 @@ static int open_out(struct several *s, struct ts_err *err)
     int rc = ts_api_run_spec(&conf, s->tensor, &s->spec, err);
     if (rc < 0 || s->run.out == NULL)
         return rc;
-    rc = ts_place_check((const struct ts_place[]){ { .path = s->tensor->path },
-                                                   { .path = conf.out,
-                                                     .suffix = ".partial",
-                                                     .option = TS_SET_OUT } },
-                        2, err);
+    rc = ts_place_check(
+        (const struct ts_place[]){
+            { .path = s->tensor->path },
+            { .path = conf.out, .suffix = ".partial", .option = TS_SET_OUT } },
+        2, err);
     if (rc < 0)
         return rc;
     if (conf.resume != TS_RESUME_NEVER) {

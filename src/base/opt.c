@@ -200,53 +200,35 @@ static int bad_choice(const struct ts_opt *opt, const char *text, struct ts_err 
 
 static int set_number(const struct ts_opt *opt, void *args, const char *text, struct ts_err *err)
 {
-    uint64_t n;
+    const char *is_not = "a finite number";
+    uint64_t n = 0;
     char *end;
-    double x;
-    switch (opt->type) {
-    case TS_OPT_U32:
-        if (parse_u64(text, 1000, &n) < 0 || n > UINT32_MAX)
-            return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a whole number from 0 to %u",
-                           opt->name, text, UINT32_MAX);
-        *(uint32_t *)at(opt, args) = (uint32_t)n;
-        return 0;
-    case TS_OPT_U64:
-        if (parse_u64(text, 1000, &n) < 0)
-            return ts_fail(
-                err, TS_EARG,
-                "option '--%s': '%s' is not a whole number; they are written 250, 10M, 1e9",
-                opt->name, text);
-        *(uint64_t *)at(opt, args) = n;
-        return 0;
-    case TS_OPT_SIZE:
-        if (parse_u64(text, 1024, &n) < 0)
-            return ts_fail(
-                err, TS_EARG,
-                "option '--%s': '%s' is not a size; sizes are written 4096, 64K, 64M, 1.5G",
-                opt->name, text);
-        *(uint64_t *)at(opt, args) = n;
-        return 0;
-    case TS_OPT_DURATION:
-        if (parse_duration(text, &n) < 0)
-            return ts_fail(
-                err, TS_EARG,
-                "option '--%s': '%s' is not a duration; durations are written 30s, 5m, 11h30m",
-                opt->name, text);
-        *(uint64_t *)at(opt, args) = n;
-        return 0;
-    case TS_OPT_DOUBLE:
-    case TS_OPT_FLAG: /* those that follow are no numbers */
-    case TS_OPT_STRING:
-    case TS_OPT_CHOICE:
-    case TS_OPT_MODES:
-    case TS_OPT_LIST:
-    case TS_OPT_NUMBERS:
-        break;
+    int rc;
+    if (opt->type == TS_OPT_DOUBLE) {
+        const double x = strtod(text, &end);
+        rc = end == text || *end != '\0' || !isfinite(x) ? -1 : 0;
+        if (rc == 0)
+            *(double *)at(opt, args) = x;
+    } else if (opt->type == TS_OPT_DURATION) {
+        is_not = "a duration; durations are written 30s, 5m, 11h30m";
+        rc = parse_duration(text, &n);
+    } else if (opt->type == TS_OPT_SIZE) {
+        is_not = "a size; sizes are written 4096, 64K, 64M, 1.5G";
+        rc = parse_u64(text, 1024, &n);
+    } else {
+        rc = parse_u64(text, 1000, &n);
+        is_not = "a whole number; they are written 250, 10M, 1e9";
+        if (opt->type == TS_OPT_U32) {
+            is_not = "a whole number from 0 to 4294967295";
+            rc = rc < 0 || n > UINT32_MAX ? -1 : 0;
+        }
     }
-    x = strtod(text, &end);
-    if (end == text || *end != '\0' || !isfinite(x))
-        return ts_fail(err, TS_EARG, "option '--%s': '%s' is not a finite number", opt->name, text);
-    *(double *)at(opt, args) = x;
+    if (rc < 0)
+        return ts_fail(err, TS_EARG, "option '--%s': '%s' is not %s", opt->name, text, is_not);
+    if (opt->type == TS_OPT_U32)
+        *(uint32_t *)at(opt, args) = (uint32_t)n;
+    else if (opt->type != TS_OPT_DOUBLE)
+        *(uint64_t *)at(opt, args) = n;
     return 0;
 }
 
