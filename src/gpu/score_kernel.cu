@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of residuals: groups of lanes compute the model at the nonzeros of a block, as errors_kernel.cu does, and leave it in shared
- * memory; then each lane sums its 8 positions, and a scan over the lanes joins the rows that several have a part in. */
+/* Sums of residuals: groups of lanes compute the model at the nonzeros of a block, as
+ * errors_kernel.cu does, and leave it in shared memory; then each lane sums its 8 positions, and
+ * a scan over the lanes joins the rows that several have a part in. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/score_kernel.h"
 
 #include <cuda_runtime.h>
 
-#include "gpu/mttkrp_stages.cuh"
 #include "gpu/own_row.cuh"
+#include "gpu/share_walk.cuh"
 #include "gpu/wide_rows.cuh"
 
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
@@ -27,7 +28,7 @@ static __device__ inline void add_cell(ts_score_sums &to, double value, double m
     to.magnitudes += weight * fabs(off);
 }
 
-static __device__ inline void add(ts_score_sums &to, const ts_score_sums &x)
+static __device__ inline void add_sums(ts_score_sums &to, const ts_score_sums &x)
 {
     to.n += x.n;
     to.weight += x.weight;
@@ -51,21 +52,30 @@ static __device__ inline ts_score_sums of_lane_before(const ts_score_sums &x, ui
 }
 
 /* Of a lane, and in the end of a warp. */
-static __device__ inline void add_lanes(ts_score_share &s)
-{
-    s.sums.n = group_sum<32>(s.sums.n);
-    s.sums.weight = group_sum<32>(s.sums.weight);
-    s.sums.value = group_sum<32>(s.sums.value);
-    s.sums.model = group_sum<32>(s.sums.model);
-    s.sums.squares = group_sum<32>(s.sums.squares);
-    s.sums.magnitudes = group_sum<32>(s.sums.magnitudes);
-    s.logs = group_sum<32>(s.logs);
-    s.others = group_sum<32>(s.others);
-}
+struct unit_sums : ts_score_share {
+    __device__ inline void add_lanes()
+    {
+        sums.n = group_sum<32>(sums.n);
+        sums.weight = group_sum<32>(sums.weight);
+        sums.value = group_sum<32>(sums.value);
+        sums.model = group_sum<32>(sums.model);
+        sums.squares = group_sum<32>(sums.squares);
+        sums.magnitudes = group_sum<32>(sums.magnitudes);
+        logs = group_sum<32>(logs);
+        others = group_sum<32>(others);
+    }
+    __device__ inline void add(const unit_sums &more)
+    {
+        add_sums(sums, more.sums);
+        logs += more.logs;
+        others += more.others;
+    }
+};
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Beside what the stages of the MTTKRP take: the model at each position, and the weights of cells that have them. */
+/* Beside what the stages of the MTTKRP take: the model at each position, and the weights of
+ * cells that have them. */
 template <class T, int LPR> struct score_memory {
     T *model;
     float *weight; /* NULL: there are none */
@@ -118,24 +128,15 @@ tell_nonzeros(const ts_gpu_mttkrp &p, const lane_columns<T, T, LPR, NL> &columns
 
 /* The models of a block. `row`: before the first one that begins in the group. */
 template <class T, int LPR, int NL, int U>
-static __device__ inline void
-tell_block(const ts_gpu_mttkrp &p, const ts_gpu_scores &s, const lane_place<LPR> &at,
-           const warp_memory<T, LPR, NL> &mem, const lane_columns<T, T, LPR, NL> &columns,
-           uint32_t row, T *model)
+static __device__ inline void tell_block(const share_walk<T, LPR, NL> &walk, const ts_gpu_scores &s,
+                                         const lane_columns<T, T, LPR, NL> &columns, uint32_t row,
+                                         T *model)
 {
     own_row<T> own((const char *)s.own + columns.byte, columns.active, row, columns.row_bytes);
-    const uint32_t first = at.group * (spread<LPR>::group + 4);
-#pragma unroll 1
-    for (uint32_t c = 0; c < LPR; c++) {
-        const uint32_t f = ((const unsigned char *)mem.flag_word)[at.group * LPR + c];
-        const uint32_t place = first + 8 * c;
-        if (__any_sync(ALL_LANES, f != 0))
-            tell_nonzeros<T, LPR, NL, U, true>(p, columns, at.member, mem.index + place, f, own,
-                                               model + place);
-        else
-            tell_nonzeros<T, LPR, NL, U, false>(p, columns, at.member, mem.index + place, f, own,
-                                                model + place);
-    }
+    (void)walk.each_eight([&](auto begins, uint32_t place, uint32_t, uint32_t f) {
+        tell_nonzeros<T, LPR, NL, U, decltype(begins)::value>(
+            walk.p, columns, walk.at.member, walk.mem.index + place, f, own, model + place);
+    });
 }
 
 /* ------------------------------------------------------------------ a block's sums */
@@ -152,14 +153,16 @@ static __device__ inline void each_cell(const T *value, const score_memory<T, LP
           own.weight == NULL ? 1.0 : (double)own.weight[first + k]);
 }
 
-/* Where a unit is: the row under way and what it has of it, in the last lane; whether it is the unit's first. */
+/* Where a unit is: the row under way and what it has of it, in the last lane; whether it is the
+ * unit's first. */
 struct unit_slices {
     ts_score_sums open;
     uint32_t row;
     bool any; /* a row has ended in this unit */
 };
 
-/* Adds the block to its slices. row: before the first one that begins among the lane's nonzeros; flags: where they begin. */
+/* Adds the block to its slices. row: before the first one that begins among the lane's nonzeros;
+ * flags: where they begin. */
 template <class T, int LPR>
 static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *part,
                                          const T *value, const score_memory<T, LPR> &own,
@@ -192,9 +195,9 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
     before.magnitudes = __shfl_sync(ALL_LANES, unit.open.magnitudes, 31);
     if (lane == 0) {
         if (has)
-            add(head, before);
+            add_sums(head, before);
         else
-            add(sum, before);
+            add_sums(sum, before);
     }
     /* An inclusive scan, which restarts at lanes where a row begins. */
     const uint32_t heads = __ballot_sync(ALL_LANES, has);
@@ -204,12 +207,12 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
     for (uint32_t d = 1; d < 32; d <<= 1) {
         const ts_score_sums x = of_lane_before(sum, d);
         if (distance >= d)
-            add(sum, x);
+            add_sums(sum, x);
     }
     const ts_score_sums x = of_lane_before(sum, 1);
     if (has) {
         if (lane > 0)
-            add(head, x);
+            add_sums(head, x);
         if (!unit.any && (heads & below(lane)) == 0)
             part[0] = head;
         else
@@ -223,44 +226,34 @@ static __device__ inline void add_slices(const ts_gpu_scores &s, ts_score_sums *
 
 /* share(k) = sums over its nonzeros; and of rows, where slice is not NULL.
  *
- *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE: in pieces */
+ *   launch  grid (shares of the launch), 4 warps a thread block, which have all columns; WIDE:
+ *           in pieces */
 template <class T, int LPR, int NL, int U, bool WIDE>
 __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
     score_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_scores s)
 {
     extern __shared__ uint4 shared[];
-    __shared__ ts_score_share sums[WARPS];
-    const lane_place<LPR> at;
-    const uint32_t n_levels = NL > 0 ? NL : p.n_levels, lane = at.lane;
-    const warp_memory<T, LPR, NL> mem(shared, n_levels, 1, at);
-    const score_memory<T, LPR> own((char *)shared + shared_size<T, LPR, NL>::bytes(n_levels, 1),
-                                   at.warp, p.weights);
-    const ts_gpu_shard shard = shard_of_block(p);
-    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
-    const uint64_t unit_number = (shard.first_share + share) * WARPS + at.warp;
-    const lane_columns<T, T, LPR, NL> columns(p, other_models<false>(), at, 0);
-    ts_score_share sum = {};
+    __shared__ unit_sums of_unit[WARPS];
+    share_walk<T, LPR, NL> walk(p, shared, 1);
+    const uint32_t lane = walk.at.lane;
+    const T *const value = walk.mem.val;
+    const score_memory<T, LPR> own(
+        (char *)shared + shared_size<T, LPR, NL>::bytes(walk.n_levels, 1), walk.at.warp, p.weights);
+    const uint64_t unit_number = walk.number() * WARPS + walk.at.warp;
+    const lane_columns<T, T, LPR, NL> columns(p, other_models<false>(), walk.at, 0);
+    unit_sums sum = {};
     unit_slices unit = {};
-    warp_blocks blocks;
-    blocks.first = share * p.share_blocks + at.warp * warp_share;
-    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
-
-    warp_rows rows = start_warp(shard, at, mem, 1, blocks);
-    const uint32_t unit_row = rows.last_row;
-#pragma unroll 1
-    for (uint32_t b = blocks.first; b < blocks.end; b++) {
-        const uint32_t n =
-            b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
-        const decoded d = take_block(p, shard, at, mem, blocks, b, weights_if{ own.weight });
-        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
-        const uint32_t new_row = lane == 0 && first_row != rows.last_row;
-        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+    walk.start(1);
+    const uint32_t unit_row = walk.rows.last_row;
+    walk.each_block(weights_if{ own.weight }, [&](const walked_block &block) {
+        const uint32_t new_row = lane == 0 && block.first_row != walk.rows.last_row;
+        const uint32_t row = walk.place(block);
         if constexpr (WIDE)
-            tell_models<T, true>(p, s.own, at, mem, row, own.model);
+            tell_models<T, true>(p, s.own, walk.at, walk.mem, row, own.model);
         else
-            tell_block<T, LPR, NL, U>(p, s, at, mem, columns, row, own.model);
+            tell_block<T, LPR, NL, U>(walk, s, columns, row, own.model);
         __syncwarp();
-        each_cell<T, LPR>(mem.val, own, n, lane, [&](uint32_t, double x, double m, double w) {
+        each_cell<T, LPR>(value, own, block.n, lane, [&](uint32_t, double x, double m, double w) {
             add_cell(sum.sums, x, m, w);
             if (s.logs) {
                 const bool counts = x >= 0 && x == floor(x) && (m > 0 || (x == 0 && m == 0));
@@ -269,64 +262,41 @@ __global__ void __launch_bounds__(32 * WARPS, SCORE_CTAS)
             }
         });
         if (s.slice != NULL)
-            add_slices<T, LPR>(s, s.part + 2 * unit_number, mem.val, own, n,
-                               first_row + d.rows_before - new_row, d.row_flags | new_row, lane,
-                               unit);
+            add_slices<T, LPR>(s, s.part + 2 * unit_number, value, own, block.n,
+                               block.first_row + block.d.rows_before - new_row,
+                               block.d.row_flags | new_row, lane, unit);
         __syncwarp(); /* values and models are written again */
-    }
+    });
     if (s.slice != NULL && lane == 31) {
-        const bool there = blocks.first < blocks.end;
+        const bool there = walk.blocks.first < walk.blocks.end;
         p.edge_row[2 * unit_number] = there ? unit_row : UINT32_MAX;
-        p.edge_row[2 * unit_number + 1] = there && unit.any ? rows.last_row : UINT32_MAX;
+        p.edge_row[2 * unit_number + 1] = there && unit.any ? walk.rows.last_row : UINT32_MAX;
         s.part[2 * unit_number + (unit.any ? 1 : 0)] = unit.open;
     }
-    add_lanes(sum);
-    if (lane == 0)
-        sums[at.warp] = sum;
-    __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    for (int k = 1; k < WARPS; k++) {
-        add(sum.sums, sums[k].sums);
-        sum.logs += sums[k].logs;
-        sum.others += sums[k].others;
-    }
-    s.share[shard.first_share + share] = sum;
+    if (walk.end_sums(sum, of_unit))
+        s.share[walk.number()] = sum;
 }
 
 /* ------------------------------------------------------------------ launches */
 
-template <class T, int LPR, int NL, int U, bool WIDE = false>
+template <class T, int LPR, int NL, int U, bool WIDE>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_scores *what,
                           cudaStream_t stream)
 {
     const uint32_t bytes = shared_size<T, LPR, NL>::bytes(args->n_levels, 1) +
                            WARPS * score_memory<T, LPR>::bytes(args->weights);
-    auto kernel = score_packed<T, LPR, NL, U, WIDE>;
-    if (bytes > 46 * 1024) { /* what is not dynamic counts, too */
-        const cudaError_t rc =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (rc != cudaSuccess)
-            return rc;
-    }
-    kernel<<<args->n_shares, 32 * WARPS, bytes, stream>>>(*args, *what);
-    return cudaGetLastError();
+    return launch_shares(score_packed<T, LPR, NL, U, WIDE>, dim3(args->n_shares), bytes, args, what,
+                         stream);
 }
 
 template <class T, int NL, int U>
 static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts_gpu_scores *what,
                                cudaStream_t s)
 {
-    const uint32_t pieces = args->ld / piece<T>::N;
-    if (pieces <= 4)
-        return launch<T, 4, NL, U>(args, what, s);
-    if (pieces <= 8)
-        return launch<T, 8, NL, U>(args, what, s);
-    if (pieces <= 16)
-        return launch<T, 16, NL, U>(args, what, s);
-    if (pieces <= 32)
-        return launch<T, 32, NL, U>(args, what, s);
-    return launch<T, 32, 0, 4, true>(args, what, s);
+    return launch_lanes<T, 4>(
+        args->ld,
+        [&](auto lanes) { return launch<T, decltype(lanes)::value, NL, U, false>(args, what, s); },
+        [&]() { return launch<T, 32, 0, 4, true>(args, what, s); });
 }
 
 cudaError_t ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -129,13 +129,4 @@ end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,
                               pieces.first + k);
 }
 
-/* Allows a kernel so much dynamic shared memory, beside some hundred bytes that are not dynamic. */
-template <class F> static inline cudaError_t allow_shared(F kernel, uint32_t bytes)
-{
-    return bytes <= 46 * 1024
-               ? cudaSuccess
-               : cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      (int)bytes);
-}
-
 #endif
