@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses on GPUs: a pass for the gradient over the nonzeros, then the steps of all rows; and sums of the loss.
+/* Models by other losses on GPUs: a pass for the gradient over the nonzeros, then the steps of
+ * all rows; and sums of the loss.
  *
- * The gradient lies where other updates have their products (`apart`), and is summed, folded and sent like a product. Members divide
- * the rows then: each adds what cells that are not listed say of its rows, makes their step and sends them. Moments and gradients that are
- * wanted are the caller's, in host memory: they pass through `stage`. */
+ * The gradient lies where other updates have their products (`apart`), and is summed, folded and
+ * sent like a product. Members divide the rows then: each adds what cells that are not listed
+ * say of its rows, makes their step and sends them. Moments and gradients that are wanted are
+ * the caller's, in host memory: they pass through `stage`. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -11,7 +13,7 @@
 #include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_sums.h"
 #include "gpu/loss_kernel.h"
 #include "gpu/step_kernel.h"
 #include "stream/loss.h"
@@ -154,7 +156,8 @@ static cudaError_t step_rows(const struct job *j, struct ts_gpu_member *me,
     return e;
 }
 
-/* Sends the member's new rows to the others. All members call it, once they have read the old ones. */
+/* Sends the member's new rows to the others. All members call it, once they have read the old
+ * ones. */
 static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64_t *first,
                      struct ts_err *err)
 {
@@ -285,7 +288,8 @@ int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const str
     return rc == 0 ? zeros_of(&j, zeros, err) : rc;
 }
 
-/* The gradients of all models, then the steps of one after the other: they pass through the same memory. */
+/* The gradients of all models, then the steps of one after the other: they pass through the same
+ * memory. */
 int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err)
 {
@@ -312,7 +316,8 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
     return rc;
 }
 
-/* Runs these kernels for the first time, on one row of each mode; the rows that they leave do not matter. */
+/* Runs these kernels for the first time, on one row of each mode; the rows that they leave do
+ * not matter. */
 cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                              const struct ts_gpu_mttkrp *args)
 {
@@ -345,50 +350,12 @@ cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member
 
 /* ---- sums of a loss */
 
-struct sums_job {
-    struct ts_gpu *g;
-    const struct ts_request *of;
-    uint32_t n, mode;
-    uint32_t at;               /* whose sums are fetched: */
-    double *sums[TS_MAX_TEAM]; /* of members here: TS_LOSS_SUMS of each share, on the host */
-};
-
-static uint64_t sums_bytes(const struct sums_job *j)
+static double *losses_of(const struct ts_gpu_replica *my)
 {
-    return 8 * TS_LOSS_SUMS * j->g->mode[j->mode].n_shares;
+    return my->losses;
 }
 
-static double *losses_of(const struct sums_job *j, uint32_t k, const struct ts_gpu_member *me)
-{
-    const struct ts_gpu_model *of = j->of[k].be;
-    return me->replica[of->number].losses;
-}
-
-/* Shares that a member does not compute stay zero. */
-static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
-{
-    const struct sums_job *j = arg;
-    cudaError_t e = cudaSuccess;
-    (void)g;
-    for (uint32_t k = 0; k < j->n && sums_bytes(j) > 0 && e == cudaSuccess; k++)
-        e = cudaMemsetAsync(losses_of(j, k, me), 0, sums_bytes(j), me->dense);
-    TRY(e, cudaStreamSynchronize(me->dense));
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "sums of a loss");
-}
-
-static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
-{
-    const struct sums_job *j = arg;
-    cudaError_t e = cudaSuccess;
-    (void)g;
-    if (sums_bytes(j) > 0)
-        e = cudaMemcpyAsync(j->sums[me->number], losses_of(j, j->at, me), sums_bytes(j),
-                            cudaMemcpyDeviceToHost, me->dense);
-    TRY(e, cudaStreamSynchronize(me->dense));
-    return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "sums of a loss");
-}
-
-static void add(struct ts_cell_losses *to, const double *from)
+static void add_cells(struct ts_cell_losses *to, const double *from)
 {
     to->n += from[0];
     to->loss += from[1];
@@ -396,63 +363,23 @@ static void add(struct ts_cell_losses *to, const double *from)
     to->x += from[3];
 }
 
-/* Each share was computed by one member; the others have zeros. */
-static int add_up(const struct sums_job *j, struct ts_err *err)
+static void add_share(const struct ts_request *of, const double *share)
 {
-    struct ts_gpu *g = j->g;
-    struct ts_loss_sums *sums = j->of[j->at].losses;
-    const uint64_t n = g->mode[j->mode].n_shares;
-    double *sum = j->sums[g->first_here];
-    int rc;
-    sums->kept = sums->held = (struct ts_cell_losses){ 0 };
-    for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++)
-        for (uint64_t k = 0; k < TS_LOSS_SUMS * n; k++)
-            sum[k] += j->sums[i][k];
-    rc = ts_gpu_ranks_shares(g, j->mode, sum, 8 * TS_LOSS_SUMS, err);
-    for (uint64_t k = 0; rc == 0 && k < n; k++) {
-        add(&sums->kept, sum + TS_LOSS_SUMS * k);
-        add(&sums->held, sum + TS_LOSS_SUMS * k + TS_LOSS_SUMS / 2);
-    }
-    return rc;
-}
-
-/* One model after the other: they are fetched to the same arrays. */
-static int fetch_all(struct sums_job *j, struct ts_err *err)
-{
-    int rc = 0;
-    for (j->at = 0; j->at < j->n && rc == 0; j->at++) {
-        rc = ts_gpu_team_run(j->g, fetch_job, j, NULL, err);
-        rc = ts_gpu_ranks_end(j->g, rc, err);
-        if (rc == 0)
-            rc = add_up(j, err);
-    }
-    return rc;
+    add_cells(&of->losses->kept, share);
+    add_cells(&of->losses->held, share + TS_LOSS_SUMS / 2);
 }
 
 int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err)
 {
-    struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
-    struct sums_job j = { .g = g, .of = of, .n = n, .mode = mode };
+    const struct ts_gpu_model *first = of[0].be;
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .kind = TS_REQUEST_LOSSES, .n = n, .of = of
     };
-    const uint32_t end = g->first_here + g->n_here;
-    int rc = check(of[0].be, err); /* the same of all models, in all processes */
-    if (rc < 0)
-        return rc;
-    for (uint32_t i = g->first_here; i < end && rc == 0; i++) {
-        j.sums[i] = malloc(sums_bytes(&j) + 1);
-        if (j.sums[i] == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
-    }
-    if (rc == 0)
-        rc = ts_gpu_team_run(g, clear_job, &j, NULL, err);
-    rc = ts_gpu_ranks_end(g, rc, err);
-    if (rc == 0)
-        rc = ts_gpu_pass_run(g, &ask, times, err);
-    rc = rc == 0 ? fetch_all(&j, err) : ts_gpu_ranks_end(g, rc, err);
-    for (uint32_t i = g->first_here; i < end; i++)
-        free(j.sums[i]);
-    return rc;
+    const struct ts_gpu_sums_pass pass = { &ask, TS_LOSS_SUMS, losses_of, add_share,
+                                           "sums of a loss" };
+    const int rc = check(first, err); /* the same of all models, in all processes */
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        of[k].losses->kept = of[k].losses->held = (struct ts_cell_losses){ 0 };
+    return rc == 0 ? ts_gpu_sums_run(first->gpu, &pass, times, err) : rc;
 }

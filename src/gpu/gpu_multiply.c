@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts on GPUs: rows that are multiplied with their weighted products, several rounds
- * while a shard is on the device.
+/* Models of counts on GPUs: rows that are multiplied with their weighted products, several
+ * rounds while a shard is on the device.
  *
- * Rows b lie where other updates have their products (`apart`), their products in `phi`; the factor
- * stays as it is until all is done. A round of the shards of a launch is the products, the edges inside
- * the shards, and the rows. A row that goes on in another shard gets one round, when all shards were
- * there: its parts of the first round are kept in shard_edge, and all members get them. Rows that lie
- * in one shard are sent as products are. */
+ * Rows b lie where other updates have their products (`apart`), their products in `phi`; the
+ * factor stays as it is until all is done. A round of the shards of a launch is the products,
+ * the edges inside the shards, and the rows. A row that goes on in another shard gets one round,
+ * when all shards were there: its parts of the first round are kept in shard_edge, and all
+ * members get them. Rows that lie in one shard are sent as products are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_sums.h"
 #include "gpu/multiply_kernel.h"
 #include "gpu/weigh_kernel.h"
 
@@ -87,14 +87,9 @@ struct job {
     const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at; /* whose rows end, and sums are fetched: */
-    double *judged
-        [TS_MAX_TEAM]; /* of members here: TS_WEIGH_SUMS of each share, on the host; NULL: no model is judged */
+    struct ts_gpu_sums
+        judged; /* TS_WEIGH_SUMS of each share; nothing on the host where no model is judged */
 };
-
-static uint64_t judged_bytes(const struct job *j)
-{
-    return 8 * TS_WEIGH_SUMS * j->g->mode[j->mode].n_shares;
-}
 
 static int any_judged(const struct job *j)
 {
@@ -102,12 +97,6 @@ static int any_judged(const struct job *j)
         if (j->of[k].multiply->judge)
             return 1;
     return 0;
-}
-
-/* Where a member's sums of the model that ends come to; NULL: it is not judged. */
-static double *judged_of(const struct job *j, uint32_t member)
-{
-    return j->of[j->at].multiply->judge ? j->judged[member] : NULL;
 }
 
 static cudaError_t begin_model(const struct job *j, const struct ts_request *want,
@@ -121,8 +110,7 @@ static cudaError_t begin_model(const struct job *j, const struct ts_request *wan
     memcpy(my->host, want->multiply->weight, 8 * (size_t)of->rank);
     e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, me->dense);
     TRY(e, ts_multiply_begin(&rows, my->w, want->multiply->grow, me->dense));
-    if (judged_bytes(j) > 0)
-        TRY(e, cudaMemsetAsync(my->judged, 0, judged_bytes(j), me->dense));
+    TRY(e, ts_gpu_sums_clear(&j->judged, me, my->judged));
     return e;
 }
 
@@ -143,13 +131,11 @@ static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     const struct ts_gpu_model *of = j->of[j->at].be;
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_rows rows = rows_of(of, me, j->mode);
-    double *judged = judged_of(j, me->number);
     cudaError_t e = ts_multiply_end(&rows, my->parts, my->gram, me->dense);
     (void)g;
     TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)of->ld + 2), me->dense));
-    if (judged != NULL && judged_bytes(j) > 0)
-        TRY(e, cudaMemcpyAsync(judged, my->judged, judged_bytes(j), cudaMemcpyDeviceToHost,
-                               me->dense));
+    if (j->of[j->at].multiply->judge)
+        TRY(e, ts_gpu_sums_fetch(&j->judged, me, my->judged));
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : fail(err, e);
 }
@@ -210,44 +196,12 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Of members of other processes: their largest violations, and what they judged, which the first here gets. Those have
- * computed all shares of their ranges. */
-static int hear_others(const struct job *j, double *kkt, struct ts_err *err)
+/* What was judged is that of all shares, wherever they were computed. */
+static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
-    struct ts_gpu *g = j->g;
-    double *judged = judged_of(j, g->first_here);
-    uint64_t first[TS_MAX_TEAM + 1];
-    int rc;
-    for (uint32_t i = 0; i <= g->n_members; i++)
-        first[i] = i;
-    rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
-    if (rc == 0 && judged != NULL)
-        rc = ts_gpu_ranks_shares(g, j->mode, judged, TS_WEIGH_SUMS * sizeof(double), err);
-    return rc;
-}
-
-/* Each share was judged by one member; the others have zeros. */
-static int add_up(const struct job *j, struct ts_err *err)
-{
-    struct ts_gpu *g = j->g;
-    const struct ts_gpu_model *of = j->of[j->at].be;
-    struct ts_multiply_sums *ret = j->of[j->at].multiplied;
-    const uint32_t end = g->first_here + g->n_here;
-    double kkt[TS_MAX_TEAM], *sum = judged_of(j, g->first_here);
-    int rc;
-    memcpy(ret->column, ts_gpu_first(g)->replica[of->number].host, of->rank * sizeof *ret->column);
-    ret->kkt = ret->loss = ret->inner = 0;
-    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
-    for (uint32_t i = g->first_here; i < end; i++)
-        kkt[i] = ((const double *)g->member[i].replica[of->number].host)[of->ld];
-    for (uint64_t k = 0; sum != NULL && k < TS_WEIGH_SUMS * g->mode[j->mode].n_shares; k++)
-        for (uint32_t i = g->first_here + 1; i < end; i++)
-            sum[k] += j->judged[i][k];
-    rc = hear_others(j, kkt, err);
-    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
-        ret->kkt = kkt[i] > ret->kkt ? kkt[i] : ret->kkt;
-    for (uint64_t k = 0; sum != NULL && k < g->mode[j->mode].n_shares; k++) {
-        const double *share = sum + TS_WEIGH_SUMS * k;
+    const double *share;
+    const int rc = ts_gpu_sums_join(&j->judged, &share, err);
+    for (uint64_t k = 0; k < j->g->mode[j->mode].n_shares; k++, share += TS_WEIGH_SUMS) {
         ret->loss += share[0];
         ret->inner += share[1];
         ret->held_n += share[2];
@@ -256,6 +210,28 @@ static int add_up(const struct job *j, struct ts_err *err)
         ret->held_squares += share[5];
     }
     return rc;
+}
+
+/* Violations are the largest of all members, those of other processes included. */
+static int add_up(const struct job *j, struct ts_err *err)
+{
+    struct ts_gpu *g = j->g;
+    const struct ts_gpu_model *of = j->of[j->at].be;
+    struct ts_multiply_sums *ret = j->of[j->at].multiplied;
+    uint64_t first[TS_MAX_TEAM + 1];
+    double kkt[TS_MAX_TEAM];
+    int rc;
+    memcpy(ret->column, ts_gpu_first(g)->replica[of->number].host, of->rank * sizeof *ret->column);
+    ret->kkt = ret->loss = ret->inner = 0;
+    ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
+        kkt[i] = ((const double *)g->member[i].replica[of->number].host)[of->ld];
+    for (uint32_t i = 0; i <= g->n_members; i++)
+        first[i] = i;
+    rc = ts_gpu_ranks_gather(g, kkt, sizeof *kkt, first, err);
+    for (uint32_t i = 0; i < g->n_members && rc == 0; i++)
+        ret->kkt = kkt[i] > ret->kkt ? kkt[i] : ret->kkt;
+    return rc == 0 && j->of[j->at].multiply->judge ? add_judged(j, ret, err) : rc;
 }
 
 /* One model after the other: what is judged is fetched to the same arrays. */
@@ -285,8 +261,13 @@ int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, stru
 {
     const uint64_t start = ts_clock_ns();
     struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
-    struct job j = { .g = g, .of = of, .n = n, .mode = mode };
-    const int judged = any_judged(&j);
+    struct job j = {
+        .g = g,
+        .of = of,
+        .n = n,
+        .mode = mode,
+        .judged = { .g = g, .mode = mode, .each = TS_WEIGH_SUMS },
+    };
     struct ts_backend_times none;
     struct ts_backend_times *to = times != NULL ? times : &none;
     int rc = 0;
@@ -296,14 +277,10 @@ int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, stru
     *to = (struct ts_backend_times){ .n_devices = g->n_here };
     for (uint32_t i = 0; i < g->n_here; i++)
         to->device[i].number = g->member[g->first_here + i].device;
-    for (uint32_t i = g->first_here; i < g->first_here + g->n_here && judged && rc == 0; i++) {
-        j.judged[i] = calloc(1, judged_bytes(&j) + 1);
-        if (j.judged[i] == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
-    }
+    if (any_judged(&j))
+        rc = ts_gpu_sums_new(&j.judged, g, mode, TS_WEIGH_SUMS, err);
     rc = rc == 0 ? run(&j, feed, to, err) : ts_gpu_ranks_end(g, rc, err);
     to->total_ns = ts_clock_ns() - start;
-    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
-        free(j.judged[i]);
+    ts_gpu_sums_free(&j.judged);
     return rc;
 }

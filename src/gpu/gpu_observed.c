@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are summed;
- * and the errors at all nonzeros, of these models and of those to which held-out cells are zeros.
+/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are
+ * summed; and the errors at all nonzeros, of these models and of those to which held-out cells
+ * are zeros.
  *
- * A row that lies in a unit of a shard is done when the kernel of the shard is. Parts of others are added inside
- * a shard once that is done, like edges of products, and the parts of its first and its last row are kept in
- * `ends`, which all members get. Each of them solves these rows then. The size of each row is in row_inner, and goes with the row. */
+ * A row that lies in a unit of a shard is done when the kernel of the shard is. Parts of others
+ * are added inside a shard once that is done, like edges of products, and the parts of its first
+ * and its last row are kept in `ends`, which all members get. Each of them solves these rows
+ * then. The size of each row is in row_inner, and goes with the row. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,18 +17,14 @@
 #include "gpu/errors_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_sums.h"
 #include "gpu/observed_long.h"
 
-/* Places for Gram matrices of long rows (observed_long.h), and memory for them where there is no budget. */
+/* Places for Gram matrices of long rows (observed_long.h), and memory for them where there is no
+ * budget. */
 #define MOST_PLACES  128u
 #define LEAST_PLACES 2u
 #define PLACES_BYTES (UINT64_C(1) << 30)
-
-static int fail(struct ts_err *err, cudaError_t e, const char *what)
-{
-    return ts_gpu_fail(err, e, what);
-}
 
 uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of)
 {
@@ -38,8 +36,8 @@ int ts_gpu_observed_long(const struct ts_gpu_model *of)
     return of->gpu->cells == NULL && ts_observed_is_long(of->gpu->precision, of->rank);
 }
 
-/* As many as large GPUs have multiprocessors, but no more than there is work for, nor than an eighth of the budget holds; more than
- * one, so that one row does not stop all others. */
+/* As many as large GPUs have multiprocessors, but no more than there is work for, nor than an
+ * eighth of the budget holds; more than one, so that one row does not stop all others. */
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
 {
     const struct ts_gpu *g = of->gpu;
@@ -225,50 +223,12 @@ static int check_errors(const struct ts_gpu_model *of, struct ts_err *err)
     return 0;
 }
 
-struct job {
-    struct ts_gpu *g;
-    const struct ts_request *of;
-    uint32_t n, mode;
-    uint32_t at;               /* whose sums are fetched: */
-    double *sums[TS_MAX_TEAM]; /* of members here: TS_ERRORS_SUMS of each share, on the host */
-};
-
-static uint64_t job_bytes(const struct job *j)
+static double *errors_of(const struct ts_gpu_replica *my)
 {
-    return 8 * TS_ERRORS_SUMS * j->g->mode[j->mode].n_shares;
+    return my->errors;
 }
 
-static double *errors_of(const struct job *j, uint32_t k, const struct ts_gpu_member *me)
-{
-    const struct ts_gpu_model *of = j->of[k].be;
-    return me->replica[of->number].errors;
-}
-
-/* Shares that a member does not compute stay zero. */
-static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
-{
-    const struct job *j = arg;
-    cudaError_t e = cudaSuccess;
-    (void)g;
-    for (uint32_t k = 0; k < j->n && job_bytes(j) > 0 && e == cudaSuccess; k++)
-        e = cudaMemsetAsync(errors_of(j, k, me), 0, job_bytes(j), me->dense);
-    TRY(e, cudaStreamSynchronize(me->dense));
-    return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
-}
-
-static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
-{
-    const struct job *j = arg;
-    cudaError_t e = cudaSuccess;
-    (void)g;
-    if (job_bytes(j) > 0)
-        e = cudaMemcpyAsync(j->sums[me->number], errors_of(j, j->at, me), job_bytes(j),
-                            cudaMemcpyDeviceToHost, me->dense);
-    TRY(e, cudaStreamSynchronize(me->dense));
-    return e == cudaSuccess ? 0 : fail(err, e, "errors of a model");
-}
-
-static void add(struct ts_cell_errors *to, const double *from)
+static void add_cells(struct ts_cell_errors *to, const double *from)
 {
     to->n += from[0];
     to->sum += from[1];
@@ -277,48 +237,21 @@ static void add(struct ts_cell_errors *to, const double *from)
     to->left += from[4];
 }
 
-/* Each share was computed by one member; the others have zeros. */
-static int add_up(const struct job *j, struct ts_err *err)
+static void add_share(const struct ts_request *of, const double *share)
 {
-    struct ts_gpu *g = j->g;
-    struct ts_error_sums *sums = j->of[j->at].errors;
-    const uint64_t n = g->mode[j->mode].n_shares;
-    double *sum = j->sums[g->first_here];
-    int rc;
-    sums->kept = sums->held = (struct ts_cell_errors){ 0 };
-    for (uint32_t i = g->first_here + 1; i < g->first_here + g->n_here; i++)
-        for (uint64_t k = 0; k < TS_ERRORS_SUMS * n; k++)
-            sum[k] += j->sums[i][k];
-    rc = ts_gpu_ranks_shares(g, j->mode, sum, 8 * TS_ERRORS_SUMS, err);
-    for (uint64_t k = 0; rc == 0 && k < n; k++) {
-        add(&sums->kept, sum + TS_ERRORS_SUMS * k);
-        add(&sums->held, sum + TS_ERRORS_SUMS * k + TS_ERRORS_SUMS / 2);
-    }
-    return rc;
-}
-
-/* One model after the other: they are fetched to the same arrays. */
-static int fetch_all(struct job *j, struct ts_err *err)
-{
-    int rc = 0;
-    for (j->at = 0; j->at < j->n && rc == 0; j->at++) {
-        rc = ts_gpu_team_run(j->g, fetch_job, j, NULL, err);
-        rc = ts_gpu_ranks_end(j->g, rc, err);
-        if (rc == 0)
-            rc = add_up(j, err);
-    }
-    return rc;
+    add_cells(&of->errors->kept, share);
+    add_cells(&of->errors->held, share + TS_ERRORS_SUMS / 2);
 }
 
 int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mode,
                            struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)of[0].be)->gpu;
-    struct job j = { .g = g, .of = of, .n = n, .mode = mode };
     const struct ts_gpu_request ask = {
         .mode = mode, .feed = feed, .kind = TS_REQUEST_ERRORS, .n = n, .of = of
     };
-    const uint32_t end = g->first_here + g->n_here;
+    const struct ts_gpu_sums_pass pass = { &ask, TS_ERRORS_SUMS, errors_of, add_share,
+                                           "errors of a model" };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = check_errors(of[k].be, err); /* the same in all processes */
@@ -326,20 +259,7 @@ int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mod
         rc = ts_gpu_pass_run(g, &ask, times, err);
         return rc == 0 ? ts_gpu_cells_add_errors(g, of[0].errors, err) : rc;
     }
-    if (rc < 0)
-        return rc;
-    for (uint32_t i = g->first_here; i < end && rc == 0; i++) {
-        j.sums[i] = malloc(job_bytes(&j) + 1);
-        if (j.sums[i] == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "out of memory for the sums of shares");
-    }
-    if (rc == 0)
-        rc = ts_gpu_team_run(g, clear_job, &j, NULL, err);
-    rc = ts_gpu_ranks_end(g, rc, err);
-    if (rc == 0)
-        rc = ts_gpu_pass_run(g, &ask, times, err);
-    rc = rc == 0 ? fetch_all(&j, err) : ts_gpu_ranks_end(g, rc, err);
-    for (uint32_t i = g->first_here; i < end; i++)
-        free(j.sums[i]);
-    return rc;
+    for (uint32_t k = 0; k < n && rc == 0; k++)
+        of[k].errors->kept = of[k].errors->held = (struct ts_cell_errors){ 0 };
+    return rc == 0 ? ts_gpu_sums_run(g, &pass, times, err) : rc;
 }

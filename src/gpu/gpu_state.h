@@ -19,6 +19,7 @@
  *   gpu_observed.c  models of observed cells, and errors
  *   gpu_loss.c    models by other losses
  *   gpu_score.c   scores of a model
+ *   gpu_sums.c    sums of shares on the host
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
  *   gpu_device.c  a member's memory and streams
  *   gpu_team.c    the threads: a job for all, barriers, failures
