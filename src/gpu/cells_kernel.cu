@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of dense tensors: tall matrices times narrow ones on tensor cores, read once, and what is gathered from their rows. */
+/* Products of dense tensors: tall matrices times narrow ones on tensor cores, read once, and
+ * what is gathered from their rows. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/cells_kernel.h"
 
@@ -19,8 +20,8 @@ enum {
 
 /* ------------------------------------------------------------------ to shared memory */
 
-/* Copies N bytes, of which the first `bytes` are read and the others are zero. AGAIN: other thread blocks of the multiprocessor
- * read them, too, so that they go through its cache. */
+/* Copies N bytes, of which the first `bytes` are read and the others are zero. AGAIN: other
+ * thread blocks of the multiprocessor read them, too, so that they go through its cache. */
 template <int N, bool AGAIN>
 static __device__ inline void copy_async(char *to, const void *from, uint32_t bytes)
 {
@@ -74,7 +75,8 @@ struct counts {
 
 /* ------------------------------------------------------------------ products
  *
- * GAPS: cells may be unknown. Where a tile goes beyond the cells, or rows beyond those of a step, the right operand is zero then.
+ * GAPS: cells may be unknown. Where a tile goes beyond the cells, or rows beyond those of a step,
+ * the right operand is zero then.
  *
  * A stage is a tile of cells and one of a right operand: DEPTH rows of NB columns. */
 
@@ -113,10 +115,29 @@ static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2]
     }
 }
 
+/* Stores the sums of a warp to the first `rows` rows of a tile, ld apart, of which n0 columns
+ * lie before `to`. row_of(m, h): the row of entries 2 h and 2 h + 1 of d[m]. */
+template <int NT, class ROW>
+static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *to, uint32_t ld,
+                                                  uint32_t n0, uint32_t rows, const ROW &row_of)
+{
+#pragma unroll
+    for (uint32_t m = 0; m < 2; m++)
+#pragma unroll
+        for (uint32_t h = 0; h < 2; h++) {
+            const uint32_t r = row_of(m, h);
+#pragma unroll
+            for (uint32_t j = 0; j < NT; j++)
+                if (r < rows && n0 + 8 * j < ld)
+                    *(double2 *)(to + (uint64_t)r * ld + 8 * j) =
+                        make_double2(acc.d[m][j][2 * h], acc.d[m][j][2 * h + 1]);
+        }
+}
+
 /* Y(row, :) of a tile of rows.
  *
- *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts), THREADS each: those that run at a time read the same
- *           rows of b at about the same time
+ *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts), THREADS each:
+ *           those that run at a time read the same rows of b at about the same time
  *   x       its first row and column; n_rows x n_cols, `pitch` apart
  *   b       n_cols rows, ld apart
  *   y       (parts, n_rows, ld): a thread block writes its tile, nobody else does
@@ -140,7 +161,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     sums<NT> acc = {};
     x += row * pitch;
 
-    /* Of each ROWS rows a thread copies the same piece of one; of the right operand of each LINES lines. */
+    /* Of each ROWS rows a thread copies the same piece of one; of the right operand of each
+     * LINES lines. */
     constexpr uint32_t IN_LINE = LINE / VEC, ROWS = THREADS / IN_LINE;
     constexpr uint32_t PAIRS = S::NB / 2, LINES = THREADS / PAIRS;
     const uint32_t x_row = threadIdx.x / IN_LINE, x_byte = threadIdx.x % IN_LINE * VEC;
@@ -205,18 +227,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
             multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
         }
     }
-    y += part * apart + row * ld + n0 + 2 * t;
-#pragma unroll
-    for (uint32_t m = 0; m < 2; m++)
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++) {
-            const uint32_t r = 32 * warp + 16 * m + 8 * h + g;
-#pragma unroll
-            for (uint32_t j = 0; j < NT; j++)
-                if (r < rows && n0 + 8 * j < ld)
-                    *(double2 *)(y + (uint64_t)r * ld + 8 * j) =
-                        make_double2(acc.d[m][j][2 * h], acc.d[m][j][2 * h + 1]);
-        }
+    store_sums(acc, y + part * apart + row * ld + n0 + 2 * t, ld, n0, rows,
+               [&](uint32_t m, uint32_t h) { return 32 * warp + 16 * m + 8 * h + g; });
 }
 
 /* A row of V and the row of U that go with a row of X. */
@@ -234,13 +246,64 @@ static __device__ inline void move_on(struct place &p, uint32_t rows, uint32_t n
     }
 }
 
+/* The rows of K that a thread has a part in: of each AT_ONCE a pair of columns of one. Rows of U
+ * and V come through registers. */
+template <class T, int NT, bool GAPS> struct made_rows {
+    using S = shape<T, NT>;
+    static constexpr uint32_t PAIRS = S::NB / 2, AT_ONCE = THREADS / PAIRS,
+                              MADE = S::DEEP / AT_ONCE;
+    static_assert(AT_ONCE * MADE == S::DEEP, "all threads do the same");
+    struct place at[MADE];
+    double2 uv[MADE][2];
+    bool there[MADE]; /* rows that uv is of */
+    uint32_t pair, row;
+
+    /* first: the row of X that the first row of K goes with. */
+    __device__ __forceinline__ made_rows(uint64_t first, uint32_t n_v)
+    {
+        pair = threadIdx.x % PAIRS * 2;
+        row = threadIdx.x / PAIRS;
+#pragma unroll
+        for (uint32_t i = 0; i < MADE; i++) {
+            const uint64_t p = first + i * AT_ONCE + row;
+            at[i].u = (uint32_t)(p / n_v);
+            at[i].v = (uint32_t)(p % n_v);
+        }
+    }
+
+    /* Loads for one step after another, of `rows` rows. Rows past the end take those of the
+     * beginning; their cells are zero, or with GAPS they are. */
+    __device__ __forceinline__ void look(uint32_t step, uint32_t rows, const double *u,
+                                         const double *v, uint32_t n_v, uint32_t n0, uint32_t ld)
+    {
+#pragma unroll
+        for (uint32_t i = 0; i < MADE; i++) {
+            const bool inside = step * S::DEEP + i * AT_ONCE + row < rows && n0 + pair < ld;
+            there[i] = !GAPS || inside;
+            uv[i][0] =
+                __ldg((const double2 *)(u + (inside ? (uint64_t)at[i].u * ld + n0 + pair : 0)));
+            uv[i][1] =
+                __ldg((const double2 *)(v + (inside ? (uint64_t)at[i].v * ld + n0 + pair : 0)));
+            move_on(at[i], S::DEEP, n_v);
+        }
+    }
+    __device__ __forceinline__ void make(double *to) const
+    {
+#pragma unroll
+        for (uint32_t i = 0; i < MADE; i++)
+            *(double2 *)(to + (i * AT_ONCE + row) * S::STRIDE + pair) =
+                there[i] ? make_double2(uv[i][0].x * uv[i][1].x, uv[i][0].y * uv[i][1].y)
+                         : make_double2(0, 0);
+    }
+};
+
 /* W of a tile of columns, over the rows of a step.
  *
  *   launch  thread blocks (columns of W by NB, fastest; columns of X by TILE; steps), THREADS each
  *   x       row `row` of X, and its first column here; n_cols, `pitch` apart
  *   w       (steps, n_cols, ld): a thread block writes its tile, nobody else does
  *
- * Rows of K are made while the cells of the stage before are computed on: rows of U and V come through registers. */
+ * Rows of K are made while the cells of the stage before are computed on. */
 template <class T, int NT, int VEC, bool GAPS>
 static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     across(const T *x, struct counts as, uint64_t pitch, uint64_t row, uint64_t n_cols,
@@ -248,10 +311,9 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
            uint64_t first_step, uint32_t n_tiles, uint32_t col_tiles, double *w)
 {
     using S = shape<T, NT>;
-    /* Of each AT_ONCE rows of K a thread makes a pair of columns of one; of each ROWS rows of cells it copies a piece of one. */
-    constexpr uint32_t PAIRS = S::NB / 2, AT_ONCE = THREADS / PAIRS, MADE = S::DEEP / AT_ONCE;
+    /* Of each ROWS rows of cells a thread copies a piece of one. */
     constexpr uint32_t IN_ROW = TILE * sizeof(T) / VEC, ROWS = THREADS / IN_ROW;
-    static_assert(AT_ONCE * MADE == S::DEEP && IN_ROW <= THREADS, "all threads do the same");
+    static_assert(IN_ROW <= THREADS, "all threads do the same");
     extern __shared__ __align__(128) char shared[];
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
     const uint32_t n0 = blockIdx.x % n_tiles * S::NB;
@@ -261,23 +323,14 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     const uint32_t rows = (uint32_t)(ts_cells_end(&cut, first_step + s) - first);
     const uint32_t cols = (uint32_t)min((uint64_t)TILE, n_cols - c0);
     const uint32_t steps = (rows + S::DEEP - 1) / S::DEEP;
-    const uint32_t pair = threadIdx.x % PAIRS * 2, pair_row = threadIdx.x / PAIRS;
     const uint32_t x_row = threadIdx.x / IN_ROW, x_byte = threadIdx.x % IN_ROW * VEC;
     const uint32_t line = cols * (uint32_t)sizeof(T);
     const uint32_t bytes = x_byte < line ? min((uint32_t)VEC, line - x_byte) : 0;
     const uint64_t x_step = ROWS * pitch * sizeof(T);
     const char *from = (const char *)(x + (first - row + x_row) * pitch + c0) + x_byte;
     double *const k_tile = (double *)(shared + S::STAGES_ACROSS * S::CELLS_ACROSS);
-    struct place at[MADE];
-    double2 uv[MADE][2];
-    bool there[MADE]; /* rows that uv is of */
+    made_rows<T, NT, GAPS> made(first, n_v);
     sums<NT> acc = {};
-#pragma unroll
-    for (uint32_t i = 0; i < MADE; i++) {
-        const uint64_t p = first + i * AT_ONCE + pair_row;
-        at[i].u = (uint32_t)(p / n_v);
-        at[i].v = (uint32_t)(p % n_v);
-    }
 
     /* Of one step after another. */
     auto fetch = [&](uint32_t step) {
@@ -291,26 +344,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
             from += x_step;
         }
     };
-    /* Rows past the end take those of the beginning; their cells are zero, or with GAPS they are. */
-    auto look = [&](uint32_t step) {
-#pragma unroll
-        for (uint32_t i = 0; i < MADE; i++) {
-            const bool inside = step * S::DEEP + i * AT_ONCE + pair_row < rows && n0 + pair < ld;
-            there[i] = !GAPS || inside;
-            uv[i][0] =
-                __ldg((const double2 *)(u + (inside ? (uint64_t)at[i].u * ld + n0 + pair : 0)));
-            uv[i][1] =
-                __ldg((const double2 *)(v + (inside ? (uint64_t)at[i].v * ld + n0 + pair : 0)));
-            move_on(at[i], S::DEEP, n_v);
-        }
-    };
-    auto make = [&](uint32_t step) {
-        double *const to = k_tile + step % 2 * (S::RIGHT_ACROSS / sizeof(double));
-#pragma unroll
-        for (uint32_t i = 0; i < MADE; i++)
-            *(double2 *)(to + (i * AT_ONCE + pair_row) * S::STRIDE + pair) =
-                there[i] ? make_double2(uv[i][0].x * uv[i][1].x, uv[i][0].y * uv[i][1].y)
-                         : make_double2(0, 0);
+    auto made_at = [&](uint32_t step) {
+        return k_tile + step % 2 * (S::RIGHT_ACROSS / sizeof(double));
     };
 
 #pragma unroll
@@ -319,18 +354,19 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
             fetch(step);
         commit();
     }
-    look(0);
-    make(0);
+    made.look(0, rows, u, v, n_v, n0, ld);
+    made.make(made_at(0));
     for (uint32_t step = 0; step < steps; step++) {
         const char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
-        const double *const right = k_tile + step % 2 * (S::RIGHT_ACROSS / sizeof(double));
+        const double *const right = made_at(step);
         wait_until<S::STAGES_ACROSS - 2>();
-        __syncthreads(); /* stage and rows of K are there for all; those before were computed on by all */
+        /* stage and rows of K are there for all; those before were computed on by all */
+        __syncthreads();
         if (step + S::STAGES_ACROSS - 1 < steps)
             fetch(step + S::STAGES_ACROSS - 1);
         commit();
         if (step + 1 < steps)
-            look(step + 1);
+            made.look(step + 1, rows, u, v, n_v, n0, ld);
 #pragma unroll
         for (uint32_t k = 0; k < S::DEEP; k += 8) {
             double a[2][4];
@@ -347,20 +383,10 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
             multiply_group<T, NT>(acc, a, right + k * S::STRIDE, g, t);
         }
         if (step + 1 < steps)
-            make(step + 1);
+            made.make(made_at(step + 1));
     }
-    w += (s * n_cols + c0) * ld + n0 + 2 * t;
-#pragma unroll
-    for (uint32_t m = 0; m < 2; m++)
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++) {
-            const uint32_t c = 32 * warp + 16 * m + 2 * g + h;
-#pragma unroll
-            for (uint32_t j = 0; j < NT; j++)
-                if (c < cols && n0 + 8 * j < ld)
-                    *(double2 *)(w + (uint64_t)c * ld + 8 * j) =
-                        make_double2(acc.d[m][j][2 * h], acc.d[m][j][2 * h + 1]);
-        }
+    store_sums(acc, w + (s * n_cols + c0) * ld + n0 + 2 * t, ld, n0, cols,
+               [&](uint32_t m, uint32_t h) { return 32 * warp + 16 * m + 2 * g + h; });
 }
 
 static uint64_t ceil_div(uint64_t a, uint64_t b)
@@ -564,7 +590,8 @@ cudaError_t ts_cells_add_shares(const struct ts_cells_shares *s, const double *f
 
 /* ------------------------------------------------------------------ gathering */
 
-/* Of so many rows of z that the indices of all others but the fastest are the same for: their product is `upper`. */
+/* Of so many rows of z that the indices of all others but the fastest are the same for: their
+ * product is `upper`. */
 template <class A>
 static __device__ inline double add_rows(const double *z, uint64_t step, const A *fast,
                                          uint32_t fast_step, double upper, uint64_t n, double sum)
@@ -591,7 +618,8 @@ static __device__ inline double add_rows(const double *z, uint64_t step, const A
     return sum;
 }
 
-/* A thread for each element of part: a step, a slot and a column. It walks over the rows of the step that have the slot's index. */
+/* A thread for each element of part: a step, a slot and a column. It walks over the rows of the
+ * step that have the slot's index. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     gather(struct ts_cells_target t, const double *z, uint64_t z_row, uint64_t step, uint64_t n,
