@@ -40,7 +40,7 @@ static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char
 {
     const int loss = args->spec.loss;
     double mean = 0;
-    const int sign = ts_gcp_beyond(t, &args->spec, &mean);
+    const int sign = ts_method_lost_sign(t, &args->spec, &mean);
     if (sign == 0)
         return 0;
     snprintf(

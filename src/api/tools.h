@@ -235,8 +235,8 @@
 #include "cpd/accelerate.h"
 /* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
 #include "cpd/spec.h"
-/* whether it leaves a loss of logarithms their sign: ts_gcp_beyond */
-#include "cpd/gcp.h"
+/* whether it leaves a model the sign of its values: ts_method_lost_sign */
+#include "cpd/method.h"
 /* what a model is judged by: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */
 #include "stream/loss.h"
 /* where it starts: ts_init_check, ts_init_mode, ts_init_save_bytes */

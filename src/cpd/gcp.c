@@ -200,7 +200,7 @@ int ts_gcp_start_is_drawn(const struct ts_init_conf *c)
     return drawn && !is_logarithm(c->spec->loss) && start_scale(c) == 1;
 }
 
-int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_spec *spec, double *mean)
+int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean)
 {
     const struct ts_init_conf c = { .tensor = t, .spec = spec };
     int sign[TS_MAX_ORDER];

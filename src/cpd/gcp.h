@@ -10,8 +10,7 @@
 #include "cpd/spec.h"
 #include "stream/backend.h"
 
-/* The sign of the logarithm of what values are on average (`mean`: about that), where the loss's model is a logarithm and what is
- * asked of the modes leaves it no such sign; else 0. */
-int ts_gcp_beyond(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
+/* The entry lost_sign of these methods (method.h), for losses whose model is a logarithm. */
+int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 #endif

@@ -577,6 +577,7 @@ const struct ts_method ts_lbfgsb = {
     .own_bytes = sizeof(struct lbfgsb),
     .bytes = bytes,
     .start_is_drawn = ts_gcp_start_is_drawn,
+    .lost_sign = ts_gcp_lost_sign,
     .fit_apart = 1,
     .holds_out = 1,
     .is_asked = is_asked,

@@ -21,3 +21,9 @@ struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t ra
     return m->bytes == NULL ? (struct ts_method_bytes){ 0 }
                             : m->bytes(t, rank, precision, ts_spec_of(spec));
 }
+
+int ts_method_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean)
+{
+    const struct ts_method *m = ts_method_of(spec);
+    return m->lost_sign == NULL ? 0 : m->lost_sign(t, spec, mean);
+}

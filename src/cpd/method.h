@@ -63,6 +63,10 @@ struct ts_method {
     /* Whether `start` leaves random factors as they were drawn. NULL: it does. */
     int (*start_is_drawn)(const struct ts_init_conf *c);
 
+    /* The sign of what values are on average (*mean: about that), or of its logarithm, if constraints leave the model no such
+     * sign; else 0. NULL: 0. */
+    int (*lost_sign)(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
+
     /* Whether the specification asks for it. The last entry is always asked for. */
     int (*is_asked)(const struct ts_spec *spec);
 
@@ -126,6 +130,9 @@ TS_METHODS(TS_METHOD_DECLARE)
 
 /* That of a specification, which may be NULL here and below. */
 const struct ts_method *ts_method_of(const struct ts_spec *spec);
+
+/* Its lost_sign. *mean is set if the result is not 0. */
+int ts_method_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 /* What that method takes. */
 struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,

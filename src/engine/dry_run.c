@@ -3,7 +3,6 @@
 #include "engine/dry_run.h"
 
 #include "base/bigmem.h"
-#include "cpd/gcp.h"
 #include "format/dense.h"
 
 /* A sweep passes over the last mode once more, for errors or a loss. */
