@@ -83,6 +83,7 @@ static void put_keyword(const char *keyword, const char *option, FILE *to)
     put_code(keyword, n, to);
     if (alias_of(option) != NULL) {
         fputs(", ", to);
+        option = strncmp(keyword, option, n) == 0 && option[n] == '\0' ? alias_of(option) : option;
         put_code(option, strlen(option), to);
     }
     if (keyword[n] == '=')

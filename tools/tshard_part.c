@@ -27,7 +27,7 @@ static const struct ts_opt part_opts[] = {
       "it is the part of host K of N" },
     { "parts", 0, TS_OPT_U32, AT(parts), "0", "N",
       "number of parts. Each of N processes started by mpirun or srun copies its own part" },
-    { "out", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
+    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
       "directory to write. Default: the name of the tensor with .part2of4.tsh" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
       "replace an existing result. It stays until the new one is complete. Files that tshard did "
@@ -147,5 +147,6 @@ const struct ts_cmd tshard_part_cmd = {
         "tshard part /shared/amazon.tsh --part 2/4 -o /local/amazon.tsh\n  copy the part of the second of four machines\n"
         "srun -n 4 tshard part /shared/amazon.tsh --parts 4 -o /local/amazon.tsh\n  copy the parts of all four machines\n",
     .opts = part_opts,
+    .aliases = (const struct ts_opt_alias[]){ { "out", "output" }, { NULL, NULL } },
     .run = run,
 };

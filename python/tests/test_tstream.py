@@ -207,7 +207,7 @@ def test_a_setting_has_its_name_of_the_command_line(tensor, tmp_path):
                         (dict(formats=("npy",), format="ktensor"), "formats=.* and format='ktensor'")):
         with pytest.raises(ts.ArgumentError, match=match + ": these are two names for one setting"):
             ts.cp(tensor, 4, **both, **CPU)
-    ts.cp(tensor, 4, sweeps=1, formats=("npy",), format=["npy"], out=tmp_path / "y", **CPU)
+    ts.cp(tensor, 4, sweeps=1, formats=("npy",), format=["npy"], output=tmp_path / "y", **CPU)
     assert (tmp_path / "y" / "weights.npy").exists()
 
 
@@ -216,7 +216,7 @@ def test_settings_are_in_the_signature():
     assert list(of_cp)[:2] == ["tensor", "rank"] and of_cp["sweeps"].default == 50 and of_cp["l2"].default is None
     assert all(p.kind is p.KEYWORD_ONLY for p in list(of_cp.values())[2:])
     assert not any(p.kind is p.VAR_KEYWORD for p in (*of_cp.values(), *of_folds.values()))
-    missing = {"restarts", "hold_out", "hold_out_from", "save_init", "out", "resume", "trace"}
+    missing = {"restarts", "hold_out", "hold_out_from", "save_init", "out", "output", "resume", "trace"}
     assert set(of_folds) == set(of_cp) - missing | {"folds"}
     assert all(of_folds[name].default == p.default for name, p in of_cp.items() if name in of_folds)
     for name in list(of_cp):

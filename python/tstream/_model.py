@@ -745,9 +745,6 @@ def one_name_each(aliases: "Dict[str, str]", refused: "Sequence[str]" = ()) -> "
     def wrap(function: _Function) -> _Function:
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
-            for name in refused[1:]:
-                if name in given:
-                    raise ArgumentError(f"{refused[0]} does not go with {name}")
             for alias, name in aliases.items():
                 value = given.pop(alias, None)
                 if value is None:
@@ -755,6 +752,9 @@ def one_name_each(aliases: "Dict[str, str]", refused: "Sequence[str]" = ()) -> "
                 if name in given and _as_list(given[name]) != _as_list(value):
                     raise ArgumentError(f"{name}={given[name]!r} and {alias}={value!r}: these are two names for one setting")
                 given[name] = value
+            for name in refused[1:]:
+                if name in given:
+                    raise ArgumentError(f"{refused[0]} does not go with {name}")
             return function(*args, **given)
 
         return cast(_Function, call)

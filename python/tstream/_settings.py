@@ -7,7 +7,7 @@ from ._lib import Array, Path, Size
 from ._model import Sweep, compute, compute_folds, one_name_each
 from ._tensor import Tensor
 
-ALIASES = {"iters": "sweeps", "format": "formats", "force": "replace"}
+ALIASES = {"iters": "sweeps", "output": "out", "format": "formats", "force": "replace"}
 
 
 @one_name_each(ALIASES)
@@ -20,7 +20,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
        bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
        smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
        fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False, threads: int = 0,
-       host_memory: Size = None, precision: str = "float32", out: Optional[Path] = None,
+       host_memory: Size = None, precision: str = "float32", out: Optional[Path] = None, output: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None,
        rows: str = "all", checkpoint: float = 300, resume: "Union[bool, str]" = False,
        max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None, cpu: bool = False,
@@ -131,7 +131,7 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
     precision : {'float32', 'float64'}, default 'float32'
         Precision of factor matrices and products. Gram matrices and solves are always float64. So are the products
         behind the fit when the fit is near 1.
-    out : path, optional
+    out, output : path, optional
         Directory for the result, or for all models. Until it is complete, checkpoints lie beside it, in
         ``OUT.partial``. With the format npy the model's large factors are these files, mapped, if they hold the same
         rows (see `rows`).
