@@ -19,7 +19,7 @@
  * that may have both the one that gives the product that of the average. Where there is no such mode, or the average is 0, all
  * components of logarithms are small.
  */
-#include "cpd/gcp_impl.h"
+#include "cpd/gcp_struct.h"
 
 #include <math.h>
 #include <stdlib.h>

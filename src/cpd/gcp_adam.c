@@ -7,7 +7,7 @@
  * for each mode, in host memory, and are part of a state. The pass after the last mode takes, of unlisted cells, columns that are
  * the same in all sweeps. Where F was higher than in the sweep before, the rate is halved.
  */
-#include "cpd/gcp_impl.h"
+#include "cpd/gcp_struct.h"
 
 #include "base/bigmem.h"
 

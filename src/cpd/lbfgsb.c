@@ -20,7 +20,7 @@
 
 #include "base/bigmem.h"
 #include "base/clock.h"
-#include "cpd/gcp_impl.h"
+#include "cpd/gcp_struct.h"
 
 #define PAIRS     5u
 #define GRADIENT  0u /* which moment */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_impl.h - what the methods that descend by a loss share: gcp_adam.c and lbfgsb.c. Of their `own` it is the first
- * member.
+/* gcp_struct.h - struct ts_gcp: what the methods that descend by a loss, gcp_adam.c and lbfgsb.c, share.
+ * It is the first member of their `own`.
  *
  *   owner    the run (method.h); moments are in memory of `make`, until `end`
  *   threads  one calls
  *   errors   0 or a negative ts_code
  */
-#ifndef TS_CPD_GCP_IMPL_H
-#define TS_CPD_GCP_IMPL_H
+#ifndef TS_CPD_GCP_STRUCT_H
+#define TS_CPD_GCP_STRUCT_H
 
 #include "cpd/gcp.h"
 #include "cpd/solver_struct.h"
