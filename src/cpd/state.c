@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a run as a file: written front to back, read with every size and checksum checked. */
-#include "cpd/state.h"
+/* The state of a run from a file, read with every size and checksum checked. */
+#include "cpd/state_sections.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,361 +17,12 @@
 #include "model/model_read.h" /* TS_MAX_RANK */
 #include "format/file_read.h"
 
-#define PIECE_BYTES  ((size_t)1 << 20)
-#define N_FIXED      6u /* sections that are no factors, of which each mode has at most one */
-#define N_NAMED      (N_FIXED + 4) /* with those that may be missing */
-#define MAX_SECTIONS (N_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
-
-/* What is not the same for all states comes by name, so that what a later program adds is refused by an
- * older one, and not overlooked. */
-enum section {
-    SHAPE,
-    GRAM,
-    LAMBDA,
-    SWEEP,
-    PAST,
-    OPTIONS,
-    CONSTRAINTS,
-    ACCELERATE,
-    BEST,
-    FIGURES,
-    FACTOR,
-    BEFORE,
-    MOMENT, /* and those that follow */
-    LAST = MOMENT + TS_MOMENTS_MOST - 1
-};
-
-/* Those that must be there, and four that may be. */
-static const char *const section_name[N_NAMED] = { "shape", "gram",    "lambda",      "sweep",
-                                                   "past",  "options", "constraints", "accelerate",
-                                                   "best",  "figures" };
-
-/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on to "twelfth3", and "best3" */
-static void factor_name(enum section what, uint32_t mode, char ret[16])
-{
-    static const char *const moment[TS_MOMENTS_MOST] = { "first", "second", "third",    "fourth",
-                                                         "fifth", "sixth",  "seventh",  "eighth",
-                                                         "ninth", "tenth",  "eleventh", "twelfth",
-                                                         "best" };
-    char text[24];
-    snprintf(text, sizeof text, "%s%" PRIu32,
-             what == FACTOR   ? "factor"
-             : what == BEFORE ? "before"
-                              : moment[what - MOMENT],
-             mode + 1);
-    memset(ret, 0, 16);
-    memcpy(ret, text, strnlen(text, 15));
-}
-
-static uint64_t padded(uint64_t bytes)
-{
-    return (bytes + 7) / 8 * 8;
-}
-
-static uint64_t row_bytes(const struct ts_state *s)
-{
-    return s->rank * ts_precision_bytes(s->precision);
-}
-
-/* Bytes of a section as the rest of the state has them. `mode` counts for FACTOR alone. */
-static uint64_t section_bytes(const struct ts_state *s, enum section what, uint32_t mode)
-{
-    switch (what) {
-    case SHAPE:
-        return s->order * 2 * sizeof(uint64_t);
-    case GRAM:
-        return (uint64_t)s->order * s->rank * s->rank * sizeof(double);
-    case LAMBDA:
-        return s->rank * sizeof(double);
-    case SWEEP:
-        return sizeof s->part;
-    case PAST:
-        return (uint64_t)(s->sweep - 1) * sizeof *s->past;
-    case OPTIONS:
-        return s->options_bytes;
-    case CONSTRAINTS:
-        return s->constrained ? s->order * sizeof(struct ts_disk_constraint) : 0;
-    case ACCELERATE:
-        return s->accelerated ? sizeof s->pace + (s->order + UINT64_C(1)) * s->rank * sizeof(double)
-                              : 0;
-    case BEST:
-        return s->spec.best
-                   ? (TS_BEST_NUMBERS + (s->order + UINT64_C(1)) * s->rank) * sizeof(double)
-                   : 0;
-    case FIGURES:
-        return s->figured ? (uint64_t)(s->sweep - 1) * sizeof *s->figures : 0;
-    case FACTOR:
-    case BEFORE:
-    case MOMENT: /* to LAST */
-    case LAST:
-        break;
-    }
-    return s->n_rows[mode] * row_bytes(s);
-}
-
-/* ---- writing ---- */
-
-struct sink {
-    int fd;
-    const char *path;
-    const atomic_int *give_up;
-    XXH3_state_t *hash;
-    char *piece; /* PIECE_BYTES */
-};
-
-static int put(const struct sink *k, const void *bytes, uint64_t n, struct ts_err *err)
-{
-    const char *from = bytes;
-    while (n > 0) {
-        const size_t want = n < PIECE_BYTES ? (size_t)n : PIECE_BYTES;
-        const ssize_t got = write(k->fd, from, want);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot be written", k->path);
-        XXH3_64bits_update(k->hash, from, (size_t)got);
-        from += got;
-        n -= (uint64_t)got;
-        if (k->give_up != NULL && atomic_load(k->give_up))
-            return ts_fail(err, TS_ESTOP, "%s: given up", k->path);
-    }
-    return 0;
-}
-
-/* What was put since the last call is followed by its checksum. */
-static int put_hash(const struct sink *k, struct ts_err *err)
-{
-    const uint64_t hash = XXH3_64bits_digest(k->hash);
-    const int rc = put(k, &hash, sizeof hash, err);
-    XXH3_64bits_reset(k->hash);
-    return rc;
-}
-
-/* Behind the n bytes of a section. */
-static int end_section(const struct sink *k, uint64_t n, struct ts_err *err)
-{
-    static const char zeros[8];
-    const int rc = put(k, zeros, padded(n) - n, err);
-    return rc == 0 ? put_hash(k, err) : rc;
-}
-
-static int put_section(const struct sink *k, const void *bytes, uint64_t n, struct ts_err *err)
-{
-    const int rc = put(k, bytes, n, err);
-    return rc == 0 ? end_section(k, n, err) : rc;
-}
-
-static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t mode,
-                      ts_state_rows_fn *rows, void *ctx, struct ts_err *err)
-{
-    const uint64_t step = PIECE_BYTES / row_bytes(s); /* rows are at most 8 KiB */
-    int rc = 0;
-    for (uint64_t row = 0; row < s->n_rows[mode] && rc == 0; row += step) {
-        const uint64_t n = s->n_rows[mode] - row < step ? s->n_rows[mode] - row : step;
-        rc = rows(ctx, mode, row, n, k->piece, err);
-        if (rc == 0)
-            rc = put(k, k->piece, n * row_bytes(s), err);
-    }
-    return rc == 0 ? end_section(k, section_bytes(s, FACTOR, mode), err) : rc;
-}
-
-static int has_section(const struct ts_state *s, uint32_t what)
-{
-    return what < N_FIXED || (what == CONSTRAINTS && s->constrained) ||
-           (what == ACCELERATE && s->accelerated) || (what == BEST && s->spec.best) ||
-           (what == FIGURES && s->figured);
-}
-
-/* How many moments the factors have, the best factors with them. */
-static uint32_t moments(const struct ts_state *s)
-{
-    return ts_spec_moments(&s->spec) + (s->spec.best != 0);
-}
-
-static int has_moment(const struct ts_state *s, uint32_t which)
-{
-    return ts_spec_has_moment(&s->spec, which);
-}
-
-static uint32_t count_sections(const struct ts_state *s)
-{
-    return N_FIXED + (s->constrained != 0) + (s->accelerated != 0) + (s->spec.best != 0) +
-           (s->figured != 0) + (uint32_t)__builtin_popcount(s->factors) +
-           (uint32_t)__builtin_popcount(s->kept) + moments(s) * s->order;
-}
-
-uint64_t ts_state_bytes(const struct ts_state *s)
-{
-    uint64_t sum =
-        sizeof(struct ts_disk_state) + 8 + count_sections(s) * (sizeof(struct ts_disk_section) + 8);
-    for (uint32_t i = 0; i < N_NAMED; i++)
-        sum += padded(section_bytes(s, (enum section)i, 0));
-    for (uint32_t m = 0; m < s->order; m++) {
-        sum += (s->factors >> m & 1) != 0 ? padded(section_bytes(s, FACTOR, m)) : 0;
-        sum += (s->kept >> m & 1) != 0 ? padded(section_bytes(s, BEFORE, m)) : 0;
-        sum += moments(s) * padded(section_bytes(s, MOMENT, m));
-    }
-    return sum;
-}
-
-/* Those of `modes`. */
-static void list_factors(const struct ts_state *s, enum section what, uint32_t modes,
-                         struct ts_disk_section *section, uint32_t *n)
-{
-    for (uint32_t m = 0; m < s->order; m++)
-        if ((modes >> m & 1) != 0) {
-            factor_name(what, m, section[*n].name);
-            section[(*n)++].bytes = section_bytes(s, what, m);
-        }
-}
-
-static int put_head(const struct sink *k, const struct ts_state *s, struct ts_err *err)
-{
-    struct ts_disk_section section[MAX_SECTIONS] = { 0 };
-    const struct ts_disk_state h = {
-        .magic = { 'T', 'S', 'H', 'S', 'T', 'A', 'T', 'E' },
-        .version = TS_STATE_VERSION,
-        .n_sections = count_sections(s),
-        .file_bytes = ts_state_bytes(s),
-        .serial = s->serial,
-        .tensor_hash = s->tensor_hash,
-        .nnz = s->nnz,
-        .order = s->order,
-        .rank = s->rank,
-        .precision = (uint32_t)s->precision,
-        .flags = s->flags,
-        .sweep = s->sweep,
-        .mode = s->mode,
-        .saved_s = s->saved_s,
-        .run_ns = s->run_ns,
-    };
-    uint32_t n = 0;
-    int rc;
-    for (uint32_t i = 0; i < N_NAMED; i++)
-        if (has_section(s, i)) {
-            snprintf(section[n].name, sizeof section[n].name, "%s", section_name[i]);
-            section[n++].bytes = section_bytes(s, (enum section)i, 0);
-        }
-    list_factors(s, FACTOR, s->factors, section, &n);
-    list_factors(s, BEFORE, s->kept, section, &n);
-    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-        if (has_moment(s, i))
-            list_factors(s, (enum section)(MOMENT + i), (UINT32_C(1) << s->order) - 1, section, &n);
-    rc = put(k, &h, sizeof h, err);
-    if (rc == 0)
-        rc = put(k, section, n * sizeof *section, err);
-    return rc == 0 ? put_hash(k, err) : rc;
-}
-
-/* The section "accelerate". */
-static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_err *err)
-{
-    const uint64_t bytes = section_bytes(s, ACCELERATE, 0);
-    int rc = put(k, &s->pace, sizeof s->pace, err);
-    if (rc == 0)
-        rc = put(k, s->before, bytes - sizeof s->pace, err);
-    return rc == 0 ? end_section(k, bytes, err) : rc;
-}
-
-/* The part of a mode's demands that is of the run, and the same in all modes. */
-#define RUN_DEMANDS                                                                       \
-    (TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON | 15u * TS_DEMAND_LOSS | \
-     TS_DEMAND_LBFGSB | TS_DEMAND_MEAN | TS_DEMAND_BEST | TS_DEMAND_HELD)
-
-static uint32_t run_demands(const struct ts_spec *s)
-{
-    return (s->observed ? TS_DEMAND_OBSERVED : 0u) | (s->by_count ? TS_DEMAND_BY_COUNT : 0u) |
-           (s->poisson ? TS_DEMAND_POISSON : 0u) | (uint32_t)s->loss * TS_DEMAND_LOSS |
-           (s->lbfgsb ? TS_DEMAND_LBFGSB : 0u) | (s->mean ? TS_DEMAND_MEAN : 0u) |
-           (s->best ? TS_DEMAND_BEST : 0u) | (s->held ? TS_DEMAND_HELD : 0u);
-}
-
-static uint32_t mode_demands(const struct ts_constraint *c)
-{
-    return (c->nonneg ? TS_DEMAND_NONNEG : 0u) | (c->simplex ? TS_DEMAND_SIMPLEX : 0u) |
-           (c->bounded ? TS_DEMAND_BOUNDS : 0u) | (c->orthogonal ? TS_DEMAND_ORTHOGONAL : 0u) |
-           (c->smooth > 0 ? TS_DEMAND_SMOOTH : 0u);
-}
-
-static struct ts_disk_constraint disk_constraint(const struct ts_spec *s, uint32_t mode,
-                                                 double size)
-{
-    const struct ts_constraint *c = &s->mode[mode];
-    return (struct ts_disk_constraint){
-        .demands = mode_demands(c) | run_demands(s),
-        .fixed = c->fixed != 0,
-        .l1 = c->l1,
-        .l2 = c->l2,
-        .size = size,
-        .smooth = c->smooth,
-        .loss_at = s->loss_at,
-        .lower = c->bounded ? c->lower : 0,
-        .upper = c->bounded ? c->upper : 0,
-    };
-}
-
-static int put_fixed(const struct sink *k, const struct ts_state *s, struct ts_err *err)
-{
-    uint64_t shape[2 * TS_MAX_ORDER];
-    struct ts_disk_constraint constraint[TS_MAX_ORDER] = { 0 };
-    const void *from[CONSTRAINTS + 1] = { shape,   s->gram,    s->lambda, s->part,
-                                          s->past, s->options, constraint };
-    int rc = 0;
-    for (uint32_t m = 0; m < s->order; m++) {
-        shape[2 * m] = s->dim[m];
-        shape[2 * m + 1] = s->n_rows[m];
-        constraint[m] = disk_constraint(&s->spec, m, s->size[m]);
-    }
-    for (uint32_t i = 0; i <= CONSTRAINTS && rc == 0; i++)
-        if (has_section(s, i))
-            rc = put_section(k, from[i], section_bytes(s, (enum section)i, 0), err);
-    if (rc == 0 && s->accelerated)
-        rc = put_pace(k, s, err);
-    if (rc == 0 && has_section(s, BEST))
-        rc = put_section(k, s->best, section_bytes(s, BEST, 0), err);
-    if (rc == 0 && s->figured)
-        rc = put_section(k, s->figures, section_bytes(s, FIGURES, 0), err);
-    return rc;
-}
-
-int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
-                   const atomic_int *give_up, int fd, const char *path, struct ts_err *err)
-{
-    struct sink k = { .fd = fd,
-                      .path = path,
-                      .give_up = give_up,
-                      .hash = XXH3_createState(),
-                      .piece = malloc(PIECE_BYTES) };
-    int rc =
-        k.hash == NULL || k.piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
-    if (rc == 0) {
-        XXH3_64bits_reset(k.hash);
-        rc = put_head(&k, s, err);
-    }
-    if (rc == 0)
-        rc = put_fixed(&k, s, err);
-    for (uint32_t m = 0; m < s->order && rc == 0; m++)
-        if ((s->factors >> m & 1) != 0)
-            rc = put_factor(&k, s, m, rows, ctx, err);
-    for (uint32_t m = 0; m < s->order && rc == 0; m++)
-        if ((s->kept >> m & 1) != 0)
-            rc = put_section(&k, s->before_rows[m], section_bytes(s, BEFORE, m), err);
-    for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-        for (uint32_t m = 0; m < s->order && rc == 0 && has_moment(s, i); m++)
-            rc = put_section(&k, s->moment[i][m], section_bytes(s, MOMENT, m), err);
-    free(k.piece);
-    XXH3_freeState(k.hash);
-    return rc;
-}
-
-/* ---- reading ---- */
-
 struct ts_state_file {
     struct ts_state state;
     char *path;
     int fd;
     uint64_t bytes, sign;
-    uint64_t fixed_at[N_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
+    uint64_t fixed_at[TS_SECTIONS_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
         moment_at[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* 0: not there */
 };
 
@@ -395,7 +46,7 @@ static int check_head(const struct ts_state_file *f, const struct ts_disk_state 
                        "%s: the file has %" PRIu64 " bytes, expected %" PRIu64
                        " (it was cut short, or damaged)",
                        f->path, f->bytes, h->file_bytes);
-    if (h->n_sections < N_FIXED || h->n_sections > MAX_SECTIONS ||
+    if (h->n_sections < TS_SECTIONS_FIXED || h->n_sections > TS_SECTIONS_MOST ||
         f->bytes < sizeof *h + h->n_sections * sizeof(struct ts_disk_section) + 8)
         return bad(f, "a number of sections that is not possible", err);
     return 0;
@@ -436,12 +87,12 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];
-    for (uint32_t i = 0; i < N_NAMED; i++)
-        if (strncmp(name, section_name[i], 16) == 0)
+    for (uint32_t i = 0; i < TS_SECTIONS_NAMED; i++)
+        if (strncmp(name, ts_state_sections_name[i], 16) == 0)
             return (int)i;
     for (*mode = 0; *mode < order; (*mode)++)
-        for (int what = FACTOR; what <= LAST; what++) {
-            factor_name((enum section)what, *mode, want);
+        for (int what = TS_SECTION_FACTOR; what <= TS_SECTION_LAST; what++) {
+            ts_state_sections_factor((enum ts_section)what, *mode, want);
             if (strncmp(name, want, sizeof want) == 0)
                 return what;
         }
@@ -463,23 +114,23 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
                 "%s: has a section \"%.16s\", which this program does not know: a newer one "
                 "wrote it",
                 f->path, section[i].name);
-        place = what == FACTOR   ? &f->factor_at[mode]
-                : what == BEFORE ? &f->before_at[mode]
-                : what >= MOMENT ? &f->moment_at[what - MOMENT][mode]
-                                 : &f->fixed_at[what];
+        place = what == TS_SECTION_FACTOR   ? &f->factor_at[mode]
+                : what == TS_SECTION_BEFORE ? &f->before_at[mode]
+                : what >= TS_SECTION_MOMENT ? &f->moment_at[what - TS_SECTION_MOMENT][mode]
+                                            : &f->fixed_at[what];
         if (*place != 0 || section[i].bytes > f->bytes ||
-            padded(section[i].bytes) + 8 > f->bytes - at)
+            ts_state_sections_padded(section[i].bytes) + 8 > f->bytes - at)
             return bad(f, "a section that is not possible", err);
-        if (what == CONSTRAINTS)
+        if (what == TS_SECTION_CONSTRAINTS)
             f->state.constrained = 1;
-        if (what == ACCELERATE)
+        if (what == TS_SECTION_ACCELERATE)
             f->state.accelerated = 1;
-        if (what == FIGURES)
+        if (what == TS_SECTION_FIGURES)
             f->state.figured = 1;
-        if (what == OPTIONS)
+        if (what == TS_SECTION_OPTIONS)
             f->state.options_bytes = section[i].bytes;
         *place = at;
-        at += padded(section[i].bytes) + 8;
+        at += ts_state_sections_padded(section[i].bytes) + 8;
     }
     return at == f->bytes ? 0 : bad(f, "bytes behind the last section", err);
 }
@@ -490,13 +141,13 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
 {
     struct ts_state *s = &f->state;
     const uint32_t stays = ts_spec_stays(&s->spec, s->order);
-    for (uint32_t i = 0; i < N_FIXED; i++)
+    for (uint32_t i = 0; i < TS_SECTIONS_FIXED; i++)
         if (f->fixed_at[i] == 0)
             return bad(f, "a section is missing", err);
     for (uint32_t i = 0; i < n; i++) {
         uint32_t mode = 0;
         const int what = find_section(section[i].name, s->order, &mode);
-        if (section[i].bytes != section_bytes(s, (enum section)what, mode))
+        if (section[i].bytes != ts_state_sections_bytes(s, (enum ts_section)what, mode))
             return bad(f, "a section of a size that is not possible", err);
     }
     for (uint32_t m = 0; m < s->order; m++) {
@@ -506,10 +157,11 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
             ((s->flags & TS_STATE_ENDED) != 0 || m != s->mode || (stays >> m & 1) != 0))
             return bad(f, "a factor is missing", err);
         for (uint32_t i = 0; i < TS_MOMENTS_MOST; i++)
-            if ((f->moment_at[i][m] != 0) != has_moment(s, i))
+            if ((f->moment_at[i][m] != 0) != ts_spec_has_moment(&s->spec, i))
                 return bad(f, "a section is missing", err);
     }
-    if ((f->fixed_at[BEST] != 0) != (s->spec.best != 0) || (s->kept != 0 && !s->accelerated))
+    if ((f->fixed_at[TS_SECTION_BEST] != 0) != (s->spec.best != 0) ||
+        (s->kept != 0 && !s->accelerated))
         return bad(f, "a section is missing", err);
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
 }
@@ -522,7 +174,7 @@ static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes,
     int rc = 0;
     XXH3_64bits_reset(hash);
     for (uint64_t done = 0; done < bytes && rc == 0;) {
-        const size_t want = bytes - done < PIECE_BYTES ? (size_t)(bytes - done) : PIECE_BYTES;
+        const size_t want = bytes - done < TS_STATE_PIECE ? (size_t)(bytes - done) : TS_STATE_PIECE;
         rc = ts_file_read_at(f->fd, f->path, at + done, want, piece, err);
         if (rc == 0)
             XXH3_64bits_update(hash, piece, want);
@@ -582,14 +234,15 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
     struct ts_disk_constraint disk[TS_MAX_ORDER];
     struct ts_state *s = &f->state;
     int same = 1;
-    const int rc = ts_file_read_at(f->fd, f->path, f->fixed_at[CONSTRAINTS],
-                                   section_bytes(s, CONSTRAINTS, 0), disk, err);
+    const int rc =
+        ts_file_read_at(f->fd, f->path, f->fixed_at[TS_SECTION_CONSTRAINTS],
+                        ts_state_sections_bytes(s, TS_SECTION_CONSTRAINTS, 0), disk, err);
     if (rc < 0)
         return rc;
     for (uint32_t m = 0; m < s->order; m++) {
         if (!may_be_constraint(&disk[m]))
             return bad(f, "a constraint that is not possible", err);
-        same &= ((disk[m].demands ^ disk[0].demands) & RUN_DEMANDS) == 0 &&
+        same &= ((disk[m].demands ^ disk[0].demands) & TS_DEMANDS_OF_RUN) == 0 &&
                 disk[m].loss_at == disk[0].loss_at;
         s->spec.mode[m] = mode_constraint(&disk[m]);
         s->size[m] = disk[m].size;
@@ -603,7 +256,7 @@ static int read_constraints(struct ts_state_file *f, struct ts_err *err)
 static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash, char *piece,
                          struct ts_err *err)
 {
-    struct ts_disk_section section[MAX_SECTIONS];
+    struct ts_disk_section section[TS_SECTIONS_MOST];
     struct ts_state *s = &f->state;
     uint64_t shape[2 * TS_MAX_ORDER];
     uint64_t at = sizeof(struct ts_disk_state);
@@ -614,14 +267,14 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
         return rc;
     at += n * sizeof *section + 8;
     for (uint32_t i = 0; i < n && rc == 0; i++) {
-        rc = check_hash(f, at, padded(section[i].bytes), hash, piece, err);
-        at += padded(section[i].bytes) + 8;
+        rc = check_hash(f, at, ts_state_sections_padded(section[i].bytes), hash, piece, err);
+        at += ts_state_sections_padded(section[i].bytes) + 8;
     }
-    if (rc == 0 && f->fixed_at[SHAPE] == 0)
+    if (rc == 0 && f->fixed_at[TS_SECTION_SHAPE] == 0)
         rc = bad(f, "a section is missing", err);
     if (rc == 0)
-        rc = ts_file_read_at(f->fd, f->path, f->fixed_at[SHAPE], section_bytes(s, SHAPE, 0), shape,
-                             err);
+        rc = ts_file_read_at(f->fd, f->path, f->fixed_at[TS_SECTION_SHAPE],
+                             ts_state_sections_bytes(s, TS_SECTION_SHAPE, 0), shape, err);
     for (uint32_t m = 0; m < s->order && rc == 0; m++) {
         s->dim[m] = shape[2 * m];
         s->n_rows[m] = shape[2 * m + 1];
@@ -629,8 +282,8 @@ static int read_sections(struct ts_state_file *f, uint32_t n, XXH3_state_t *hash
             rc = bad(f, "a shape that is not possible", err);
     }
     for (uint32_t i = 0; i < n && rc == 0 && s->constrained; i++)
-        if (strncmp(section[i].name, section_name[CONSTRAINTS], 16) == 0 &&
-            section[i].bytes != section_bytes(s, CONSTRAINTS, 0))
+        if (strncmp(section[i].name, ts_state_sections_name[TS_SECTION_CONSTRAINTS], 16) == 0 &&
+            section[i].bytes != ts_state_sections_bytes(s, TS_SECTION_CONSTRAINTS, 0))
             rc = bad(f, "a section of a size that is not possible", err);
     if (rc == 0 && s->constrained)
         rc = read_constraints(f, err);
@@ -644,7 +297,8 @@ static int read_pace(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
     const struct ts_disk_accelerate *p = &s->pace;
-    const uint64_t at = f->fixed_at[ACCELERATE], bytes = section_bytes(s, ACCELERATE, 0);
+    const uint64_t at = f->fixed_at[TS_SECTION_ACCELERATE],
+                   bytes = ts_state_sections_bytes(s, TS_SECTION_ACCELERATE, 0);
     int rc = ts_file_read_at(f->fd, f->path, at, sizeof s->pace, &s->pace, err);
     s->before = malloc(bytes);
     if (s->before == NULL)
@@ -661,11 +315,12 @@ static int read_pace(struct ts_state_file *f, struct ts_err *err)
 static int read_best(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
-    const uint64_t bytes = section_bytes(s, BEST, 0);
+    const uint64_t bytes = ts_state_sections_bytes(s, TS_SECTION_BEST, 0);
     int rc;
     s->best = malloc(bytes);
-    rc = s->best == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
-                         : ts_file_read_at(f->fd, f->path, f->fixed_at[BEST], bytes, s->best, err);
+    rc = s->best == NULL
+             ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+             : ts_file_read_at(f->fd, f->path, f->fixed_at[TS_SECTION_BEST], bytes, s->best, err);
     if (rc == 0 && !(s->best[0] >= 0 && s->best[0] < s->sweep))
         rc = bad(f, "a best sweep that is not possible", err);
     for (uint64_t i = TS_BEST_NUMBERS; i < bytes / sizeof *s->best && rc == 0; i++)
@@ -677,12 +332,12 @@ static int read_best(struct ts_state_file *f, struct ts_err *err)
 static int read_figures(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
-    const uint64_t bytes = section_bytes(s, FIGURES, 0);
+    const uint64_t bytes = ts_state_sections_bytes(s, TS_SECTION_FIGURES, 0);
     int rc;
     s->figures = malloc(bytes + 1);
-    rc = s->figures == NULL
-             ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
-             : ts_file_read_at(f->fd, f->path, f->fixed_at[FIGURES], bytes, s->figures, err);
+    rc = s->figures == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+                            : ts_file_read_at(f->fd, f->path, f->fixed_at[TS_SECTION_FIGURES],
+                                              bytes, s->figures, err);
     for (uint32_t i = 0; i + 1 < s->sweep && rc == 0; i++)
         if (s->figures[i].n_dead > s->rank)
             rc = bad(f, "figures of a sweep that are not possible", err);
@@ -693,17 +348,18 @@ static int read_figures(struct ts_state_file *f, struct ts_err *err)
 static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
-    void *to[N_FIXED] = { NULL };
+    void *to[TS_SECTIONS_FIXED] = { NULL };
     int rc = 0;
-    to[GRAM] = s->gram = malloc(section_bytes(s, GRAM, 0));
-    to[LAMBDA] = s->lambda = malloc(section_bytes(s, LAMBDA, 0));
-    to[SWEEP] = s->part;
-    to[PAST] = s->past = malloc(section_bytes(s, PAST, 0) + 1);
-    to[OPTIONS] = s->options = calloc(1, s->options_bytes + 1);
-    for (uint32_t i = GRAM; i < N_FIXED && rc == 0; i++)
-        rc = to[i] == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
-                           : ts_file_read_at(f->fd, f->path, f->fixed_at[i],
-                                             section_bytes(s, (enum section)i, 0), to[i], err);
+    to[TS_SECTION_GRAM] = s->gram = malloc(ts_state_sections_bytes(s, TS_SECTION_GRAM, 0));
+    to[TS_SECTION_LAMBDA] = s->lambda = malloc(ts_state_sections_bytes(s, TS_SECTION_LAMBDA, 0));
+    to[TS_SECTION_SWEEP] = s->part;
+    to[TS_SECTION_PAST] = s->past = malloc(ts_state_sections_bytes(s, TS_SECTION_PAST, 0) + 1);
+    to[TS_SECTION_OPTIONS] = s->options = calloc(1, s->options_bytes + 1);
+    for (uint32_t i = TS_SECTION_GRAM; i < TS_SECTIONS_FIXED && rc == 0; i++)
+        rc = to[i] == NULL
+                 ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
+                 : ts_file_read_at(f->fd, f->path, f->fixed_at[i],
+                                   ts_state_sections_bytes(s, (enum ts_section)i, 0), to[i], err);
     if (rc == 0 && s->accelerated)
         rc = read_pace(f, err);
     if (rc == 0 && s->spec.best)
@@ -718,7 +374,7 @@ static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 static int read_all(struct ts_state_file *f, struct ts_err *err)
 {
     XXH3_state_t *hash = XXH3_createState();
-    char *piece = malloc(PIECE_BYTES);
+    char *piece = malloc(TS_STATE_PIECE);
     struct ts_disk_state h;
     int rc = hash == NULL || piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", f->path)
                                            : ts_file_read_size(f->fd, f->path, &f->bytes, err);
@@ -825,11 +481,11 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
     float *narrow;
     int rc;
     if (s->precision == TS_FLOAT64)
-        return ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * row_bytes(s), items * 8,
-                               ret, err);
+        return ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
+                               items * 8, ret, err);
     narrow = (float *)(void *)ret + items; /* the second half, which is overwritten from behind */
-    rc = ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * row_bytes(s), items * 4, narrow,
-                         err);
+    rc = ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
+                         items * 4, narrow, err);
     for (uint64_t i = 0; i < items && rc == 0; i++) {
         float x;
         memcpy(&x, narrow + i, sizeof x);
@@ -841,14 +497,14 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err)
 {
     return ts_file_read_at(f->fd, f->path, f->before_at[mode],
-                           section_bytes(&f->state, BEFORE, mode), ret, err);
+                           ts_state_sections_bytes(&f->state, TS_SECTION_BEFORE, mode), ret, err);
 }
 
 int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
                     struct ts_err *err)
 {
     return ts_file_read_at(f->fd, f->path, f->moment_at[which][mode],
-                           section_bytes(&f->state, MOMENT, mode), ret, err);
+                           ts_state_sections_bytes(&f->state, TS_SECTION_MOMENT, mode), ret, err);
 }
 
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
