@@ -515,7 +515,7 @@ static int sums_new(struct sums *s, struct ts_err *err)
     return 0;
 }
 
-static int run(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
+static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
 {
     const struct ts_exact_fit_conf *c = s->conf;
     struct ts_backend_times times = { 0 };
@@ -553,7 +553,7 @@ int ts_exact_fit_run(const struct ts_exact_fit_conf *conf, struct ts_exact_fit *
         return rc;
     s.square = (size_t)s.rank * s.rank;
     s.step = chunk_rows(s.rank);
-    rc = run(&s, ret, err);
+    rc = compute(&s, ret, err);
     ts_bigmem_free(s.own, s.own_bytes);
     free(s.chunk);
     return rc;

@@ -119,17 +119,18 @@ static void end(struct ts_solver *a)
 
 /* ---- entries ---- */
 
-static double get(const void *of, uint64_t i, enum ts_precision precision)
+static double get(const void *vector, uint64_t i, enum ts_precision precision)
 {
-    return precision == TS_FLOAT32 ? (double)((const float *)of)[i] : ((const double *)of)[i];
+    return precision == TS_FLOAT32 ? (double)((const float *)vector)[i]
+                                   : ((const double *)vector)[i];
 }
 
-static void set(void *of, uint64_t i, enum ts_precision precision, double x)
+static void set(void *vector, uint64_t i, enum ts_precision precision, double x)
 {
     if (precision == TS_FLOAT32)
-        ((float *)of)[i] = (float)x;
+        ((float *)vector)[i] = (float)x;
     else
-        ((double *)of)[i] = x;
+        ((double *)vector)[i] = x;
 }
 
 /* What a span is worked on with. */

@@ -212,7 +212,7 @@ static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
                    : rc;
 }
 
-static int run(struct nvecs *s, struct ts_err *err)
+static int iterate(struct nvecs *s, struct ts_err *err)
 {
     const uint32_t order = s->init->tensor->order;
     int rc = 0;
@@ -236,7 +236,7 @@ static int run_in_place(struct nvecs *s, struct ts_err *err)
     const uint32_t own = ts_spec_own(c->spec, c->tensor->order);
     int rc = own == 0 ? 0 : c->backend->own_rows(c->be, 0, err);
     if (rc == 0)
-        rc = run(s, err);
+        rc = iterate(s, err);
     return rc == 0 && own != 0 ? c->backend->own_rows(c->be, own, err) : rc;
 }
 

@@ -470,7 +470,7 @@ static void settle(void *ctx, uint64_t first, uint64_t end)
     s->settled = end;
 }
 
-static int take(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
+static int take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
     struct score *s = ctx;
     struct worker *w = &s->worker[thread];
@@ -691,7 +691,9 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
 static int take_cells(struct score *s, struct ts_err *err)
 {
     const struct ts_score_conf *conf = s->conf;
-    struct ts_weighted what = { .take = take, .settle = settle, .ctx = s, .rows = conf->rows };
+    struct ts_weighted what = {
+        .take = take_block, .settle = settle, .ctx = s, .rows = conf->rows
+    };
     int rc = new_sums(s, err);
     what.rows |= conf->slices ? 1u << conf->mode : 0;
     what.rows |= conf->top > 0 ? (1u << conf->tensor->order) - 1 : 0;

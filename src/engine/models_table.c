@@ -104,9 +104,9 @@ static char *join(const char *dir, const char *name, struct ts_err *err)
 }
 
 /* A number, or NaN where it is null or absent. */
-static double number(const struct ts_json_value *of, const char *key)
+static double number(const struct ts_json_value *object, const char *key)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(object, key);
     return v != NULL && v->kind == TS_JSON_NUMBER ? v->number : NAN;
 }
 
@@ -370,10 +370,10 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
 /* ---- reading it again ---- */
 
 /* The members of an array, where it has as many as there must be. */
-static const struct ts_json_value *items(const struct ts_json_value *of, const char *key,
+static const struct ts_json_value *items(const struct ts_json_value *object, const char *key,
                                          uint32_t *n)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(object, key);
     *n = v != NULL && v->kind == TS_JSON_ARRAY ? v->n : 0;
     return *n > 0 ? v->first : NULL;
 }
@@ -396,11 +396,11 @@ struct figure {
     size_t at;
 };
 
-static void take_figures(const struct ts_json_value *of, const struct figure *figure, size_t n,
+static void take_figures(const struct ts_json_value *object, const struct figure *figure, size_t n,
                          void *to)
 {
     for (size_t i = 0; i < n; i++)
-        *(double *)(void *)((char *)to + figure[i].at) = number(of, figure[i].name);
+        *(double *)(void *)((char *)to + figure[i].at) = number(object, figure[i].name);
 }
 
 static void take_row(struct ts_models_row *to, const struct ts_json_value *row)
@@ -439,11 +439,11 @@ static void take_one_rank(struct ts_models_rank *to, const struct ts_json_value 
     take_figures(rank, figure, sizeof figure / sizeof *figure, to);
 }
 
-static int take_table(const struct ts_json_value *of, const char *path, struct ts_models_table *m,
-                      struct ts_err *err)
+static int take_table(const struct ts_json_value *object, const char *path,
+                      struct ts_models_table *m, struct ts_err *err)
 {
-    const struct ts_json_value *row = items(of, "models", &m->n);
-    const struct ts_json_value *rank = items(of, "ranks", &m->n_ranks);
+    const struct ts_json_value *row = items(object, "models", &m->n);
+    const struct ts_json_value *rank = items(object, "ranks", &m->n_ranks);
     if (m->n_ranks == 0 || m->n == 0 || m->n % m->n_ranks != 0)
         return ts_fail(err, TS_EFORMAT, "%s: is no table of models", path);
     m->restarts = m->n / m->n_ranks;

@@ -85,31 +85,31 @@ static int parse_gpus(const char *text, struct wanted *w, struct ts_err *err)
     return 0;
 }
 
-int ts_processor_check(const struct ts_processor *want, struct ts_err *err)
+int ts_processor_check(const struct ts_processor *asked_for, struct ts_err *err)
 {
     struct wanted w;
     int rc;
-    if (want->cpu && want->device_bytes > 0)
+    if (asked_for->cpu && asked_for->device_bytes > 0)
         return ts_fail(err, TS_EARG, TS_SET_CPU " and " TS_SET_GPU_MEMORY " exclude each other");
-    if (want->gpus == NULL)
+    if (asked_for->gpus == NULL)
         return 0;
-    rc = parse_gpus(want->gpus, &w, err);
-    if (rc == 0 && w.n > 0 && want->cpu)
+    rc = parse_gpus(asked_for->gpus, &w, err);
+    if (rc == 0 && w.n > 0 && asked_for->cpu)
         rc = ts_fail(err, TS_EARG, TS_SET_CPU " and " TS_SET_GPUS " %s exclude each other",
-                     want->gpus);
-    if (rc == 0 && w.n == 0 && want->device_bytes > 0)
+                     asked_for->gpus);
+    if (rc == 0 && w.n == 0 && asked_for->device_bytes > 0)
         rc = ts_fail(err, TS_EARG, TS_SET_GPUS " %s and " TS_SET_GPU_MEMORY " exclude each other",
-                     want->gpus);
+                     asked_for->gpus);
     return rc;
 }
 
-uint32_t ts_processor_gpus(const struct ts_processor *want)
+uint32_t ts_processor_gpus(const struct ts_processor *asked_for)
 {
     struct wanted w;
     struct ts_err err;
-    if (want->gpus == NULL)
-        return want->device_bytes > 0;
-    return parse_gpus(want->gpus, &w, &err) < 0 ? 0 : w.n;
+    if (asked_for->gpus == NULL)
+        return asked_for->device_bytes > 0;
+    return parse_gpus(asked_for->gpus, &w, &err) < 0 ? 0 : w.n;
 }
 
 #ifdef HAVE_CUDA
@@ -184,8 +184,9 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 #endif
 
 /* A backend that lacks a capability, or does not have the rank, is none for this run: where it was not asked for, CPU cores compute. */
-static int check_needs(const struct ts_processor *want, int optional, const struct ts_backend **ret,
-                       struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err)
+static int check_needs(const struct ts_processor *asked_for, int optional,
+                       const struct ts_backend **ret, struct ts_backend_conf *conf,
+                       struct ts_err *no_gpu, struct ts_err *err)
 {
     const uint32_t most = (*ret)->most_rank(conf);
     const char *say =
@@ -197,8 +198,8 @@ static int check_needs(const struct ts_processor *want, int optional, const stru
         return 0;
     if (!optional)
         return ts_fail(err, TS_EARG, "%s%s: %s",
-                       want->gpus != NULL ? TS_SET_GPUS " " : TS_SET_GPU_MEMORY,
-                       want->gpus != NULL ? want->gpus : "", say);
+                       asked_for->gpus != NULL ? TS_SET_GPUS " " : TS_SET_GPU_MEMORY,
+                       asked_for->gpus != NULL ? asked_for->gpus : "", say);
     *ret = &ts_backend_cpu;
     conf->n_devices = 0;
     if (no_gpu != NULL)
@@ -206,33 +207,33 @@ static int check_needs(const struct ts_processor *want, int optional, const stru
     return 0;
 }
 
-int ts_processor_choose(const struct ts_processor *want, const struct ts_backend **ret,
+int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err)
 {
-    const int optional = want->gpus == NULL && want->device_bytes == 0;
+    const int optional = asked_for->gpus == NULL && asked_for->device_bytes == 0;
     struct wanted w = { .n = 1 };
     char asked[96] = TS_SET_GPU_MEMORY;
-    int there, rc = ts_processor_check(want, err);
-    if (rc == 0 && want->gpus != NULL) {
-        rc = parse_gpus(want->gpus, &w, err);
-        snprintf(asked, sizeof asked, TS_SET_GPUS " %s", want->gpus);
+    int there, rc = ts_processor_check(asked_for, err);
+    if (rc == 0 && asked_for->gpus != NULL) {
+        rc = parse_gpus(asked_for->gpus, &w, err);
+        snprintf(asked, sizeof asked, TS_SET_GPUS " %s", asked_for->gpus);
     }
     if (rc < 0)
         return rc;
     conf->n_devices = 0;
-    conf->device_bytes = want->device_bytes;
-    conf->exchange = want->exchange;
+    conf->device_bytes = asked_for->device_bytes;
+    conf->exchange = asked_for->exchange;
     *ret = &ts_backend_cpu;
-    if (want->cpu || w.n == 0)
+    if (asked_for->cpu || w.n == 0)
         return 0;
     if (!optional) {
         rc = choose_gpus(asked, &w, ret, conf, &there, err);
-        return rc == 0 ? check_needs(want, 0, ret, conf, no_gpu, err) : rc;
+        return rc == 0 ? check_needs(asked_for, 0, ret, conf, no_gpu, err) : rc;
     }
     rc = choose_gpus("computing on the CPU", &w, ret, conf, &there, no_gpu);
     if (no_gpu != NULL && (rc == 0 || there == 0))
         no_gpu->code = 0;
-    return check_needs(want, 1, ret, conf, no_gpu, err);
+    return check_needs(asked_for, 1, ret, conf, no_gpu, err);
 }
 
 void ts_processor_name(int number, char *ret, size_t room)
