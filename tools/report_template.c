@@ -42,7 +42,9 @@ static const char *entity_of(unsigned char c)
                        : NULL;
 }
 
-void report_template_text(FILE *to, const char *text, uint32_t most)
+/* At most `most` characters of it, the last one an ellipsis where it is cut; 0: all. The five characters that mean
+ * something to HTML are escaped. What is not UTF-8 or not allowed in XML becomes U+FFFD. */
+static void put_text(FILE *to, const char *text, uint32_t most)
 {
     const unsigned char *s = (const unsigned char *)text;
     for (uint32_t done = 0; *s != '\0'; done++) {
@@ -108,12 +110,12 @@ static void put_percent(FILE *to, const struct ts_json_value *v)
 
 static void put_name(FILE *to, const struct ts_json_value *v)
 {
-    report_template_text(to, text_of(v), NAME_CHARS);
+    put_text(to, text_of(v), NAME_CHARS);
 }
 
 static void put_end(FILE *to, const struct ts_json_value *v)
 {
-    report_template_text(to, text_of(v), END_CHARS);
+    put_text(to, text_of(v), END_CHARS);
 }
 
 static const struct {
@@ -192,7 +194,7 @@ static void put_tag(struct filler *f, const char *tag)
     const struct ts_json_value *v = find(f, blank == NULL ? tag : blank + 1);
     char format[TAG_CHARS];
     if (blank == NULL) {
-        report_template_text(f->to, text_of(v), 0);
+        put_text(f->to, text_of(v), 0);
         return;
     }
     if (*tag == '%') {

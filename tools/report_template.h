@@ -25,8 +25,4 @@
 
 void report_template_put(FILE *to, const char *template, const struct ts_json_value *figures);
 
-/* At most `most` characters of it, the last one an ellipsis where it is cut; 0: all. The five characters that mean
- * something to HTML are escaped. What is not UTF-8 or not allowed in XML becomes U+FFFD. */
-void report_template_text(FILE *to, const char *text, uint32_t most);
-
 #endif
