@@ -35,7 +35,7 @@ class _Lazy(Mapping[_Key, Model]):
 
 
 class Collection:
-    """Models of one tensor, of several ranks and starts: from :func:`cp` and :func:`load`.
+    """Models of one tensor with several ranks and starts, from :func:`cp` or :func:`load`.
 
     ``c[8, 1]`` is the model of rank 8 and seed 1; iterating gives all of them.
 
@@ -43,11 +43,13 @@ class Collection:
     ----------
     models : mapping of (rank, seed) to Model
     best : dict of int to Model
-        The best model of each rank: highest fit, with penalties lowest objective, with hold_out lowest error there.
+        The best model of each rank: highest fit; with penalties lowest objective; with hold_out lowest error at the
+        held-out cells.
     rows : list of dict
-        Of each model: rank, seed, fit, objective (None without penalties), held_out_rmse and held_out_loss (None without hold_out), sweeps, seconds, score, best. `score` is the factor
-        match score with the best model of the rank, as ``tstream compare`` prints it: 1 where the start found the same
-        components. `seconds` of models that were computed side by side are those of all of them.
+        For each model: rank, seed, fit, objective (None without penalties), held_out_rmse and held_out_loss (None
+        without hold_out), sweeps, seconds, score, best. `score` is the factor match score with the best model of the
+        rank, as in ``tstream compare``; 1 means the same components. `seconds` of models that were computed side by
+        side is the time of all of them.
     """
 
     def __init__(self, models: "Mapping[_Key, Model]", rows: "List[Dict[str, Any]]") -> None:
@@ -61,7 +63,7 @@ class Collection:
 
     @property
     def table(self) -> Any:
-        """`rows` as a pandas.DataFrame; the list itself where pandas is not installed."""
+        """`rows` as a pandas.DataFrame, or the list itself without pandas."""
         try:
             import pandas
         except ImportError:
@@ -82,8 +84,8 @@ class Collection:
         return f"<tstream.Collection: {len(self)} models, rank {ranks}>"
 
     def plot_ranks(self) -> Any:
-        """Draws fits over ranks with Matplotlib: a point for each start, a line through the best ones; below, how alike
-        the other starts of a rank are to its best one.
+        """Draws fits over ranks with Matplotlib, with a point for each start and a line through the best ones. Below
+        are the scores of the other starts of a rank with its best one.
 
         Returns
         -------

@@ -30,7 +30,7 @@ native = os.path.join(_here, "_native")
 
 
 class TstreamWarning(UserWarning):
-    """What is worth knowing and no failure."""
+    """A note about something that is not an error."""
 
 
 def warn(text: str) -> None:
@@ -42,7 +42,7 @@ def warn(text: str) -> None:
 
 
 class Error(Exception):
-    """A failure: a sentence as the programs print it.
+    """An error, with the message that the programs print.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Error(Exception):
 
 
 class OutOfMemory(Error, MemoryError):
-    """Out of memory, or out of that allowed."""
+    """Out of memory, or beyond the allowed memory."""
 
 
 class FileError(Error):
@@ -65,7 +65,7 @@ class FileError(Error):
 
 
 class FormatError(Error, ValueError):
-    """What was read is not what it should be."""
+    """A file has invalid contents."""
 
 
 class DeviceError(Error, RuntimeError):
@@ -73,15 +73,15 @@ class DeviceError(Error, RuntimeError):
 
 
 class LimitError(Error, ValueError):
-    """Well-formed, but beyond what can be done."""
+    """A valid request that is too large."""
 
 
 class BusyError(Error):
-    """Held by another process, or what it is to make is there already."""
+    """Another process holds it, or the result already exists."""
 
 
 class ArgumentError(Error, ValueError):
-    """The request makes no sense."""
+    """An invalid request."""
 
 
 class Stopped(Error):

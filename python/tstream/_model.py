@@ -39,32 +39,32 @@ def _table(columns: "Dict[str, Any]") -> Any:
 
 
 class Evaluation:
-    """How well a model tells the values of a tensor: what ``tstream score`` tells.
+    """How well a model fits the values of a tensor, as ``tstream score`` computes it.
 
-    A cell with a weight counts so many times in all but `nnz`.
+    The weight of a cell multiplies its terms in all figures except `nnz`.
 
     Attributes
     ----------
     nnz : int
         Nonzeros, or known cells of a dense tensor.
     weight : float
-        As many, or the sum of their weights.
+        Sum of their weights, or `nnz` without weights.
     rmse, mae : float
         Root mean square and mean magnitude of value - model.
     mean_value, mean_model : float
-        At these cells.
+        Means at these cells.
     gaussian, poisson : float
-        Log-likelihoods: of Gaussian residuals with the variance that they have; of counts as Poisson numbers whose means are the
-        model's values, where the model is above 0, all cells counting. NaN where there is none.
+        Log-likelihoods, NaN if there is none. gaussian: residuals with their own variance. poisson: counts where the
+        model is positive, with the model as means; all cells count.
     unseen : int
-        Cells of which an index has a row of zeros in the model, as one that was never seen has: the 0 there is no prediction. A
-        TstreamWarning tells of them.
-    top : pandas.DataFrame, or list of dict where pandas is not installed, or None
-        The nonzeros of largest residual, the largest first: an index for each mode (by its name, or ``mode0``), value, model
-        and residual.
+        Cells with an index whose row in the model is all zeros, such as an index that was never seen. There the 0 is
+        not a prediction. A TstreamWarning gives their number.
+    top : pandas.DataFrame, or list of dict without pandas, or None
+        The nonzeros with the largest residuals, the largest first. Columns are an index for each mode (with its name,
+        or ``mode0``), value, model and residual.
     slices : the same
-        A row for each slice of a mode that has a nonzero: index, label (where the tensor has labels), nnz, weight, sums of
-        values and of the model's (value, model), rmse and mae.
+        A row for each slice of a mode with a nonzero. Columns are index, label (if the tensor has labels), nnz,
+        weight, the sums of values and of values of the model (value, model), rmse and mae.
     """
 
     _names = ("nnz", "weight", "rmse", "mae", "mean_value", "mean_model", "gaussian", "poisson", "unseen")
@@ -102,16 +102,17 @@ class Sweep:
     n_dead : int
         Components that are zero in some mode.
     objective : float
-        1/2 |X - model|^2 with penalties; NaN where there are none.
+        1/2 |X - model|^2 with penalties; NaN without penalties.
     rmse, held_out_rmse : float
-        With `observed`: root mean square error at the listed cells, and at those that are held out; NaN where there are none.
+        With `observed`: root mean square error at the listed cells. With `hold_out`: the same at the held-out cells.
+        Else NaN.
     log_likelihood, violation : float
-        With loss 'poisson': sum of x log m over the nonzeros without the sum of m over all cells; the largest violation
-        of the conditions of an optimum that the sweep met. Else NaN.
+        With loss 'poisson': the sum of x log m over the nonzeros, less the sum of m over all cells; and the largest
+        violation of the optimality conditions in the sweep. Else NaN.
     held_out_loss : float
-        With `hold_out` and a loss other than 'least-squares': its mean at the cells that are held out. Else NaN.
+        With `hold_out` and a loss other than 'least-squares': the mean loss at the held-out cells. Else NaN.
     rank, seed : int
-        Of the model, one of several or the only one.
+        Rank and seed of the model.
     """
 
     _names = ("sweep", "fit", "change", "seconds", "wait_seconds", "copy_seconds",
@@ -186,28 +187,28 @@ class _Factors:
 class Model:
     """A decomposition: weights, and for each mode a factor matrix.
 
-    It comes from :func:`cp`, :func:`load` and :meth:`from_factors`. Those of :func:`cp` have columns of norm 1,
-    sorted by weight, with signs fixed.
+    It comes from :func:`cp`, :func:`load` or :meth:`from_factors`. Models of :func:`cp` have columns of norm 1,
+    sorted by weight, with fixed signs.
 
     Attributes
     ----------
     weights : ndarray of float64, shape (rank,)
     factors : sequence of ndarray, shape (shape[mode], rank)
-        Read-only, float32 or float64. They lie where the library holds them: nothing is copied. Of a mode
-        with empty slices the matrix is made when it is asked for, of pages that are only touched where rows are not
-        zero; :meth:`rows` gives what is held.
+        Read-only, float32 or float64. They are views of the memory of the library, not copies. For a mode with empty
+        slices, the matrix is made on first access; its rows of zeros take no memory. :meth:`rows` gives the stored
+        rows.
     shape : tuple of int
     rank : int
     history : list of Sweep
-        Of the run, if there was one.
+        Sweeps of the run; empty without a run.
     converged, exact : bool
-        How the run ended: the fit changed by less than the tolerance; nothing but rounding was left.
+        How the run ended. converged: the fit changed by less than the tolerance. exact: only rounding was left.
     sweeps_before : int
-        Sweeps of an earlier run that this one went on from; they are not in `history`.
+        Sweeps of the earlier run that was resumed. They are not in `history`.
     mean : float or None
-        What :func:`cp` subtracted, where it was asked to; one of the components has it.
+        The mean that :func:`cp` subtracted, which is one of the components; None without ``mean=True``.
     best_sweep : int or None
-        With `patience`: the sweep, from 1, whose model this is.
+        With `patience`: the sweep of this model, from 1.
     """
 
     def __init__(self, handle: Any, tensor: Optional[Tensor] = None) -> None:
@@ -253,12 +254,12 @@ class Model:
         return int(mode) % self.order
 
     def rows(self, mode: Mode) -> "tuple[Optional[Array], Array]":
-        """The rows of a factor that are held: all others are zeros.
+        """The stored rows of a factor. All other rows are zeros.
 
         Returns
         -------
         index : ndarray of uint64, shape (n,), or None
-            Their indices, ascending; None where row i is index i.
+            Their indices, ascending; None if row i is index i.
         rows : ndarray, shape (n, rank)
         """
         mode = self._number(mode)
@@ -280,7 +281,7 @@ class Model:
         Returns
         -------
         pandas.DataFrame, or list of dict where pandas is not installed
-            Columns index, value and, where the tensor has labels, label; largest magnitude first.
+            Columns index, value and, if the tensor has labels, label. The largest magnitude comes first.
         """
         mode, component, n = self._number(mode), operator.index(component), operator.index(n)
         if not 0 <= component < self.rank:
@@ -307,7 +308,7 @@ class Model:
         tensor : Tensor, path or array, optional
             As :func:`cp` takes it; by default that of the run.
         details : bool
-            Return a dict with fit, error (what rounding may have changed), residual, norm and model_norm.
+            Return a dict with fit, error (estimated effect of rounding), residual, norm and model_norm.
         threads, host_memory, cpu, gpus, gpu_memory
             As in :func:`cp`.
 
@@ -329,20 +330,20 @@ class Model:
 
     def core_consistency(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, normalised: bool = False,
                          scaling: str = "equal", threads: int = 0) -> float:
-        """Core consistency in per cent: near 100 where the components are as many and as separate as the data support.
+        """Core consistency in per cent. It is near 100 if the data support all components.
 
-        Cells that are not listed are zeros. The tensor is sparse, without weights (Bro and Kiers, J. Chemometrics 17, 2003).
+        Unlisted cells are zeros. The tensor must be sparse and without weights (Bro and Kiers, J. Chemometrics 17,
+        2003).
 
         Parameters
         ----------
         tensor : Tensor or path, optional
             By default that of the run.
         normalised : bool
-            The deviation over the size of the core, and not over the rank.
+            Divide by the size of the core instead of the rank.
         scaling : {'equal', 'given'}
-            ``"equal"`` shares the size of each component among the modes alike, so that it does not matter where weights
-            lie, as ``corcond`` of the N-way toolbox does. ``"given"`` takes the factors as they are, with the weights in
-            mode 0, as TLViz does.
+            ``"equal"`` divides the size of each component equally among the modes, as ``corcond`` of the N-way
+            toolbox does. ``"given"`` uses the factors as they are, with the weights in mode 0, as TLViz does.
         threads : int
             As in :func:`cp`.
         """
@@ -363,18 +364,18 @@ class Model:
                  precision: str = "float64", threads: int = 0, host_memory: Size = None) -> Evaluation:
         """Compares the model with the nonzeros of a tensor, as ``tstream score`` does, on CPU cores.
 
-        Of cells that are not listed nothing is asked, but for the Poisson likelihood: :meth:`fit` takes them as zeros.
+        Unlisted cells count only in the Poisson likelihood; :meth:`fit` treats them as zeros.
 
         Parameters
         ----------
         tensor : Tensor, path or array, optional
-            As :func:`cp` takes it; by default that of the run. Cells that were held out of it make a tensor of their own: :meth:`Tensor.split`.
+            As in :func:`cp`; by default that of the run. :meth:`Tensor.split` makes a tensor of held-out cells.
         top : int
-            So many nonzeros of largest residual, too.
+            Also return this number of nonzeros with the largest residuals.
         by_slice : int or str, optional
-            Sums of each slice of this mode, too.
+            Also return the sums of each slice of this mode.
         precision : {'float64', 'float32'}
-            Of factors and products; float32 takes half the memory and time.
+            Precision of factors and products. float32 takes half the memory and time.
         threads, host_memory
             As in :func:`cp`.
         """
@@ -421,10 +422,10 @@ class Model:
         return ret
 
     def predict(self, coords: Any) -> Array:
-        """The model's values of cells.
+        """Values of the model at given cells.
 
-        A TstreamWarning tells how many have an index whose row in the model is zeros, as one that was never seen has: the model's 0
-        there is no prediction.
+        A TstreamWarning gives the number of cells with an index whose row in the model is all zeros, such as an index
+        that was never seen. There the 0 is not a prediction.
 
         Parameters
         ----------
@@ -451,13 +452,13 @@ class Model:
         return ret
 
     def score(self, other: "Model") -> float:
-        """Factor match score: 1 for the same model, near 0 for models without a component in common.
+        """Factor match score: 1 for equal models, near 0 for models without a common component.
 
-        The score of two components is the product of the magnitudes of their columns' cosines, times
-        1 - |a - b| / max(a, b) for their sizes a and b (1 where both are 0), as in ``tstream compare`` and the
-        ``score`` of Tensor Toolbox. Two components of zeros are alike. Pairs are those whose scores add up to most
-        (taken greedily where SciPy is not installed). The score is the mean over the components of the model that
-        has fewer.
+        The score of two components is the product of the magnitudes of the cosines of their columns, times 1 - |a -
+        b| / max(a, b). Here a and b are the sizes of the components; the factor is 1 if both are 0. ``tstream
+        compare`` and ``score`` of Tensor Toolbox use the same score. Two components of zeros have score 1. Pairs
+        maximise the sum of scores (without SciPy they are chosen greedily). The result is the mean over the
+        components of the model with fewer components.
 
         Parameters
         ----------
@@ -492,14 +493,15 @@ class Model:
             return float(total / min(match.shape))
 
     def plot(self, components: Optional[int] = None, most: int = 500) -> Any:
-        """Draws the columns of the factors with Matplotlib: a row of pictures for each component.
+        """Draws the columns of the factors with Matplotlib, with a row of pictures for each component.
 
         Parameters
         ----------
         components : int, optional
-            How many, the heaviest first; 8 at most by default.
+            Number of components, by weight; at most 8 by default.
         most : int
-            Of a mode with more indices the strongest so many are drawn, in the order of their indices.
+            For a mode with more indices, the strongest ones are drawn, this number of them, in the order of their
+            indices.
 
         Returns
         -------
@@ -539,7 +541,7 @@ class Model:
 
     @classmethod
     def from_factors(cls, weights: Any, factors: Any, dtype: Any = "float64") -> "Model":
-        """A model of arrays, which are copied; nothing is sorted or normed.
+        """Makes a model from arrays, which are copied. Nothing is sorted or normalised.
 
         Parameters
         ----------
@@ -563,16 +565,16 @@ class Model:
 
     def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *, rows: str = "all",
              replace: bool = False) -> None:
-        """Writes a directory, like ``tstream cp``: whole, or not at all.
+        """Writes a directory, like ``tstream cp``. It appears complete or not at all.
 
         Parameters
         ----------
         path : path
         formats : sequence of {'ktensor', 'npy', 'splatt'}, or one
         rows : {'all', 'used'}
-            A row for each index, or those that are held alone with a file of their indices.
+            'all': a row for each index. 'used': stored rows only, with a file of their indices.
         replace : bool
-            Replace a decomposition that is there. Files that tstream did not write are never replaced.
+            Replace an existing decomposition. Files that tstream did not write are never replaced.
         """
         call = Call()
         conf = ts_save_conf(formats=_files(formats, rows), held_rows=rows == "used",
@@ -592,19 +594,18 @@ def _files(formats: "Union[str, Sequence[str]]", rows: str) -> int:
 def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
     """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT: a :class:`Model`.
 
-    Of several models that ``tstream cp --restarts`` wrote into one directory a :class:`Collection`, which reads each of them
-    when it is asked for.
+    A directory of several models, as ``tstream cp --restarts`` writes it, gives a :class:`Collection`. It reads each
+    model on first access.
 
-    Factors of 1 MiB and more in ``.npy`` files are checked and then mapped: they take no memory of their own, and the
-    files must not be written to while arrays look into them. (Files that are replaced, as :meth:`Model.save` does it, are
-    others.)
+    Factors of 1 MiB or more in ``.npy`` files are checked and then mapped. They take no memory of their own, and the
+    files must not be written to while the model exists. (:meth:`Model.save` replaces files, which is allowed.)
 
     Parameters
     ----------
     path : path
         A ktensor file, or a directory.
     tensor : Tensor, optional
-        Where labels and names come from.
+        Source of labels and names.
     """
     if os.path.isfile(os.path.join(os.fsdecode(path), "models.json")):
         from ._collection import read
@@ -707,7 +708,7 @@ _OPTIMIZERS = ("adam", "lbfgsb")
 
 
 def losses() -> "tuple[str, ...]":
-    """What `loss` of :func:`cp` takes: names, with a letter where a number belongs, as in 'huber:D'."""
+    """Names for `loss` of :func:`cp`. A letter stands for a number, as in 'huber:D'."""
     found: "list[str]" = []
     while (name := lib.ts_loss_name(len(found))) is not None:
         letter = lib.ts_loss_number(len(found))

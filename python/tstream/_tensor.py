@@ -25,7 +25,7 @@ class _Handle:
 class Tensor:
     """A sparse tensor in a ``.tsh`` directory, read-only.
 
-    Any number of threads may use one. It is what :func:`open`, :func:`build` and :func:`from_coo` return.
+    Any number of threads may use one. :func:`open`, :func:`build` and :func:`from_coo` return it.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class Tensor:
     norm : float
         Square root of the sum of their squares.
     dtype : numpy.dtype
-        Of the values as they are stored: float32 or float64.
+        Type of the stored values: float32 or float64.
     mode_names : tuple of (str or None)
-        What the modes are called.
+        Names of the modes.
     value_name : str or None
     used : tuple of int
         Indices of each mode that have a nonzero.
     dense : bool
-        Whether it is an array, whose cells are all there.
+        Whether it is a dense tensor.
     skipped : int
-        Rows that its build left out with ``missing="skip"``; 0 for a tensor that was opened.
+        Rows that the build skipped with ``missing="skip"``; 0 for a tensor that was opened.
     has_duplicates : bool
-        Whether cells hold several nonzeros (``tshard build --duplicates keep``), of which each is the sum.
+        Whether cells hold several nonzeros (``tshard build --duplicates keep``). Such a cell is their sum.
     """
 
     def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
@@ -83,9 +83,10 @@ class Tensor:
 
     @property
     def norm(self) -> float:
-        """Square root of the sum of squares of the cells; of an array in a file NaN until it was decomposed.
+        """Square root of the sum of squares of the cells. For an array in a file it is NaN until it has been
+        decomposed.
 
-        Where cells hold several nonzeros (``has_duplicates``) it takes a pass over the tensor when it is first asked for.
+        If cells hold several nonzeros (``has_duplicates``), the first access takes a pass over the tensor.
         """
         handle = self._handle
         if handle is not None:
@@ -101,7 +102,8 @@ class Tensor:
         return f"<tstream.Tensor {self.path!r}: {' x '.join(map(str, self.shape))}, {self.nnz} nonzeros>"
 
     def close(self) -> None:
-        """Closes it before it is collected; a model goes on without its labels, and calls of other threads that have begun with it."""
+        """Closes the tensor. Its models continue to work without labels, and running calls of other threads continue
+        with it."""
         self._handle = None
 
     def __enter__(self) -> "Tensor":
@@ -116,7 +118,7 @@ class Tensor:
         return self._handle
 
     def mode(self, mode: Mode) -> int:
-        """The number, from 0, of a mode that is given by number or name."""
+        """The number, from 0, of a mode given by number or name."""
         if isinstance(mode, str):
             if mode not in self.mode_names:
                 raise ArgumentError(f"{self.path}: no mode is called {mode!r}")
@@ -162,19 +164,19 @@ class Tensor:
 
     def split(self, hold_out: float = 0.2, *, seed: int = 1, train: Optional[Path] = None,
               test: Optional[Path] = None, **options: Any) -> "tuple[Tensor, Tensor]":
-        """Divides the nonzeros between two tensors, as ``tshard split`` does.
+        """Divides the nonzeros into two tensors, as ``tshard split`` does.
 
-        Which go where is a hash of each cell and the seed: the cells of `test` are those that ``cp`` with
-        ``hold_out`` and this seed holds out.
+        A hash of the cell and the seed chooses the tensor. ``cp`` with ``hold_out`` and this seed holds out the cells
+        of `test`.
 
         Parameters
         ----------
         hold_out : float
-            The share that goes to the second tensor.
+            Share of the second tensor.
         seed : int
         train, test : path, optional
-            The directories to make; by default named like this one, with ``.train.tsh`` and ``.test.tsh``, in
-            the current directory.
+            Directories to write. By default they have the name of this tensor with ``.train.tsh`` and ``.test.tsh``,
+            in the current directory.
         **options
             memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
@@ -210,18 +212,19 @@ class Tensor:
 
     def select(self, out: Path, keep: "Optional[Mapping[Mode, Any]]" = None,
                at_least: "Union[int, Mapping[Mode, int]]" = 0, sum: "Sequence[Mode]" = (), **options: Any) -> "Tensor":
-        """Builds a tensor of a part of this one, as ``tshard select`` does.
+        """Builds a tensor from a part of this one, as ``tshard select`` does.
 
         Parameters
         ----------
         out : path
             The directory to make.
         keep : dict of mode to array_like, optional
-            For a mode the indices that stay, from 0, or labels.
+            For a mode, the indices (from 0) or labels to keep.
         at_least : int or dict of mode to int
-            Only slices with so many nonzeros of this tensor stay, of all modes or of those named.
+            Fewest nonzeros of a slice in this tensor, for all modes or for the modes of the dict. Other slices are
+            dropped.
         sum : sequence of modes
-            They are left out, and what falls on one cell is added up.
+            Modes to leave out. Nonzeros that then share a cell are added.
         **options
             memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
@@ -263,9 +266,9 @@ class Tensor:
         Parameters
         ----------
         mode : int or str
-            Which copy is read: it is sorted by the index in this mode first.
+            Read the copy that is sorted by this mode first.
         size : int
-            Most nonzeros of a block, at least 256.
+            Maximum number of nonzeros of a block, at least 256.
 
         Yields
         ------
@@ -298,7 +301,7 @@ def _close(handle: Any, temporary: Optional[str], pid: int) -> None:
 
 
 def open(path: Path) -> Tensor:
-    """Opens a tensor that was built.
+    """Opens a tensor.
 
     Parameters
     ----------
@@ -313,16 +316,16 @@ def open(path: Path) -> Tensor:
 
 
 def from_array(array: Any, name: str = "array") -> Tensor:
-    """A dense tensor: an array of NumPy, or a memory map. Cells that are NaN are unknown: ``cp(array, 8, observed=True)``.
+    """Makes a dense tensor of a NumPy array or a memory map. NaN cells are unknown: ``cp(array, 8, observed=True)``.
 
-    Nothing is copied where the array is contiguous, in C or Fortran order, and of float32, float64 or whole numbers; the cells are
-    read once, and must not change while the tensor is used.
+    Nothing is copied if the array is contiguous, in C or Fortran order, with float32, float64 or integer cells. The
+    cells are read once and must not change while the tensor is used.
 
     Parameters
     ----------
     array : array_like, of 2 to 8 dimensions
     name : str
-        What sentences and records call it.
+        Its name in errors and records.
 
     Returns
     -------
