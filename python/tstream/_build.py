@@ -87,51 +87,51 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     Parameters
     ----------
     source : path, list of them, or iterator of (coords, values) or (coords, values, weights)
-        Files that are parts of one tensor, packed or not; or what :func:`from_batches` takes.
+        Files that are parts of one tensor, compressed or not; or batches as in :func:`from_batches`.
     out : path, optional
-        The ``.tsh`` directory to make; by default named like the first file, in the current directory.
+        The ``.tsh`` directory to write. By default it has the name of the first file, in the current directory.
     shape : sequence of int, optional
         Sizes of the modes; by default the largest indices.
     names : sequence of str, optional
-        What the modes are called.
+        Names of the modes.
     labels : dict of int to path, optional
-        Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside
-        the first file are taken by themselves.
+        Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside the first
+        file are used without this keyword.
     base : {1, 0}, optional
-        First index of text, 1 by default. Binary files and batches count from 0; of batches it is what
-        is shown.
+        First index of text, 1 by default. Binary files and batches count from 0. For batches it is the first index in
+        output.
     replace : bool
-        Replace a tensor that is there. Files that tstream did not write are never replaced.
+        Replace an existing tensor. Files that tstream did not write are never replaced.
     memory : int or str, optional
-        Of everything together, such as ``"8G"``; half of what is free by default.
+        Memory of the build, such as ``"8G"``. By default half of the free memory.
     tmp : path, optional
         Directory for temporary files; by default that of `out`.
     threads : int
-        0 takes all CPUs.
+        Number of threads; 0 uses all CPUs.
     shard : int or str, optional
-        Bytes of a shard, 4M by default.
+        Largest size of a shard, 4M by default.
     duplicates : {'sum', 'keep', 'error'}
-        What becomes of nonzeros at one place.
+        What to do with several nonzeros of one cell.
     dtype : {'float32', 'float64'}
-        Of the values.
+        Type of the values.
     zeros : {'drop', 'keep'}
-        What becomes of cells whose value is 0: kept, they are cells like any other, as ``cp`` with
-        ``observed=True`` wants them.
+        What to do with listed cells of value 0. 'keep' makes them cells like any other, for ``cp`` with
+        ``observed=True``.
     space_check : bool
-        Refuse a build that disk or memory have no room for: before it reads, or as soon as it can be known. False starts
-        all the same.
+        Refuse a build that does not fit on the disk or in memory, before reading or as soon as this is known. False
+        starts anyway.
     progress : callable, optional
-        Gets a dict with what, phase, phases, done, total and unit, a few times a second.
+        Called a few times a second with a dict of what, phase, phases, done, total and unit.
     columns, value, weights, text, bin, time_unit, separator, header, sorted_names : optional
-        With one of these the files are tables: CSV, TSV, columns between blanks. columns are those that are modes, by name
-        or number from 0; value and weights are one each (value='none' counts lines), text are modes whose
-        fields are names whatever they look like, bin={'week': '7d'} are times in bins of a width, and time_unit says what
-        numbers of times are (see :func:`from_frame`). separator is one character, by default that of the
-        file's name; header says whether the first line names the columns; sorted_names gives names indices in
-        the order of their bytes, not as they are first seen.
+        With one of these the files are tables: CSV, TSV, or columns separated by blanks. columns are the columns that
+        are modes, by name or number from 0. value and weights are one column each; value='none' counts each line as
+        1. text are modes whose fields are names, even if they look like numbers. bin={'week': '7d'} puts times into
+        bins, and time_unit is the unit of times (see :func:`from_frame`). separator is one character, by default that
+        of the file's name. header says whether the first line names the columns. sorted_names sorts names by their
+        bytes; by default they are in the order of first appearance.
     missing : {'error', 'skip'}
-        What becomes of lines, or rows of batches, where something is missing: the first is refused, or all are left out. A
-        warning tells how many, and so does ``Tensor.skipped``.
+        What to do with lines, or rows of batches, with a missing field. 'error': the first one is an error. 'skip':
+        all are left out. A warning and ``Tensor.skipped`` give their number.
 
     Returns
     -------
@@ -354,28 +354,28 @@ def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any
 def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
                  shape: "Optional[Sequence[int]]" = None, names: "Optional[Sequence[str]]" = None,
                  labels: "Optional[Sequence[Any]]" = None, missing: str = "error", **options: Any) -> Tensor:
-    """Builds a tensor from arrays that come one after another, without holding them.
+    """Builds a tensor from arrays, one after another, without holding them in memory.
 
     Parameters
     ----------
     batches : iterable of (coords, values) or (coords, values, weights)
-        coords is an array of whole numbers from 0 of shape (n, order), or a tuple of `order` arrays of shape
-        (n,); values has shape (n,). So have weights, none below 0: how many times each cell counts with ``cp(observed=True)``.
-        A cell of weight 0 counts for nothing, and of several nonzeros of one cell it is the mean by weights that counts. Values
-        are float32 then.
+        coords is an array of whole numbers from 0 with shape (n, order), or a tuple of `order` arrays of shape (n,).
+        values and weights have shape (n,). Weights are 0 or more; with ``cp(observed=True)`` a weight multiplies the
+        terms of its cell, and a cell of weight 0 does not count. Several nonzeros of one cell become their weighted
+        mean. With weights, values are float32.
     out : path, optional
-        The ``.tsh`` directory to make. By default one for this process, which is removed with the tensor.
+        The ``.tsh`` directory to write. By default a temporary one, which is removed with the tensor.
     shape, names
         As in :func:`build`.
     labels : sequence, optional
         For each mode a list of strings, a path of a file with one a line, or None.
     missing : {'error', 'skip'}
-        What becomes of rows where a coordinate, a value or a weight is masked or NaN: the first is refused, or all are left
-        out. A warning tells how many, and so does ``Tensor.skipped``.
+        What to do with rows with a masked or NaN coordinate, value or weight. 'error': the first one is an error.
+        'skip': all are left out. A warning and ``Tensor.skipped`` give their number.
     **options
         memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check: as in :func:`build`. base
-        (0 by default) is how indices are counted where they are shown. expect is the number of nonzeros in all, where it is
-        known, zeros left out: then what the disk has no room for is refused before it is read.
+        (0 by default) is the first index in output. expect is the total number of nonzeros without zeros, if it is
+        known: a build that does not fit on the disk is then refused before reading.
 
     Returns
     -------
@@ -455,11 +455,11 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     shape : sequence of int, optional
         Sizes of the modes; by default the largest indices + 1.
     weights : array_like, shape (n,), optional
-        How many times each cell counts.
+        Weights of the cells.
     missing : {'error', 'skip'}
         As in :func:`from_batches`.
     out, **options
-        As in :func:`from_batches`, where weights are told of, too.
+        As in :func:`from_batches`, which also explains weights.
 
     Returns
     -------

@@ -347,36 +347,37 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
                bin: "Optional[Mapping[str, str]]" = None, time_unit: "Union[None, str, Mapping[str, str]]" = None,
                missing: str = "error",
                **options: Any) -> Tensor:
-    """Builds a tensor from a table, or from tables one after another: a mode for each of some columns.
+    """Builds a tensor from a table, or from several tables one after another. Chosen columns become modes.
 
     Parameters
     ----------
     frame : table, or iterable of tables
         A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, a polars.DataFrame, or a mapping of names to arrays.
-        Of an iterable, such as a pyarrow.RecordBatchReader, one table is held at a time.
+        An iterable, such as a pyarrow.RecordBatchReader, is read one table at a time.
     columns : sequence of str
-        Columns that are the modes. Whole numbers from 0 are indices, of whatever type they are: 7 and 7.0 are index 7. A column
-        is text if `text` names it, if its type says so, or if a field of it is no whole number: each text gets an index,
-        and is its label. Two spellings are two texts, such as "7" and "7.0", and a warning says so. Texts are sorted, or, of an iterable, in the order in which they are first seen;
-        ordered categories keep their order. Texts that differ are held in memory.
+        Columns that become modes. Whole numbers from 0 of any type are indices: 7 and 7.0 are index 7. A column is
+        text if `text` names it, if its type is text, or if a field is not a whole number. Each different text gets an
+        index and is its label. Two spellings such as "7" and "7.0" are two texts, and a warning reports them. Texts
+        are sorted; in an iterable they keep the order of first appearance, and ordered categories keep their order.
+        Different texts are held in memory.
     value : str, optional
-        Column of the values; without one rows are counted.
+        Column of the values. Without it each row counts as 1.
     weights : str, optional
-        Column of the cells' weights, as of :func:`from_batches` and ``tshard build --weights``.
+        Column of the weights of cells, as in :func:`from_batches` and ``tshard build --weights``.
     text : str or sequence of str
-        Columns that are text whatever their fields look like. In an iterable a column whose first table
-        holds whole numbers needs it if texts follow.
+        Columns that are text, even if their fields look like numbers. In an iterable, a column that has whole numbers
+        in the first table and texts later needs it.
     bin : dict of str to str, optional
-        Columns that are times, with the width of their bins: ``{"week": "7d"}``, as ``tshard build --bin`` has them. Bins
-        without a row are empty slices, and labels are the starts of the bins. A warning says that all
-        times fall into one bin.
+        Columns that are times, with the width of their bins, as in ``tshard build --bin``: ``{"week": "7d"}``. Bins
+        without a row are empty slices. Labels are the starts of the bins. A warning appears if all times fall into
+        one bin.
     time_unit : str, or dict of str to str, optional
-        What numbers of all such columns, or of one, are: 's', 'ms', 'us' or 'ns' since 1970, 'date' (20240131), 'year', or
-        'iso': none is a time. Without it the start of the column decides, and what may be read in two ways
-        is refused with both readings.
+        Unit of numbers in all such columns, or in one: 's', 'ms', 'us' or 'ns' since 1970, 'date' (20240131), 'year',
+        or 'iso' (numbers are not times). By default the start of the column decides. An ambiguous column is an error
+        that names both readings.
     missing : {'error', 'skip'}
-        What becomes of rows where something is missing (a null, NaN, NaT, a masked or an empty field): the first
-        is refused by row and column, or all are left out. A warning tells how many, and so does ``Tensor.skipped``.
+        What to do with rows with a missing field (null, NaN, NaT, masked or empty). 'error': the first one is an
+        error with row and column. 'skip': all are left out. A warning and ``Tensor.skipped`` give their number.
     out, **options
         As in :func:`from_batches`.
 
