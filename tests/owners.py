@@ -20,7 +20,7 @@ ALLOWED = {
 
 
 def sources(top):
-    for pattern in ("src/**/*.[ch]", "src/**/*.cu", "tools/*.[ch]", "fuzz/*.[ch]"):
+    for pattern in ("src/**/*.[ch]", "src/**/*.cu", "tools/**/*.[ch]", "fuzz/*.[ch]"):
         for path in sorted(glob.glob(top + "/" + pattern, recursive=True)):
             with open(path) as f:
                 text = f.read()
