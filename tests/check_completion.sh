@@ -75,6 +75,13 @@ expect bash "compare cp " tstream c
 expect bash "float32 float64 " tstream cp --precision ''
 expect bash "float64 " tstream cp --precision = float6
 expect bash "float64 " tstream cp -p float6
+# every loss, one with a number up to its colon, and the default, which help shows behind the others
+losses=$({ "$bin/tstream" cp --help | sed -n 's/^ *--loss=//p' | tr '|' '\n' | sed 's/:.*/:/'; echo least-squares; } | sort | tr '\n' ' ')
+[ "$(echo "$losses" | wc -w)" -ge 6 ] || complain "few losses are found: $losses"
+expect bash "$losses" tstream cp --loss ''
+expect bash "ktensor npy splatt " tstream cp --format ''
+expect bash "f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 " tstream cp --dtype ''
+expect bash "binary log1p scale= " tshard build --transform ''
 expect bash "exchange " tstream bench ''
 expect bash "--host-memory " tstream cp --host
 expect fish "float32 float64 " tstream cp --precision ''
