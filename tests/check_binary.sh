@@ -88,6 +88,7 @@ grep -q 'give --base 1' got || bad "no word of --base 1: $(cat got)"
 seq 503 > names
 "$bin/tshard" build a.bin -o n.tsh --modes x,y,z --map 1=names > got 2>&1 || bad "names: $(cat got)"
 refused 1 "503 names for the 211 indices of mode 2" "$bin/tshard" build a.bin -o no.tsh --map 2=names
+"$bin/tshard" build a.bin -o some.tsh --map 2=names --partial-map > got 2>&1 || bad "--partial-map: $(cat got)"
 
 # what is not read
 refused 1 "a SPLATT binary file, which is not a table" "$bin/tshard" build a.bin -o no.tsh --columns 1,2

@@ -29,11 +29,6 @@ struct ts_atomic_dir {
     struct ts_unfinished unfinished;
 };
 
-const char *ts_atomic_dir_path(const struct ts_atomic_dir *d)
-{
-    return d->path;
-}
-
 const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d)
 {
     return d->partial;

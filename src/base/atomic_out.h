@@ -79,7 +79,6 @@ int ts_atomic_dir_open(const struct ts_atomic_conf *conf, struct ts_atomic_dir *
                        struct ts_err *err);
 void ts_atomic_dir_close(struct ts_atomic_dir *d);
 
-const char *ts_atomic_dir_path(const struct ts_atomic_dir *d);    /* the final path */
 const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d); /* where files are written */
 int ts_atomic_dir_fd(const struct ts_atomic_dir *d);              /* of partial; not to be closed */
 uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d); /* bytes of its file system at opening;
