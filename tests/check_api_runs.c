@@ -425,6 +425,29 @@ START_TEST(a_run_goes_on_with_its_constraints)
 }
 END_TEST
 
+/* The program has an l2 of its own where cells are observed, so a state says that a run has none. */
+START_TEST(a_run_of_observed_cells_goes_on_with_the_program)
+{
+    static const double none[3] = { 0, 0, 0 };
+    const ts_session_conf c = {
+        .size = sizeof c, .rank = 4, .threads = 2, .cpu = 1, .observed = 1
+    };
+    ts_tensor *t = open_tensor();
+    ts_session *s = ts_session_open(t, &c, &err);
+    ts_cp_conf conf = kept_run();
+    char arguments[9000];
+    ck_assert_msg(s != NULL, "%s", err.text);
+    conf.observed = 1;
+    conf.sweeps = 2;
+    conf.l2 = _i == 0 ? NULL : none;
+    run_well(s, &conf);
+    snprintf(arguments, sizeof arguments, "--resume %s -i 4 --tol 0", files);
+    program(arguments);
+    ts_session_close(s);
+    ts_close(t);
+}
+END_TEST
+
 /* 0: of a run that ends well; 1: of one that is stopped. */
 START_TEST(a_trace_of_a_run)
 {
@@ -597,6 +620,7 @@ int main(void)
     tcase_add_test(c, a_session_knows_of_constraints);
     tcase_add_test(c, a_backend_may_lack_updates);
     tcase_add_test(c, a_run_goes_on_with_its_constraints);
+    tcase_add_loop_test(c, a_run_of_observed_cells_goes_on_with_the_program, 0, 2);
     tcase_add_loop_test(c, a_start_is_saved_also_where_a_run_goes_on, 0, 3);
     tcase_add_loop_test(c, a_trace_of_a_run, 0, 2);
     suite_add_tcase(suite, c);

@@ -217,6 +217,8 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
     FILE *to = a != NULL ? open_memstream(&text, &n) : NULL;
     if (to != NULL) {
         take_args(a, session, t, conf, spec);
+        if (a->l2 == NULL && spec->observed && spec->loss == TS_GCP_NONE)
+            a->l2 = "0"; /* without a text the program has a default of its own there */
         a->ranks.n = 0;
         for (uint32_t i = 0; i < n_ranks && i < TS_OPT_NUMBERS_MAX; i++)
             a->ranks.at[a->ranks.n++] = ranks[i];
