@@ -20,11 +20,11 @@ struct ts_adam {
     double first, second; /* what the moments are divided by in this step */
 };
 
-static inline struct ts_adam ts_adam_of(const struct ts_descent *how)
+static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
 {
-    const struct ts_adam ret = { how->rate, how->lower, how->upper,
-                                 1 - pow(TS_DESCEND_FIRST, (double)how->step),
-                                 1 - pow(TS_DESCEND_SECOND, (double)how->step) };
+    const struct ts_adam ret = { descent->rate, descent->lower, descent->upper,
+                                 1 - pow(TS_DESCEND_FIRST, (double)descent->step),
+                                 1 - pow(TS_DESCEND_SECOND, (double)descent->step) };
     return ret;
 }
 

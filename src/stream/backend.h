@@ -234,17 +234,17 @@ struct ts_backend {
                 struct ts_backend_times *times, struct ts_err *err);
 
     /* Of a mode whose rows are multiplied, without a round: columns are multiplied with the weights and divided by their sums. */
-    int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *how,
+    int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
     /* Of a mode whose rows descend: *zeros gets the estimate of the sum over all cells of the loss of value 0 there. Nothing
      * changes. */
-    int (*zeros)(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+    int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
     /* With M the product that the pass before this call computed: factor[mode] := A, row by row as
-     * `how` says; and the sums of it. */
-    int (*solve)(void *be, uint32_t mode, const struct ts_row_update *how,
+     * `multiply` says; and the sums of it. */
+    int (*solve)(void *be, uint32_t mode, const struct ts_row_update *update,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
     /* factor[mode](:, r) *= s[r] */
@@ -276,7 +276,7 @@ struct ts_backend {
     /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
      * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
      * alone, and got before the first update or, by the first rank, after `collect`. Collective. */
-    int (*spread)(void *be, const struct ts_spread *how, struct ts_err *err);
+    int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
     /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. */
     uint64_t (*shares)(const void *be);

@@ -26,9 +26,9 @@
 /* In [0, 1), for column k of n of a mode, one in each n-th part of it: of n draws the parts come in an order of their own for each
  * `of`, so that rows of each other mode are drawn evenly. */
 TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
-                                              uint32_t of, uint32_t k, uint32_t n)
+                                              uint32_t number, uint32_t k, uint32_t n)
 {
-    const uint64_t key = ts_mix(ts_mix(ts_mix(seed ^ draw << 32) + mode) + of);
+    const uint64_t key = ts_mix(ts_mix(ts_mix(seed ^ draw << 32) + mode) + number);
     const double part = (double)ts_permute(k, n, key);
     return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
 }
@@ -51,9 +51,9 @@ struct ts_drawn_cells {
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 
-/* how->n_cells is a power of four, at most 2^32. */
+/* descent->n_cells is a power of four, at most 2^32. */
 static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t, uint32_t mode,
-                                                      const struct ts_descent *how)
+                                                      const struct ts_descent *descent)
 {
     struct ts_drawn_cells d;
     double cells = 1;
@@ -63,11 +63,11 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     for (uint32_t m = 0; m < t->order; m++) {
         d.n_rows[m] = t->mode[m].disk.n_rows;
         cells *= (double)d.n_rows[m];
-        d.key[m] = ts_mix(ts_mix(how->seed) + m);
+        d.key[m] = ts_mix(ts_mix(descent->seed) + m);
     }
-    while (UINT64_C(1) << d.bits < how->n_cells)
+    while (UINT64_C(1) << d.bits < descent->n_cells)
         d.bits += 2;
-    d.all = cells <= (double)how->n_cells;
+    d.all = cells <= (double)descent->n_cells;
     d.weight = d.all ? 1 : cells / (double)(UINT64_C(1) << d.bits);
     for (uint32_t m = 0; m < t->order && d.all; m++)
         d.of_row *= m != mode ? d.n_rows[m] : 1;

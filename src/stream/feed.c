@@ -3,7 +3,7 @@
 #include "base/setting.h"
 #include "format/part.h"
 #include "stream/slabs.h"
-#include "stream/feed_impl.h"
+#include "stream/feed_state.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
-#include "stream/feed_impl.h"
-#include "stream/reader_impl.h"
+#include "stream/feed_state.h"
+#include "stream/reader_engine.h"
 
 int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err)
 {
@@ -121,7 +121,7 @@ static int check_one(struct ts_feed *f, uint32_t lane)
     return 0;
 }
 
-static void *run(void *arg)
+static void *check_shards(void *arg)
 {
     struct ts_feed *f = arg;
     uint32_t lane;
@@ -147,7 +147,7 @@ int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
     if (f->checker == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", f->tensor->path);
     for (; f->n_checkers < want; f->n_checkers++)
-        if (ts_thread_new(&f->checker[f->n_checkers], run, f) != 0)
+        if (ts_thread_new(&f->checker[f->n_checkers], check_shards, f) != 0)
             break; /* fewer threads are enough: ts_feed_next checks the rest */
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_lend.c - passes, and which consumer gets which shard in them. */
-#include "stream/feed_impl.h"
+#include "stream/feed_state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -272,7 +272,7 @@ static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 
 /* Waits for a shard of the pass: 1, 0 when the consumer gets no more, or a failure. *since: when it
  * began to wait; 0: it did not. The caller holds the lock. */
-static int take(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
+static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
                 uint64_t *since, struct ts_err *err)
 {
     if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
@@ -338,7 +338,7 @@ int ts_feed_next(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct ts_
     assert(mode >= f->first_mode && mode < f->first_mode + f->n_modes);
     assert(consumer < f->n_consumers);
     pthread_mutex_lock(&f->lock);
-    rc = take(f, mode, consumer, &p, &since, err);
+    rc = wait_for_shard(f, mode, consumer, &p, &since, err);
     until = since > 0 ? ts_clock_ns() : 0;
     f->wait_ns += until - since;
     pthread_mutex_unlock(&f->lock);

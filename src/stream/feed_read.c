@@ -7,7 +7,7 @@
  * from the others, which go on at their own speed.
  */
 #include "base/clock.h"
-#include "stream/feed_impl.h"
+#include "stream/feed_state.h"
 
 #include <stdio.h>
 

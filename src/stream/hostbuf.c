@@ -81,10 +81,10 @@ static int lock_all(struct ts_hostbuf *h, struct ts_err *err)
     return rc;
 }
 
-static int map(const struct ts_hostbuf_conf *c, size_t bytes, const char *what, void **ret,
+static int map(const struct ts_hostbuf_conf *c, size_t bytes, const char *name, void **ret,
                struct ts_err *err)
 {
-    const int rc = bytes == 0 ? 0 : ts_bigmem_new(bytes, what, ret, err);
+    const int rc = bytes == 0 ? 0 : ts_bigmem_new(bytes, name, ret, err);
     if (rc == 0 && bytes > 0 && c->spread)
         spread(*ret, ts_bigmem_cost(bytes));
     return rc;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/open_dir.h"
-#include "stream/reader_impl.h"
+#include "stream/reader_engine.h"
 
 struct ts_reader {
     struct ts_reader_files files;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "stream/reader_impl.h"
+#include "stream/reader_engine.h"
 
 #define THREADS 4u /* reads in flight; each is a whole shard, so the kernel sees large requests */
 
@@ -46,7 +46,7 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
     return 0;
 }
 
-static void *run(void *arg)
+static void *read_jobs(void *arg)
 {
     struct ts_reader_pread *p = arg;
     const struct ts_reader_conf *conf = &p->files->conf;
@@ -83,7 +83,7 @@ int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->kicked, NULL);
     for (; p->n_threads < THREADS && rc == 0; p->n_threads += rc == 0)
-        rc = ts_thread_new(&p->thread[p->n_threads], run, p);
+        rc = ts_thread_new(&p->thread[p->n_threads], read_jobs, p);
     if (p->n_threads == 0) {
         ts_reader_pread_free(p);
         errno = rc;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/thread.h"
-#include "stream/reader_impl.h"
+#include "stream/reader_engine.h"
 
 #define PROBE_OPS   256u
 #define DEPTH       32u   /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
@@ -239,7 +239,7 @@ static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
     return 0;
 }
 
-static void *run(void *arg)
+static void *read_by_ring(void *arg)
 {
     struct ts_reader_uring *u = arg;
     uint32_t failures = 0;
@@ -308,7 +308,7 @@ int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
         rc = check_read(&u->ring);
     if (rc == 0) {
         register_all(u);
-        rc = -ts_thread_new(&u->thread, run, u);
+        rc = -ts_thread_new(&u->thread, read_by_ring, u);
         u->thread_up = rc == 0;
     }
     if (rc == 0) {

@@ -17,7 +17,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "format/array_index.h"
-#include "stream/feed_impl.h"
+#include "stream/feed_state.h"
 #include "stream/reader.h"
 
 #define MOST_SLOTS   8u

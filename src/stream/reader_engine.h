@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_impl.h - what the two engines of the reader share: the files, and whether O_DIRECT works
+/* reader_engine.h - what the two engines of the reader share: the files, and whether O_DIRECT works
  * on them.
  *
  *   owner    ts_reader owns all of it
  *   threads  `files` is read by all threads; falling back to the page cache is under its lock
  *   errors   as reader.h says
  */
-#ifndef TS_STREAM_READER_IMPL_H
-#define TS_STREAM_READER_IMPL_H
+#ifndef TS_STREAM_READER_ENGINE_H
+#define TS_STREAM_READER_ENGINE_H
 
 #include <pthread.h>
 #include <stdatomic.h>

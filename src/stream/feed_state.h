@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_impl.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
+/* feed_state.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
  * (feed_check.c), what holds them together (feed.c).
  *
  * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
@@ -16,8 +16,8 @@
  *            that put its slot into the state READING, CHECKING or LENT, or took it out of its
  *            queue
  */
-#ifndef TS_STREAM_FEED_IMPL_H
-#define TS_STREAM_FEED_IMPL_H
+#ifndef TS_STREAM_FEED_STATE_H
+#define TS_STREAM_FEED_STATE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
