@@ -49,7 +49,7 @@ static void *open_backend(const struct ts_feed *f, uint32_t rank, enum ts_precis
 }
 
 /* The MTTKRP of a mode into out; the factor is put back. */
-static void run(void *be, struct ts_feed *f, uint32_t mode, const double *factor, double *out)
+static void multiply(void *be, struct ts_feed *f, uint32_t mode, const double *factor, double *out)
 {
     const uint64_t n_rows = f->tensor.mode[mode].disk.n_rows;
     struct ts_backend_times times;
@@ -74,8 +74,8 @@ static void check_wide(const struct test_coo *x, struct ts_feed *f, void *be, ui
     double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
     test_mttkrp(x, m, rank, factor, want);
     ts_backend_cpu.sum_in(be, TS_FLOAT64);
-    run(be, f, m, factor[m], got);
-    run(be, f, m, factor[m], got); /* from blocks kept decoded, or decoded again */
+    multiply(be, f, m, factor[m], got);
+    multiply(be, f, m, factor[m], got); /* from blocks kept decoded, or decoded again */
     ts_backend_cpu.sum_in(be, TS_FLOAT32);
     for (uint64_t j = 0; j < n; j++)
         if (fabs(got[j] - want[j]) > limit * want[j])
@@ -99,7 +99,7 @@ static void check_rank(const struct test_coo *x, struct ts_feed *f, uint32_t ran
         const uint64_t n = x->dim[m] * rank;
         double *want = malloc(n * sizeof *want), *got = malloc(n * sizeof *got);
         test_mttkrp(x, m, rank, factor, want);
-        run(be, f, m, factor[m], got);
+        multiply(be, f, m, factor[m], got);
         for (uint64_t j = 0; j < n; j++)
             if (fabs(got[j] - want[j]) > (double)(x->nnz + x->order + 1) * eps * want[j])
                 ck_abort_msg("order %u rank %u mode %u row %lu: %.9g, expected %.9g", x->order,
@@ -171,7 +171,7 @@ START_TEST(bits_do_not_depend_on_threads_shards_delivery_or_memory)
             const uint64_t bytes = x.dim[m] * rank * sizeof(double);
             double *got = malloc(bytes);
             for (int pass = 0; pass < (spare[k] > 0 ? 3 : 1); pass++) {
-                run(be, f, m, factor[m], got);
+                multiply(be, f, m, factor[m], got);
                 if (k > 0 && memcmp(first[m], got, bytes) != 0)
                     ck_abort_msg("shape %d, mode %u, %u threads, pass %d", _i / 2, m, threads[k],
                                  pass);

@@ -203,8 +203,10 @@ static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unp
 #endif
 }
 
-int TS_CELLS_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
-                  struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx)
+static int NAME(cells_of_partition)(const struct ts_kernel_job *job,
+                                    const struct ts_kernel_input *in,
+                                    struct ts_kernel_scratch *scratch, ts_cells_give *give,
+                                    void *ctx)
 {
     const uint32_t first = in->partition * TS_PARTITION_BLOCKS;
     const uint32_t n_blocks = in->entry->n_blocks;

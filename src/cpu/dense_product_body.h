@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product_body.h - what dense_product.c does in float32 and in float64: to be included with REAL, NAME(x) and
+/* dense_product_body.h - what dense_slab.c does in float32 and in float64: to be included with REAL, NAME(x) and
  * GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of REAL; W is float64. */
 
 /* Row q of the products of the factors' rows, in panels: at `place` of panels of `n` rows. */
-static void NAME(put_products)(const struct ts_dense_product *p, const struct grid *g, uint64_t q,
-                               void *panels, uint64_t n, uint64_t place, double *row)
+static void NAME(put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                               uint64_t q, void *panels, uint64_t n, uint64_t place, double *row)
 {
     grid_row(p, g, q, row);
     for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
@@ -29,8 +29,8 @@ static void NAME(clear_unknown)(REAL *x, uint64_t n)
 }
 
 /* What is multiplied of n cells of the slab from `at` on, at most TS_GEMM_DEPTH. */
-static void NAME(take)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t at,
-                       uint64_t n, REAL *x)
+static void NAME(get_values)(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                             uint64_t at, uint64_t n, REAL *x)
 {
     unsigned char held[TS_GEMM_DEPTH];
     GET_CELLS(p->dense, v->cells, at, n, x);
@@ -59,12 +59,12 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
 /* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The last rows of them, which are no
  * whole tile, are copied, and all where they are not numbers of this precision. Those from `next` on are wanted then. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
-                        uint64_t row, uint64_t n, uint64_t next, REAL *y, struct scratch *s)
+                        uint64_t row, uint64_t n, uint64_t next, void *to_y, struct scratch *s)
 {
     const uint32_t tile = p->gemm->rows;
     const uint64_t high = (n + tile - 1) / tile * tile;
     const uint64_t there = NAME(in_place)(p, v->cells) ? n / tile * tile : 0;
-    REAL *a = s->tile, *out = s->out;
+    REAL *y = to_y, *a = s->tile, *out = s->out;
     struct wanted w = wanted_rows(p, v, n, next);
     for (uint64_t c = 0; c < v->part.cols; c += TS_GEMM_DEPTH) {
         const uint64_t left = v->part.cols - c;
@@ -72,7 +72,7 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
         const int add = v->part.col + c > 0;
         for (uint64_t i = there; i < high; i++)
             if (i < n)
-                NAME(take)(p, v, (row + i) * v->part.cols + c, k, a + i * TS_GEMM_STRIDE);
+                NAME(get_values)(p, v, (row + i) * v->part.cols + c, k, a + i * TS_GEMM_STRIDE);
             else
                 memset(a + i * TS_GEMM_STRIDE, 0, k * sizeof *a);
         for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
@@ -116,7 +116,7 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
         struct strip_wanted w = wanted_strip(p, v, row, col, n, next);
         for (uint32_t i = 0; i < k && there < n; i++) {
             REAL *to = a + i * STRIP_STRIDE;
-            NAME(take)(p, v, (row + i) * v->part.cols + col + there, n - there, to + there);
+            NAME(get_values)(p, v, (row + i) * v->part.cols + col + there, n - there, to + there);
             for (uint64_t j = n; j < wide; j++)
                 to[j] = 0;
         }
@@ -143,14 +143,15 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
-/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end - 1 of z, whose row q
+/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end - 1 of z (`rows`), whose row q
  * lies at z + (q - base) * width. */
-static void NAME(gather)(const struct ts_dense_product *p, const struct target *t, const REAL *z,
-                         uint64_t base, uint64_t first, uint64_t end, uint32_t task,
-                         struct scratch *s)
+static void NAME(gather)(const struct ts_dense_product *p, const struct ts_dense_target *t,
+                         const void *rows, uint64_t base, uint64_t first, uint64_t end,
+                         uint32_t task, struct scratch *s)
 {
     const struct gather_task w = task_of(t, task, p->rank);
     const uint64_t dim = t->dim, after = t->after;
+    const REAL *z = rows;
     const uint32_t n = w.col_end - w.col;
     double *const left = s->row, *const acc = s->row + p->width, *const other = acc + p->width;
     for (uint64_t l = first / (dim * after); l * dim * after < end; l++) {
@@ -177,6 +178,9 @@ static void NAME(gather)(const struct ts_dense_product *p, const struct target *
         }
     }
 }
+
+static const struct slab_ops NAME(ops) = { NAME(put_products), NAME(along), NAME(across),
+                                           NAME(gather) };
 
 #undef REAL
 #undef NAME

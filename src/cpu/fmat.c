@@ -30,11 +30,11 @@ struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank, enum ts_
                              .shared = shared != NULL };
 }
 
-int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
+int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *name,
                 struct ts_fmat *ret, struct ts_err *err)
 {
     struct ts_fmat f = ts_fmat_at(NULL, n_rows, rank, precision);
-    const int rc = ts_bigmem_new(f.bytes, what, &f.data, err);
+    const int rc = ts_bigmem_new(f.bytes, name, &f.data, err);
     if (rc < 0)
         return rc;
     *ret = f;

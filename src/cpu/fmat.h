@@ -38,7 +38,7 @@ struct ts_fmat {
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
 uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precision);
 
-int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *what,
+int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *name,
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
 
@@ -48,6 +48,27 @@ struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank,
 
 /* `rank` columns of f from column col on, which begins at a multiple of 64 bytes, or is 0. */
 struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank);
+
+/* Entry i of an array of this precision. */
+static inline double ts_item(const void *array, uint64_t i, enum ts_precision precision)
+{
+    return precision == TS_FLOAT32 ? (double)((const float *)array)[i]
+                                   : ((const double *)array)[i];
+}
+
+static inline void ts_set_item(void *array, uint64_t i, enum ts_precision precision, double x)
+{
+    if (precision == TS_FLOAT32)
+        ((float *)array)[i] = (float)x;
+    else
+        ((double *)array)[i] = x;
+}
+
+/* Where a row lies. */
+static inline void *ts_fmat_row(const struct ts_fmat *f, uint64_t row)
+{
+    return (char *)f->data + row * f->stride * ts_precision_bytes(f->precision);
+}
 
 /* n rows from row `row` on, from or to n x rank float64; with `rest`, where there is one. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);

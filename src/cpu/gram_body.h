@@ -217,7 +217,7 @@ static void NAME(solve)(const struct ts_gram *g, double *restrict s,
     }
 }
 
-static void NAME(add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
+static void NAME(add_nonzeros)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
                       const uint16_t *at, uint32_t n)
 {
     NAME(add_products)(g, product, (const TS_REAL *)&b->value, at, n);
@@ -255,7 +255,7 @@ static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_ker
     }
 }
 
-const struct ts_gram_ops TS_GRAM_NAME = { NAME(gram_pass),     NAME(add), NAME(solve),
-                                          NAME(multiply_rows), TURNED,    NAME(cross),
-                                          NAME(combine) };
+static const struct ts_gram_ops NAME(gram_ops) = { NAME(gram_pass),     NAME(add_nonzeros), NAME(solve),
+                                                   NAME(multiply_rows), TURNED,    NAME(cross),
+                                                   NAME(combine) };
 #undef TURNED

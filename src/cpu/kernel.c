@@ -6,74 +6,57 @@
 
 #include "cpu/kernel_isa.h"
 
-ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
-                            uint32_t stride)
+/* NULL where this machine or build has none. */
+static const struct ts_kernel_set *find_set(enum ts_isa isa, enum ts_precision stored,
+                                            enum ts_precision summed, uint32_t stride)
 {
-    const int f32 = summed == TS_FLOAT32, wide = stored == TS_FLOAT32 && summed == TS_FLOAT64;
+    const int kind = summed == TS_FLOAT32 ? 0 : stored == TS_FLOAT64 ? 1 : 2;
+    static const struct ts_kernel_set *const portable[] = { &ts_kernels_portable_f32,
+                                                            &ts_kernels_portable_f64,
+                                                            &ts_kernels_portable_wide };
+#ifdef __x86_64__
+    static const struct ts_kernel_set *const avx2[] = { &ts_kernels_avx2_f32, &ts_kernels_avx2_f64,
+                                                        &ts_kernels_avx2_wide };
+    static const struct ts_kernel_set *const avx512[] = { &ts_kernels_avx512_f32,
+                                                          &ts_kernels_avx512_f64,
+                                                          &ts_kernels_avx512_wide };
+#endif
     if (!ts_isa_here(isa))
         return NULL;
 #ifdef __x86_64__
-    if (isa == TS_ISA_AVX512 && f32)
-        return stride < 16 ? ts_kernel_avx512_narrow : ts_kernel_avx512_f32;
     if (isa == TS_ISA_AVX512)
-        return wide ? ts_kernel_avx512_wide : ts_kernel_avx512_f64;
+        return kind == 0 && stride < 16 ? &ts_kernels_avx512_narrow : avx512[kind];
     if (isa == TS_ISA_AVX2)
-        return f32 ? ts_kernel_avx2_f32 : wide ? ts_kernel_avx2_wide : ts_kernel_avx2_f64;
+        return avx2[kind];
 #endif
     (void)stride;
-    return f32 ? ts_kernel_portable_f32 : wide ? ts_kernel_portable_wide : ts_kernel_portable_f64;
+    return portable[kind];
+}
+
+ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
+                            uint32_t stride)
+{
+    const struct ts_kernel_set *set = find_set(isa, stored, summed, stride);
+    return set == NULL ? NULL : set->products;
 }
 
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
 {
-    const int f32 = precision == TS_FLOAT32;
-    if (!ts_isa_here(isa))
-        return NULL;
-#ifdef __x86_64__
-    if (isa == TS_ISA_AVX512 && f32)
-        return stride < 16 ? ts_cells_avx512_narrow : ts_cells_avx512_f32;
-    if (isa == TS_ISA_AVX512)
-        return ts_cells_avx512_f64;
-    if (isa == TS_ISA_AVX2)
-        return f32 ? ts_cells_avx2_f32 : ts_cells_avx2_f64;
-#endif
-    (void)stride;
-    return f32 ? ts_cells_portable_f32 : ts_cells_portable_f64;
+    const struct ts_kernel_set *set = find_set(isa, precision, precision, stride);
+    return set == NULL ? NULL : set->cells;
 }
 
 const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision precision,
                                           uint32_t stride)
 {
-    const int f32 = precision == TS_FLOAT32;
-    if (!ts_isa_here(isa))
-        return NULL;
-#ifdef __x86_64__
-    if (isa == TS_ISA_AVX512 && f32)
-        return stride < 16 ? &ts_rounds_avx512_narrow : &ts_rounds_avx512_f32;
-    if (isa == TS_ISA_AVX512)
-        return &ts_rounds_avx512_f64;
-    if (isa == TS_ISA_AVX2)
-        return f32 ? &ts_rounds_avx2_f32 : &ts_rounds_avx2_f64;
-#endif
-    (void)stride;
-    return f32 ? &ts_rounds_portable_f32 : &ts_rounds_portable_f64;
+    const struct ts_kernel_set *set = find_set(isa, precision, precision, stride);
+    return set == NULL ? NULL : set->rounds;
 }
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride)
 {
-    const int f32 = precision == TS_FLOAT32;
-    if (!ts_isa_here(isa))
-        return NULL;
-#ifdef __x86_64__
-    if (isa == TS_ISA_AVX512 && f32)
-        return stride < 16 ? &ts_gram_avx512_narrow : &ts_gram_avx512_f32;
-    if (isa == TS_ISA_AVX512)
-        return &ts_gram_avx512_f64;
-    if (isa == TS_ISA_AVX2)
-        return f32 ? &ts_gram_avx2_f32 : &ts_gram_avx2_f64;
-#endif
-    (void)stride;
-    return f32 ? &ts_gram_portable_f32 : &ts_gram_portable_f64;
+    const struct ts_kernel_set *set = find_set(isa, precision, precision, stride);
+    return set == NULL ? NULL : set->gram;
 }
 
 void ts_gram_straighten(const struct ts_gram *g, uint32_t turned)
@@ -106,23 +89,28 @@ void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint
     }
 }
 
-void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b)
+void ts_kernel_hash(const struct ts_hold_out *h, uint32_t order, const uint8_t *level,
+                    const struct ts_unpacked *b, uint64_t *hash)
 {
-    const struct ts_hold_out *h = &job->hold_out;
-    uint64_t hash[TS_BLOCK_NNZ];
     uint32_t row[TS_BLOCK_NNZ];
     for (uint32_t p = 0; p < b->n; p++)
         hash[p] = ts_hold_out_begin(h);
-    for (uint32_t m = 0; m < job->order; m++) {
+    for (uint32_t m = 0; m < order; m++) {
         uint32_t l = 0;
-        while (job->level[l] != m)
+        while (level[l] != m)
             l++;
-        ts_kernel_rows(b, l, job->order - 1, row);
+        ts_kernel_rows(b, l, order - 1, row);
         for (uint32_t p = 0; p < b->n; p++)
             hash[p] = ts_hold_out_add(hash[p], row[p]);
     }
+}
+
+void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b)
+{
+    uint64_t hash[TS_BLOCK_NNZ];
+    ts_kernel_hash(&job->hold_out, job->order, job->level, b, hash);
     for (uint32_t p = 0; p < b->n; p++)
-        if (!ts_hold_out_held(h, hash[p]))
+        if (!ts_hold_out_held(&job->hold_out, hash[p]))
             continue;
         else if (job->unpack.as_double)
             b->value.d[p] = 0;

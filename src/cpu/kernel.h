@@ -164,6 +164,10 @@ const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precisi
 /* Rows of the mode at level l, of each position of a block. */
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
 
+/* What decides whether each nonzero of a block is held out (format/hold_out.h). level: the mode at each level. */
+void ts_kernel_hash(const struct ts_hold_out *h, uint32_t order, const uint8_t *level,
+                    const struct ts_unpacked *b, uint64_t *hash);
+
 /* The values of nonzeros of a block that are held out := 0. */
 void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b);
 

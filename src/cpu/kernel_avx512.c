@@ -16,36 +16,27 @@
 #define TS_UNPACK    ts_unpack_avx512
 #define TS_TILE_ROWS 8
 
-#define TS_REAL        float
-#define TS_LANES       16
-#define TS_KERNEL_NAME ts_kernel_avx512_f32
-#define TS_CELLS_NAME  ts_cells_avx512_f32
-#define TS_GRAM_NAME   ts_gram_avx512_f32
-#define TS_ROUNDS_NAME ts_rounds_avx512_f32
-#define TS_TURN(x, n)  ((vec_float_16)_mm512_alignr_epi32((__m512i)(x), (__m512i)(x), n))
+#define TS_REAL       float
+#define TS_LANES      16
+#define TS_SET_NAME   ts_kernels_avx512_f32
+#define TS_TURN(x, n) ((vec_float_16)_mm512_alignr_epi32((__m512i)(x), (__m512i)(x), n))
 #include "cpu/kernel_body.h"
 
-#define TS_REAL        double
-#define TS_LANES       8
-#define TS_KERNEL_NAME ts_kernel_avx512_f64
-#define TS_CELLS_NAME  ts_cells_avx512_f64
-#define TS_GRAM_NAME   ts_gram_avx512_f64
-#define TS_ROUNDS_NAME ts_rounds_avx512_f64
+#define TS_REAL     double
+#define TS_LANES    8
+#define TS_SET_NAME ts_kernels_avx512_f64
 #include "cpu/kernel_body.h"
 
-#define TS_REAL        double
-#define TS_STORED      float
-#define TS_WIDEN(x)    ((vec_double_8)_mm512_cvtps_pd((__m256)(x)))
-#define TS_LANES       8
-#define TS_KERNEL_NAME ts_kernel_avx512_wide
+#define TS_REAL     double
+#define TS_STORED   float
+#define TS_WIDEN(x) ((vec_double_8)_mm512_cvtps_pd((__m256)(x)))
+#define TS_LANES    8
+#define TS_SET_NAME ts_kernels_avx512_wide
 #include "cpu/kernel_body.h"
 
-#define TS_REAL        float
-#define TS_LANES       8
-#define TS_KERNEL_NAME ts_kernel_avx512_narrow
-#define TS_CELLS_NAME  ts_cells_avx512_narrow
-#define TS_GRAM_NAME   ts_gram_avx512_narrow
-#define TS_ROUNDS_NAME ts_rounds_avx512_narrow
+#define TS_REAL     float
+#define TS_LANES    8
+#define TS_SET_NAME ts_kernels_avx512_narrow
 #include "cpu/kernel_body.h"
 #include "base/target_pop.h"
 #endif

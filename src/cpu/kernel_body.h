@@ -2,9 +2,8 @@
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
  * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES
- * (a power of two), TS_UNPACK (the decoder), TS_KERNEL_NAME and, for what is in cells_body.h, rounds_body.h and gram_body.h,
- * TS_CELLS_NAME, TS_ROUNDS_NAME and TS_GRAM_NAME defined, and TS_STORED where rows are stored in another type: float rows of double
- * products. Vectors are those of the compiler (GCC
+ * (a power of two), TS_UNPACK (the decoder) and TS_SET_NAME defined, and TS_STORED where rows are stored in another type:
+ * float rows of double products. Such a set has products alone, without what is in cells_body.h, rounds_body.h and gram_body.h. Vectors are those of the compiler (GCC
  * and clang), so that the same text serves every machine. The numbers of vectors in a row and of
  * operands, and strides, are constants after inlining, and TS_UNROLL makes the loops over them
  * straight code.
@@ -447,8 +446,9 @@ INLINE void NAME(load_kept)(const struct ts_kernel_job *job, const struct ts_ker
         ts_kernel_hold_out(job, ret);
 }
 
-void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
-                    struct ts_kernel_scratch *scratch, void *head, struct ts_kernel_edge *edge)
+static void NAME(partition)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
+                            struct ts_kernel_scratch *scratch, void *head,
+                            struct ts_kernel_edge *edge)
 {
     const uint32_t first = in->partition * TS_PARTITION_BLOCKS;
     const uint32_t n_blocks = in->entry->n_blocks;
@@ -477,7 +477,7 @@ void TS_KERNEL_NAME(const struct ts_kernel_job *job, const struct ts_kernel_inpu
     NAME(end_row)(scratch, dst);
 }
 
-#if defined(TS_CELLS_NAME) || defined(TS_GRAM_NAME)
+#ifndef TS_STORED
 /* The operands of a block's products, n_vec vectors of columns from col on, in `of`: rows of all factors but the first
  * level's, or products of fibres, which are made, and rows of the last. */
 INLINE struct NAME(operands)
@@ -505,16 +505,21 @@ INLINE struct NAME(operands)
     return x;
 }
 
-#endif
-
-#ifdef TS_CELLS_NAME
 #include "cpu/cells_body.h"
 #include "cpu/rounds_body.h"
-#endif
-#ifdef TS_GRAM_NAME
 #include "cpu/short_body.h"
 #include "cpu/gram_body.h"
 #endif
+
+const struct ts_kernel_set TS_SET_NAME = {
+    .products = NAME(partition),
+#ifndef TS_STORED
+    .cells = NAME(cells_of_partition),
+    .gram = &NAME(gram_ops),
+    .rounds = &NAME(rounds_ops),
+#endif
+};
+
 #undef FOLD
 #undef FOLDED
 #undef FOLDS
@@ -534,7 +539,4 @@ INLINE struct NAME(operands)
 #undef TS_WIDEN
 #undef TS_TURN
 #undef TS_LANES
-#undef TS_KERNEL_NAME
-#undef TS_CELLS_NAME
-#undef TS_GRAM_NAME
-#undef TS_ROUNDS_NAME
+#undef TS_SET_NAME

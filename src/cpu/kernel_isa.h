@@ -6,21 +6,20 @@
 #include "cpu/kernel.h"
 #include "cpu/rounds.h"
 
-ts_kernel_fn ts_kernel_portable_f32, ts_kernel_portable_f64, ts_kernel_portable_wide;
-ts_kernel_fn ts_kernel_avx2_f32, ts_kernel_avx2_f64, ts_kernel_avx2_wide; /* these only on x86-64 */
-ts_kernel_fn ts_kernel_avx512_f32, ts_kernel_avx512_f64, ts_kernel_avx512_wide;
-ts_kernel_fn ts_kernel_avx512_narrow; /* rows of 8 floats */
+/* Kernels that kernel_body.h makes for one instruction set, type and width of vectors. */
+struct ts_kernel_set {
+    ts_kernel_fn *products;
+    ts_cells_fn *cells; /* this and what follows is NULL where rows are of another type than products */
+    const struct ts_gram_ops *gram;
+    const struct ts_rounds_ops *rounds;
+};
 
-ts_cells_fn ts_cells_portable_f32, ts_cells_portable_f64;
-ts_cells_fn ts_cells_avx2_f32, ts_cells_avx2_f64;
-ts_cells_fn ts_cells_avx512_f32, ts_cells_avx512_f64, ts_cells_avx512_narrow;
-
-extern const struct ts_gram_ops ts_gram_portable_f32, ts_gram_portable_f64;
-extern const struct ts_gram_ops ts_gram_avx2_f32, ts_gram_avx2_f64;
-extern const struct ts_gram_ops ts_gram_avx512_f32, ts_gram_avx512_f64, ts_gram_avx512_narrow;
-extern const struct ts_rounds_ops ts_rounds_portable_f32, ts_rounds_portable_f64;
-extern const struct ts_rounds_ops ts_rounds_avx2_f32, ts_rounds_avx2_f64;
-extern const struct ts_rounds_ops ts_rounds_avx512_f32, ts_rounds_avx512_f64,
-    ts_rounds_avx512_narrow;
+extern const struct ts_kernel_set ts_kernels_portable_f32, ts_kernels_portable_f64,
+    ts_kernels_portable_wide;
+/* The rest exists on x86-64 only. */
+extern const struct ts_kernel_set ts_kernels_avx2_f32, ts_kernels_avx2_f64, ts_kernels_avx2_wide;
+extern const struct ts_kernel_set ts_kernels_avx512_f32, ts_kernels_avx512_f64,
+    ts_kernels_avx512_wide;
+extern const struct ts_kernel_set ts_kernels_avx512_narrow; /* for rows of 8 floats */
 
 #endif

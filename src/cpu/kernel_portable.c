@@ -12,24 +12,18 @@
 #define TS_UNPACK    ts_unpack_portable
 #define TS_TILE_ROWS 4
 
-#define TS_REAL        float
-#define TS_LANES       4
-#define TS_KERNEL_NAME ts_kernel_portable_f32
-#define TS_CELLS_NAME  ts_cells_portable_f32
-#define TS_GRAM_NAME   ts_gram_portable_f32
-#define TS_ROUNDS_NAME ts_rounds_portable_f32
+#define TS_REAL     float
+#define TS_LANES    4
+#define TS_SET_NAME ts_kernels_portable_f32
 #include "cpu/kernel_body.h"
 
-#define TS_REAL        double
-#define TS_LANES       2
-#define TS_KERNEL_NAME ts_kernel_portable_f64
-#define TS_CELLS_NAME  ts_cells_portable_f64
-#define TS_GRAM_NAME   ts_gram_portable_f64
-#define TS_ROUNDS_NAME ts_rounds_portable_f64
+#define TS_REAL     double
+#define TS_LANES    2
+#define TS_SET_NAME ts_kernels_portable_f64
 #include "cpu/kernel_body.h"
 
-#define TS_REAL        double
-#define TS_STORED      float
-#define TS_LANES       2
-#define TS_KERNEL_NAME ts_kernel_portable_wide
+#define TS_REAL     double
+#define TS_STORED   float
+#define TS_LANES    2
+#define TS_SET_NAME ts_kernels_portable_wide
 #include "cpu/kernel_body.h"

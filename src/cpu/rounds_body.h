@@ -442,5 +442,5 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
     return from;
 }
 
-const struct ts_rounds_ops TS_ROUNDS_NAME = { NAME(take_rows), NAME(multiply_row),
-                                              NAME(append_plain) };
+static const struct ts_rounds_ops NAME(rounds_ops) = { NAME(take_rows), NAME(multiply_row),
+                                                       NAME(append_plain) };

@@ -464,7 +464,7 @@ static void size(uint32_t n, uint32_t padded, const double *a, double *ret)
     memcpy(ret, sum, sizeof sum);
 }
 
-static void add(uint64_t n_x, const double *x, uint64_t step, uint32_t n, double *sum)
+static void add_groups(uint64_t n_x, const double *x, uint64_t step, uint32_t n, double *sum)
 {
     for (uint32_t i = 0; i < n; i += 8) {
         vec s[VECS_8] = { 0 };
@@ -493,4 +493,4 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
 }
 
 const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, simplex, gram,         inner,
-                                             size,    add,     scale,   solve_systems };
+                                             size,    add_groups, scale,   solve_systems };
