@@ -169,7 +169,7 @@ static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *on
 
 /* Of a dense tensor, whose product is where unknown cells and those that are held out count 0. */
 static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
-                          const struct ts_row_update *how, const struct ts_row_sums *sums,
+                          const struct ts_row_update *update, const struct ts_row_sums *sums,
                           struct ts_backend_times *times, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;
@@ -183,14 +183,14 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
     if (rc == 0)
         rc = gram_product(c, mode, gram, gram + (size_t)c->rank * c->rank, err);
     note_change(c, mode);
-    ts_dense_product_learn(s->dense, &how->hold_out, how->mean);
+    ts_dense_product_learn(s->dense, &update->hold_out, update->mean);
     if (rc == 0)
         rc = ts_dense_product_run(s->dense, mode, s->factor, &c->factor[mode], TS_FLOAT64, feed,
                                   times, err);
     then = ts_clock_ns();
     if (rc == 0)
         rc = ts_dense_rows_run(s->dense_rows, mode, s->factor, ts_dense_product_sums(s->dense),
-                               gram, how, sums->size, feed, err);
+                               gram, update, sums->size, feed, err);
     free(gram);
     if (rc == 0 && times != NULL) {
         times->total_ns = ts_clock_ns() - start;
@@ -257,14 +257,14 @@ static void cpu_sum_in(void *be, enum ts_precision summed)
     c->summed = summed;
 }
 
-static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *update,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct ts_cpu *c = be;
     struct ts_rowsolve_ranks *ranks = c->shared->share == NULL ? NULL : &c->ranks[mode];
     const int rc =
-        ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(how->kind) ? &c->product : NULL,
-                        how, sums, ranks, err);
+        ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(update->kind) ? &c->product : NULL,
+                        update, sums, ranks, err);
     ts_cpu_note_lacks(c->shared, mode, ranks);
     note_change(c, mode);
     c->factor[mode].rest = NULL;

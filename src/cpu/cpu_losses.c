@@ -6,6 +6,7 @@
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
 #include "cpu/descend.h"
+#include "cpu/pass_loop.h"
 #include "cpu/rounds.h"
 
 static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
@@ -77,10 +78,10 @@ int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, s
     return rc;
 }
 
-int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err)
 {
-    const struct ts_request one = { .be = be, .multiply = how, .multiplied = ret };
+    const struct ts_request one = { .be = be, .multiply = multiply, .multiplied = ret };
     struct ts_backend_times times = { 0 }; /* nobody asks */
     return ts_cpu_multiply_all(&one, 1, mode, NULL, &times, err);
 }
@@ -96,16 +97,16 @@ static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *r
 }
 
 /* The gradient over the nonzeros is there. dealt_ns: what it took until rows were where their steps are made. */
-static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *how,
+static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *descent,
                        uint64_t *dealt_ns, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;
     const uint64_t start = ts_clock_ns();
     const int rc = s->share != NULL ? ts_cpu_deal_rows(c, mode, &c->product, 0, NULL, err) : 0;
-    c->ranks[mode].here = how->gradient != NULL; /* the factors stay as they are */
+    c->ranks[mode].here = descent->gradient != NULL; /* the factors stay as they are */
     *dealt_ns += ts_clock_ns() - start;
     return rc == 0 ? ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor,
-                                   &c->product, how, err)
+                                   &c->product, descent, err)
                    : rc;
 }
 
@@ -115,7 +116,7 @@ int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, st
 {
     const uint64_t start = ts_clock_ns();
     struct ts_rounds_of of[TS_CPU_MOST_MODELS] = { { 0 } };
-    uint64_t wait_ns = 0, exchange_ns = 0, dealt_ns = 0, then;
+    uint64_t wait_ns = 0, exchange_ns = 0, dealt_ns = 0, then, end;
     int rc = 0;
     assert(n > 0 && n <= TS_CPU_MOST_MODELS);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
@@ -127,27 +128,19 @@ int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, st
     then = ts_clock_ns();
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = end_descent(w[k].be, mode, w[k].descend, &dealt_ns, err);
-    *times = (struct ts_backend_times){ .total_ns = ts_clock_ns() - start,
-                                        .n_devices = 1,
-                                        .device[0] = {
-                                            .number = -1,
-                                            .nnz = ((struct ts_cpu *)w[0].be)->shared->tensor->nnz,
-                                            .wait_ns = wait_ns,
-                                            .kernel_ns = then - start - wait_ns - exchange_ns,
-                                            .solve_ns = ts_clock_ns() - then - dealt_ns,
-                                            .exchange_ns = exchange_ns + dealt_ns,
-                                            .exposed_ns = exchange_ns + dealt_ns,
-                                            .share = 1 } };
+    end = ts_clock_ns();
+    *times = ts_pass_times(end - start, ((struct ts_cpu *)w[0].be)->shared->tensor->nnz, wait_ns,
+                           exchange_ns + dealt_ns, end - then - dealt_ns);
     return rc;
 }
 
-int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err)
 {
     struct ts_cpu *c = be;
     struct ts_rounds_of of;
     const int rc = begin_descent(c, mode, &of, err);
     return rc == 0 ? ts_steps_zeros(c->shared->steps, c->shared->share, mode, c->shared->factor,
-                                    how, zeros, err)
+                                    descent, zeros, err)
                    : rc;
 }

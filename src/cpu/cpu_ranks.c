@@ -83,7 +83,7 @@ static int rows_travel(const struct ts_comm *comm, int shared)
     return !shared;
 }
 
-int ts_cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
+int ts_cpu_spread(void *be, const struct ts_spread *spread, struct ts_err *err)
 {
     struct ts_cpu *c = be;
     struct ts_cpu_shared *s = c->shared;
@@ -91,13 +91,13 @@ int ts_cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err)
     struct ts_needs_conf conf = { .tensor = s->tensor,
                                   .share = s->share,
                                   .threads = s->threads,
-                                  .skipped = how->skipped,
-                                  .always = how->rows_to == TS_ROWS_TO_NEEDING,
+                                  .skipped = spread->skipped,
+                                  .always = spread->rows_to == TS_ROWS_TO_NEEDING,
                                   .unpack = ts_kernel_unpack(ts_isa_best()) };
     const int several = s->n_models > 1 || s->n_apart > 1;
-    int rc = comm == NULL || several || how->own ? 0 : share_memory(c, comm, err);
+    int rc = comm == NULL || several || spread->own ? 0 : share_memory(c, comm, err);
     if (rc < 0 || comm == NULL || several || (s->capabilities & TS_CPU_TO_ALL) != 0 ||
-        how->rows_to == TS_ROWS_TO_ALL || !rows_travel(comm, s->factor[0].shared))
+        spread->rows_to == TS_ROWS_TO_ALL || !rows_travel(comm, s->factor[0].shared))
         return rc;
     conf.shared = s->factor[0].shared;
     conf.row_bytes = (uint32_t)(c->rank * ts_precision_bytes(s->factor[0].precision));

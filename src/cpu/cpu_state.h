@@ -104,9 +104,9 @@ int ts_cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *e
 void ts_cpu_close(void *be);
 
 /* ---- cpu_losses.c: the same; and requests of n models that are apart, or of one */
-int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
-int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err);
@@ -116,7 +116,7 @@ int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, st
 /* ---- cpu_ranks.c */
 int ts_cpu_ranks_open(struct ts_cpu_shared *s, const struct ts_comm *comm, struct ts_err *err);
 uint64_t ts_cpu_shares(const void *be);
-int ts_cpu_spread(void *be, const struct ts_spread *how, struct ts_err *err);
+int ts_cpu_spread(void *be, const struct ts_spread *spread, struct ts_err *err);
 int ts_cpu_agree(void *be, int rc, struct ts_err *err);
 int ts_cpu_tell_ranks(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
                       struct ts_err *err);

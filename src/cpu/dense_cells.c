@@ -2,19 +2,24 @@
 /* Values of a model at the cells of a dense tensor. */
 #include "cpu/dense_cells.h"
 
-#include <omp.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "cpu/dense_gemm.h"
-#include "stream/slabs.h"
+#include "cpu/pass_loop.h"
 
 #define LEAST_COLS 64u /* a row of the model is computed for so many cells or more */
 #define MOST_PANEL 32u /* columns of a panel */
 #define GIVEN      TS_BLOCK_NNZ
+
+/* Of a thread: what waits to be given, and up to as many cells more. */
+struct block {
+    uint32_t n, first; /* cells in it; of the partition before them */
+    double value[2 * GIVEN], model[2 * GIVEN];
+    uint32_t row[TS_DENSE_MAX_ORDER][2 * GIVEN];
+};
 
 struct cells {
     const struct ts_tensor *tensor;
@@ -30,13 +35,8 @@ struct cells {
     double *b;                         /* products of the rows of columns, in panels */
     double *row;                       /* threads x rank */
     uint64_t done;                     /* partitions of the slabs before */
-};
-
-/* Of a thread: what waits to be given, and up to as many cells more. */
-struct block {
-    uint32_t n, first; /* cells in it; of the partition before them */
-    double value[2 * GIVEN], model[2 * GIVEN];
-    uint32_t row[TS_DENSE_MAX_ORDER][2 * GIVEN];
+    struct block *block;               /* threads */
+    atomic_int failed;                 /* a partition has failed */
 };
 
 /* The level that columns begin with. */
@@ -201,34 +201,33 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
     return rc == 0 ? give(s, thread, partition, b->n, 1, b, err) : rc;
 }
 
-static int run_slab(struct cells *s, const struct ts_slab_view *v, struct block *block,
-                    struct ts_err *err)
+/* Each thread of the team takes partitions of the slab. */
+static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
+    struct cells *s = ctx;
+    const struct ts_slab_view *v = &loan->slab;
     const uint64_t cells = v->part.rows * v->part.cols;
     const uint64_t base = v->part.row * s->dense->inner + v->part.col;
     const uint64_t n = (cells + TS_PARTITION_NNZ - 1) / TS_PARTITION_NNZ;
-    _Atomic int failed = 0;
+    const uint32_t thread = (uint32_t)omp_get_thread_num();
     int rc = 0;
-#pragma omp parallel for num_threads(s->threads) schedule(dynamic)
+#pragma omp for schedule(dynamic)
     for (uint64_t k = 0; k < n; k++) {
-        const uint32_t thread = (uint32_t)omp_get_thread_num();
         const uint64_t first = base + k * TS_PARTITION_NNZ;
         const uint64_t end = k + 1 < n ? first + TS_PARTITION_NNZ : base + cells;
-        struct ts_err why;
-        int own;
-        if (atomic_load(&failed))
+        if (atomic_load(&s->failed))
             continue;
-        own =
-            run_partition(s, thread, v->cells, base, first, end, s->done + k, &block[thread], &why);
-        if (own < 0 && atomic_exchange(&failed, 1) == 0) {
-            rc = own;
-            if (err != NULL)
-                *err = why;
-        }
+        rc = run_partition(s, thread, v->cells, base, first, end, s->done + k, &s->block[thread],
+                           err);
+        if (rc < 0)
+            atomic_store(&s->failed, 1);
     }
-    if (rc == 0 && s->what->settle != NULL)
-        s->what->settle(s->what->ctx, s->done, s->done + n);
-    s->done += n;
+#pragma omp single
+    {
+        if (!atomic_load(&s->failed) && s->what->settle != NULL)
+            s->what->settle(s->what->ctx, s->done, s->done + n);
+        s->done += n;
+    }
     return rc;
 }
 
@@ -236,20 +235,16 @@ static int run_slab(struct cells *s, const struct ts_slab_view *v, struct block 
 
 static int run_slabs(struct cells *s, struct ts_feed *feed, uint64_t *wait_ns, struct ts_err *err)
 {
-    struct ts_slabs *slabs = ts_feed_slabs(feed);
-    struct block *block = malloc(s->threads * sizeof *block);
-    struct ts_slab_view v;
-    int rc = block == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path) : 0;
-    ts_slabs_rewind(slabs);
-    while (rc == 0) {
-        const uint64_t start = ts_clock_ns();
-        rc = ts_slabs_next(slabs, &v, err);
-        *wait_ns += ts_clock_ns() - start;
-        if (rc <= 0)
-            break;
-        rc = run_slab(s, &v, block, err);
-    }
-    free(block);
+    struct ts_loan loan;
+    struct ts_pass_loop loop = {
+        .feed = feed, .threads = s->threads, .loan = &loan, .shard = visit, .ctx = s, .err = err
+    };
+    int rc;
+    s->block = malloc(s->threads * sizeof *s->block);
+    rc = s->block == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", s->tensor->path)
+                          : ts_pass_loop_run(&loop);
+    *wait_ns = loop.wait_ns;
+    free(s->block);
     return rc;
 }
 
@@ -265,17 +260,17 @@ static void place(struct cells *s)
 }
 
 int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
-                       const struct ts_fmat *factor, const struct ts_weighted *what,
+                       const struct ts_fmat *factor, const struct ts_weighted *weighted,
                        struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns(), bytes = count_doubles(t, rank, threads) * sizeof(double);
     struct cells s = { .tensor = t,
                        .dense = t->dense,
-                       .what = what,
+                       .what = weighted,
                        .gemm = ts_gemm_of(ts_isa_best(), 1),
                        .rank = rank,
                        .threads = threads };
-    uint64_t wait_ns = 0, total_ns;
+    uint64_t wait_ns = 0;
     int rc = ts_bigmem_new(bytes, "products of rows of the model", (void **)&s.memory, err);
     if (rc < 0)
         return rc;
@@ -286,14 +281,7 @@ int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t thread
     make_b(&s);
     rc = run_slabs(&s, feed, &wait_ns, err);
     ts_bigmem_free(s.memory, bytes);
-    total_ns = ts_clock_ns() - start;
     if (times != NULL)
-        *times = (struct ts_backend_times){ .total_ns = total_ns,
-                                            .n_devices = 1,
-                                            .device[0] = { .number = -1,
-                                                           .nnz = t->nnz,
-                                                           .wait_ns = wait_ns,
-                                                           .kernel_ns = total_ns - wait_ns,
-                                                           .share = 1 } };
+        *times = ts_pass_times(ts_clock_ns() - start, t->nnz, wait_ns, 0, 0);
     return rc;
 }

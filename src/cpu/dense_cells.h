@@ -22,7 +22,7 @@
 #include "stream/weighted.h"
 
 int ts_dense_cells_run(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
-                       const struct ts_fmat *factor, const struct ts_weighted *what,
+                       const struct ts_fmat *factor, const struct ts_weighted *weighted,
                        struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err);
 
 /* Memory that it takes. */

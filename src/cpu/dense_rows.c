@@ -299,14 +299,14 @@ static void add_cells(void *ctx, const struct ts_dense_list *list)
 /* ---- rows ---- */
 
 static void solve_rows(const struct group *g, struct ts_fmat *out, const double *product,
-                       const double *gram, const struct ts_row_update *how)
+                       const double *gram, const struct ts_row_update *update)
 {
     const struct ts_dense_rows *d = g->rows;
     const struct ts_dense_wanted *w = &g->wanted;
     const uint32_t rank = d->rank;
     const uint64_t size = triangle(rank), all = cells_of_row(d->tensor, w->mode);
     const uint64_t *unknown = ts_dense_unknown_counts(d->unknown, w->mode);
-    ts_gram_rows_begin(d->solver, how, NULL, 0, out);
+    ts_gram_rows_begin(d->solver, update, NULL, 0, out);
 #pragma omp parallel for num_threads(d->threads) schedule(dynamic, 8)
     for (uint64_t row = w->first; row < w->end; row++) {
         const uint32_t thread = (uint32_t)omp_get_thread_num();
@@ -342,7 +342,7 @@ static void take_factors(struct ts_dense_rows *d, uint32_t mode, const struct ts
 }
 
 int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *factor,
-                      const double *product, const double *gram, const struct ts_row_update *how,
+                      const double *product, const double *gram, const struct ts_row_update *update,
                       double *size, struct ts_feed *feed, struct ts_err *err)
 {
     const uint64_t n_rows = d->tensor->dense->array.dim[mode];
@@ -353,7 +353,7 @@ int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *fa
         .wanted = { .mode = mode, .parts = parts_of(d->tensor, d->rank, mode), .known = d->direct }
     };
     struct ts_dense_wanted *w = &g.wanted;
-    int rc = ts_dense_unknown_find(d->unknown, &how->hold_out, feed, err);
+    int rc = ts_dense_unknown_find(d->unknown, &update->hold_out, feed, err);
     for (uint64_t i = 0; i < n_rows; i++)
         d->direct[i] = unknown[i] > cells_of_row(d->tensor, mode) / 2;
     choose_others(&g);
@@ -366,7 +366,7 @@ int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *fa
                (w->end - w->first) * w->parts * triangle(d->rank) * sizeof *d->packed);
         rc = ts_dense_unknown_list(d->unknown, w, add_cells, &g, feed, err);
         if (rc == 0)
-            solve_rows(&g, &factor[mode], product, gram, how);
+            solve_rows(&g, &factor[mode], product, gram, update);
     }
     if (size != NULL)
         *size = 0;

@@ -39,7 +39,7 @@ uint64_t ts_dense_rows_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
 /* The rows of factor[mode], from its product, n_rows x rank, and the elementwise product of the Gram matrices of the other
  * factors. *size as in struct ts_row_sums; NULL: not wanted. The factors of the other modes are those of the product. */
 int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *factor,
-                      const double *product, const double *gram, const struct ts_row_update *how,
+                      const double *product, const double *gram, const struct ts_row_update *update,
                       double *size, struct ts_feed *feed, struct ts_err *err);
 
 #endif

@@ -11,8 +11,8 @@
 #define XXH_STATIC_LINKING_ONLY
 #include <xxhash.h>
 
+#include "cpu/pass_loop.h"
 #include "format/array_index.h"
-#include "stream/slabs.h"
 
 #define CHUNK TS_ARRAY_CHUNK
 #define PIECE 512u
@@ -69,17 +69,23 @@ static int refuse_cell(const struct ts_tensor *t, uint64_t cell, struct ts_err *
 }
 
 struct sums {
+    const struct ts_tensor *tensor;
+    uint32_t threads;
+    struct chunk *chunk; /* of a slab */
     double squares, least, most;
     uint64_t n_unknown, unknown; /* cells; the first of them */
     XXH3_state_t *hash;
 };
 
-static int scan_slab(const struct ts_tensor *t, const struct ts_slab_view *v, uint32_t threads,
-                     struct chunk *chunk, struct sums *s, struct ts_err *err)
+static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
+    struct sums *s = ctx;
+    struct chunk *chunk = s->chunk;
+    const struct ts_tensor *t = s->tensor;
+    const struct ts_slab_view *v = &loan->slab;
     const uint64_t cells = v->part.rows * v->part.cols, n = (cells + CHUNK - 1) / CHUNK;
     const uint64_t base = v->part.row * t->dense->inner + v->part.col;
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for num_threads(s->threads) schedule(static)
     for (uint64_t i = 0; i < n; i++)
         chunk[i] = scan_chunk(t->dense, v->cells, i * CHUNK,
                               cells - i * CHUNK < CHUNK ? cells - i * CHUNK : CHUNK);
@@ -99,39 +105,27 @@ static int scan_slab(const struct ts_tensor *t, const struct ts_slab_view *v, ui
     return 0;
 }
 
-static int scan_all(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
-                    struct chunk *chunk, struct sums *s, struct ts_err *err)
-{
-    struct ts_slabs *slabs = ts_feed_slabs(feed);
-    struct ts_slab_view v;
-    int rc;
-    ts_slabs_rewind(slabs);
-    while ((rc = ts_slabs_next(slabs, &v, err)) > 0) {
-        rc = scan_slab(t, &v, threads, chunk, s, err);
-        if (rc < 0)
-            return rc;
-    }
-    return rc;
-}
-
 int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
                   struct ts_err *err)
 {
     const struct ts_dense *d = t->dense;
     const uint64_t shape[3] = { t->order, d->array.type, (uint64_t)d->array.fortran };
-    struct sums s = { .least = INFINITY, .most = -INFINITY };
-    struct chunk *chunk;
+    struct sums s = { .tensor = t, .threads = threads, .least = INFINITY, .most = -INFINITY };
+    struct ts_loan loan;
+    struct ts_pass_loop loop = {
+        .feed = feed, .loan = &loan, .shard = visit, .ctx = &s, .err = err
+    };
     int rc = 0;
     if (d->scanned)
         return 0;
     s.hash = XXH3_createState();
-    chunk = malloc((ts_dense_most_bytes(d) / d->cell_bytes / CHUNK + 1) * sizeof *chunk);
-    if (s.hash == NULL || chunk == NULL || XXH3_64bits_reset(s.hash) != XXH_OK)
+    s.chunk = malloc((ts_dense_most_bytes(d) / d->cell_bytes / CHUNK + 1) * sizeof *s.chunk);
+    if (s.hash == NULL || s.chunk == NULL || XXH3_64bits_reset(s.hash) != XXH_OK)
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     if (rc == 0) {
         XXH3_64bits_update(s.hash, shape, sizeof shape);
         XXH3_64bits_update(s.hash, d->array.dim, t->order * sizeof *d->array.dim);
-        rc = scan_all(t, feed, threads, chunk, &s, err);
+        rc = ts_pass_loop_run(&loop);
     }
     if (rc == 0 && s.n_unknown == d->cells)
         rc = ts_fail(err, TS_EFORMAT, "%s: all its cells are NaN", t->path);
@@ -149,7 +143,7 @@ int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t thre
         t->dense->scanned = 1;
     }
     XXH3_freeState(s.hash);
-    free(chunk);
+    free(s.chunk);
     return rc;
 }
 

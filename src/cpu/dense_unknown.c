@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/pass_loop.h"
 #include "format/dense.h"
 #include "format/dense_held.h"
-#include "stream/slabs.h"
 
 #define WORD  64u /* cells of a word of bits */
 #define WORDS 8u  /* that are made at a time */
@@ -277,12 +277,23 @@ static int has_any(const struct ts_dense_unknown *u)
     return u->tensor->dense->n_unknown > 0 || u->hold_out.share > 0;
 }
 
+static int visit_counted(void *ctx, const struct ts_loan *loan, struct ts_err *err)
+{
+    struct ts_dense_unknown *u = ctx;
+    const struct slab s = slab_of(u->tensor->dense, loan->slab.number, loan->slab.cells);
+    (void)err;
+    count_slab(u, &s);
+    return 0;
+}
+
 int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *hold_out,
                           struct ts_feed *feed, struct ts_err *err)
 {
     const struct ts_dense *d = u->tensor->dense;
-    struct ts_slabs *slabs = ts_feed_slabs(feed);
-    struct ts_slab_view v;
+    struct ts_loan loan;
+    struct ts_pass_loop loop = {
+        .feed = feed, .loan = &loan, .shard = visit_counted, .ctx = u, .err = err
+    };
     int rc = 0;
     if (u->found && ts_hold_out_same(&u->hold_out, hold_out))
         return 0;
@@ -290,11 +301,8 @@ int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *
     u->hold_out = *hold_out;
     for (uint32_t m = 0; m < d->array.order; m++)
         memset(u->count[m], 0, d->array.dim[m] * sizeof *u->count[m]);
-    ts_slabs_rewind(slabs);
-    while (has_any(u) && (rc = ts_slabs_next(slabs, &v, err)) > 0) {
-        const struct slab s = slab_of(d, v.number, v.cells);
-        count_slab(u, &s);
-    }
+    if (has_any(u))
+        rc = ts_pass_loop_run(&loop);
     u->found = rc == 0;
     return rc;
 }
@@ -362,38 +370,53 @@ static void list_slab(struct ts_dense_unknown *u, const struct ts_dense_wanted *
     }
 }
 
-static void give(struct ts_dense_unknown *u, const struct ts_dense_wanted *w, const struct slab *s,
-                 ts_dense_take *take, void *ctx)
+/* Who gets the lists. */
+struct taker {
+    struct ts_dense_unknown *unknown;
+    const struct ts_dense_wanted *wanted;
+    ts_dense_take *take;
+    void *ctx;
+};
+
+static void give(const struct taker *t, const struct slab *s)
 {
+    struct ts_dense_unknown *u = t->unknown;
+    const struct ts_dense_wanted *w = t->wanted;
     uint64_t first, end;
     slab_rows(u->tensor->dense, w, s, &first, &end);
     if (first >= end)
         return;
     list_slab(u, w, s, first, (end - first) * w->parts);
-    take(ctx,
-         &(struct ts_dense_list){ s->base, first, (end - first) * w->parts, u->start, u->cell });
+    t->take(t->ctx,
+            &(struct ts_dense_list){ s->base, first, (end - first) * w->parts, u->start, u->cell });
+}
+
+static int visit_listed(void *ctx, const struct ts_loan *loan, struct ts_err *err)
+{
+    const struct taker *t = ctx;
+    const struct slab s = slab_of(t->unknown->tensor->dense, loan->slab.number, loan->slab.cells);
+    (void)err;
+    give(t, &s);
+    return 0;
 }
 
 int ts_dense_unknown_list(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                           ts_dense_take *take, void *ctx, struct ts_feed *feed, struct ts_err *err)
 {
     const struct ts_dense *d = u->tensor->dense;
-    struct ts_slabs *slabs = ts_feed_slabs(feed);
-    struct ts_slab_view v;
-    int rc = 0;
+    struct taker t = { u, w, take, ctx };
+    struct ts_loan loan;
+    struct ts_pass_loop loop = {
+        .feed = feed, .loan = &loan, .shard = visit_listed, .ctx = &t, .err = err
+    };
     assert(u->found && (w->end - w->first) * w->parts <= u->most_keys);
     if (!has_any(u))
         return 0;
-    for (uint64_t k = 0; k < d->n_slabs && u->bits != NULL; k++) {
+    if (u->bits == NULL)
+        return ts_pass_loop_run(&loop);
+    for (uint64_t k = 0; k < d->n_slabs; k++) {
         const struct slab s = slab_of(d, k, NULL);
-        give(u, w, &s, take, ctx);
+        give(&t, &s);
     }
-    if (u->bits != NULL)
-        return 0;
-    ts_slabs_rewind(slabs);
-    while ((rc = ts_slabs_next(slabs, &v, err)) > 0) {
-        const struct slab s = slab_of(d, v.number, v.cells);
-        give(u, w, &s, take, ctx);
-    }
-    return rc;
+    return 0;
 }

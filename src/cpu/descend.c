@@ -195,9 +195,9 @@ static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *fa
 
 /* ---- draws ---- */
 
-static double draw(const struct ts_descent *how, uint32_t mode, uint32_t of, uint32_t k)
+static double draw(const struct ts_descent *descent, uint32_t mode, uint32_t number, uint32_t k)
 {
-    return ts_draw_unit(how->seed, how->draw, mode, of, k, how->n_drawn);
+    return ts_draw_unit(descent->seed, descent->draw, mode, number, k, descent->n_drawn);
 }
 
 /* The first of n sums, `step` apart, that is above x; of equals before it the last group is empty. */
@@ -267,11 +267,11 @@ static uint32_t all_columns(struct ts_steps *s, uint32_t mode, const struct ts_f
 
 /* Columns, and what each stands for. Returns how many: none where the model, which they are drawn from, is 0. */
 static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
-                             const struct ts_descent *how, double sum)
+                             const struct ts_descent *descent, double sum)
 {
-    const uint32_t n = how->n_drawn, rank = s->rank;
+    const uint32_t n = descent->n_drawn, rank = s->rank;
     const struct ts_tensor *t = s->tensor;
-    const int from_model = how->loss->lower == 0;
+    const int from_model = descent->loss->lower == 0;
     const double each = ts_draw_columns(t, mode) / n;
     const double *own = s->sum[mode] + (groups_of(t, mode) - 1) * rank;
     assert(n <= ts_descent_most(rank));
@@ -284,13 +284,13 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
         uint64_t row[TS_MAX_ORDER] = { 0 };
         double all = 0;
         const uint32_t r =
-            from_model ? (uint32_t)find(s->upto, rank, 1, sum * draw(how, mode, 0, k)) : 0;
+            from_model ? (uint32_t)find(s->upto, rank, 1, sum * draw(descent, mode, 0, k)) : 0;
         for (uint32_t m = 0; m < t->order; m++) {
             const struct ts_fmat *f = &factor[m];
             double unit;
             if (m == mode)
                 continue;
-            unit = draw(how, mode, m + 1, k);
+            unit = draw(descent, mode, m + 1, k);
             row[m] = from_model ? draw_row(s, m, f, r, unit) : (uint64_t)(unit * (double)f->n_rows);
         }
         multiply_rows(s, mode, factor, row, n, s->column + k);
@@ -303,7 +303,7 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
 
 /* What has to be known of all cells before rows can be told. *n: the number of columns drawn. */
 static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
-                   const struct ts_fmat *factor, const struct ts_descent *how, double *sum,
+                   const struct ts_fmat *factor, const struct ts_descent *descent, double *sum,
                    uint32_t *n, struct ts_err *err)
 {
     int rc = 0;
@@ -312,12 +312,12 @@ static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     s->err = err;
     *sum = 0;
     *n = 0;
-    if (how->observed || factor[mode].n_rows == 0)
+    if (descent->observed || factor[mode].n_rows == 0)
         return 0;
-    if (how->loss->linear != 0 || how->loss->lower == 0)
+    if (descent->loss->linear != 0 || descent->loss->lower == 0)
         rc = sum_model(s, mode, factor, sum);
-    if (rc == 0 && how->n_cells == 0)
-        *n = draw_columns(s, mode, factor, how, *sum);
+    if (rc == 0 && descent->n_cells == 0)
+        *n = draw_columns(s, mode, factor, descent, *sum);
     return rc;
 }
 
@@ -351,59 +351,59 @@ static double dot(const double *restrict x, const double *restrict y, uint32_t n
 static const double zero[CHUNK];
 
 /* g += what the drawn columns say of the row a. */
-static void add_drawn(const struct ts_steps *s, const struct ts_descent *how, uint32_t n,
+static void add_drawn(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                       const double *a, double *g)
 {
     double model[CHUNK], slope[CHUNK];
     for (uint32_t first = 0; first < n; first += CHUNK) {
         const uint32_t some = n - first < CHUNK ? n - first : CHUNK;
         models_of(s, n, first, some, a, model);
-        how->loss->weigh(some, zero, model, how->at, slope);
+        descent->loss->weigh(some, zero, model, descent->at, slope);
         for (uint32_t i = 0; i < some; i++)
-            slope[i] = (slope[i] - how->loss->linear) * s->weight[first + i];
+            slope[i] = (slope[i] - descent->loss->linear) * s->weight[first + i];
         for (uint32_t r = 0; r < s->rank; r++)
             g[r] += dot(slope, s->column + (uint64_t)r * n + first, some);
     }
 }
 
-static void step_row(const struct ts_steps *s, const struct ts_descent *how,
+static void step_row(const struct ts_steps *s, const struct ts_descent *descent,
                      const struct ts_adam *adam, uint64_t row, const double *a, const double *g,
                      struct ts_fmat *f)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
         const uint64_t i = row * s->rank + r;
-        double u = item(how->moment[0], i, f->precision);
-        double v = item(how->moment[1], i, f->precision);
+        double u = item(descent->moment[0], i, f->precision);
+        double v = item(descent->moment[1], i, f->precision);
         const double to = ts_adam_step(adam, a[r], g[r], &u, &v);
-        set_item(how->moment[0], i, f->precision, u);
-        set_item(how->moment[1], i, f->precision, v);
+        set_item(descent->moment[0], i, f->precision, u);
+        set_item(descent->moment[1], i, f->precision, v);
         set_item(f->data, row * f->stride + r, f->precision, to);
     }
 }
 
-static void keep_row(const struct ts_steps *s, const struct ts_descent *how, uint64_t row,
+static void keep_row(const struct ts_steps *s, const struct ts_descent *descent, uint64_t row,
                      const double *g, enum ts_precision precision)
 {
     for (uint32_t r = 0; r < s->rank; r++)
-        set_item(how->gradient, row * s->rank + r, precision, g[r]);
+        set_item(descent->gradient, row * s->rank + r, precision, g[r]);
 }
 
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
-                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
+                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *descent,
                   struct ts_err *err)
 {
     struct ts_fmat *f = &factor[mode];
     double sum;
     uint32_t n;
-    int rc = prepare(s, share, mode, factor, how, &sum, &n, err);
-    const double linear = how->observed ? 0 : how->loss->linear;
+    int rc = prepare(s, share, mode, factor, descent, &sum, &n, err);
+    const double linear = descent->observed ? 0 : descent->loss->linear;
     const uint64_t first = share == NULL ? 0 : has[s->self];
     const uint64_t end = share == NULL ? f->n_rows : has[s->self + 1];
     const uint64_t row_bytes =
         s->rank * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
-    const int cells = !how->observed && how->n_cells > 0;
-    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, how);
-    const struct ts_adam adam = ts_adam_of(how);
+    const int cells = !descent->observed && descent->n_cells > 0;
+    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, descent);
+    const struct ts_adam adam = ts_adam_of(descent);
     if (rc < 0)
         return rc;
 #pragma omp parallel num_threads(s->threads)
@@ -415,27 +415,27 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
             get_row(f, i, s->rank, a);
             get_row(apart, i, s->rank, g);
             for (uint32_t r = 0; r < s->rank; r++)
-                g[r] += how->l2 * a[r] + (linear != 0 ? linear * s->linear[r] : 0);
+                g[r] += descent->l2 * a[r] + (linear != 0 ? linear * s->linear[r] : 0);
             if (cells)
                 ts_zero_cells_row(&z, i, a, g + s->rank, g);
             else
-                add_drawn(s, how, n, a, g);
-            if (how->gradient != NULL)
-                keep_row(s, how, i, g, f->precision);
+                add_drawn(s, descent, n, a, g);
+            if (descent->gradient != NULL)
+                keep_row(s, descent, i, g, f->precision);
             else
-                step_row(s, how, &adam, i, a, g, f);
+                step_row(s, descent, &adam, i, a, g, f);
         }
         ts_fpmode_restore(before);
     }
-    if (share != NULL && how->gradient != NULL)
-        return ts_share_gather(share, how->gradient, row_bytes, has, err);
+    if (share != NULL && descent->gradient != NULL)
+        return ts_share_gather(share, descent->gradient, row_bytes, has, err);
     for (int k = 0; k < 2 && share != NULL && rc == 0; k++)
-        rc = ts_share_to_first(share, how->moment[k], row_bytes, has, err);
+        rc = ts_share_to_first(share, descent->moment[k], row_bytes, has, err);
     return rc;
 }
 
 /* The sum of what the drawn columns say of a row. */
-static double judge_row(const struct ts_steps *s, const struct ts_descent *how, uint32_t n,
+static double judge_row(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                         const double *a)
 {
     double model[CHUNK], sum = 0;
@@ -444,13 +444,13 @@ static double judge_row(const struct ts_steps *s, const struct ts_descent *how, 
         models_of(s, n, first, some, a, model);
         for (uint32_t i = 0; i < some; i++)
             sum += s->weight[first + i] *
-                   (how->loss->judge(1, zero, model + i, how->at) - how->loss->linear * model[i]);
+                   (descent->loss->judge(1, zero, model + i, descent->at) - descent->loss->linear * model[i]);
     }
     return sum;
 }
 
 int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
-                   const struct ts_fmat *factor, const struct ts_descent *how, double *ret,
+                   const struct ts_fmat *factor, const struct ts_descent *descent, double *ret,
                    struct ts_err *err)
 {
     const struct ts_fmat *f = &factor[mode];
@@ -459,12 +459,12 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     uint64_t alone[2];
     const uint64_t *first;
     uint32_t n;
-    int rc = prepare(s, share, mode, factor, how, &sum, &n, err);
-    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, how);
+    int rc = prepare(s, share, mode, factor, descent, &sum, &n, err);
+    const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, descent);
     if (rc < 0)
         return rc;
     first = deal(s, groups, alone);
-    sum *= how->loss->linear;
+    sum *= descent->loss->linear;
 #pragma omp parallel num_threads(s->threads)
     {
         double *a = s->thread + (uint64_t)omp_get_thread_num() * thread_room(s);
@@ -475,8 +475,8 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
             double of = 0;
             for (uint64_t i = g * GROUP; i < end; i++) {
                 get_row(f, i, s->rank, a);
-                of += how->n_cells > 0 ? ts_zero_cells_row(&z, i, a, a + s->rank, NULL)
-                                       : judge_row(s, how, n, a);
+                of += descent->n_cells > 0 ? ts_zero_cells_row(&z, i, a, a + s->rank, NULL)
+                                       : judge_row(s, descent, n, a);
             }
             s->of_group[g] = of;
         }
@@ -484,7 +484,7 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
     }
     if (share != NULL)
         rc = ts_share_gather(share, s->of_group, sizeof *s->of_group, first, err);
-    for (uint64_t g = 0; g < groups && (n > 0 || how->n_cells > 0); g++)
+    for (uint64_t g = 0; g < groups && (n > 0 || descent->n_cells > 0); g++)
         sum += s->of_group[g];
     *ret = sum;
     return rc;

@@ -7,7 +7,7 @@
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads
  *   errors   0 or a negative ts_code; of the calls that have a share only those of what travels
- *   bits     of the factors, the moments and `how`: not of threads
+ *   bits     of the factors, the moments and `descent`: not of threads
  */
 #ifndef TS_CPU_DESCEND_H
 #define TS_CPU_DESCEND_H
@@ -25,12 +25,12 @@ uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threa
 /* factor: of all modes, the rows of `mode` make their step; apart: the gradient at its nonzeros. Of several ranks, for which
  * share is not NULL, rank r has rows has[r] .. has[r + 1] - 1 of apart, and these make their step there; rank 0 gets all moments, or all get all of the gradient. */
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
-                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *how,
+                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *descent,
                   struct ts_err *err);
 
 /* The sum of the loss of value 0 over all cells, estimated from columns of `mode`. */
 int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
-                   const struct ts_fmat *factor, const struct ts_descent *how, double *ret,
+                   const struct ts_fmat *factor, const struct ts_descent *descent, double *ret,
                    struct ts_err *err);
 
 #endif

@@ -1,208 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums and solves rows with Gram matrices of their own. */
-#include "cpu/gram_rows.h"
-
+/* gram_rows.c - sums and solves rows with Gram matrices of their own. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "cpu/bounded_row.h"
-#include "cpu/rowblock.h"
+#include "cpu/gram_state.h"
 #include "cpu/share.h"
-#include "cpu/short_rows.h"
 
 #define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
-#define TOGETHER_RANK \
-    64u /* up to here rows wait to be solved together: their triangles fit a second-level cache */
-
-/* What a thread works with. */
-struct thread {
-    struct ts_gram_rows *all;
-    struct ts_gram sum; /* of the current row */
-    double count;       /* nonzeros in it, or the sum of their weights */
-    void *product;
-    double *s, *a, *diagonal; /* of the row that is solved */
-    double *bounded;          /* memory of find_bounded */
-    uint64_t at;              /* the partition, */
-    uint32_t first, row;      /* its first row, and the current one */
-    int begun;
-    double size;      /* of the rows that it has solved, */
-    uint64_t size_at; /* for this partition */
-
-    /* Rows that wait to be solved together, whose sums lie one behind the other: sum is that of the next. */
-    uint32_t waiting;
-    struct waiting {
-        uint32_t row;
-        uint64_t at;
-        double count;
-    } wait[TS_ROWBLOCK_SYSTEMS];
-    double *sums;    /* of the first of them */
-    uint32_t turned; /* how they lie: see struct ts_gram_ops */
-    struct ts_rowsystems systems;
-    uint32_t rows[TS_BLOCK_NNZ]; /* of one mode */
-    uint64_t hash[TS_BLOCK_NNZ];
-    uint16_t kept[TS_BLOCK_NNZ]; /* positions that are not held out */
-    struct ts_short_rows shorts;
-};
-
-struct ts_gram_rows {
-    const struct ts_gram_ops *ops;
-    const struct ts_rowblock_ops *blocks;
-    uint32_t together; /* rows that are solved at once; 1: each on its own */
-    enum ts_precision precision;
-    uint32_t order, rank, stride, threads;
-    uint64_t part; /* float64 of what a partition keeps of a row: S packed, m, the count */
-    struct thread *thread;
-    double *parts; /* of each partition those of its first and its last row */
-    uint64_t parts_bytes;
-    struct ts_kernel_edge *edge; /* of each partition its first and last row, */
-    double *size;                /* and of the rows between; then of all that end in it */
-    double *memory;              /* of all threads */
-    uint64_t memory_bytes;
-
-    const struct ts_row_update *how;
-    const uint8_t *level;
-    int weights; /* of nonzeros */
-    struct ts_fmat *out;
-};
-
-static uint32_t square_rows(uint32_t rank)
-{
-    return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED *
-           TS_GRAM_TURNED; /* whole tiles and blocks */
-}
-
-static uint64_t part_of(uint32_t rank)
-{
-    return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
-}
-
-static uint32_t together_of(uint32_t rank)
-{
-    return rank <= TOGETHER_RANK ? TS_ROWBLOCK_SYSTEMS : 1;
-}
-
-/* float64 of what is summed of a row: S and m. */
-static uint64_t sum_size(uint32_t rank, enum ts_precision precision)
-{
-    return ts_fmat_stride(rank, precision) * (square_rows(rank) + UINT64_C(1));
-}
-
-/* float64 of what rows that are solved together take. */
-static uint64_t systems_size(uint32_t rank)
-{
-    if (together_of(rank) == 1)
-        return 0;
-    return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
-}
-
-/* float64 of a thread: sums, a square, six rows and products, what rows take together, and short ones; a multiple of a cache line. */
-static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
-{
-    const uint64_t stride = ts_fmat_stride(rank, precision);
-    return together_of(rank) * sum_size(rank, precision) +
-           stride * (square_rows(rank) + 6 + (uint64_t)TS_BLOCK_NNZ) + systems_size(rank) +
-           ts_short_rows_size(rank);
-}
-
-uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
-                            uint32_t threads)
-{
-    return sizeof(struct ts_gram_rows) + threads * sizeof(struct thread) +
-           partitions * (sizeof(struct ts_kernel_edge) + sizeof(double)) +
-           ts_bigmem_cost(partitions * 2 * part_of(rank) * sizeof(double)) +
-           ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
-}
-
-/* What the row to come is summed in. */
-static void next_sum(struct thread *t)
-{
-    const struct ts_gram_rows *g = t->all;
-    double *at = t->sums + t->waiting * sum_size(g->rank, g->precision);
-    t->sum = (struct ts_gram){ .rank = g->rank,
-                               .stride = g->stride,
-                               .s = at,
-                               .m = at + (uint64_t)square_rows(g->rank) * g->stride };
-}
-
-/* A thread's memory. */
-static void divide(struct ts_gram_rows *g, struct thread *t, enum ts_isa isa, double *at)
-{
-    t->all = g;
-    t->sums = at;
-    at += together_of(g->rank) * sum_size(g->rank, g->precision);
-    t->s = at;
-    t->a = t->s + (uint64_t)square_rows(g->rank) * g->stride;
-    t->diagonal = t->a + g->stride;
-    t->bounded = t->diagonal + g->stride;
-    t->product = t->bounded + 4 * (size_t)g->stride;
-    at = (double *)t->product + (uint64_t)g->stride * TS_BLOCK_NNZ;
-    ts_short_rows_init(&t->shorts, g->rank, g->ops, isa, at);
-    at += ts_short_rows_size(g->rank);
-    if (together_of(g->rank) > 1) {
-        t->systems = (struct ts_rowsystems){ .rank = g->rank, .stride = g->stride, .work = at };
-        t->systems.more = at + ts_rowblock_systems_size(g->rank);
-        t->systems.a = t->systems.more + TS_ROWBLOCK_SYSTEMS;
-    }
-    next_sum(t);
-}
-
-int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
-                     enum ts_precision precision, enum ts_isa isa, uint32_t threads,
-                     struct ts_gram_rows **ret, struct ts_err *err)
-{
-    struct ts_gram_rows *g = calloc(1, sizeof *g);
-    const uint64_t each = thread_size(rank, precision);
-    int rc = 0;
-    if (g == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for rows' Gram matrices");
-    g->precision = precision;
-    g->order = order;
-    g->rank = rank;
-    g->stride = ts_fmat_stride(rank, precision);
-    g->ops = ts_gram_get(isa, precision, g->stride);
-    g->blocks = ts_rowblock_get(isa);
-    g->threads = threads;
-    g->part = part_of(rank);
-    g->thread = calloc(threads, sizeof *g->thread);
-    g->edge = calloc(partitions + 1, sizeof *g->edge);
-    g->size = calloc(partitions + 1, sizeof *g->size);
-    g->parts_bytes = partitions * 2 * g->part * sizeof(double);
-    g->memory_bytes = threads * each * sizeof(double);
-    if (g->thread == NULL || g->edge == NULL || g->size == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "out of memory for rows' Gram matrices");
-    if (rc == 0)
-        rc =
-            ts_bigmem_new(g->parts_bytes, "partial Gram matrices of rows", (void **)&g->parts, err);
-    if (rc == 0)
-        rc = ts_bigmem_new(g->memory_bytes, "Gram matrices of rows", (void **)&g->memory, err);
-    for (uint32_t i = 0; i < threads && rc == 0; i++)
-        divide(g, &g->thread[i], isa, g->memory + i * each);
-    if (rc == 0)
-        *ret = g;
-    else
-        ts_gram_rows_free(g);
-    return rc;
-}
-
-void ts_gram_rows_free(struct ts_gram_rows *g)
-{
-    if (g == NULL)
-        return;
-    if (g->parts != NULL)
-        ts_bigmem_free(g->parts, g->parts_bytes);
-    if (g->memory != NULL)
-        ts_bigmem_free(g->memory, g->memory_bytes);
-    free(g->thread);
-    free(g->edge);
-    free(g->size);
-    free(g);
-}
 
 static double cut_of(const struct ts_gram_rows *g)
 {
@@ -210,49 +19,51 @@ static double cut_of(const struct ts_gram_rows *g)
            (g->precision == TS_FLOAT32 ? (double)FLT_EPSILON : DBL_EPSILON * g->rank);
 }
 
-void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
+void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out)
 {
-    g->how = how;
+    g->how = update;
     g->weights = weights;
     g->level = level;
     g->out = out;
-    for (uint32_t i = 0; i < g->threads && how->hold_out.share == 0; i++)
+    for (uint32_t i = 0; i < g->threads && update->hold_out.share == 0; i++)
         for (uint32_t p = 0; p < TS_BLOCK_NNZ; p++)
             g->thread[i].kept[p] = (uint16_t)p;
     /* what is bounded needs S once more */
-    g->together = how->lower > -INFINITY || how->upper < INFINITY ? 1 : together_of(g->rank);
+    g->together =
+        update->lower > -INFINITY || update->upper < INFINITY ? 1 : ts_gram_together_of(g->rank);
     for (uint32_t i = 0; i < g->threads; i++)
-        ts_short_rows_begin(&g->thread[i].shorts, how, cut_of(g), out);
+        ts_short_rows_begin(&g->thread[i].shorts, update, cut_of(g), out);
 }
 
 /* ---- one row ---- */
 
-static void clear(struct thread *t)
+static void clear(struct ts_gram_thread *t)
 {
     t->sum.more = 0;
     t->count = 0;
 }
 
 /* Zeros, where nothing was added. */
-static void begin_sum(struct thread *t)
+static void begin_sum(struct ts_gram_thread *t)
 {
     if (t->sum.more)
         return;
-    memset(t->sum.s, 0, (uint64_t)square_rows(t->sum.rank) * t->sum.stride * sizeof *t->sum.s);
+    memset(t->sum.s, 0,
+           (uint64_t)ts_gram_square_rows(t->sum.rank) * t->sum.stride * sizeof *t->sum.s);
     memset(t->sum.m, 0, t->sum.stride * sizeof *t->sum.m);
     t->sum.more = 1;
 }
 
 /* The sum as a matrix. */
-static void straighten(struct thread *t)
+static void straighten(struct ts_gram_thread *t)
 {
     begin_sum(t);
     ts_gram_straighten(&t->sum, t->turned);
 }
 
 /* From the solution to the best row within the bounds. sum.s has the upper triangle. */
-static void find_bounded(struct thread *t)
+static void find_bounded(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
     const uint32_t stride = g->stride;
@@ -275,7 +86,7 @@ static void find_bounded(struct thread *t)
 }
 
 /* The size of rows goes to their partition; those of partition `at` are next. */
-static void settle(struct thread *t, uint64_t at)
+static void settle(struct ts_gram_thread *t, uint64_t at)
 {
     t->all->size[t->size_at] += t->size;
     t->size = 0;
@@ -283,8 +94,8 @@ static void settle(struct thread *t, uint64_t at)
 }
 
 /* a, `step` apart, is the row, of what counts as `count`. */
-static void keep(struct thread *t, uint32_t row, double count, const double *from, uint32_t step,
-                 uint64_t partition)
+static void keep(struct ts_gram_thread *t, uint32_t row, double count, const double *from,
+                 uint32_t step, uint64_t partition)
 {
     const struct ts_gram_rows *g = t->all;
     const uint64_t at = row * (uint64_t)g->out->stride;
@@ -304,7 +115,7 @@ static void keep(struct thread *t, uint32_t row, double count, const double *fro
 }
 
 /* The row of what was summed. whole: see ts_gram_rows_solve. */
-static void solve_of(struct thread *t, uint32_t row, const double *whole)
+static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole)
 {
     struct ts_gram_rows *g = t->all;
     const struct ts_row_update *how = g->how;
@@ -323,11 +134,11 @@ static void solve_of(struct thread *t, uint32_t row, const double *whole)
 }
 
 /* Solves the rows that wait. */
-static void solve_waiting(struct thread *t)
+static void solve_waiting(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
     struct ts_rowsystems *x = &t->systems;
-    const uint64_t square = (uint64_t)square_rows(g->rank) * g->stride;
+    const uint64_t square = (uint64_t)ts_gram_square_rows(g->rank) * g->stride;
     if (g->together == 1) /* none waits, and of wide rows there is no memory for it */
         return;
     x->n = t->waiting;
@@ -335,7 +146,7 @@ static void solve_waiting(struct thread *t)
     x->cut = cut_of(g);
     for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
         const uint32_t from = k < x->n ? k : 0; /* a lane without a row has the first one's */
-        x->s[k] = t->sums + from * sum_size(g->rank, g->precision);
+        x->s[k] = t->sums + from * ts_gram_sum_size(g->rank, g->precision);
         x->m[k] = x->s[k] + square;
         x->more[k] = g->how->l2 * (g->how->by_count ? t->wait[from].count : 1);
     }
@@ -344,25 +155,25 @@ static void solve_waiting(struct thread *t)
     for (uint32_t k = 0; k < x->n; k++)
         keep(t, t->wait[k].row, t->wait[k].count, x->a + k, TS_ROWBLOCK_SYSTEMS, t->wait[k].at);
     t->waiting = 0;
-    next_sum(t);
+    ts_gram_next_sum(t);
 }
 
 /* The row that was summed, now or with others. */
-static void solve(struct thread *t, uint32_t row)
+static void solve(struct ts_gram_thread *t, uint32_t row)
 {
     if (t->all->together == 1) {
         solve_of(t, row, NULL);
         return;
     }
     begin_sum(t);
-    t->wait[t->waiting++] = (struct waiting){ row, t->at, t->count };
+    t->wait[t->waiting++] = (struct ts_gram_waiting){ row, t->at, t->count };
     if (t->waiting == t->all->together)
         solve_waiting(t);
     else
-        next_sum(t);
+        ts_gram_next_sum(t);
 }
 
-static void pack(struct thread *t, double *to)
+static void pack(struct ts_gram_thread *t, double *to)
 {
     straighten(t);
     for (uint32_t i = 0; i < t->sum.rank; to += t->sum.rank - i, i++)
@@ -371,7 +182,7 @@ static void pack(struct thread *t, double *to)
     to[t->sum.rank] = t->count;
 }
 
-static void add_packed(struct thread *t, const double *from)
+static void add_packed(struct ts_gram_thread *t, const double *from)
 {
     begin_sum(t);
     for (uint32_t i = 0; i < t->sum.rank; i++)
@@ -385,7 +196,7 @@ static void add_packed(struct thread *t, const double *from)
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank)
 {
-    struct thread *t = &g->thread[thread];
+    struct ts_gram_thread *t = &g->thread[thread];
     assert(rank == g->rank);
     (void)rank;
     t->turned = 0;
@@ -404,7 +215,7 @@ static double *part_at(const struct ts_gram_rows *g, uint64_t partition, int las
 }
 
 /* The current row ends here, or with the partition. */
-static void end_row(struct thread *t, int last)
+static void end_row(struct ts_gram_thread *t, int last)
 {
     if (t->row == t->first)
         pack(t, part_at(t->all, t->at, 0));
@@ -418,23 +229,14 @@ static void end_row(struct thread *t, int last)
 }
 
 /* Positions that are not held out, in t->kept; returns how many. */
-static uint32_t choose(struct thread *t, const struct ts_unpacked *b)
+static uint32_t choose(struct ts_gram_thread *t, const struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
     const struct ts_hold_out *h = &g->how->hold_out;
     uint32_t n = 0;
     if (h->share == 0)
         return b->n;
-    for (uint32_t p = 0; p < b->n; p++)
-        t->hash[p] = ts_hold_out_begin(h);
-    for (uint32_t m = 0; m < g->order; m++) {
-        uint32_t l = 0;
-        while (g->level[l] != m)
-            l++;
-        ts_kernel_rows(b, l, g->order - 1, t->rows);
-        for (uint32_t p = 0; p < b->n; p++)
-            t->hash[p] = ts_hold_out_add(t->hash[p], t->rows[p]);
-    }
+    ts_kernel_hash(h, g->order, g->level, b, t->hash);
     for (uint32_t p = 0; p < b->n; p++)
         if (!ts_hold_out_held(h, t->hash[p]))
             t->kept[n++] = (uint16_t)p;
@@ -452,7 +254,7 @@ static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
 }
 
 /* Values and products times the square roots of the weights: so sums of what two of them multiply to are weighted. */
-static void weigh(struct thread *t, struct ts_unpacked *b)
+static void weigh(struct ts_gram_thread *t, struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
     const uint32_t stride = g->stride;
@@ -473,8 +275,8 @@ static void weigh(struct thread *t, struct ts_unpacked *b)
 }
 
 /* What cells at[0 .. n - 1] of a block count: their number, or the sum of their weights. */
-static double count_of(const struct thread *t, const struct ts_unpacked *b, const uint16_t *at,
-                       uint32_t n)
+static double count_of(const struct ts_gram_thread *t, const struct ts_unpacked *b,
+                       const uint16_t *at, uint32_t n)
 {
     double sum = 0;
     if (!t->all->weights)
@@ -485,7 +287,8 @@ static double count_of(const struct thread *t, const struct ts_unpacked *b, cons
 }
 
 /* The current row ends in this block and has in it cells t->kept[from .. end - 1]. Whether these are all, and it is short. */
-static int take_short(struct thread *t, const struct ts_unpacked *b, uint32_t from, uint32_t end)
+static int take_short(struct ts_gram_thread *t, const struct ts_unpacked *b, uint32_t from,
+                      uint32_t end)
 {
     struct ts_short_rows *s = &t->shorts;
     const uint16_t *at = t->kept + from;
@@ -500,7 +303,7 @@ static int take_short(struct thread *t, const struct ts_unpacked *b, uint32_t fr
 
 static void take_block(void *ctx, struct ts_unpacked *b)
 {
-    struct thread *t = ctx;
+    struct ts_gram_thread *t = ctx;
     const uint32_t n = choose(t, b);
     uint32_t at = 0;
     subtract_mean(t->all, b);
@@ -538,7 +341,7 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at)
 {
-    struct thread *t = &g->thread[thread];
+    struct ts_gram_thread *t = &g->thread[thread];
     t->at = t->size_at = at;
     t->turned = g->ops->turned;
     t->begun = 0;
@@ -556,7 +359,7 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 /* Part i (cpu/share.h) of n partitions, and the row that ends with it. */
 static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
 {
-    struct thread *t = &g->thread[0];
+    struct ts_gram_thread *t = &g->thread[0];
     const uint64_t k = i / 2;
     const struct ts_kernel_edge *e = &g->edge[k];
     const int one = e->first == e->last, last = i % 2 == 1;
@@ -572,7 +375,7 @@ static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
 /* Adds parts begin .. end - 1, and solves the rows that end among them. */
 static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t n)
 {
-    struct thread *t = &g->thread[0];
+    struct ts_gram_thread *t = &g->thread[0];
     const uint64_t mode = ts_fpmode_flush();
     t->size = 0;
     t->size_at = begin / 2;

@@ -29,7 +29,7 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
 
 /* A pass begins: rows go to out. level: the mode at each level of the copy; lent. weights: nonzeros have them, and
  * count as many times in all sums. */
-void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *how,
+void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
 /* One partition, the number `at` of the copy. */

@@ -10,6 +10,7 @@
 
 #include "base/bigmem.h"
 #include "cpu/kernel.h"
+#include "format/tensor_kind.h"
 #include "format/unpack_parse.h"
 
 /* Behind the last block: arrays are read in vectors. */
@@ -21,18 +22,11 @@ typedef _Atomic(const char *) place;
 struct ts_plain {
     const struct ts_tensor *tensor;
     char *memory;
-    uint64_t bytes;          /* for blocks, without the slack */
-    _Atomic uint64_t used;   /* larger than `bytes`: the store is full */
-    place *of[TS_MAX_ORDER]; /* of each partition of each mode; or NULL */
+    uint64_t bytes;           /* for blocks, without the slack */
+    _Atomic uint64_t used;    /* larger than `bytes`: the store is full */
+    place *of[TS_MAX_ORDER];  /* of each partition of each mode; or NULL */
+    int passed[TS_MAX_ORDER]; /* a pass over the mode has begun */
 };
-
-static uint64_t n_partitions(const struct ts_tensor *t, uint32_t mode)
-{
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < t->mode[mode].disk.n_shards; i++)
-        n += ts_shard_partitions(&t->mode[mode].shard[i]);
-    return n;
-}
 
 static uint32_t index_bytes(uint64_t n_rows)
 {
@@ -105,7 +99,7 @@ uint64_t ts_plain_own_bytes(const struct ts_tensor *t)
 {
     uint64_t n = 0;
     for (uint32_t m = 0; m < t->order; m++)
-        n += n_partitions(t, m) + 1;
+        n += ts_tensor_partitions(t, m) + 1;
     return sizeof(struct ts_plain) + n * sizeof(place) + ts_bigmem_cost(SLACK);
 }
 
@@ -149,7 +143,7 @@ int ts_plain_new(const struct ts_tensor *t, uint64_t bytes, struct ts_plain **re
     p->tensor = t;
     p->bytes = bytes;
     for (uint32_t m = 0; rc == 0 && m < t->order; m++) {
-        p->of[m] = calloc(n_partitions(t, m) + 1, sizeof *p->of[m]);
+        p->of[m] = calloc(ts_tensor_partitions(t, m) + 1, sizeof *p->of[m]);
         if (p->of[m] == NULL)
             rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     }
@@ -290,7 +284,7 @@ static char *put_block(char *to, const struct ts_plain_conf *c, const struct ts_
 }
 
 /* Room for `bytes`, or NULL. */
-static char *take(struct ts_plain *p, uint64_t bytes)
+static char *reserve(struct ts_plain *p, uint64_t bytes)
 {
     uint64_t at = atomic_load(&p->used);
     do {
@@ -316,7 +310,7 @@ const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
         const struct ts_block_at at = ts_shard_block(entry, raw, b);
         bytes += block_bytes(&c, &u, &at);
     }
-    start = to = take(p, bytes + GAP);
+    start = to = reserve(p, bytes + GAP);
     for (uint32_t b = first; to != NULL && b < end; b++) {
         const struct ts_block_at at = ts_shard_block(entry, raw, b);
         unpack(&u, &at, buffer);
@@ -325,4 +319,22 @@ const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
     if (to != NULL)
         atomic_store_explicit(&p->of[mode][partition], start, memory_order_release);
     return to != NULL ? start : NULL;
+}
+
+int ts_plain_keeps(struct ts_plain *p, uint32_t mode)
+{
+    const int keeps = p != NULL && p->passed[mode];
+    if (p != NULL)
+        p->passed[mode] = 1;
+    return keeps;
+}
+
+const void *ts_plain_of(struct ts_plain *p, int keep, const struct ts_shard_view *view, uint32_t k,
+                        ts_unpack_fn *unpack, struct ts_unpacked *buffer)
+{
+    const uint64_t at = view->first_partition + k;
+    const void *plain = p == NULL ? NULL : ts_plain_get(p, view->mode, at);
+    return plain != NULL || !keep
+               ? plain
+               : ts_plain_add(p, view->mode, at, view->entry, view->raw, k, unpack, buffer);
 }

@@ -20,6 +20,7 @@
 
 #include "format/unpack.h"
 #include "format/tensor.h"
+#include "stream/feed.h"
 
 /* How values are kept. */
 enum ts_plain_value {
@@ -81,5 +82,13 @@ const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain);
 const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
                          const struct ts_disk_shard *entry, const void *raw, uint32_t k,
                          ts_unpack_fn *unpack, struct ts_unpacked *buffer);
+
+/* A pass over the mode begins. Returns whether it keeps what it decodes: the first one does not, since with only one
+ * pass that would cost more than it saves. p NULL: no pass does. */
+int ts_plain_keeps(struct ts_plain *p, uint32_t mode);
+
+/* The plain blocks of partition k of a shard, decoded and kept now where `keep` says so; or NULL. p NULL: there are none. */
+const void *ts_plain_of(struct ts_plain *p, int keep, const struct ts_shard_view *view, uint32_t k,
+                        ts_unpack_fn *unpack, struct ts_unpacked *buffer);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "cpu/pass_loop.h"
 #include "cpu/rounds_state.h"
 #include "cpu/share.h"
 
@@ -31,11 +32,11 @@ static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const
 {
     const struct ts_rounds *r = u->r;
     const struct ts_mode *m = &r->tensor->mode[u->mode];
-    const uint64_t s = u->view.shard;
+    const uint64_t s = u->view->shard;
     double violation;
     if (spans(m, s, row)) {
         if (round == 0)
-            memcpy(span_at(r, s, row != u->view.entry->row_first), sum, r->stride * sizeof *sum);
+            memcpy(span_at(r, s, row != u->view->entry->row_first), sum, r->stride * sizeof *sum);
         return;
     }
     violation = ts_rounds_take_sum(u, sum, round + 1 == u->n_rounds, row);
@@ -48,7 +49,7 @@ static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
 {
     const struct ts_rounds *r = u->r;
     const struct ts_mode *m = &r->tensor->mode[u->mode];
-    const uint32_t n = ts_shard_partitions(u->view.entry);
+    const uint32_t n = ts_shard_partitions(u->view->entry);
     int open = 0;
     uint32_t row = 0;
     u->cut = 0;
@@ -58,7 +59,7 @@ static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
         if (i % 2 == 1 && e->n_last == 0)
             continue;
         if (round == 0)
-            e->cut[i % 2] = !spans(m, u->view.shard, of);
+            e->cut[i % 2] = !spans(m, u->view->shard, of);
         u->cut |= e->cut[i % 2];
         if (round > 0 && !e->cut[i % 2])
             continue;
@@ -114,20 +115,6 @@ static int any_spans(const struct ts_mode *m)
 
 /* ---- passes ---- */
 
-/* The next shard, for all. */
-static void borrow(struct ts_rounds_run *u, uint32_t n)
-{
-    const uint64_t begin = ts_clock_ns();
-    u->rc = u->share != NULL && ts_share_poll(u->share)
-                ? ts_fail(u->err, TS_ESTOP, "another rank has stopped")
-                : ts_feed_next(u->feed, u->mode, 0, &u->view, u->err);
-    for (uint32_t k = 1; k < n; k++) {
-        u[k].rc = u->rc;
-        u[k].view = u->view;
-    }
-    u->wait_ns += ts_clock_ns() - begin;
-}
-
 static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t n)
 {
 #pragma omp for schedule(dynamic, 1)
@@ -148,7 +135,7 @@ static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w,
 static void work_shard(struct ts_rounds_run *u)
 {
     struct ts_rounds_worker *w = &u->r->worker[omp_get_thread_num()];
-    const uint32_t n = ts_shard_partitions(u->view.entry);
+    const uint32_t n = ts_shard_partitions(u->view->entry);
     if (u->rounds)
         rounds_of_shard(u, w, n);
     if (u->judge) {
@@ -158,30 +145,30 @@ static void work_shard(struct ts_rounds_run *u)
     }
 }
 
-/* What each thread of the team does. */
-static void work(struct ts_rounds_run *u, uint32_t n)
+/* What a pass does for n models. */
+struct team {
+    struct ts_rounds_run *run;
+    uint32_t n;
+};
+
+/* Each thread of the team visits the shard with all others. */
+static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
+    const struct team *t = ctx;
     const uint64_t mode = ts_fpmode_flush();
-    for (uint32_t k = 0; k < n; k++)
-        u[k].r->worker[omp_get_thread_num()].kkt = 0;
-    for (;;) {
-#pragma omp single
-        borrow(u, n);
-        if (u->rc <= 0)
-            break;
-        for (uint32_t k = 0; k < n; k++)
-            work_shard(&u[k]);
-#pragma omp single
-        ts_feed_done(u->feed, &u->view);
-    }
+    (void)loan;
+    (void)err;
+    for (uint32_t k = 0; k < t->n; k++)
+        work_shard(&t->run[k]);
     ts_fpmode_restore(mode);
+    return 0;
 }
 
-/* All ranks have passed over their shards. */
-static int meet(struct ts_rounds_run *u)
+/* All ranks have passed over their shards, or this one has failed with rc. */
+static int meet(struct ts_rounds_run *u, int rc)
 {
     const uint64_t start = ts_clock_ns();
-    const int rc = ts_share_shards(u->share, u->mode, u->rc, u->err);
+    rc = ts_share_shards(u->share, u->mode, rc, u->err);
     u->exchange_ns += ts_clock_ns() - start;
     return rc;
 }
@@ -189,21 +176,33 @@ static int meet(struct ts_rounds_run *u)
 /* judge: where the model wants it. */
 static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
 {
-    int rc = 0;
+    struct team team = { u, n };
+    struct ts_loan loan;
+    struct ts_pass_loop loop = { .feed = u->feed,
+                                 .mode = u->mode,
+                                 .threads = u->r->threads,
+                                 .share = u->share,
+                                 .loan = &loan,
+                                 .shard = visit,
+                                 .ctx = &team,
+                                 .err = u->err };
+    const int keep = ts_plain_keeps(u->r->plain, u->mode);
+    int rc = 0, passed;
     for (uint32_t k = 0; k < n; k++) {
+        u[k].view = &loan.view;
         u[k].rounds = rounds;
         u[k].judge = judge && u[k].how->judge;
-        u[k].rc = 1;
-        u[k].keep = u[k].r->plain != NULL && u[k].r->passed[u->mode];
-        u[k].r->passed[u->mode] = 1;
+        u[k].keep = keep;
         ts_plain_conf(u[k].r->tensor, u->mode, 1, &u[k].plain_conf);
+        for (uint32_t i = 0; i < u->r->threads; i++)
+            u[k].r->worker[i].kkt = 0;
     }
-#pragma omp parallel num_threads(u->r->threads)
-    work(u, n);
+    passed = ts_pass_loop_run(&loop);
+    u->wait_ns += loop.wait_ns;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         for (uint32_t i = 0; i < u->r->threads; i++)
             u[k].kkt = u[k].r->worker[i].kkt > u[k].kkt ? u[k].r->worker[i].kkt : u[k].kkt;
-        rc = u[k].share == NULL ? u[k].rc : meet(&u[k]);
+        rc = u[k].share == NULL ? passed : meet(&u[k], passed);
     }
     return rc;
 }
@@ -280,24 +279,27 @@ static int gather(struct ts_rounds_run *u, int judged)
 }
 
 /* What a call does over the mode of one model. */
-static struct ts_rounds_run run_of(const struct ts_rounds_of *of, uint32_t mode,
+static struct ts_rounds_run run_of(const struct ts_rounds_of *model, uint32_t mode,
                                    struct ts_feed *feed, struct ts_err *err)
 {
-    return (struct ts_rounds_run){
-        .r = of->r, .share = of->share, .mode = mode, .feed = feed, .apart = of->apart, .err = err
-    };
+    return (struct ts_rounds_run){ .r = model->r,
+                                   .share = model->share,
+                                   .mode = mode,
+                                   .feed = feed,
+                                   .apart = model->apart,
+                                   .err = err };
 }
 
-static void begin_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *of)
+static void begin_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *model)
 {
-    struct ts_multiply_sums *ret = of->ret;
-    u->how = of->how;
-    u->hold_out = &of->how->hold_out;
-    u->own = of->apart;
-    u->n_rounds = of->how->rounds;
+    struct ts_multiply_sums *ret = model->ret;
+    u->how = model->how;
+    u->hold_out = &model->how->hold_out;
+    u->own = model->apart;
+    u->n_rounds = model->how->rounds;
     ret->kkt = ret->loss = ret->inner = 0;
     ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
-    ts_rounds_begin_rows(of->r, &of->factor[u->mode], of->how, of->apart);
+    ts_rounds_begin_rows(model->r, &model->factor[u->mode], model->how, model->apart);
 }
 
 static int any_judged(const struct ts_rounds_run *u, uint32_t n)
@@ -308,12 +310,12 @@ static int any_judged(const struct ts_rounds_run *u, uint32_t n)
     return 0;
 }
 
-static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *of, uint32_t n)
+static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *model, uint32_t n)
 {
     const int again = any_spans(&u->r->tensor->mode[u->mode]);
     int rc;
     for (uint32_t k = 0; k < n; k++)
-        fill_job(u[k].r, u->mode, of[k].factor, u[k].how->loss, &u[k].job);
+        fill_job(u[k].r, u->mode, model[k].factor, u[k].how->loss, &u[k].job);
     rc = pass(u, n, 1, !again);
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = fold_all(&u[k]);
@@ -324,26 +326,26 @@ static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *of, u
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         rc = gather(&u[k], u[k].how->judge);
         if (rc == 0 && u[k].how->judge)
-            add_judged(u[k].r, u->mode, of[k].ret);
+            add_judged(u[k].r, u->mode, model[k].ret);
     }
     return rc;
 }
 
-static void end_rounds(const struct ts_rounds_run *u, const struct ts_rounds_of *of)
+static void end_rounds(const struct ts_rounds_run *u, const struct ts_rounds_of *model)
 {
-    ts_rounds_sum_columns(u->r, u->apart, of->ret->column);
-    ts_rounds_end_rows(u->r, u->apart, of->ret->column, &of->factor[u->mode]);
-    of->ret->kkt = u->kkt;
+    ts_rounds_sum_columns(u->r, u->apart, model->ret->column);
+    ts_rounds_end_rows(u->r, u->apart, model->ret->column, &model->factor[u->mode]);
+    model->ret->kkt = u->kkt;
 }
 
-static struct ts_rounds_run *runs_new(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+static struct ts_rounds_run *runs_new(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                                       struct ts_feed *feed, struct ts_err *err)
 {
     struct ts_rounds_run *u = calloc(n, sizeof *u);
     if (u == NULL)
-        ts_fail(err, TS_ENOMEM, "%s: out of memory", of->r->tensor->path);
+        ts_fail(err, TS_ENOMEM, "%s: out of memory", model->r->tensor->path);
     for (uint32_t k = 0; k < n && u != NULL; k++)
-        u[k] = run_of(&of[k], mode, feed, err);
+        u[k] = run_of(&model[k], mode, feed, err);
     return u;
 }
 
@@ -355,66 +357,57 @@ static uint64_t exchange_of(const struct ts_rounds_run *u, uint32_t n)
     return sum;
 }
 
-int ts_rounds_run(const struct ts_rounds_of *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    struct ts_rounds_run *u = runs_new(of, n, mode, feed, err);
-    uint64_t kernel_ns = 0, wait_ns, exchange_ns;
+    struct ts_rounds_run *u = runs_new(model, n, mode, feed, err);
+    uint64_t kernel_ns = 0, wait_ns, exchange_ns, total_ns;
     int rc = u == NULL ? TS_ENOMEM : 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        begin_rounds(&u[k], &of[k]);
+        begin_rounds(&u[k], &model[k]);
     if (feed != NULL && rc == 0) {
         const uint64_t begin = ts_clock_ns();
-        rc = make_rounds(u, of, n);
+        rc = make_rounds(u, model, n);
         kernel_ns = ts_clock_ns() - begin;
     }
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        end_rounds(&u[k], &of[k]);
+        end_rounds(&u[k], &model[k]);
     wait_ns = u != NULL ? u->wait_ns : 0;
     exchange_ns = u != NULL ? exchange_of(u, n) : 0;
     free(u);
+    total_ns = ts_clock_ns() - start;
     if (times != NULL && rc == 0)
-        *times = (struct ts_backend_times){
-            .total_ns = ts_clock_ns() - start,
-            .n_devices = 1,
-            .device[0] = { .number = -1,
-                           .nnz = feed != NULL ? of->r->tensor->nnz : 0,
-                           .wait_ns = wait_ns,
-                           .kernel_ns = kernel_ns - wait_ns - exchange_ns,
-                           .exchange_ns = exchange_ns,
-                           .exposed_ns = exchange_ns,
-                           .solve_ns = ts_clock_ns() - start - kernel_ns,
-                           .share = 1 },
-        };
+        *times = ts_pass_times(total_ns, feed != NULL ? model->r->tensor->nnz : 0, wait_ns,
+                               exchange_ns, total_ns - kernel_ns);
     return rc;
 }
 
 static const struct ts_multiply no_rounds;
 
-static void begin_gradient(struct ts_rounds_run *u, const struct ts_rounds_of *of)
+static void begin_gradient(struct ts_rounds_run *u, const struct ts_rounds_of *model)
 {
-    const struct ts_descent *how = of->descend;
+    const struct ts_descent *how = model->descend;
     u->how = &no_rounds;
-    u->own = &of->factor[u->mode];
+    u->own = &model->factor[u->mode];
     u->descend = how;
     u->hold_out = &how->hold_out;
     u->n_rounds = 1;
-    fill_job(u->r, u->mode, of->factor, how->loss, &u->job);
+    fill_job(u->r, u->mode, model->factor, how->loss, &u->job);
     u->job.at = how->at;
     u->job.zeros = !how->observed;
 }
 
-int ts_rounds_gradient(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err)
 {
-    struct ts_rounds_run *u = runs_new(of, n, mode, feed, err);
+    struct ts_rounds_run *u = runs_new(model, n, mode, feed, err);
     int rc;
     if (u == NULL)
         return TS_ENOMEM;
     for (uint32_t k = 0; k < n; k++)
-        begin_gradient(&u[k], &of[k]);
+        begin_gradient(&u[k], &model[k]);
     rc = pass(u, n, 1, 0);
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = fold_all(&u[k]);

@@ -120,13 +120,13 @@ struct ts_rounds_of {
 /* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of a descent say; the factor stays as
  * it is; of n models (n > 0) in one pass over the shards. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several
  * ranks each has the rows that ts_share_rows says. */
-int ts_rounds_gradient(const struct ts_rounds_of *of, uint32_t n, uint32_t mode,
+int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
-/* The factor of `mode` is updated as `how` says, on all ranks; of n models (n > 0), each shard being taken once for all, or twice. apart: for
+/* The factor of `mode` is updated as `multiply` says, on all ranks; of n models (n > 0), each shard being taken once for all, or twice. apart: for
  * B. feed NULL: as in stream/backend.h. */
-int ts_rounds_run(const struct ts_rounds_of *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
+int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
 #endif

@@ -54,7 +54,7 @@ static void set_marked(const struct ts_rounds *r, void *row, uint32_t c, double 
 }
 
 void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
-                          const struct ts_multiply *how, struct ts_fmat *apart)
+                          const struct ts_multiply *multiply, struct ts_fmat *apart)
 {
 #pragma omp parallel for num_threads(r->threads) schedule(static)
     for (uint64_t i = 0; i < f->n_rows; i++) {
@@ -62,8 +62,8 @@ void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
         void *to = ts_rounds_row(apart, i);
         for (uint32_t c = 0; c < r->stride; c++) {
             const double a = ts_rounds_entry(r, from, c);
-            const double more = how->grow > 0 && has_mark(r, from, c) ? how->grow : 0;
-            ts_rounds_set_entry(r, to, c, c >= r->rank ? 0 : (fabs(a) + more) * how->weight[c]);
+            const double more = multiply->grow > 0 && has_mark(r, from, c) ? multiply->grow : 0;
+            ts_rounds_set_entry(r, to, c, c >= r->rank ? 0 : (fabs(a) + more) * multiply->weight[c]);
         }
     }
 }

@@ -83,25 +83,13 @@ static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf
     f->n_fibres += n;
 }
 
-/* The plain blocks of partition k of the shard, or NULL. */
-static const void *plain_of(const struct ts_rounds_run *u, const struct ts_rounds_worker *w,
-                            uint32_t k)
-{
-    const struct ts_rounds *r = u->r;
-    const uint64_t at = u->view.first_partition + k;
-    const void *plain = r->plain == NULL ? NULL : ts_plain_get(r->plain, u->mode, at);
-    if (plain != NULL || !u->keep)
-        return plain;
-    return ts_plain_add(r->plain, u->mode, at, u->view.entry, u->view.raw, k, r->unpack, w->block);
-}
-
 /* Blocks begin .. end - 1 of the shard, of one partition, decoded. */
 static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t begin,
                     uint32_t end)
 {
     const struct ts_rounds *r = u->r;
     const uint32_t leaf = r->tensor->order - 1, partition = begin / TS_PARTITION_BLOCKS;
-    const void *plain = plain_of(u, w, partition);
+    const void *plain = ts_plain_of(r->plain, u->keep, u->view, partition, r->unpack, w->block);
     struct ts_flat *f = &w->flat;
     f->n = f->n_rows = f->n_fibres = 0;
     f->held = NULL;
@@ -112,7 +100,7 @@ static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, u
         if (plain != NULL) {
             plain = r->ops->append(&u->plain_conf, plain, f);
         } else {
-            const struct ts_block_at at = ts_shard_block(u->view.entry, u->view.raw, k);
+            const struct ts_block_at at = ts_shard_block(u->view->entry, u->view->raw, k);
             r->unpack(&r->unpack_conf, &at, w->block);
             append(f, w->block, leaf);
         }
@@ -129,7 +117,7 @@ static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, u
 static void partition_blocks(const struct ts_rounds_run *u, uint32_t k, uint32_t *begin,
                              uint32_t *end)
 {
-    const uint32_t n = u->view.entry->n_blocks;
+    const uint32_t n = u->view->entry->n_blocks;
     *begin = k * TS_PARTITION_BLOCKS;
     *end = n - *begin > TS_PARTITION_BLOCKS ? *begin + TS_PARTITION_BLOCKS : n;
 }
@@ -219,7 +207,7 @@ void ts_rounds_next(const struct ts_rounds_run *u, struct ts_rounds_worker *w, u
 
 void ts_rounds_judge(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k)
 {
-    double *to = u->r->judged + TS_ROUNDS_JUDGED * (u->view.first_partition + k);
+    double *to = u->r->judged + TS_ROUNDS_JUDGED * (u->view->first_partition + k);
     uint32_t begin, end;
     partition_blocks(u, k, &begin, &end);
     flatten(u, w, begin, end);

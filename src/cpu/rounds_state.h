@@ -46,9 +46,8 @@ struct ts_rounds {
     const struct ts_rounds_ops *ops;
     ts_unpack_fn *unpack;
     struct ts_unpack_conf unpack_conf;
-    struct ts_plain *plain;   /* or NULL */
-    int passed[TS_MAX_ORDER]; /* a pass over the mode was there */
-    void *memory;             /* of all that follows */
+    struct ts_plain *plain; /* or NULL */
+    void *memory; /* of all that follows */
     uint64_t memory_bytes;
     struct ts_rounds_worker *worker;
     struct ts_rounds_ends *ends; /* partitions of a shard */
@@ -75,8 +74,7 @@ struct ts_rounds_run {
     int cut;    /* some row of the shard takes more rounds */
     int keep;   /* plain blocks are made */
     struct ts_plain_conf plain_conf;
-    int rc; /* 1: there is a shard; 0: no more; or the failure */
-    struct ts_shard_view view;
+    const struct ts_shard_view *view; /* the shard that is visited */
     double kkt;
     uint64_t wait_ns, exchange_ns;
     struct ts_err *err;
@@ -128,7 +126,7 @@ void ts_rounds_judge(const struct ts_rounds_run *u, struct ts_rounds_worker *w, 
 /* ---- rounds_matrix.c */
 /* apart := A diag(weight), with what makes zeros grow. */
 void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
-                          const struct ts_multiply *how, struct ts_fmat *apart);
+                          const struct ts_multiply *multiply, struct ts_fmat *apart);
 void ts_rounds_sum_columns(const struct ts_rounds *r, const struct ts_fmat *apart, double *ret);
 /* A := B, columns divided by their sums. */
 void ts_rounds_end_rows(const struct ts_rounds *r, const struct ts_fmat *apart,

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides the rows of a factor among threads, in groups whose sums are added in order. */
+/* rowsolve.c - divides the rows of a factor among threads, in groups whose sums are added in order. */
 #include "cpu/rowsolve.h"
 
 #include <assert.h>
-#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "cpu/needs.h"
-#include "cpu/rowblock.h"
+#include "cpu/rowsolve_state.h"
 #include "cpu/share.h"
 
 #define MAX_GROUPS   64u
@@ -29,44 +27,12 @@
 
 /* With less to do, one thread; updates that read the old rows take several times the time. */
 #define LONE_COST \
-    (UINT64_C(700) << 10) /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
-#define LONE_OWN    (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
-#define LONE_SCALED (UINT64_C(1) << 16) /* numbers that are scaled */
-
-#define SCALED_WORDS 1024u /* of bits of rows, that a thread takes at a time */
+    (UINT64_C(700) << 10)            /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
+#define LONE_OWN (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
 
 /* How a factor is divided. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
-};
-
-/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and behind them
- * inner and size. */
-struct turn {
-    _Alignas(64) atomic_uint parts;
-};
-
-struct ts_rowsolve {
-    const struct ts_rowblock_ops *ops;
-    uint32_t rank, padded, threads;
-    uint64_t max_rows;
-    uint64_t square,
-        group_size; /* float64 of a Gram matrix; and with 8 partial sums of inner and size */
-    uint64_t room;  /* rows of a thread */
-    void *memory;   /* all that follows */
-    uint64_t bytes;
-    double *w;         /* rank x padded */
-    double *part;      /* groups x group_size */
-    double *blocks;    /* threads x 2 x room x padded: m and a */
-    struct turn *turn; /* threads */
-
-    /* of updates that read the old rows; NULL: nobody asked for them */
-    void *own;
-    uint64_t own_bytes;
-    double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
-    double *inverse;         /* padded x padded */
-    double *weight;          /* padded */
-    struct ts_rowstep *step; /* padded */
 };
 
 /* What threads share in a run. */
@@ -89,16 +55,6 @@ struct job {
     struct ts_err *err;
 };
 
-static uint64_t least(uint64_t a, uint64_t b)
-{
-    return a < b ? a : b;
-}
-
-static uint64_t blocks_of(uint64_t n_rows)
-{
-    return (n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
-}
-
 /* The number of groups. The bits of results depend on it. */
 static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
 {
@@ -111,7 +67,7 @@ static uint64_t groups_of(uint64_t n_rows, uint32_t padded)
 static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
 {
     return (struct layout){ .n_rows = n_rows,
-                            .n_blocks = blocks_of(n_rows),
+                            .n_blocks = ts_rowsolve_blocks(n_rows),
                             .groups = groups_of(n_rows, s->padded) };
 }
 
@@ -122,7 +78,7 @@ static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t thread
         .rank = rank, .padded = (rank + 7) / 8 * 8, .threads = threads, .max_rows = max_rows
     };
     const uint64_t row_bytes = 2 * s.padded * sizeof(double);
-    const uint64_t part = (blocks_of(max_rows) + threads - 1) / threads * TS_ROWBLOCK_ROWS;
+    const uint64_t part = (ts_rowsolve_blocks(max_rows) + threads - 1) / threads * TS_ROWBLOCK_ROWS;
     s.square = (uint64_t)s.padded * s.padded;
     s.group_size = s.square + 16;
     s.room = STEP_ROWS;
@@ -133,7 +89,7 @@ static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t thread
         s.room = s.room > STEP_ROWS ? s.room : STEP_ROWS;
     }
     s.bytes = sizeof(double) * (s.square + groups_of(max_rows, s.padded) * s.group_size) +
-              threads * (s.room * row_bytes + sizeof(struct turn));
+              threads * (s.room * row_bytes + sizeof(struct ts_rowsolve_turn));
     return s;
 }
 
@@ -159,7 +115,7 @@ int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t 
     s->w = s->memory;
     s->part = s->w + s->square;
     s->blocks = s->part + groups_of(max_rows, s->padded) * s->group_size;
-    s->turn = (struct turn *)(s->blocks + 2 * threads * s->room * s->padded);
+    s->turn = (struct ts_rowsolve_turn *)(s->blocks + 2 * threads * s->room * s->padded);
     for (uint32_t k = 0; k < threads; k++)
         atomic_init(&s->turn[k].parts, 0);
     *ret = s;
@@ -429,38 +385,38 @@ static int is_lone(const struct job *j)
 }
 
 /* Steps and weights of an update that reads the old rows. */
-static void prepare(struct job *j, const struct ts_row_update *how)
+static void prepare(struct job *j, const struct ts_row_update *update)
 {
     struct ts_rowsolve *s = j->s;
     memset(s->weight, 0, s->padded * sizeof *s->weight);
     for (uint32_t r = 0; r < s->rank; r++)
-        s->weight[r] = how->weight == NULL ? 1 : how->weight[r];
-    if (how->kind == TS_ROW_KEEP)
+        s->weight[r] = update->weight == NULL ? 1 : update->weight[r];
+    if (update->kind == TS_ROW_KEEP)
         return;
-    j->rounds = how->rounds;
-    if (how->kind == TS_ROW_SIMPLEX) {
+    j->rounds = update->rounds;
+    if (update->kind == TS_ROW_SIMPLEX) {
         j->simplex = 1;
-        j->rho = how->rho;
+        j->rho = update->rho;
         for (uint32_t r = 0; r < s->rank; r++)
-            memcpy(s->inverse + (size_t)r * s->padded, how->inverse + (size_t)r * s->rank,
+            memcpy(s->inverse + (size_t)r * s->padded, update->inverse + (size_t)r * s->rank,
                    s->rank * sizeof *s->inverse);
         return;
     }
     memset(s->step, 0, s->padded * sizeof *s->step);
     for (uint32_t r = 0; r < s->rank; r++) {
-        const double square = how->matrix[(size_t)r * s->rank + r];
+        const double square = update->matrix[(size_t)r * s->rank + r];
         const int counts = square > 0 && isfinite(1 / square);
         s->step[r] = (struct ts_rowstep){
             .inverse = counts ? 1 / square : 0,
-            .threshold = how->l1 == 0 ? 0
-                         : counts     ? how->l1 / square
-                                      : INFINITY,
-            .lower = how->lower,
-            .upper = how->upper,
+            .threshold = update->l1 == 0 ? 0
+                         : counts        ? update->l1 / square
+                                         : INFINITY,
+            .lower = update->lower,
+            .upper = update->upper,
         };
     }
     j->step = s->step;
-    j->simple = how->l1 == 0 && how->upper == INFINITY;
+    j->simple = update->l1 == 0 && update->upper == INFINITY;
 }
 
 /* The groups' 8 partial sums at `at`, in order. */
@@ -491,10 +447,10 @@ void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows, struct ts_ro
 }
 
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
-                    const struct ts_row_update *how, const struct ts_row_sums *ret,
+                    const struct ts_row_update *update, const struct ts_row_sums *ret,
                     struct ts_rowsolve_ranks *ranks, struct ts_err *err)
 {
-    const double *w = how == NULL ? NULL : how->matrix;
+    const double *w = update == NULL ? NULL : update->matrix;
     struct job j = {
         .s = s,
         .f = f,
@@ -511,7 +467,7 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
     j.begin = ranks == NULL ? 0 : ranks->group[ts_share_comm(ranks->share)->rank];
     j.end = ranks == NULL ? j.l.groups : ranks->group[ts_share_comm(ranks->share)->rank + 1];
     if (product != NULL)
-        prepare(&j, how);
+        prepare(&j, update);
     for (uint32_t p = 0; w != NULL && p < s->rank; p++)
         memcpy(s->w + (size_t)p * s->padded, w + (size_t)p * s->rank, s->rank * sizeof *w);
     if (is_lone(&j))
@@ -523,91 +479,4 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
     if (ret->size != NULL)
         *ret->size = add_sums(&j, s->square + 8);
     return j.rc;
-}
-
-/* What columns are multiplied with: with zeros for padding, and as float32 where that is the same. */
-struct factors {
-    _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
-    _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
-    int fits;
-};
-
-static void fill_factors(const struct ts_fmat *f, const double *by, struct factors *ret)
-{
-    ret->fits = 1;
-    for (uint32_t r = 0; r < f->width; r++) {
-        const double x = ret->wide[r] = r < f->rank ? by[r] : 0;
-        const float n = ret->narrow[r] = (float)x; /* a subnormal float32 would count as zero */
-        ret->fits = ret->fits && n == x && (n == 0 || fabsf(n) >= FLT_MIN);
-    }
-}
-
-/* Of n_blocks blocks from block `first` on the rows before row `end_row`. */
-static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
-                         uint64_t first, uint64_t n_blocks, uint64_t end_row)
-{
-    const double *padded = x->wide;
-    const float *narrow = x->fits ? x->narrow : NULL;
-    const uint64_t begin = first * TS_ROWBLOCK_ROWS;
-    const uint64_t behind = least((first + n_blocks) * TS_ROWBLOCK_ROWS, end_row);
-    if (begin >= behind)
-        return;
-    if (s->threads == 1 || (behind - begin) * f->width <= LONE_SCALED) {
-        const uint64_t mode = ts_fpmode_flush();
-        s->ops->scale(f, begin, behind - begin, padded, narrow);
-        ts_fpmode_restore(mode);
-        return;
-    }
-#pragma omp parallel num_threads(s->threads)
-    {
-        const uint64_t mode = ts_fpmode_flush();
-        const uint64_t n = (uint64_t)omp_get_num_threads(), me = (uint64_t)omp_get_thread_num();
-        const uint64_t row =
-            (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS; /* where it was solved */
-        const uint64_t end = least((first + n_blocks * (me + 1) / n) * TS_ROWBLOCK_ROWS, behind);
-        if (row < end)
-            s->ops->scale(f, row, end - row, padded, narrow);
-        ts_fpmode_restore(mode);
-    }
-}
-
-void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
-                       uint32_t n_parts)
-{
-    const uint64_t all = blocks_of(f->n_rows), first = all * part / n_parts;
-    const uint64_t n_blocks = all * (part + 1) / n_parts - first;
-    struct factors x;
-    fill_factors(f, by, &x);
-    scale_blocks(s, f, &x, first, n_blocks, f->n_rows);
-}
-
-/* Rows of the words whose bits are set, run after run. */
-static void scale_words(const struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
-                        const uint64_t *bit, uint64_t begin, uint64_t end)
-{
-    const uint64_t mode = ts_fpmode_flush();
-    for (uint64_t w = begin; w < end; w++)
-        for (uint64_t left = bit[w]; left != 0;) {
-            const uint32_t from = (uint32_t)__builtin_ctzll(left);
-            const uint64_t ends = ~(left >> from);
-            const uint32_t n = ends == 0 ? 64 : (uint32_t)__builtin_ctzll(ends);
-            s->ops->scale(f, w * 64 + from, n, x->wide, x->fits ? x->narrow : NULL);
-            left = from + n < 64 ? left >> (from + n) << (from + n) : 0;
-        }
-    ts_fpmode_restore(mode);
-}
-
-void ts_rowsolve_scale_some(struct ts_rowsolve *s, struct ts_fmat *f, const double *by,
-                            uint64_t begin, uint64_t end, const uint64_t *bit, uint64_t n_words)
-{
-    struct factors x;
-    fill_factors(f, by, &x);
-    scale_blocks(s, f, &x, begin / TS_ROWBLOCK_ROWS, blocks_of(end - begin), end);
-    if (s->threads == 1 || f->n_rows * f->width <= LONE_SCALED) {
-        scale_words(s, f, &x, bit, 0, n_words);
-        return;
-    }
-#pragma omp parallel for schedule(dynamic, 1) num_threads(s->threads)
-    for (uint64_t w = 0; w < n_words; w += SCALED_WORDS)
-        scale_words(s, f, &x, bit, w, least(w + SCALED_WORDS, n_words));
 }

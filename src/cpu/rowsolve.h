@@ -52,7 +52,7 @@ void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
 /* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows; else NULL:
  * M is in f. ranks: M is dealt so, and in the end all ranks have all of f, or what they need of it; NULL: M is here. */
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
-                    const struct ts_row_update *how, const struct ts_row_sums *sums,
+                    const struct ts_row_update *update, const struct ts_row_sums *sums,
                     struct ts_rowsolve_ranks *ranks, struct ts_err *err);
 
 /* Column r times by[r], for all r < rank: of all rows, or of part `part` of n_parts. */

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Divides partitions among ranks, and lets travel what others need. */
+/* share.c - the tables of a division among processes, and what travels between them. */
 #include "cpu/share.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "stream/balance.h"
 #include "stream/feed.h"
-#include "stream/residency.h"
 
 #define STAGE_BYTES    (UINT64_C(256) << 10) /* of a rank, in columns that travel at a time, */
 #define STAGES_BYTES   (UINT64_C(64) << 20)  /* and of all */
@@ -32,192 +29,9 @@ struct ts_share {
     int given_up, whole;
 };
 
-/* ---- how it is found out ---- */
-
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
-}
-
-/* A walk over the shards, from cut to cut. */
-struct walk {
-    const struct ts_disk_shard *shard;
-    uint64_t n_shards, at, partitions; /* before shard `at` */
-    double before;                     /* the cost of these */
-};
-
-/* The partition at which the cost `want` is reached. */
-static uint64_t walk_to(struct walk *w, double want)
-{
-    double inside = 0;
-    while (w->at < w->n_shards && w->before + ts_balance_cost(&w->shard[w->at]) <= want) {
-        w->before += ts_balance_cost(&w->shard[w->at]);
-        w->partitions += ts_shard_partitions(&w->shard[w->at++]);
-    }
-    if (w->at < w->n_shards)
-        inside = (want - w->before) / ts_balance_cost(&w->shard[w->at]) *
-                 ts_shard_partitions(&w->shard[w->at]);
-    return w->partitions + (uint64_t)(inside + 0.5);
-}
-
-static double cost_of(const struct ts_disk_shard *shard, uint64_t n_shards)
-{
-    double total = 0;
-    for (uint64_t i = 0; i < n_shards; i++)
-        total += ts_balance_cost(&shard[i]);
-    return total;
-}
-
-/* Cut k of n; total: the cost of all. */
-static uint64_t next_cut(struct walk *w, double total, uint32_t k, uint32_t n)
-{
-    return k == 0 ? 0 : walk_to(w, k < n ? total * k / n : INFINITY);
-}
-
-void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
-{
-    const double total = cost_of(shard, n_shards);
-    struct walk w = { .shard = shard, .n_shards = n_shards };
-    for (uint32_t k = 0; k <= n; k++)
-        cut[k] = next_cut(&w, total, k, n);
-}
-
-void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut)
-{
-    uint64_t at = 0, i = 0;
-    for (uint32_t r = 1; r < n; r++) {
-        uint64_t behind;
-        while (i < n_shards && at + ts_shard_partitions(&shard[i]) <= cut[r])
-            at += ts_shard_partitions(&shard[i++]);
-        behind = i < n_shards ? at + ts_shard_partitions(&shard[i]) : at;
-        cut[r] = cut[r] - at < behind - cut[r] || behind == at ? at : behind;
-    }
-}
-
-/* Whether a shard of partitions first .. behind - 1 has some of begin .. end - 1. */
-static int is_of(uint64_t begin, uint64_t end, uint64_t first, uint64_t behind)
-{
-    return begin < end && first < end && begin < behind;
-}
-
-double ts_share_row_at(const struct ts_mode *mode, uint64_t partition)
-{
-    uint64_t first = 0;
-    for (uint64_t i = 0; i < mode->disk.n_shards; i++) {
-        const struct ts_disk_shard *s = &mode->shard[i];
-        const uint64_t n = ts_shard_partitions(s);
-        if (partition < first + n)
-            return s->row_first + (double)(partition - first) / (double)n *
-                                      (double)(s->row_last - s->row_first + 1);
-        first += n;
-    }
-    return (double)mode->disk.n_rows;
-}
-
-void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
-                       uint32_t rank, uint64_t *begin, uint64_t *end)
-{
-    const double total = cost_of(shard, n_shards);
-    struct walk w = { .shard = shard, .n_shards = n_shards };
-    *begin = next_cut(&w, total, rank, n);
-    *end = next_cut(&w, total, rank + 1, n);
-}
-
-void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
-                        uint32_t rank, uint64_t *first, uint64_t *end)
-{
-    uint64_t from, to, at = 0;
-    ts_share_range_of(shard, n_shards, n, rank, &from, &to);
-    *first = *end = 0;
-    for (uint64_t i = 0; i < n_shards; i++) {
-        const uint64_t behind = at + ts_shard_partitions(&shard[i]);
-        if (is_of(from, to, at, behind)) {
-            *first = *end == 0 ? i : *first;
-            *end = i + 1;
-        }
-        at = behind;
-    }
-}
-
-uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank)
-{
-    uint64_t sum = 0;
-    for (uint32_t m = 0; m < t->order; m++) {
-        const struct ts_mode *mode = &t->mode[m];
-        uint64_t first, end;
-        if (only_mode >= 0 && (uint32_t)only_mode != m)
-            continue;
-        ts_share_shards_of(mode->shard, mode->disk.n_shards, n, rank, &first, &end);
-        for (uint64_t i = first; i < end; i++)
-            sum += ts_residency_bytes(&mode->shard[i]);
-    }
-    return sum;
-}
-
-static uint32_t rank_of(const uint64_t *cut, uint32_t n, uint64_t partition)
-{
-    uint32_t r = 0;
-    while (r + 1 < n && cut[r + 1] <= partition)
-        r++;
-    return r;
-}
-
-uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
-                           const uint64_t *cut, uint32_t n, struct ts_share_row *ret)
-{
-    uint32_t found = 0;
-    for (uint32_t r = 1; r < n; r++) {
-        const uint64_t k = cut[r];
-        uint64_t s = k, e = k;
-        uint32_t row;
-        if (k == 0 || k >= n_partitions || edge[k - 1].last != edge[k].first)
-            continue;
-        if (found > 0 && ret[found - 1].last >= k) /* the same row, cut again */
-            continue;
-        row = edge[k].first;
-        do
-            s--;
-        while (s > 0 && edge[s].first == row && edge[s - 1].last == row);
-        while (e + 1 < n_partitions && edge[e].last == row && edge[e + 1].first == row)
-            e++;
-        ret[found] = (struct ts_share_row){ .row = row, .last = e, .to = rank_of(cut, n, e) };
-        ret[found].from = edge[s].first == row ? ret[found].to : rank_of(cut, n, s);
-        ret[found++].first = edge[s].first == row ? s : s + 1;
-    }
-    return found;
-}
-
-void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
-                   uint64_t *begin, uint64_t *end)
-{
-    *begin = cut[r];
-    *end = cut[r + 1];
-    for (uint32_t i = 0; i < n_rows; i++) {
-        if (row[i].to == r && row[i].first < *begin)
-            *begin = row[i].first;
-        else if (row[i].to > r && row[i].first < *end)
-            *end = row[i].first; /* not above begin where all of the range is a part of the row */
-    }
-}
-
-/* The part that a row begins with. */
-static uint64_t first_end(const struct ts_share_row *row)
-{
-    return row->from == row->to ? 2 * row->first : 2 * row->first - 1;
-}
-
-void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
-                        uint32_t r, uint64_t *begin, uint64_t *end)
-{
-    *begin = 2 * cut[r];
-    *end = 2 * cut[r + 1];
-    for (uint32_t i = 0; i < n_rows; i++) {
-        const uint64_t first = first_end(&row[i]);
-        if (row[i].to == r && first < *begin)
-            *begin = first;
-        else if (row[i].to > r && first < *end)
-            *end = first;
-    }
 }
 
 /* Heads of cut rows, to where they are folded; ends: with the partition that has a row's first part. */
@@ -227,7 +41,7 @@ static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32
     uint32_t n = 0;
     for (uint32_t i = 0; i < n_rows; i++)
         for (uint32_t r = 0; r < s->n; r++) {
-            const uint64_t first = ends ? first_end(&s->row[i]) / 2 : s->row[i].first;
+            const uint64_t first = ends ? ts_share_first_end(&s->row[i]) / 2 : s->row[i].first;
             const uint64_t begin = cut[r] > first ? cut[r] : first;
             const uint64_t end = cut[r + 1] <= s->row[i].last ? cut[r + 1] : s->row[i].last + 1;
             if (r != s->row[i].to && begin < end)
@@ -258,14 +72,14 @@ static uint32_t between_machines(const struct ts_share *s, uint32_t n)
     return kept;
 }
 
-static uint32_t row_moves(const struct ts_share *s, const uint64_t *want)
+static uint32_t row_moves(const struct ts_share *s, const uint64_t *wanted)
 {
     const uint64_t *has = s->first_row;
     uint32_t n = 0;
     for (uint32_t from = 0; from < s->n; from++)
         for (uint32_t to = 0; to < s->n; to++) {
-            const uint64_t begin = has[from] > want[to] ? has[from] : want[to];
-            const uint64_t end = has[from + 1] < want[to + 1] ? has[from + 1] : want[to + 1];
+            const uint64_t begin = has[from] > wanted[to] ? has[from] : wanted[to];
+            const uint64_t end = has[from + 1] < wanted[to + 1] ? has[from + 1] : wanted[to + 1];
             if (from != to && begin < end)
                 s->move[n++] = (struct ts_comm_move){ from, to, begin, end };
         }
@@ -274,7 +88,7 @@ static uint32_t row_moves(const struct ts_share *s, const uint64_t *want)
 
 /* ---- tables ---- */
 
-static void *take(char **at, uint64_t bytes)
+static void *room_for(char **at, uint64_t bytes)
 {
     void *ret = *at;
     *at += (bytes + 7) / 8 * 8;
@@ -286,16 +100,16 @@ static char *lay_out(struct ts_share *s, const struct ts_tensor *t, uint32_t n, 
 {
     const uint64_t numbers = (n + UINT64_C(1)) * sizeof(uint64_t);
     for (uint32_t m = 0; m < t->order; m++) {
-        s->cut[m] = take(&at, numbers);
-        s->deal[m] = take(&at, t->mode[m].disk.n_shards);
+        s->cut[m] = room_for(&at, numbers);
+        s->deal[m] = room_for(&at, t->mode[m].disk.n_shards);
     }
-    s->first_row = take(&at, numbers);
-    s->byte = take(&at, numbers);
-    s->shard = take(&at, numbers);
-    s->group = take(&at, numbers);
-    s->each = take(&at, numbers);
-    s->row = take(&at, n * sizeof *s->row);
-    s->move = take(&at, 4 * UINT64_C(1) * n * sizeof *s->move);
+    s->first_row = room_for(&at, numbers);
+    s->byte = room_for(&at, numbers);
+    s->shard = room_for(&at, numbers);
+    s->group = room_for(&at, numbers);
+    s->each = room_for(&at, numbers);
+    s->row = room_for(&at, n * sizeof *s->row);
+    s->move = room_for(&at, 4 * UINT64_C(1) * n * sizeof *s->move);
     return at;
 }
 
@@ -312,7 +126,7 @@ static void mark_shards(struct ts_share *s, uint32_t mode)
     ts_share_range(s, mode, &begin, &end);
     for (uint64_t i = 0; i < s->tensor->mode[mode].disk.n_shards; i++) {
         const uint64_t behind = first + ts_shard_partitions(&s->tensor->mode[mode].shard[i]);
-        s->deal[mode][i] = is_of(begin, end, first, behind) ? TS_DEAL_LEND : TS_DEAL_LEAVE;
+        s->deal[mode][i] = ts_share_is_of(begin, end, first, behind) ? TS_DEAL_LEND : TS_DEAL_LEAVE;
         first = behind;
     }
 }
@@ -388,7 +202,7 @@ uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode)
     for (uint64_t i = 0; i < m->disk.n_shards; i++) {
         const struct ts_disk_shard *shard = &m->shard[i];
         const uint64_t behind = at + ts_shard_partitions(shard);
-        if (is_of(begin, end, at, behind)) {
+        if (ts_share_is_of(begin, end, at, behind)) {
             const uint64_t first = (begin > at ? begin - at : 0) * TS_PARTITION_NNZ;
             const uint64_t last = end < behind ? (end - at) * TS_PARTITION_NNZ : shard->nnz;
             nnz += last - first;
@@ -458,14 +272,20 @@ int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err)
     return rc;
 }
 
-int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
-                      struct ts_err *err)
+/* What each other rank has of first[r] .. first[r + 1] - 1, to rank 0. */
+static uint32_t moves_to_first(const struct ts_share *s, const uint64_t *first, uint64_t bytes)
 {
     uint32_t n = 0;
     for (uint32_t r = 1; r < s->n; r++)
         if (first[r] < first[r + 1])
             s->move[n++] = (struct ts_comm_move){ r, 0, first[r] * bytes, first[r + 1] * bytes };
-    return s->comm->ops->move(s->comm, array, s->move, n, err);
+    return n;
+}
+
+int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
+                      struct ts_err *err)
+{
+    return s->comm->ops->move(s->comm, array, s->move, moves_to_first(s, first, bytes), err);
 }
 
 const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n)
@@ -643,10 +463,10 @@ int ts_share_gather_parts(struct ts_share *s, uint32_t mode, void *array, uint64
     return ts_share_gather(s, array, bytes, s->cut[mode], err);
 }
 
-int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
+int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *wanted,
                        struct ts_err *err)
 {
-    return move_matrix(s, product, row_moves(s, want), err);
+    return move_matrix(s, product, row_moves(s, wanted), err);
 }
 
 int ts_share_settle(struct ts_share *s, struct ts_err *err)
@@ -675,15 +495,15 @@ static uint32_t place_of(const struct ts_comm *c, uint32_t rank)
 }
 
 /* Rows of each rank, to the k-th machine after its own. */
-static uint32_t machine_moves(struct ts_share *s, const uint64_t *want, uint32_t k,
+static uint32_t machine_moves(struct ts_share *s, const uint64_t *wanted, uint32_t k,
                               uint32_t n_machines)
 {
     uint32_t n = 0;
     for (uint32_t r = 0; r < s->n; r++)
-        if (want[r] < want[r + 1])
+        if (wanted[r] < wanted[r + 1])
             s->move[n++] = (struct ts_comm_move){
                 r, at_place(s->comm, (s->comm->machine[r] + k) % n_machines, place_of(s->comm, r)),
-                want[r], want[r + 1]
+                wanted[r], wanted[r + 1]
             };
     return n;
 }
@@ -705,18 +525,18 @@ uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, 
                                         : at_place(s->comm, machine[to], place_of(s->comm, from));
 }
 
-static int gather_shared(struct ts_share *s, const struct columns *c, const uint64_t *want,
+static int gather_shared(struct ts_share *s, const struct columns *c, const uint64_t *wanted,
                          struct ts_err *err)
 {
     const uint32_t n_machines = machine_count(s->comm);
     int rc = 0;
     for (uint32_t k = 1; k < n_machines && rc == 0; k++)
-        rc = move_columns(s, c, machine_moves(s, want, k, n_machines), err);
+        rc = move_columns(s, c, machine_moves(s, wanted, k, n_machines), err);
     return rc == 0 ? ts_share_settle(s, err) : rc;
 }
 
 /* In pieces: of each rank as many rows at a time. */
-static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *want,
+static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *wanted,
                          struct ts_err *err)
 {
     const uint64_t most = ts_share_stage_bytes(s->n) / (s->n * c->width);
@@ -728,10 +548,10 @@ static int gather_packed(struct ts_share *s, const struct columns *c, const uint
         left = 0;
         s->byte[0] = 0;
         for (uint32_t r = 0; r < s->n; r++) {
-            const uint64_t row = least(want[r] + at, want[r + 1]);
-            const uint64_t rows = least(want[r + 1] - row, most);
+            const uint64_t row = least(wanted[r] + at, wanted[r + 1]);
+            const uint64_t rows = least(wanted[r + 1] - row, most);
             s->byte[r + 1] = s->byte[r] + rows * c->width;
-            left += row + rows < want[r + 1];
+            left += row + rows < wanted[r + 1];
             if (r == me)
                 pack(c, row, rows, s->stage + s->byte[r]);
         }
@@ -740,33 +560,30 @@ static int gather_packed(struct ts_share *s, const struct columns *c, const uint
             return rc;
         for (uint32_t r = 0; r < s->n; r++)
             if (r != me)
-                unpack(c, least(want[r] + at, want[r + 1]),
+                unpack(c, least(wanted[r] + at, wanted[r + 1]),
                        (s->byte[r + 1] - s->byte[r]) / c->width, s->stage + s->byte[r]);
         at += most;
     } while (left > 0);
     return 0;
 }
 
-int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                          struct ts_err *err)
 {
     const struct columns c = columns_of(f);
     const uint64_t copies = f->shared ? machine_count(s->comm) : s->n;
-    ts_share_note_rows(s, (copies - 1) * want[s->n] * c.width, TS_ROWS_TO_ALL);
+    ts_share_note_rows(s, (copies - 1) * wanted[s->n] * c.width, TS_ROWS_TO_ALL);
     if (f->shared)
-        return gather_shared(s, &c, want, err);
-    return c.width < c.stride ? gather_packed(s, &c, want, err)
-                              : ts_share_gather(s, f->data, c.stride, want, err);
+        return gather_shared(s, &c, wanted, err);
+    return c.width < c.stride ? gather_packed(s, &c, wanted, err)
+                              : ts_share_gather(s, f->data, c.stride, wanted, err);
 }
 
-int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                            struct ts_err *err)
 {
     const struct columns c = columns_of(f);
-    uint32_t n = 0;
-    for (uint32_t r = 1; r < s->n; r++)
-        if (want[r] < want[r + 1])
-            s->move[n++] = (struct ts_comm_move){ r, 0, want[r], want[r + 1] };
+    uint32_t n = moves_to_first(s, wanted, 1);
     n = f->shared ? between_machines(s, n) : n;
     return n > 0 ? move_columns(s, &c, n, err) : 0;
 }

@@ -12,7 +12,7 @@
 #ifndef TS_CPU_SHARE_H
 #define TS_CPU_SHARE_H
 
-#include "cpu/kernel.h"
+#include "cpu/share_cut.h"
 #include "stream/comm.h"
 
 struct ts_share;
@@ -95,18 +95,18 @@ const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 int ts_share_settle(struct ts_share *s, struct ts_err *err);
 
 /* Then rank r has rows first[r] .. first[r + 1] - 1 of the product. Brings them to where they are wanted: on rank r
- * rows want[r] .. want[r + 1] - 1. */
+ * rows wanted[r] .. wanted[r + 1] - 1. */
 const uint64_t *ts_share_rows(const struct ts_share *s);
-int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *want,
+int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *wanted,
                        struct ts_err *err);
 
-/* All ranks get rows want[r] .. want[r + 1] - 1 of rank r's factor; of one that is shared one rank of each other machine
+/* All ranks get rows wanted[r] .. wanted[r + 1] - 1 of rank r's factor; of one that is shared one rank of each other machine
  * receives what rank r has, which is another one for the next rank. */
-int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                          struct ts_err *err);
 
 /* Rank 0, or its machine, gets the same rows of all. */
-int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *want,
+int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                            struct ts_err *err);
 
 /* The rank that gets what `from` has and `to` needs: of a matrix that is shared one of its machine, as above, or, where that is the
@@ -116,48 +116,5 @@ uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, 
 /* The same as ts_share_gather_rows of an array of elements of `bytes` each. */
 int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                     struct ts_err *err);
-
-/* ---- how it is found out: pure functions ---- */
-
-/* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
-void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
-
-/* The row, with a fraction, at which a partition may be expected to begin: shards alone are looked at. */
-double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
-
-/* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1) of all. */
-void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
-                       uint32_t rank, uint64_t *begin, uint64_t *end);
-uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
-
-/* The shards that have partitions of it: first .. end - 1. */
-void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
-                        uint32_t rank, uint64_t *first, uint64_t *end);
-
-/* A row that partitions of several ranks have parts of. */
-struct ts_share_row {
-    uint32_t row;
-    uint32_t
-        from; /* the rank with its first part among its rows; the same as `to` where that is a head, too */
-    uint32_t to; /* the rank that folds it: the last one that has a part */
-    uint64_t first,
-        last; /* the heads of these partitions are added, that of the last one included */
-};
-
-/* The rows that are cut, at most n - 1, in order; returns their number. edge: of all n_partitions. */
-uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
-                           const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
-
-/* Parts begin .. end - 1 that rank r folds, as in ts_share_ends; none where begin is not below end. */
-void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
-                        uint32_t r, uint64_t *begin, uint64_t *end);
-
-/* The cuts at the nearest ends of shards. */
-void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
-                    uint64_t *cut);
-
-/* Partitions begin .. end - 1 whose heads rank r folds; none where begin is not below end. */
-void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
-                   uint64_t *begin, uint64_t *end);
 
 #endif

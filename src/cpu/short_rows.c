@@ -61,13 +61,13 @@ void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_
     x->a = x->more + TS_ROWBLOCK_SYSTEMS;
 }
 
-void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *how, double cut,
+void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out)
 {
-    const int bounded = how->lower > -INFINITY || how->upper < INFINITY;
-    s->most = how->l2 > 0 && !bounded ? most_of(out->rank) : 0;
-    s->l2 = how->l2;
-    s->by_count = how->by_count;
+    const int bounded = update->lower > -INFINITY || update->upper < INFINITY;
+    s->most = update->l2 > 0 && !bounded ? most_of(out->rank) : 0;
+    s->l2 = update->l2;
+    s->by_count = update->by_count;
     s->cut = s->systems.cut = cut;
     s->out = out;
     s->waiting = 0;

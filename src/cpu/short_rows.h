@@ -50,7 +50,7 @@ void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_
                         enum ts_isa isa, double *memory);
 
 /* A pass begins: rows go to out. cut: what is no more of a diagonal entry is rounding. */
-void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *how, double cut,
+void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 
 /* The row has the nonzeros at n positions of a block and no others, which count as `count`. Returns 0 where it is not short;

@@ -7,13 +7,13 @@
 #define SOME 32u /* cells whose models are computed together */
 
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
-                                      const struct ts_fmat *factor, const struct ts_descent *how)
+                                      const struct ts_fmat *factor, const struct ts_descent *descent)
 {
     const struct ts_zero_cells z = { .order = t->order,
                                      .rank = rank,
                                      .factor = factor,
-                                     .how = how,
-                                     .drawn = ts_drawn_cells_of(t, mode, how) };
+                                     .how = descent,
+                                     .drawn = ts_drawn_cells_of(t, mode, descent) };
     return z;
 }
 

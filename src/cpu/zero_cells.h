@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* zero_cells.h - sums over the cells that stand for all cells of a tensor (stream/draws.h), row by row.
  *
- *   owner    plain values; tensor, factors and `how` are lent
+ *   owner    plain values; tensor, factors and `descent` are lent
  *   threads  any, each with scratch of its own
  *   errors   none
  */
@@ -25,9 +25,9 @@ struct ts_zero_cells {
     struct ts_drawn_cells drawn;
 };
 
-/* For rows of `mode`; how->n_cells is a power of four, at most 2^32. */
+/* For rows of `mode`; descent->n_cells is a power of four, at most 2^32. */
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
-                                      const struct ts_fmat *factor, const struct ts_descent *how);
+                                      const struct ts_fmat *factor, const struct ts_descent *descent);
 
 /* Of a row and its entries a: g += sum over its cells of weight (g(0, m) - linear) p; or, g being NULL, returns that of
  * weight (f(0, m) - linear m). */

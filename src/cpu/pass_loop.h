@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, taken by threads and given back.
+ *
+ * A visitor does the arithmetic. It visits either partitions or whole shards:
+ *
+ *   partition  each thread takes the next partition of the newest shard. The thread that finishes the last
+ *              partition of a shard gives the shard back, while others are at work on the next shard.
+ *   shard      all threads of the team visit one shard after another together, and may share its work by
+ *              `omp for` and `omp single`. With `threads` = 0 the thread that calls visits alone, and opens
+ *              parallel regions of its own.
+ *
+ * The feed of a dense tensor lends slabs in place of shards, from the first one on.
+ *
+ *   owner    the caller owns the loop and its loans, and what the visitor works on
+ *   units    partitions are counted over the mode; ns
+ *   threads  one thread calls; a visitor is called by all threads of the team
+ *   errors   `rc` is 0 or the negative ts_code of the first failure, of the feed or of a visitor; after a
+ *            failure no thread takes more
+ */
+#ifndef TS_CPU_PASS_LOOP_H
+#define TS_CPU_PASS_LOOP_H
+
+#include <omp.h>
+#include <stdatomic.h>
+
+#include "stream/backend.h"
+#include "stream/feed.h"
+#include "stream/slabs.h"
+
+/* A shard or slab that the feed has lent. */
+struct ts_loan {
+    union {
+        struct ts_shard_view view;
+        struct ts_slab_view slab;
+    };
+    uint32_t end;     /* behind the last of its partitions that are to be taken */
+    atomic_uint left; /* partitions that are not finished; 0: the loan is free */
+};
+
+/* Partition k of the shard; or the whole shard or slab. */
+typedef int ts_visit_partition(void *ctx, const struct ts_shard_view *view, uint32_t k,
+                               struct ts_err *err);
+typedef int ts_visit_shard(void *ctx, const struct ts_loan *loan, struct ts_err *err);
+
+struct ts_share;
+
+struct ts_pass_loop {
+    struct ts_feed *feed;
+    uint32_t mode, threads;
+    struct ts_share *share; /* of several processes; NULL: this process alone */
+    struct ts_loan *loan;   /* threads + 1 of them for partitions; 1 for shards */
+    uint64_t begin, end;    /* the partitions to be visited */
+    int (*start)(void *ctx,
+                 struct ts_err *err); /* by each thread, before its partitions; or NULL */
+    ts_visit_partition *partition;    /* one of these two is not NULL */
+    ts_visit_shard *shard;
+    void *ctx;
+
+    int rc;           /* 1: there are more shards; 0: none; or the failure */
+    uint64_t wait_ns; /* for shards, of a thread on average */
+    struct ts_err *err;
+    omp_lock_t lock;        /* of what follows, rc, err and wait_ns */
+    struct ts_loan *newest; /* the loan whose partitions are being taken */
+    uint32_t next;          /* its next partition */
+    int more;               /* for shards: the loan is to be visited */
+};
+
+/* Visits all; returns 0 or the failure, as rc. */
+int ts_pass_loop_run(struct ts_pass_loop *l);
+
+/* The times of a pass on CPU cores: what is left of the total is that of kernels. */
+static inline struct ts_backend_times ts_pass_times(uint64_t total_ns, uint64_t nnz,
+                                                    uint64_t wait_ns, uint64_t exchange_ns,
+                                                    uint64_t solve_ns)
+{
+    return (struct ts_backend_times){
+        .total_ns = total_ns,
+        .n_devices = 1,
+        .device[0] = { .number = -1,
+                       .nnz = nnz,
+                       .wait_ns = wait_ns,
+                       .kernel_ns = total_ns - wait_ns - exchange_ns - solve_ns,
+                       .exchange_ns = exchange_ns,
+                       .exposed_ns = exchange_ns,
+                       .solve_ns = solve_ns,
+                       .share = 1 },
+    };
+}
+
+#endif
