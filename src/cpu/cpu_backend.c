@@ -228,7 +228,7 @@ static int cpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
     struct ts_cpu *c = be;
     struct ts_cpu_shared *s = c->shared;
-    const uint64_t n = ts_cpu_apart_rows(s->tensor, modes);
+    const uint64_t n = ts_most_rows(s->tensor, modes);
     int rc = 0;
     s->own = 0;
     if (n > s->apart.n_rows) {

@@ -23,23 +23,6 @@ uint32_t ts_cpu_threads(const struct ts_backend_conf *conf)
     return conf->threads > 0 ? conf->threads : (uint32_t)omp_get_num_procs();
 }
 
-uint64_t ts_cpu_max_rows(const struct ts_tensor *t)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
-    return most;
-}
-
-uint64_t ts_cpu_apart_rows(const struct ts_tensor *t, uint32_t modes)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        if ((modes >> m & 1) != 0 && t->mode[m].disk.n_rows > most)
-            most = t->mode[m].disk.n_rows;
-    return most;
-}
-
 uint32_t ts_cpu_models(const struct ts_backend_conf *conf)
 {
     return conf->n_models > 0 ? conf->n_models : 1;
@@ -144,7 +127,7 @@ static void need_together(const struct ts_backend_conf *conf, int apart, uint64_
     for (uint32_t m = 0; m < conf->tensor->order; m++)
         add_matrix(conf, conf->tensor->mode[m].disk.n_rows, factor_bytes, &padded);
     if (conf->own_rows != 0)
-        add_matrix(conf, ts_cpu_apart_rows(conf->tensor, conf->own_rows), factor_bytes, &padded);
+        add_matrix(conf, ts_most_rows(conf->tensor, conf->own_rows), factor_bytes, &padded);
     *other_bytes = sizeof(struct ts_cpu_shared) + ts_cpu_models(conf) * sizeof(struct ts_cpu) +
                    padded - *factor_bytes;
     if (conf->tensor->dense != NULL) {
@@ -160,8 +143,8 @@ static void need_together(const struct ts_backend_conf *conf, int apart, uint64_
     for (uint32_t k = 0, same; k < ts_cpu_models(conf); k++) {
         if (ts_cpu_has_rank_of(conf, k, &same))
             continue;
-        *other_bytes +=
-            ts_rowsolve_bytes(ts_cpu_max_rows(conf->tensor), ts_cpu_rank_of(conf, k), threads);
+        *other_bytes += ts_rowsolve_bytes(ts_most_rows(conf->tensor, TS_ALL_MODES),
+                                          ts_cpu_rank_of(conf, k), threads);
         if (conf->own_rows != 0)
             *other_bytes += ts_rowsolve_own_bytes(ts_cpu_rank_of(conf, k), threads);
     }
@@ -217,7 +200,7 @@ static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
 {
     struct ts_backend_conf few = *conf;
     few.n_models = n;
-    return ts_fmat_bytes(ts_cpu_max_rows(conf->tensor), ts_cpu_conf_of_all(&few).rank,
+    return ts_fmat_bytes(ts_most_rows(conf->tensor, TS_ALL_MODES), ts_cpu_conf_of_all(&few).rank,
                          conf->precision);
 }
 

@@ -61,7 +61,7 @@ static int open_model(const struct ts_backend_conf *conf, struct ts_cpu_shared *
     if (ts_cpu_has_rank_of(conf, k, &same))
         c->rows = s->model[same].rows;
     else
-        rc = ts_rowsolve_new(ts_cpu_max_rows(conf->tensor), c->rank, ts_isa_best(), s->threads,
+        rc = ts_rowsolve_new(ts_most_rows(conf->tensor, TS_ALL_MODES), c->rank, ts_isa_best(), s->threads,
                              &c->rows, err);
     c->frees_rows = rc == 0 && same == k;
     for (uint32_t m = 0; m < conf->tensor->order; m++)

@@ -15,6 +15,7 @@
 #define TS_CPU_CPU_STATE_H
 
 #include "cpu/dense_product.h"
+#include "cpu/extent.h"
 #include "cpu/fmat.h"
 #include "cpu/needs.h"
 #include "cpu/pass.h"
@@ -74,9 +75,6 @@ struct ts_cpu {
 
 /* ---- cpu_budget.c */
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf);
-uint64_t ts_cpu_max_rows(const struct ts_tensor *t);
-/* Most rows of the modes that are kept apart. */
-uint64_t ts_cpu_apart_rows(const struct ts_tensor *t, uint32_t modes);
 uint32_t ts_cpu_models(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k);
 /* Columns that a model takes beside others: whole lines of a cache. */

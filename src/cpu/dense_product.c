@@ -6,6 +6,7 @@
 #include "base/bigmem.h"
 #include "base/clock.h"
 #include "cpu/dense_state.h"
+#include "cpu/extent.h"
 #include "cpu/pass_loop.h"
 
 static uint32_t round_up(uint32_t n, uint32_t to)
@@ -25,36 +26,29 @@ static uint32_t most_width(const struct ts_dense_product_conf *conf)
     return a > b ? a : b;
 }
 
-/* Places all arrays in the object's memory, or only counts. */
-static uint64_t place(const struct ts_dense_product_conf *conf, struct ts_dense_product *p)
+/* Places all arrays of the object from the base on; NULL: only counts. Returns the bytes. */
+static uint64_t lay_out(const struct ts_dense_product_conf *conf, struct ts_dense_product *p,
+                        char *base)
 {
     const struct ts_dense *d = conf->tensor->dense;
     const uint64_t width = most_width(conf), row = width * sizeof(double);
-    uint64_t longest = 0, at = 0;
-    char *base = p == NULL ? NULL : p->memory;
-    for (uint32_t m = 0; m < conf->tensor->order; m++)
-        longest = d->array.dim[m] > longest ? d->array.dim[m] : longest;
-#define PLACE(field, bytes)                 \
-    do {                                    \
-        if (p != NULL)                      \
-            p->field = (void *)(base + at); \
-        at += ((bytes) + 63) / 64 * 64;     \
-    } while (0)
-    PLACE(b, d->inner * row);
-    PLACE(w, d->inner * row);
-    PLACE(k, d->slab_rows * row);
-    PLACE(y, d->slab_rows * row);
-    PLACE(sum, longest * conf->rank * sizeof(double));
+    uint64_t at = 0;
+    p->b = ts_place(base, &at, d->inner * row);
+    p->w = ts_place(base, &at, d->inner * row);
+    p->k = ts_place(base, &at, d->slab_rows * row);
+    p->y = ts_place(base, &at, d->slab_rows * row);
+    p->sum =
+        ts_place(base, &at, ts_most_rows(conf->tensor, TS_ALL_MODES) * conf->rank * sizeof(double));
     for (uint32_t m = 0; m < conf->tensor->order && conf->precision == TS_FLOAT32; m++)
-        PLACE(copy[m], d->array.dim[m] * row);
-    PLACE(scratch, conf->threads * ts_dense_slab_scratch((uint32_t)width));
-#undef PLACE
+        p->copy[m] = ts_place(base, &at, d->array.dim[m] * row);
+    p->scratch = ts_place(base, &at, conf->threads * ts_dense_slab_scratch((uint32_t)width));
     return at;
 }
 
 uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf)
 {
-    return sizeof(struct ts_dense_product) + ts_bigmem_cost(place(conf, NULL));
+    struct ts_dense_product shape;
+    return sizeof shape + ts_bigmem_cost(lay_out(conf, &shape, NULL));
 }
 
 static uint64_t y_bytes(const struct ts_dense_product_conf *conf)
@@ -85,10 +79,10 @@ int ts_dense_product_new(const struct ts_dense_product_conf *conf, struct ts_den
         struct ts_dense_grid *g = l < p->dense->n_outer ? &p->outer : &p->inner;
         g->mode[g->n++] = p->dense->layout[l];
     }
-    p->memory_bytes = place(conf, NULL);
+    p->memory_bytes = lay_out(conf, p, NULL);
     rc = ts_bigmem_new(p->memory_bytes, "products of the tensor's slabs", &p->memory, err);
     if (rc == 0)
-        place(conf, p);
+        lay_out(conf, p, p->memory);
     if (rc == 0 && wish > 0 && wish <= conf->spare_bytes) {
         p->all_bytes = y_bytes(conf);
         rc = ts_bigmem_new(p->all_bytes, "products that several modes need", &p->all_y, err);

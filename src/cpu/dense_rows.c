@@ -8,6 +8,7 @@
 
 #include "base/bigmem.h"
 #include "cpu/dense_unknown.h"
+#include "cpu/extent.h"
 #include "cpu/gram_rows.h"
 #include "cpu/kernel.h"
 #include "format/dense.h"
@@ -47,14 +48,6 @@ struct ts_dense_rows {
 static uint64_t triangle(uint32_t rank)
 {
     return rank * (rank + UINT64_C(1)) / 2;
-}
-
-static uint64_t longest(const struct ts_tensor *t)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        most = t->dense->array.dim[m] > most ? t->dense->array.dim[m] : most;
-    return most;
 }
 
 static uint64_t matrices(uint32_t rank)
@@ -100,32 +93,28 @@ static uint32_t square_rows(uint32_t rank)
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* Places all arrays, or only counts: bytes. */
-static uint64_t place(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
-                      struct ts_dense_rows *d)
+/* Places all arrays from the base on; NULL: only counts. Returns the bytes. */
+static uint64_t lay_out(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
+                        struct ts_dense_rows *d, char *base)
 {
-    const uint64_t stride = ts_fmat_stride(rank, TS_FLOAT64);
+    const uint64_t row = ts_fmat_stride(rank, TS_FLOAT64) * sizeof(double);
+    const uint64_t longest = ts_most_rows(t, TS_ALL_MODES);
+    struct thread counted;
     uint64_t at = 0;
-#define PLACE(field, n)                                \
-    do {                                               \
-        if (d != NULL)                                 \
-            d->field = (void *)(d->memory + at);       \
-        at += ((n) * sizeof *d->field + 63) / 64 * 64; \
-    } while (0)
-    PLACE(thread, threads);
-    PLACE(no_values, UINT64_C(1));
-    PLACE(ones, stride);
-    PLACE(direct, longest(t));
-    PLACE(size, longest(t));
+    d->thread = ts_place(base, &at, threads * sizeof *d->thread);
+    d->no_values = ts_place(base, &at, sizeof *d->no_values);
+    d->ones = ts_place(base, &at, row);
+    d->direct = ts_place(base, &at, longest);
+    d->size = ts_place(base, &at, longest * sizeof *d->size);
     for (uint32_t m = 0; m < t->order; m++)
-        PLACE(table[m], t->dense->array.dim[m] * stride);
+        d->table[m] = ts_place(base, &at, t->dense->array.dim[m] * row);
     for (uint32_t i = 0; i < threads; i++) {
-        PLACE(thread[i].sum.s, square_rows(rank) * stride);
-        PLACE(thread[i].sum.m, stride);
-        PLACE(thread[i].product, TS_BLOCK_NNZ * stride);
-        PLACE(thread[i].part, triangle(rank) + rank + 1);
+        struct thread *own = base == NULL ? &counted : &d->thread[i];
+        own->sum.s = ts_place(base, &at, square_rows(rank) * row);
+        own->sum.m = ts_place(base, &at, row);
+        own->product = ts_place(base, &at, TS_BLOCK_NNZ * row);
+        own->part = ts_place(base, &at, (triangle(rank) + rank + 1) * sizeof *own->part);
     }
-#undef PLACE
     return at;
 }
 
@@ -141,7 +130,8 @@ uint64_t ts_dense_rows_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_p
                              uint32_t threads)
 {
     const struct ts_dense_unknown_conf unknown = unknown_conf(t, rank, threads);
-    return sizeof(struct ts_dense_rows) + ts_bigmem_cost(place(t, rank, threads, NULL)) +
+    struct ts_dense_rows shape;
+    return sizeof shape + ts_bigmem_cost(lay_out(t, rank, threads, &shape, NULL)) +
            ts_bigmem_cost(most_keys(t, rank) * triangle(rank) * sizeof(double)) +
            ts_dense_unknown_bytes(&unknown) + ts_gram_rows_bytes(1, rank, precision, threads);
 }
@@ -160,11 +150,11 @@ int ts_dense_rows_new(const struct ts_tensor *t, uint32_t rank, enum ts_precisio
     d->stride = ts_fmat_stride(rank, TS_FLOAT64);
     d->threads = threads;
     d->ops = ts_gram_get(isa, TS_FLOAT64, d->stride);
-    d->memory_bytes = place(t, rank, threads, NULL);
+    d->memory_bytes = lay_out(t, rank, threads, d, NULL);
     d->packed_bytes = most_keys(t, rank) * triangle(rank) * sizeof(double);
     rc = ts_bigmem_new(d->memory_bytes, "rows of unknown cells", (void **)&d->memory, err);
     if (rc == 0) {
-        place(t, rank, threads, d);
+        lay_out(t, rank, threads, d, d->memory);
         rc = ts_bigmem_new(d->packed_bytes, "Gram matrices of rows", (void **)&d->packed, err);
     }
     for (uint32_t i = 0; i < threads && rc == 0; i++) {

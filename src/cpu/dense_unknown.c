@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/extent.h"
 #include "cpu/pass_loop.h"
 #include "format/dense.h"
 #include "format/dense_held.h"
@@ -44,34 +45,29 @@ static int keeps_bits(const struct ts_dense_unknown_conf *c)
     return slab_words(d) * d->n_slabs * sizeof(uint64_t) <= c->bit_bytes;
 }
 
-/* Places all arrays, or only counts: bytes. */
-static uint64_t place(const struct ts_dense_unknown_conf *c, struct ts_dense_unknown *u)
+/* Places all arrays from the base on; NULL: only counts. Returns the bytes. */
+static uint64_t lay_out(const struct ts_dense_unknown_conf *c, struct ts_dense_unknown *u,
+                        char *base)
 {
     const struct ts_tensor *t = c->tensor;
-    const uint64_t words = slab_words(t->dense);
+    const uint64_t words = slab_words(t->dense), cell = sizeof *u->cell;
     uint64_t at = 0;
-#define PLACE(field, n)                                \
-    do {                                               \
-        if (u != NULL)                                 \
-            u->field = (void *)(u->memory + at);       \
-        at += ((n) * sizeof *u->field + 63) / 64 * 64; \
-    } while (0)
     for (uint32_t m = 0; m < t->order; m++)
-        PLACE(count[m], t->dense->array.dim[m]);
-    if (keeps_bits(c))
-        PLACE(bits, words * t->dense->n_slabs);
-    PLACE(at, c->most_keys * c->threads);
-    PLACE(start, c->most_keys + 1);
-    PLACE(raw, words * WORD);
-    PLACE(cell, words * WORD);
-    PLACE(n_raw, c->threads);
-#undef PLACE
+        u->count[m] = ts_place(base, &at, t->dense->array.dim[m] * sizeof *u->count[m]);
+    u->bits =
+        keeps_bits(c) ? ts_place(base, &at, words * t->dense->n_slabs * sizeof *u->bits) : NULL;
+    u->at = ts_place(base, &at, c->most_keys * c->threads * sizeof *u->at);
+    u->start = ts_place(base, &at, (c->most_keys + 1) * sizeof *u->start);
+    u->raw = ts_place(base, &at, words * WORD * cell);
+    u->cell = ts_place(base, &at, words * WORD * cell);
+    u->n_raw = ts_place(base, &at, c->threads * sizeof *u->n_raw);
     return at;
 }
 
 uint64_t ts_dense_unknown_bytes(const struct ts_dense_unknown_conf *conf)
 {
-    return sizeof(struct ts_dense_unknown) + ts_bigmem_cost(place(conf, NULL));
+    struct ts_dense_unknown shape;
+    return sizeof shape + ts_bigmem_cost(lay_out(conf, &shape, NULL));
 }
 
 int ts_dense_unknown_new(const struct ts_dense_unknown_conf *conf, struct ts_dense_unknown **ret,
@@ -85,13 +81,13 @@ int ts_dense_unknown_new(const struct ts_dense_unknown_conf *conf, struct ts_den
     u->threads = conf->threads;
     u->most_keys = conf->most_keys;
     u->slab_words = slab_words(conf->tensor->dense);
-    u->memory_bytes = place(conf, NULL);
+    u->memory_bytes = lay_out(conf, u, NULL);
     rc = ts_bigmem_new(u->memory_bytes, "lists of unknown cells", (void **)&u->memory, err);
     if (rc < 0) {
         free(u);
         return rc;
     }
-    place(conf, u);
+    lay_out(conf, u, u->memory);
     *ret = u;
     return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "base/bigmem.h"
 #include "base/fpmode.h"
+#include "cpu/extent.h"
 #include "cpu/share.h"
 #include "cpu/zero_cells.h"
 #include "stream/adam.h"
@@ -44,56 +45,47 @@ static uint64_t groups_of(const struct ts_tensor *t, uint32_t m)
     return (t->mode[m].disk.n_rows + GROUP - 1) / GROUP;
 }
 
-static double *place(double **at, uint64_t n)
-{
-    double *ret = *at;
-    *at += (n + 7) / 8 * 8;
-    return ret;
-}
-
 static uint64_t thread_room(const struct ts_steps *s)
 {
     return (2 * (uint64_t)s->rank + ts_zero_cells_scratch(s->rank) + 7) / 8 * 8;
 }
 
-/* Places of everything behind `at`; returns how many numbers that are. */
-static uint64_t lay_out(struct ts_steps *s, double *at)
+/* Places of everything from the base on; NULL: only counts. Returns the bytes. */
+static uint64_t lay_out(struct ts_steps *s, char *base)
 {
-    const double *begin = at;
-    uint64_t most = 0;
+    const uint64_t number = sizeof(double);
+    uint64_t most = 0, at = 0;
     for (uint32_t m = 0; m < s->tensor->order; m++) {
         const uint64_t n = groups_of(s->tensor, m);
         most = n > most ? n : most;
-        s->sum[m] = place(&at, n * s->rank);
+        s->sum[m] = ts_place(base, &at, n * s->rank * number);
     }
-    s->linear = place(&at, s->rank);
-    s->upto = place(&at, s->rank);
-    s->column = place(&at, (uint64_t)ts_descent_most(s->rank) * s->rank);
-    s->weight = place(&at, ts_descent_most(s->rank));
-    s->of_group = place(&at, most);
-    s->thread = place(&at, s->threads * thread_room(s));
-    return (uint64_t)(at - begin);
+    s->linear = ts_place(base, &at, s->rank * number);
+    s->upto = ts_place(base, &at, s->rank * number);
+    s->column = ts_place(base, &at, number * ts_descent_most(s->rank) * s->rank);
+    s->weight = ts_place(base, &at, ts_descent_most(s->rank) * number);
+    s->of_group = ts_place(base, &at, most * number);
+    s->thread = ts_place(base, &at, s->threads * thread_room(s) * number);
+    return at;
 }
 
 uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads)
 {
     struct ts_steps s = { .tensor = t, .rank = rank, .threads = threads };
-    double none[1];
-    return sizeof s + ts_bigmem_cost(lay_out(&s, none) * sizeof(double));
+    return sizeof s + ts_bigmem_cost(lay_out(&s, NULL));
 }
 
 int ts_steps_new(const struct ts_tensor *t, uint32_t rank, uint32_t threads, struct ts_steps **ret,
                  struct ts_err *err)
 {
     struct ts_steps *s = calloc(1, sizeof *s);
-    double none[1];
     int rc;
     if (s == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
     s->tensor = t;
     s->rank = rank;
     s->threads = threads;
-    s->memory_bytes = lay_out(s, none) * sizeof(double);
+    s->memory_bytes = lay_out(s, NULL);
     rc = ts_bigmem_new(s->memory_bytes, "steps of rows", &s->memory, err);
     if (rc < 0) {
         free(s);
@@ -110,28 +102,6 @@ void ts_steps_free(struct ts_steps *s)
         return;
     ts_bigmem_free(s->memory, s->memory_bytes);
     free(s);
-}
-
-/* ---- entries ---- */
-
-static void get_row(const struct ts_fmat *f, uint64_t row, uint32_t rank, double *to)
-{
-    for (uint32_t r = 0; r < rank; r++)
-        to[r] = f->precision == TS_FLOAT32 ? (double)((const float *)f->data)[row * f->stride + r]
-                                           : ((const double *)f->data)[row * f->stride + r];
-}
-
-static double item(const void *at, uint64_t i, enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
-}
-
-static void set_item(void *at, uint64_t i, enum ts_precision precision, double x)
-{
-    if (precision == TS_FLOAT32)
-        ((float *)at)[i] = (float)x;
-    else
-        ((double *)at)[i] = x;
 }
 
 /* ---- column sums ---- */
@@ -160,7 +130,7 @@ static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *
         memset(to, 0, rank * sizeof *to);
         for (uint64_t i = g * GROUP; i < end; i++)
             for (uint32_t r = 0; r < rank; r++)
-                to[r] += item(f->data, i * f->stride + r, f->precision);
+                to[r] += ts_item(f->data, i * f->stride + r, f->precision);
     }
     if (s->share != NULL)
         rc = ts_share_gather(s->share, s->sum[mode], rank * sizeof(double), first, s->err);
@@ -226,7 +196,7 @@ static uint64_t draw_row(const struct ts_steps *s, uint32_t m, const struct ts_f
     double before = g > 0 ? sum[(g - 1) * s->rank] : 0;
     uint64_t last = g * GROUP;
     for (uint64_t i = g * GROUP; i < end; i++) {
-        const double a = item(f->data, i * f->stride + r, f->precision);
+        const double a = ts_item(f->data, i * f->stride + r, f->precision);
         before += a;
         last = a > 0 ? i : last;
         if (before > x)
@@ -244,7 +214,7 @@ static void multiply_rows(const struct ts_steps *s, uint32_t mode, const struct 
     for (uint32_t m = 0; m < s->tensor->order; m++)
         for (uint32_t c = 0; c < s->rank && m != mode; c++)
             to[(uint64_t)c * step] *=
-                item(factor[m].data, row[m] * factor[m].stride + c, factor[m].precision);
+                ts_item(factor[m].data, row[m] * factor[m].stride + c, factor[m].precision);
 }
 
 /* Every column there is, where that is no more than would be drawn. */
@@ -372,12 +342,12 @@ static void step_row(const struct ts_steps *s, const struct ts_descent *descent,
 {
     for (uint32_t r = 0; r < s->rank; r++) {
         const uint64_t i = row * s->rank + r;
-        double u = item(descent->moment[0], i, f->precision);
-        double v = item(descent->moment[1], i, f->precision);
+        double u = ts_item(descent->moment[0], i, f->precision);
+        double v = ts_item(descent->moment[1], i, f->precision);
         const double to = ts_adam_step(adam, a[r], g[r], &u, &v);
-        set_item(descent->moment[0], i, f->precision, u);
-        set_item(descent->moment[1], i, f->precision, v);
-        set_item(f->data, row * f->stride + r, f->precision, to);
+        ts_set_item(descent->moment[0], i, f->precision, u);
+        ts_set_item(descent->moment[1], i, f->precision, v);
+        ts_set_item(f->data, row * f->stride + r, f->precision, to);
     }
 }
 
@@ -385,12 +355,12 @@ static void keep_row(const struct ts_steps *s, const struct ts_descent *descent,
                      const double *g, enum ts_precision precision)
 {
     for (uint32_t r = 0; r < s->rank; r++)
-        set_item(descent->gradient, row * s->rank + r, precision, g[r]);
+        ts_set_item(descent->gradient, row * s->rank + r, precision, g[r]);
 }
 
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
-                  struct ts_fmat *factor, const struct ts_fmat *apart, const struct ts_descent *descent,
-                  struct ts_err *err)
+                  struct ts_fmat *factor, const struct ts_fmat *apart,
+                  const struct ts_descent *descent, struct ts_err *err)
 {
     struct ts_fmat *f = &factor[mode];
     double sum;
@@ -399,8 +369,7 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
     const double linear = descent->observed ? 0 : descent->loss->linear;
     const uint64_t first = share == NULL ? 0 : has[s->self];
     const uint64_t end = share == NULL ? f->n_rows : has[s->self + 1];
-    const uint64_t row_bytes =
-        s->rank * (f->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
+    const uint64_t row_bytes = s->rank * ts_precision_bytes(f->precision);
     const int cells = !descent->observed && descent->n_cells > 0;
     const struct ts_zero_cells z = ts_zero_cells_of(s->tensor, s->rank, mode, factor, descent);
     const struct ts_adam adam = ts_adam_of(descent);
@@ -412,8 +381,8 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
         const uint64_t before = ts_fpmode_flush();
 #pragma omp for schedule(dynamic, 64)
         for (uint64_t i = first; i < end; i++) {
-            get_row(f, i, s->rank, a);
-            get_row(apart, i, s->rank, g);
+            ts_fmat_get(f, i, 1, a, 1);
+            ts_fmat_get(apart, i, 1, g, 1);
             for (uint32_t r = 0; r < s->rank; r++)
                 g[r] += descent->l2 * a[r] + (linear != 0 ? linear * s->linear[r] : 0);
             if (cells)
@@ -443,8 +412,8 @@ static double judge_row(const struct ts_steps *s, const struct ts_descent *desce
         const uint32_t some = n - first < CHUNK ? n - first : CHUNK;
         models_of(s, n, first, some, a, model);
         for (uint32_t i = 0; i < some; i++)
-            sum += s->weight[first + i] *
-                   (descent->loss->judge(1, zero, model + i, descent->at) - descent->loss->linear * model[i]);
+            sum += s->weight[first + i] * (descent->loss->judge(1, zero, model + i, descent->at) -
+                                           descent->loss->linear * model[i]);
     }
     return sum;
 }
@@ -474,9 +443,9 @@ int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
             const uint64_t end = (g + 1) * GROUP < f->n_rows ? (g + 1) * GROUP : f->n_rows;
             double of = 0;
             for (uint64_t i = g * GROUP; i < end; i++) {
-                get_row(f, i, s->rank, a);
+                ts_fmat_get(f, i, 1, a, 1);
                 of += descent->n_cells > 0 ? ts_zero_cells_row(&z, i, a, a + s->rank, NULL)
-                                       : judge_row(s, descent, n, a);
+                                           : judge_row(s, descent, n, a);
             }
             s->of_group[g] = of;
         }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/extent.h"
 
 #define WORD 64u
 #define THREAD_PACKS \
@@ -80,14 +81,6 @@ static uint64_t stage_bytes(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
            4 * (n + UINT64_C(1)) * sizeof(uint64_t) + 4 * sizeof(uint64_t);
 }
 
-static uint64_t most_rows(const struct ts_tensor *t)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++)
-        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
-    return most;
-}
-
 /* Rows of the shards that the rank reads of a mode. */
 static uint64_t own_rows(const struct ts_mode *mode, uint32_t n, uint32_t rank)
 {
@@ -99,7 +92,7 @@ static uint64_t own_rows(const struct ts_mode *mode, uint32_t n, uint32_t rank)
 uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, uint32_t row_bytes)
 {
     uint64_t sum = sizeof(struct ts_needs) + comm->n * (sizeof(struct count) + sizeof(uint64_t)) +
-                   ts_bigmem_cost(stage_bytes(most_rows(t), comm->n, row_bytes));
+                   ts_bigmem_cost(stage_bytes(ts_most_rows(t, TS_ALL_MODES), comm->n, row_bytes));
     for (uint32_t m = 0; m < t->order; m++)
         sum += (words_of(t->mode[m].disk.n_rows) +
                 comm->n * words_of(own_rows(&t->mode[m], comm->n, comm->rank)) + comm->n + 1) *
@@ -358,7 +351,7 @@ static int is_cheaper(const struct ts_needs *n, const uint64_t *row)
 
 static int make_stage(struct ts_needs *n, struct ts_err *err)
 {
-    const uint64_t rows = most_rows(n->conf.tensor), numbers = n->n + UINT64_C(1);
+    const uint64_t rows = ts_most_rows(n->conf.tensor, TS_ALL_MODES), numbers = n->n + UINT64_C(1);
     const uint64_t bytes = stage_bytes(rows, n->n, n->conf.row_bytes);
     int rc;
     if (n->memory != NULL)

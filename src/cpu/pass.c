@@ -9,35 +9,25 @@
 #include "base/clock.h"
 #include "base/fpmode.h"
 #include "base/machine.h"
+#include "cpu/extent.h"
 #include "cpu/gram_rows.h"
 #include "cpu/needs.h"
 #include "cpu/pass_state.h"
 #include "cpu/plain.h"
 #include "cpu/share.h"
-#include "format/tensor_kind.h"
-
-static uint64_t max_partitions(const struct ts_tensor *t)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++) {
-        const uint64_t n = ts_tensor_partitions(t, m);
-        most = n > most ? n : most;
-    }
-    return most;
-}
 
 /* Bytes of the heads of the mode with most partitions, or of the last mode with their rests. */
 static uint64_t heads_bytes(const struct ts_backend_conf *conf)
 {
     const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);
-    const uint64_t plain = one * max_partitions(conf->tensor);
+    const uint64_t plain = one * ts_most_partitions(conf->tensor);
     const uint64_t wide = 2 * one * ts_tensor_partitions(conf->tensor, conf->tensor->order - 1);
     return conf->precision == TS_FLOAT32 && wide > plain ? wide : plain;
 }
 
 uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads)
 {
-    const uint64_t n = max_partitions(conf->tensor);
+    const uint64_t n = ts_most_partitions(conf->tensor);
     return sizeof(struct ts_pass) + ts_bigmem_cost(heads_bytes(conf)) +
            n * sizeof(struct ts_kernel_edge) +
            ts_bigmem_cost(threads * sizeof(struct ts_kernel_scratch)) +
@@ -63,7 +53,7 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
     for (enum ts_precision summed = p->precision; summed <= TS_FLOAT64; summed++)
         p->kernel[summed] = ts_kernel_get(isa, p->precision, summed, p->stride);
     p->threads = threads;
-    p->max_partitions = max_partitions(conf->tensor);
+    p->max_partitions = ts_most_partitions(conf->tensor);
     p->heads_bytes = heads_bytes(conf);
     p->scratch_bytes = threads * sizeof *p->scratch;
     p->edge = calloc(p->max_partitions + 1, sizeof *p->edge);

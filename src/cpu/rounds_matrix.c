@@ -36,7 +36,7 @@ static void set_last_bit(const struct ts_rounds *r, void *row, uint32_t c, int b
 
 static int has_mark(const struct ts_rounds *r, const void *row, uint32_t c)
 {
-    const double a = ts_rounds_entry(r, row, c);
+    const double a = ts_item(row, c, r->precision);
     return a == 0 ? signbit(a) != 0 : a < TS_ROW_ZERO && last_bit(r, row, c);
 }
 
@@ -45,10 +45,10 @@ static void set_marked(const struct ts_rounds *r, void *row, uint32_t c, double 
 {
     const double least = r->precision == TS_FLOAT32 ? FLT_MIN : DBL_MIN;
     if (a < least) {
-        ts_rounds_set_entry(r, row, c, mark ? -0.0 : 0.0);
+        ts_set_item(row, c, r->precision, mark ? -0.0 : 0.0);
         return;
     }
-    ts_rounds_set_entry(r, row, c, a);
+    ts_set_item(row, c, r->precision, a);
     if (a < TS_ROW_ZERO)
         set_last_bit(r, row, c, mark);
 }
@@ -58,12 +58,13 @@ void ts_rounds_begin_rows(const struct ts_rounds *r, const struct ts_fmat *f,
 {
 #pragma omp parallel for num_threads(r->threads) schedule(static)
     for (uint64_t i = 0; i < f->n_rows; i++) {
-        const void *from = ts_rounds_row(f, i);
-        void *to = ts_rounds_row(apart, i);
+        const void *from = ts_fmat_row(f, i);
+        void *to = ts_fmat_row(apart, i);
         for (uint32_t c = 0; c < r->stride; c++) {
-            const double a = ts_rounds_entry(r, from, c);
+            const double a = ts_item(from, c, r->precision);
             const double more = multiply->grow > 0 && has_mark(r, from, c) ? multiply->grow : 0;
-            ts_rounds_set_entry(r, to, c, c >= r->rank ? 0 : (fabs(a) + more) * multiply->weight[c]);
+            ts_set_item(to, c, r->precision,
+                        c >= r->rank ? 0 : (fabs(a) + more) * multiply->weight[c]);
         }
     }
 }
@@ -79,7 +80,7 @@ void ts_rounds_sum_columns(const struct ts_rounds *r, const struct ts_fmat *apar
         memset(sum, 0, r->rank * sizeof *sum);
         for (uint64_t i = g * TS_ROUNDS_GROUP; i < end; i++)
             for (uint32_t c = 0; c < r->rank; c++)
-                sum[c] += fabs(ts_rounds_entry(r, ts_rounds_row(apart, i), c));
+                sum[c] += fabs(ts_item(ts_fmat_row(apart, i), c, r->precision));
     }
     memset(ret, 0, r->rank * sizeof *ret);
     for (uint64_t g = 0; g < groups; g++)
@@ -91,10 +92,10 @@ void ts_rounds_end_rows(const struct ts_rounds *r, const struct ts_fmat *apart,
 {
 #pragma omp parallel for num_threads(r->threads) schedule(static)
     for (uint64_t i = 0; i < f->n_rows; i++) {
-        const void *from = ts_rounds_row(apart, i);
-        void *to = ts_rounds_row(f, i);
+        const void *from = ts_fmat_row(apart, i);
+        void *to = ts_fmat_row(f, i);
         for (uint32_t c = 0; c < r->rank; c++) {
-            const double b = ts_rounds_entry(r, from, c);
+            const double b = ts_item(from, c, r->precision);
             const double a = column[c] > 0 ? fabs(b) / column[c] : 0;
             set_marked(r, to, c, a, signbit(b) != 0);
         }

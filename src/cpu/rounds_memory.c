@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bigmem.h"
+#include "cpu/extent.h"
 #include "cpu/rounds_state.h"
 
 #define HELD_BYTES (UINT64_C(512) << 10) /* of p, of a row that takes several rounds */
@@ -19,38 +20,20 @@ static uint64_t most_shards(const struct ts_tensor *t)
     return most;
 }
 
-static uint64_t most_rows(const struct ts_tensor *t)
+static uint64_t most_of_a_shard(const struct ts_tensor *t)
 {
     uint64_t most = 0;
     for (uint32_t m = 0; m < t->order; m++)
-        most = t->mode[m].disk.n_rows > most ? t->mode[m].disk.n_rows : most;
+        for (uint64_t s = 0; s < t->mode[m].disk.n_shards; s++)
+            most = ts_shard_partitions(&t->mode[m].shard[s]) > most
+                       ? ts_shard_partitions(&t->mode[m].shard[s])
+                       : most;
     return most;
-}
-
-static uint64_t most_partitions(const struct ts_tensor *t, int of_a_shard)
-{
-    uint64_t most = 0;
-    for (uint32_t m = 0; m < t->order; m++) {
-        uint64_t sum = 0;
-        for (uint64_t s = 0; s < t->mode[m].disk.n_shards; s++) {
-            const uint64_t n = ts_shard_partitions(&t->mode[m].shard[s]);
-            sum = of_a_shard ? n : sum + n;
-            most = sum > most ? sum : most;
-        }
-    }
-    return most;
-}
-
-static void *place(char **at, uint64_t bytes)
-{
-    void *ret = *at;
-    *at += (bytes + 63) / 64 * 64;
-    return ret;
 }
 
 static uint32_t held(uint32_t stride, enum ts_precision precision)
 {
-    const uint64_t n = HELD_BYTES / (stride * ts_rounds_item_bytes(precision));
+    const uint64_t n = HELD_BYTES / (stride * ts_precision_bytes(precision));
     return n > TS_ROUNDS_CHUNK ? (uint32_t)n : TS_ROUNDS_CHUNK;
 }
 
@@ -60,50 +43,46 @@ uint64_t ts_rounds_together(uint32_t stride)
     return n > MOST_ROWS ? MOST_ROWS : n < 1 ? 1 : n;
 }
 
-/* Places of everything behind `at`; returns where they end. */
-static char *lay_out(struct ts_rounds *r, char *at)
+/* Places of what all threads share and of each thread; base NULL: only counts. Returns the bytes. */
+static uint64_t lay_out(struct ts_rounds *r, char *base)
 {
     const struct ts_tensor *t = r->tensor;
     const uint64_t row = r->stride * sizeof(double);
-    const uint64_t groups = (most_rows(t) + TS_ROUNDS_GROUP - 1) / TS_ROUNDS_GROUP;
-    struct ts_rounds_worker *worker = place(&at, r->threads * sizeof *worker);
-    r->worker = worker;
-    r->ends = place(&at, most_partitions(t, 1) * sizeof *r->ends);
-    r->part = place(&at, most_partitions(t, 1) * 2 * row);
-    r->span = place(&at, most_shards(t) * 2 * row);
-    r->judged = place(&at, most_partitions(t, 0) * TS_ROUNDS_JUDGED * sizeof(double));
-    r->column = place(&at, groups * r->rank * sizeof(double));
+    const uint64_t groups = (ts_most_rows(t, TS_ALL_MODES) + TS_ROUNDS_GROUP - 1) / TS_ROUNDS_GROUP;
+    uint64_t at = 0;
+    r->worker = ts_place(base, &at, r->threads * sizeof *r->worker);
+    r->ends = ts_place(base, &at, most_of_a_shard(t) * sizeof *r->ends);
+    r->part = ts_place(base, &at, most_of_a_shard(t) * 2 * row);
+    r->span = ts_place(base, &at, most_shards(t) * 2 * row);
+    r->judged = ts_place(base, &at, ts_most_partitions(t) * TS_ROUNDS_JUDGED * sizeof(double));
+    r->column = ts_place(base, &at, groups * r->rank * sizeof(double));
     return at;
 }
 
-static char *lay_out_worker(const struct ts_rounds *r, struct ts_rounds_worker *w, char *at)
+/* The same of one thread, whose scratch begins at the base. */
+static uint64_t lay_out_worker(const struct ts_rounds *r, struct ts_rounds_worker *w, char *base)
 {
-    w->scratch = place(&at, sizeof *w->scratch);
-    w->scratch->most = held(r->stride, r->precision);
-    w->scratch->product =
-        place(&at, (uint64_t)w->scratch->most * r->stride * ts_rounds_item_bytes(r->precision));
-    w->block = place(&at, sizeof *w->block);
-    w->phi = place(&at, ts_rounds_together(r->stride) * r->stride * sizeof(double));
-    w->own = place(&at, ts_rounds_together(r->stride) * r->stride * sizeof(double));
-    w->flat.start = place(&at, (FLAT_ROOM + 1) * sizeof(uint32_t));
-    w->flat.value = place(&at, FLAT_ROOM * sizeof(double));
+    const uint64_t rows = ts_rounds_together(r->stride) * r->stride * sizeof(double);
+    const uint32_t most = held(r->stride, r->precision);
+    void *product;
+    uint64_t at = 0;
+    w->scratch = ts_place(base, &at, sizeof *w->scratch);
+    product = ts_place(base, &at, (uint64_t)most * r->stride * ts_precision_bytes(r->precision));
+    if (base != NULL) {
+        w->scratch->most = most;
+        w->scratch->product = product;
+    }
+    w->block = ts_place(base, &at, sizeof *w->block);
+    w->phi = ts_place(base, &at, rows);
+    w->own = ts_place(base, &at, rows);
+    w->flat.start = ts_place(base, &at, (FLAT_ROOM + 1) * sizeof(uint32_t));
+    w->flat.value = ts_place(base, &at, FLAT_ROOM * sizeof(double));
     for (uint32_t l = 1; l < r->tensor->order; l++)
-        w->flat.idx[l] = place(&at, FLAT_ROOM * sizeof(uint32_t));
-    w->fibre = place(&at, FLAT_ROOM * sizeof(uint32_t));
-    w->held = place(&at, FLAT_ROOM);
-    w->hash = place(&at, FLAT_ROOM * sizeof(uint64_t));
+        w->flat.idx[l] = ts_place(base, &at, FLAT_ROOM * sizeof(uint32_t));
+    w->fibre = ts_place(base, &at, FLAT_ROOM * sizeof(uint32_t));
+    w->held = ts_place(base, &at, FLAT_ROOM);
+    w->hash = ts_place(base, &at, FLAT_ROOM * sizeof(uint64_t));
     return at;
-}
-
-static uint64_t worker_bytes(const struct ts_tensor *t, uint32_t stride,
-                             enum ts_precision precision)
-{
-    return sizeof(struct ts_rounds_scratch) + sizeof(struct ts_unpacked) +
-           held(stride, precision) * (uint64_t)stride * ts_rounds_item_bytes(precision) +
-           2 * ts_rounds_together(stride) * stride * sizeof(double) +
-           (FLAT_ROOM + 1) * sizeof(uint32_t) + FLAT_ROOM * sizeof(double) +
-           t->order * UINT64_C(1) * FLAT_ROOM * sizeof(uint32_t) +
-           FLAT_ROOM * (1 + sizeof(uint64_t)) + 64 * (11 + UINT64_C(1) * t->order);
 }
 
 static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
@@ -118,10 +97,9 @@ static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
 
 static uint64_t memory_bytes(const struct ts_rounds *r)
 {
-    struct ts_rounds shape = shape_of(r->tensor, r->rank, r->precision, r->threads);
-    char none[1];
-    return (uint64_t)((uintptr_t)lay_out(&shape, none) - (uintptr_t)none) +
-           r->threads * worker_bytes(r->tensor, r->stride, r->precision);
+    struct ts_rounds shape = *r;
+    struct ts_rounds_worker worker;
+    return lay_out(&shape, NULL) + r->threads * lay_out_worker(r, &worker, NULL);
 }
 
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -152,9 +130,9 @@ int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision pr
         return rc;
     }
     memset(r->memory, 0, r->memory_bytes);
-    at = lay_out(r, r->memory);
+    at = (char *)r->memory + lay_out(r, r->memory);
     for (uint32_t i = 0; i < threads; i++)
-        at = lay_out_worker(r, &r->worker[i], at);
+        at += lay_out_worker(r, &r->worker[i], at);
     *ret = r;
     return 0;
 }

@@ -19,9 +19,9 @@ static void load_magnitudes(enum ts_precision precision, uint32_t n, const void 
 static void load_rows(const struct ts_rounds_run *u, uint32_t row, uint32_t n_rows, void *to)
 {
     const struct ts_rounds *r = u->r;
-    const uint64_t bytes = r->stride * ts_rounds_item_bytes(r->precision);
+    const uint64_t bytes = r->stride * ts_precision_bytes(r->precision);
     for (uint32_t k = 0; k < n_rows; k++) {
-        const void *from = ts_rounds_row(u->own, row + (uint64_t)k);
+        const void *from = ts_fmat_row(u->own, row + (uint64_t)k);
         if (u->descend != NULL)
             memcpy((char *)to + k * bytes, from, bytes);
         else
@@ -31,11 +31,11 @@ static void load_rows(const struct ts_rounds_run *u, uint32_t row, uint32_t n_ro
 
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row)
 {
-    void *to = ts_rounds_row(u->apart, row);
+    void *to = ts_fmat_row(u->apart, row);
     if (u->descend == NULL)
         return u->r->ops->multiply(to, sum, u->r->rank, last);
     for (uint32_t c = 0; c < u->r->rank; c++)
-        ts_rounds_set_entry(u->r, to, c, sum[c]);
+        ts_set_item(to, c, u->r->precision, sum[c]);
     return 0;
 }
 

@@ -80,29 +80,6 @@ struct ts_rounds_run {
     struct ts_err *err;
 };
 
-static inline uint64_t ts_rounds_item_bytes(enum ts_precision precision)
-{
-    return precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
-}
-
-static inline void *ts_rounds_row(const struct ts_fmat *f, uint64_t row)
-{
-    return (char *)f->data + row * f->stride * ts_rounds_item_bytes(f->precision);
-}
-
-static inline double ts_rounds_entry(const struct ts_rounds *r, const void *row, uint32_t c)
-{
-    return r->precision == TS_FLOAT32 ? (double)((const float *)row)[c] : ((const double *)row)[c];
-}
-
-static inline void ts_rounds_set_entry(const struct ts_rounds *r, void *row, uint32_t c, double x)
-{
-    if (r->precision == TS_FLOAT32)
-        ((float *)row)[c] = (float)x;
-    else
-        ((double *)row)[c] = x;
-}
-
 static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *part, double *sum)
 {
     for (uint32_t c = 0; c < r->rank; c++)
