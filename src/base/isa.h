@@ -19,4 +19,8 @@ enum ts_isa ts_isa_best(void);
 #define TS_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* Such a loop, over i from `first`, or from 0, to n - 1. */
+#define TS_EACH_FROM(i, first, n) TS_UNROLL for (uint32_t i = (first); i < (n); i++)
+#define TS_EACH(i, n)             TS_EACH_FROM(i, 0, n)
+
 #endif

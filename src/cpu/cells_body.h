@@ -50,8 +50,7 @@ INLINE FOLDED NAME(fold)(VEC x)
 INLINE VEC NAME(fold_all)(const VEC *x)
 {
     VEC two[2];
-    TS_UNROLL
-    for (uint32_t i = 0; i < 2; i++) {
+    TS_EACH(i, 2) {
         const VEC a = x[2 * i], b = x[2 * i + 1];
         two[i] =
             __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
@@ -72,8 +71,7 @@ INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     NAME(fetch)(x, n_vec, p);
     NAME(multiply)(x, n_vec, p, term);
     dot = term[0] * own[0];
-    TS_UNROLL
-    for (uint32_t v = 1; v < n_vec; v++)
+    TS_EACH_FROM(v, 1, n_vec)
         dot += term[v] * own[v];
     return dot;
 }
@@ -87,13 +85,11 @@ INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) 
     size_t p = 0;
     for (uint32_t s = 0;; s++, own += own_stride) {
         const size_t end = s < b->n_starts ? b->start[s] : b->n;
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             a[v] = ((const VEC *)own)[v];
 #ifdef FOLDS
         for (VEC dot[FOLDS], before; p + FOLDS <= end; p += FOLDS) {
-            TS_UNROLL
-            for (uint32_t f = 0; f < FOLDS; f++)
+            TS_EACH(f, FOLDS)
                 dot[f] = NAME(dot_at)(x, n_vec, p + f, a);
             dot[0] = NAME(fold_all)(dot);
             if (more) {
@@ -115,22 +111,15 @@ INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) 
 INLINE void NAME(dots_of_n)(const struct ts_unpacked *b, struct NAME(operands) x, uint32_t n_vec,
                             const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {
+#define DOTS NAME(dots)(b, &x, n_vec, own, own_stride, more, sum)
     switch (x.n) {
-    case 1:
-        x.n = 1;
-        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
-        break;
-    case 2:
-        x.n = 2;
-        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
-        break;
-    case 3:
-        x.n = 3;
-        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
-        break;
+        CASE_OF(x.n, 1, DOTS);
+        CASE_OF(x.n, 2, DOTS);
+        CASE_OF(x.n, 3, DOTS);
     default:
-        NAME(dots)(b, &x, n_vec, own, own_stride, more, sum);
+        DOTS;
     }
+#undef DOTS
 }
 
 /* One block, n_vec vectors of columns from col on. */
@@ -143,13 +132,7 @@ INLINE void NAME(dot_columns)(const struct ts_kernel_job *job, const struct ts_u
     FOLDED *sum = (FOLDED *)scratch->fold;
     struct NAME(operand) of[TS_MAX_ORDER] = { { NULL, NULL, 0 } };
     struct NAME(operands) x = NAME(gather)(job, b, n_vec, row_bytes, col, scratch, of);
-    if (x.far) {
-        x.far = 1;
-        NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum);
-    } else {
-        x.far = 0;
-        NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum);
-    }
+    BY_FLAG(x.far, NAME(dots_of_n)(b, x, n_vec, own, row_bytes, col > 0, sum));
 }
 
 #define COLUMNS(name, n_vec, stride)                                                            \

@@ -18,18 +18,15 @@ typedef TS_REAL V
         uintptr_t far = near + ahead->beside;                               \
         for (; p < end; p++, b += (VECTORS)*TS_LANES) {                     \
             V x[VECTORS];                                                   \
-            TS_UNROLL                                                       \
-            for (uint32_t v = 0; v < (VECTORS); v++)                        \
+            TS_EACH(v, VECTORS)                                             \
                 x[v] = *(const V *)(b + v * TS_LANES);                      \
             __builtin_prefetch((const void *)near, 0, 2);                   \
             __builtin_prefetch((const void *)far, 0, 2);                    \
             near += ahead->step;                                            \
             far += ahead->step;                                             \
-            TS_UNROLL                                                       \
-            for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                   \
+            TS_EACH(i, TS_TILE_ROWS) {                                      \
                 const TS_REAL y = AT;                                       \
-                TS_UNROLL                                                   \
-                for (uint32_t v = 0; v < (VECTORS); v++)                    \
+                TS_EACH(v, VECTORS)                                         \
                     sum[i][v] += y * x[v];                                  \
             }                                                               \
         }                                                                   \
@@ -37,22 +34,18 @@ typedef TS_REAL V
 
 /* Rows of Y are of the precision of the product. */
 #define PUT_ALONG(VECTORS)                                       \
-    TS_UNROLL                                                    \
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                \
+    TS_EACH(i, TS_TILE_ROWS) {                                   \
         V *to = (V *)((TS_REAL *)out + i * out_stride);          \
-        TS_UNROLL                                                \
-        for (uint32_t v = 0; v < (VECTORS); v++)                 \
+        TS_EACH(v, VECTORS)                                      \
             to[v] = add ? (V)(to[v] + sum[i][v]) : (V)sum[i][v]; \
     }
 
 /* Rows of W are float64. */
 #define PUT_ACROSS(VECTORS)                                          \
-    TS_UNROLL                                                        \
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {                    \
+    TS_EACH(i, TS_TILE_ROWS) {                                       \
         TS_REAL from[(VECTORS)*TS_LANES];                            \
         double *to = (double *)out + i * out_stride;                 \
-        TS_UNROLL                                                    \
-        for (uint32_t v = 0; v < (VECTORS); v++)                     \
+        TS_EACH(v, VECTORS)                                          \
             *(V *)(from + v * TS_LANES) = sum[i][v];                 \
         for (uint32_t j = 0; j < (VECTORS)*TS_LANES; j++)            \
             to[j] = add ? to[j] + (double)from[j] : (double)from[j]; \
@@ -67,8 +60,7 @@ _Static_assert(2 * TS_TILE_ROWS * TS_LANES <= TS_GEMM_MOST, "the largest tile");
                      size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \
     {                                                                                      \
         const TS_REAL *a[TS_TILE_ROWS / 3];                                                \
-        TS_UNROLL                                                                          \
-        for (uint32_t i = 0; i < TS_TILE_ROWS / 3; i++)                                    \
+        TS_EACH(i, TS_TILE_ROWS / 3)                                                       \
             a[i] = (const TS_REAL *)a_ + 3 * i * stride;                                   \
         TILE(VECTORS, (a[i / 3])[i % 3 * stride + p])                                      \
         PUT_ALONG(VECTORS)                                                                 \
@@ -95,14 +87,12 @@ ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
         for (uint32_t p = 0; p < k; p++) {                               \
             const TS_REAL y = a[p];                                      \
             const TS_REAL *x = b + (size_t)p * 2 * TS_LANES;             \
-            TS_UNROLL                                                    \
-            for (uint32_t i = 0; i < (N); i++) {                         \
+            TS_EACH(i, N) {                                              \
                 sum[i][0] += y * *(const V *)(x + i * panel);            \
                 sum[i][1] += y * *(const V *)(x + i * panel + TS_LANES); \
             }                                                            \
         }                                                                \
-        TS_UNROLL                                                        \
-        for (uint32_t i = 0; i < (N); i++) {                             \
+        TS_EACH(i, N) {                                                  \
             *(V *)(to + 2 * i * TS_LANES) = sum[i][0];                   \
             *(V *)(to + (2 * i + 1) * TS_LANES) = sum[i][1];             \
         }                                                                \

@@ -15,8 +15,7 @@ INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(ope
     for (size_t p = 0; p < b->n; p++, out += stride) {
         NAME(fetch)(x, n_vec, p);
         NAME(multiply)(x, n_vec, p, term);
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             ((VEC *)out)[v] = term[v];
     }
 }
@@ -58,8 +57,7 @@ static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpack
 /* to(i, :) := or, with `more`, += sum(i), of which there are n */
 INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, int more)
 {
-    TS_UNROLL
-    for (uint32_t i = 0; i < n; i++) {
+    TS_EACH(i, n) {
         const SUMS old = more ? to[i * next] : (SUMS){ 0 };
         to[i * next] = old + __builtin_convertvector(sum[i], SUMS);
     }
@@ -72,36 +70,28 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
                        double *s, double *m, int more)
 {
     VEC sum[2][TS_TILE_ROWS], right[2];
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
-        TS_UNROLL
-    for (uint32_t w = 0; w < n_vec; w++)
-        sum[w][i] = right[w] = (VEC){ 0 };
+    TS_EACH(i, TS_TILE_ROWS)
+        TS_EACH(w, n_vec)
+            sum[w][i] = right[w] = (VEC){ 0 };
     for (uint32_t k = 0; k < n; k++) {
         const TS_REAL *row = product + at[k] * stride, *by = row + i0;
         VEC x[2];
         __asm__("" : "+r"(by)); /* one register, and not one for each i: there are not so many */
-        TS_UNROLL
-        for (uint32_t w = 0; w < n_vec; w++)
+        TS_EACH(w, n_vec)
             x[w] = ((const VEC *)row + v)[w];
-        TS_UNROLL
-        for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
-            TS_UNROLL
-        for (uint32_t w = 0; w < n_vec; w++)
-            sum[w][i] += by[i] * x[w];
+        TS_EACH(i, TS_TILE_ROWS)
+            TS_EACH(w, n_vec)
+                sum[w][i] += by[i] * x[w];
         if (m != NULL)
-            TS_UNROLL
-        for (uint32_t w = 0; w < n_vec; w++)
-            right[w] += value[at[k]] * x[w];
+            TS_EACH(w, n_vec)
+                right[w] += value[at[k]] * x[w];
     }
-    TS_UNROLL
-    for (uint32_t w = 0; w < n_vec; w++)
+    TS_EACH(w, n_vec)
         NAME(put_sums)
     (sum[w], TS_TILE_ROWS, (SUMS *)(s + i0 * stride) + v + w, stride / TS_LANES, more);
     if (m != NULL)
-        TS_UNROLL
-    for (uint32_t w = 0; w < n_vec; w++)
-        NAME(put_sums)(&right[w], 1, (SUMS *)m + v + w, 1, more);
+        TS_EACH(w, n_vec)
+            NAME(put_sums)(&right[w], 1, (SUMS *)m + v + w, 1, more);
 }
 
 /* Rows i0 .. of vectors v .. n_vec - 1. */
@@ -127,8 +117,7 @@ INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const 
     TS_UNROLL
     for (uint32_t d = 0; d <= TS_LANES / 2; d++)
         turned[d] = (VEC){ 0 };
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
+    TS_EACH(i, TS_TILE_ROWS)
         sum[i] = (VEC){ 0 };
     for (uint32_t k = 0; k < n; k++) {
         const TS_REAL *row = product + at[k] * g->stride, *by = row + i0;
@@ -145,9 +134,8 @@ INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const 
         turned[8] += x * TS_TURN(x, 8);
         right += value[at[k]] * x;
         if (beside)
-            TS_UNROLL
-        for (uint32_t i = 0; i < TS_TILE_ROWS; i++)
-            sum[i] += by[i] * y;
+            TS_EACH(i, TS_TILE_ROWS)
+                sum[i] += by[i] * y;
     }
     NAME(put_sums)
     (turned, TS_LANES / 2 + 1, (SUMS *)(g->s + v * TS_LANES * g->stride) + v, next, g->more);
@@ -217,8 +205,8 @@ static void NAME(solve)(const struct ts_gram *g, double *restrict s,
     }
 }
 
-static void NAME(add_nonzeros)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
-                      const uint16_t *at, uint32_t n)
+static void NAME(add_nonzeros)(const struct ts_gram *g, const void *product,
+                               const struct ts_unpacked *b, const uint16_t *at, uint32_t n)
 {
     NAME(add_products)(g, product, (const TS_REAL *)&b->value, at, n);
 }
@@ -255,7 +243,8 @@ static void NAME(gram_pass)(const struct ts_kernel_job *job, const struct ts_ker
     }
 }
 
-static const struct ts_gram_ops NAME(gram_ops) = { NAME(gram_pass),     NAME(add_nonzeros), NAME(solve),
-                                                   NAME(multiply_rows), TURNED,    NAME(cross),
+static const struct ts_gram_ops NAME(gram_ops) = { NAME(gram_pass), NAME(add_nonzeros),
+                                                   NAME(solve),     NAME(multiply_rows),
+                                                   TURNED,          NAME(cross),
                                                    NAME(combine) };
 #undef TURNED

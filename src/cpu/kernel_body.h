@@ -14,6 +14,23 @@
 #define VEC             LOCAL(vec)
 #define INLINE          static inline __attribute__((always_inline))
 
+/* A call with code of its own for each value of a flag, or for some of a number, which is a constant there. */
+#define BY_FLAG(flag, call) \
+    do {                    \
+        if (flag) {         \
+            (flag) = 1;     \
+            call;           \
+        } else {            \
+            (flag) = 0;     \
+            call;           \
+        }                   \
+    } while (0)
+#define CASE_OF(n, value, call) \
+    case value:                 \
+        (n) = value;            \
+        call;                   \
+        break
+
 #ifdef TS_STORED
 #define NAME(name) LOCAL(PASTE(name, of, TS_STORED))
 #define STORED     TS_STORED
@@ -70,13 +87,11 @@ INLINE VEC NAME(widen)(ROW x)
 INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, VEC *term)
 {
     const char *row = NAME(row)(x, 0, p);
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(v, n_vec)
         term[v] = x->products ? ((const VEC *)row)[v] : NAME(widen)(((const ROW *)row)[v]);
     for (uint32_t o = 1; o < x->n; o++) {
         row = NAME(row)(x, o, p);
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             term[v] *= NAME(widen)(((const ROW *)row)[v]);
     }
 }
@@ -115,49 +130,41 @@ INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) 
     const TS_REAL *value = (const TS_REAL *)&b->value;
     VEC acc[4], odd[4], term[4];
     size_t p = 0;
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(v, n_vec)
         acc[v] = (VEC){ 0 };
     for (uint32_t s = 0;; s++) {
         const size_t end = s < b->n_starts ? b->start[s] : b->n;
         if (two && p + 1 < end) {
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_vec; v++)
+            TS_EACH(v, n_vec)
                 odd[v] = (VEC){ 0 };
             for (; p + 1 < end; p += 2) {
                 NAME(fetch)(x, n_vec, p);
                 NAME(multiply)(x, n_vec, p, term);
-                TS_UNROLL
-                for (uint32_t v = 0; v < n_vec; v++)
+                TS_EACH(v, n_vec)
                     acc[v] += term[v] * value[p];
                 NAME(fetch)(x, n_vec, p + 1);
                 NAME(multiply)(x, n_vec, p + 1, term);
-                TS_UNROLL
-                for (uint32_t v = 0; v < n_vec; v++)
+                TS_EACH(v, n_vec)
                     odd[v] += term[v] * value[p + 1];
             }
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_vec; v++)
+            TS_EACH(v, n_vec)
                 acc[v] += odd[v];
         }
         for (; p < end; p++) {
             NAME(fetch)(x, n_vec, p);
             NAME(multiply)(x, n_vec, p, term);
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_vec; v++)
+            TS_EACH(v, n_vec)
                 acc[v] += term[v] * value[p];
         }
         if (s == 0) {
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_vec; v++) {
+            TS_EACH(v, n_vec) {
                 sum[v] += __builtin_convertvector(acc[v], SUMS);
                 acc[v] = __builtin_convertvector(sum[v], VEC);
             }
         }
         if (s == b->n_starts)
             break;
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++) {
+        TS_EACH(v, n_vec) {
             NAME(store)(&acc[v], &dst, v);
             acc[v] = (VEC){ 0 };
         }
@@ -166,8 +173,7 @@ INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) 
         next.rest += rest_stride;
     }
     if (b->n_starts > 0) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             sum[v] = __builtin_convertvector(acc[v], SUMS);
     }
 }
@@ -180,8 +186,7 @@ INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t
     for (size_t k = 0; k < n; k++, out += n_vec * TS_LANES) {
         NAME(fetch)(x, n_vec, k);
         NAME(multiply)(x, n_vec, k, term);
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             ((VEC *)out)[v] = term[v];
     }
 }
@@ -204,35 +209,21 @@ INLINE void NAME(rows_of_n)(const struct ts_unpacked *b, struct NAME(operands) x
                             int two, SUMS *restrict sum, struct NAME(target) dst,
                             struct NAME(target) next, uint64_t rest_stride)
 {
+#define ROWS NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride)
     switch (x.n) {
-    case 2:
-        x.n = 2;
-        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
-        break;
-    case 3:
-        x.n = 3;
-        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
-        break;
-    case 4:
-        x.n = 4;
-        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
-        break;
+        CASE_OF(x.n, 2, ROWS);
+        CASE_OF(x.n, 3, ROWS);
+        CASE_OF(x.n, 4, ROWS);
     default:
-        NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
+        ROWS;
     }
 }
 
 INLINE void NAME(products_of_n)(uint32_t n, struct NAME(operands) x, uint32_t n_vec, TS_REAL *out)
 {
     switch (x.n) {
-    case 2:
-        x.n = 2;
-        NAME(products)(n, &x, n_vec, out);
-        break;
-    case 3:
-        x.n = 3;
-        NAME(products)(n, &x, n_vec, out);
-        break;
+        CASE_OF(x.n, 2, NAME(products)(n, &x, n_vec, out));
+        CASE_OF(x.n, 3, NAME(products)(n, &x, n_vec, out));
     default:
         NAME(products)(n, &x, n_vec, out);
     }
@@ -260,31 +251,16 @@ INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpac
     if (b->shared) {
         TS_REAL *product = (TS_REAL *)scratch->product;
         x.n = leaf - 1;
-        if (x.far) {
-            x.far = 1;
-            NAME(products_of_n)(b->n_fibres, x, n_vec, product);
-        } else {
-            x.far = 0;
-            NAME(products_of_n)(b->n_fibres, x, n_vec, product);
-        }
+        BY_FLAG(x.far, NAME(products_of_n)(b->n_fibres, x, n_vec, product));
         of[0] = (struct NAME(operand)){ (const char *)product, b->idx[0], 0 };
         of[1] = of[leaf - 1];
         x.n = 2;
         x.products = 1;
         x.first_stride = n_vec * sizeof(VEC);
-        if (job->far[leaf]) {
-            x.far = 1;
-            NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
-        } else {
-            x.far = 0;
-            NAME(rows)(b, &x, n_vec, two, sum, dst, next, rest_stride);
-        }
-    } else if (x.far) {
-        x.far = 1;
-        NAME(rows_of_n)(b, x, n_vec, two, sum, dst, next, rest_stride);
+        x.far = job->far[leaf];
+        BY_FLAG(x.far, ROWS);
     } else {
-        x.far = 0;
-        NAME(rows_of_n)(b, x, n_vec, two, sum, dst, next, rest_stride);
+        BY_FLAG(x.far, NAME(rows_of_n)(b, x, n_vec, two, sum, dst, next, rest_stride));
     }
 }
 
@@ -525,6 +501,9 @@ const struct ts_kernel_set TS_SET_NAME = {
 #undef FOLDS
 #undef TS_HAS_SHUFFLE
 
+#undef BY_FLAG
+#undef CASE_OF
+#undef ROWS
 #undef INLINE
 #undef VEC
 #undef ROW

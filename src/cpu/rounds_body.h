@@ -66,8 +66,7 @@ INLINE struct NAME(operands)
 INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
 {
     VEC dot = p[0] * own[0];
-    TS_UNROLL
-    for (uint32_t v = 1; v < n_vec; v++)
+    TS_EACH_FROM(v, 1, n_vec)
         dot += p[v] * own[v];
     return dot;
 }
@@ -79,8 +78,7 @@ INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_
     VEC term[4];
     NAME(fetch)(x, n_vec, i);
     NAME(multiply)(x, n_vec, i, term);
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(v, n_vec)
         p[i * n_vec + v] = term[v];
     return NAME(dot)(term, own, n_vec);
 }
@@ -93,13 +91,11 @@ INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(oper
     for (uint32_t k = 0; k < c->n_rows; k++) {
         const size_t end = NAME(end_of)(c, k);
         VEC own[4];
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             own[v] = c->own[(size_t)k * n_vec + v];
 #ifdef FOLDS
         for (VEC dot[FOLDS]; i + FOLDS <= end; i += FOLDS) {
-            TS_UNROLL
-            for (uint32_t f = 0; f < FOLDS; f++)
+            TS_EACH(f, FOLDS)
                 dot[f] = NAME(term_dot)(x, n_vec, i + f, own, p);
             dot[0] = NAME(fold_all)(dot);
             memcpy(sum + i, dot, sizeof *dot);
@@ -120,8 +116,7 @@ INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const 
         const VEC *own = c->own + (size_t)k * n_vec;
 #ifdef FOLDS
         for (VEC dot[FOLDS]; i + FOLDS <= end; i += FOLDS) {
-            TS_UNROLL
-            for (uint32_t f = 0; f < FOLDS; f++)
+            TS_EACH(f, FOLDS)
                 dot[f] = NAME(dot)(p + (i + f) * n_vec, own, n_vec);
             dot[0] = NAME(fold_all)(dot);
             memcpy(sum + i, dot, sizeof *dot);
@@ -144,8 +139,7 @@ INLINE void NAME(terms)(const struct ts_rounds_job *job, const struct NAME(chunk
     for (size_t i = 0; i < c->n; i++, p += job->stride / TS_LANES) {
         NAME(fetch)(&x, n_vec, i);
         NAME(multiply)(&x, n_vec, i, term);
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             p[v] = term[v];
     }
 }
@@ -154,14 +148,8 @@ INLINE void NAME(term_dots_of_n)(const struct NAME(chunk) * c, struct NAME(opera
                                  uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
 {
     switch (x.n) {
-    case 2:
-        x.n = 2;
-        NAME(term_dots)(c, &x, n_vec, p, sum);
-        break;
-    case 3:
-        x.n = 3;
-        NAME(term_dots)(c, &x, n_vec, p, sum);
-        break;
+        CASE_OF(x.n, 2, NAME(term_dots)(c, &x, n_vec, p, sum));
+        CASE_OF(x.n, 3, NAME(term_dots)(c, &x, n_vec, p, sum));
     default:
         NAME(term_dots)(c, &x, n_vec, p, sum);
     }
@@ -172,30 +160,25 @@ INLINE void NAME(sum_weighted)(const VEC *restrict p, const TS_REAL *restrict g,
                                uint32_t n_vec, uint32_t n_some, SUMS *restrict phi)
 {
     VEC sum[4];
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_some; v++)
+    TS_EACH(v, n_some)
         sum[v] = (VEC){ 0 };
     uint32_t i = 0;
     if (n_some <= 2 && n > 1) {
         VEC odd[2] = { { 0 }, { 0 } };
         for (; i + 1 < n; i += 2, p += 2 * n_vec) {
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_some; v++) {
+            TS_EACH(v, n_some) {
                 sum[v] += p[v] * g[i];
                 odd[v] += p[n_vec + v] * g[i + 1];
             }
         }
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_some; v++)
+        TS_EACH(v, n_some)
             sum[v] += odd[v];
     }
     for (; i < n; i++, p += n_vec) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_some; v++)
+        TS_EACH(v, n_some)
             sum[v] += p[v] * g[i];
     }
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_some; v++)
+    TS_EACH(v, n_some)
         phi[v] += __builtin_convertvector(sum[v], SUMS);
 }
 
@@ -229,13 +212,7 @@ INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
             return;                                                              \
         }                                                                        \
         x = NAME(operands_of)(job, c, n, n * TS_LANES, 0, scratch, of);          \
-        if (x.far) {                                                             \
-            x.far = 1;                                                           \
-            NAME(term_dots_of_n)(c, x, n, p, sum);                               \
-        } else {                                                                 \
-            x.far = 0;                                                           \
-            NAME(term_dots_of_n)(c, x, n, p, sum);                               \
-        }                                                                        \
+        BY_FLAG(x.far, NAME(term_dots_of_n)(c, x, n, p, sum));                   \
     }                                                                            \
     static __attribute__((noinline)) void NAME(sums_##n)(                        \
         const struct NAME(chunk) * c, const VEC *p, const TS_REAL *g, SUMS *phi) \

@@ -45,22 +45,19 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
 {
     const vec zero = { 0 }, one = zero + 1.0;
     vec sum[TS_TILE_VECS], count[TS_TILE_VECS];
-    TS_UNROLL
-    for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+    TS_EACH(k, TS_TILE_VECS) {
         ret->most[k] = *at(x, 0, k);
         sum[k] = count[k] = zero;
     }
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+        TS_EACH(k, TS_TILE_VECS) {
             const vec y = *at(x, r, k), above = y - near[k];
             ret->most[k] = LARGER(y, ret->most[k]);
             sum[k] = ADD_ABOVE(sum[k], above, above, zero);
             count[k] = ADD_ABOVE(count[k], one, above, zero);
         }
     }
-    TS_UNROLL
-    for (uint32_t k = 0; k < TS_TILE_VECS; k++) { /* one entry stays with any of -1 to 0 */
+    TS_EACH(k, TS_TILE_VECS) { /* one entry stays with any of -1 to 0 */
         const vec t = near[k] + (sum[k] - one) / count[k] - ret->most[k];
         const mask good = (t > -one) & (t < zero);
         ret->t[k] = choose(good, t, -one);
@@ -68,19 +65,16 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
     }
     for (uint32_t round = 0; round < rank + 2; round++) {
         vec now[TS_TILE_VECS], differ = zero;
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             sum[k] = now[k] = zero;
         for (uint32_t r = 0; r < rank; r++) {
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            TS_EACH(k, TS_TILE_VECS) {
                 const vec y = *at(x, r, k) - ret->most[k];
                 sum[k] = ADD_ABOVE(sum[k], y, y, ret->t[k]);
                 now[k] = ADD_ABOVE(now[k], one, y, ret->t[k]);
             }
         }
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+        TS_EACH(k, TS_TILE_VECS) {
             ret->t[k] = (sum[k] - one) / now[k];
             differ += choose(now[k] != count[k], one, zero);
             count[k] = now[k];
@@ -102,12 +96,10 @@ static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
 static inline __attribute__((always_inline)) void
 value_panel(uint32_t rank, const double *m, const double *x, const double *h, vec *ret)
 {
-    TS_UNROLL
-    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+    TS_EACH(k, TS_TILE_VECS)
         ret[k] = (vec){ 0 };
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             ret[k] += *at(x, r, k) * (*at(h, r, k) * 0.5 - *at(m, r, k));
     }
 }
@@ -120,24 +112,20 @@ static inline __attribute__((always_inline)) void begin_panel(uint32_t rank, dou
     const vec zero = { 0 }, one = zero + 1.0;
     const double inverse = 1 / rho;
     vec count[TS_TILE_VECS];
-    TS_UNROLL
-    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+    TS_EACH(k, TS_TILE_VECS)
         near[k] = count[k] = zero;
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+        TS_EACH(k, TS_TILE_VECS) {
             const vec g = (*at(v, r, k) - *at(m, r, k)) * inverse;
             *at(v, r, k) = g;
             near[k] = ADD_ABOVE(near[k], -g, *at(a, r, k), zero);
             count[k] = ADD_ABOVE(count[k], one, *at(a, r, k), zero);
         }
     }
-    TS_UNROLL
-    for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+    TS_EACH(k, TS_TILE_VECS)
         near[k] = near[k] / choose(count[k] > zero, count[k], one);
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+        TS_EACH(k, TS_TILE_VECS) {
             const vec less = -*at(v, r, k), y = *at(a, r, k);
             const vec now = choose((y > zero) | (less > near[k]), near[k], less);
             *at(v, r, k) = now;
@@ -159,20 +147,17 @@ static inline __attribute__((always_inline)) void rounds_panel(uint32_t rank,
         if (round >= b->rounds)
             break;
         for (uint32_t r = 0; r < rank; r++) {
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_TILE_VECS; k++) {
+            TS_EACH(k, TS_TILE_VECS) {
                 const vec y = *at(v, r, k), now = nearest(y, k, &t), less = y - now;
                 *at(x, r, k) = *at(m, r, k) + (now - less) * b->rho;
                 *at(v, r, k) = less;
             }
         }
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             near[k] = t.most[k] + t.t[k];
     }
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             *at(x, r, k) = nearest(*at(v, r, k), k, &t);
     }
 }
@@ -186,8 +171,7 @@ static void solve_panel(uint32_t rank, const struct ts_rowblock *b, double *m)
     find_threshold(rank, a, near,
                    &t); /* rows of the last sweep have the sum 1: nothing is subtracted */
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             *at(a, r, k) = nearest(*at(a, r, k), k, &t);
     }
     times_panel(rank, b->padded, b->w, a, v, 0);
@@ -197,8 +181,7 @@ static void solve_panel(uint32_t rank, const struct ts_rowblock *b, double *m)
     times_panel(rank, b->padded, b->w, x, v, 0);
     value_panel(rank, m, x, v, after);
     for (uint32_t r = 0; r < rank; r++) {
-        TS_UNROLL
-        for (uint32_t k = 0; k < TS_TILE_VECS; k++)
+        TS_EACH(k, TS_TILE_VECS)
             *at(a, r, k) = choose(after[k] > before[k], *at(a, r, k), *at(x, r, k));
     }
 }

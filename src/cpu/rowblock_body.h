@@ -43,29 +43,22 @@ static inline __attribute__((always_inline)) void tile(uint32_t n_k, const doubl
                                                        double *c, uint32_t n_vec, int add)
 {
     vec sum[TS_TILE_ROWS][TS_TILE_VECS];
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(i, TS_TILE_ROWS) {
+        TS_EACH(v, n_vec)
             sum[i][v] = add ? ((const vec *)(c + i * stride))[v] : (vec){ 0 };
     }
     for (uint32_t k = 0; k < n_k; k++) {
         vec row[TS_TILE_VECS];
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             row[v] = ((const vec *)(b + k * stride))[v];
-        TS_UNROLL
-        for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {
+        TS_EACH(i, TS_TILE_ROWS) {
             const double s = a[i * a_row + k * a_col];
-            TS_UNROLL
-            for (uint32_t v = 0; v < n_vec; v++)
+            TS_EACH(v, n_vec)
                 sum[i][v] += row[v] * s;
         }
     }
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_TILE_ROWS; i++) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(i, TS_TILE_ROWS) {
+        TS_EACH(v, n_vec)
             ((vec *)(c + i * stride))[v] = sum[i][v];
     }
 }
@@ -174,13 +167,11 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 static inline __attribute__((always_inline)) void zip(vec *x)
 {
     vec y[TS_LANES];
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_LANES / 2; i++) {
+    TS_EACH(i, TS_LANES / 2) {
         y[2 * i] = ZIP_LOW(x[i], x[i + TS_LANES / 2]);
         y[2 * i + 1] = ZIP_HIGH(x[i], x[i + TS_LANES / 2]);
     }
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_LANES; i++)
+    TS_EACH(i, TS_LANES)
         x[i] = y[i];
 }
 
@@ -224,15 +215,13 @@ static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat
     for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
         for (uint32_t r = 0; r < padded; r += TS_LANES) {
             vec block[TS_LANES];
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++) {
+            TS_EACH(k, TS_LANES) {
                 block[k] = i + k < n ? load(f, (row + i + k) * f->stride + r, kept) : (vec){ 0 };
                 if (weight != NULL)
                     block[k] *= *(const vec *)(weight + r);
             }
             transpose(block);
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++)
+            TS_EACH(k, TS_LANES)
                 *(vec *)(x + (r + k) * TS_ROWBLOCK_UNIT + i) = block[k];
         }
 }
@@ -261,12 +250,10 @@ static inline __attribute__((always_inline)) void return_rows(struct ts_fmat *f,
     for (uint32_t i = 0; i < TS_ROWBLOCK_UNIT; i += TS_LANES)
         for (uint32_t r = 0; r < padded; r += TS_LANES) {
             vec block[TS_LANES];
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++)
+            TS_EACH(k, TS_LANES)
                 block[k] = *(const vec *)(x + (r + k) * TS_ROWBLOCK_UNIT + i);
             transpose(block);
-            TS_UNROLL
-            for (uint32_t k = 0; k < TS_LANES; k++) {
+            TS_EACH(k, TS_LANES) {
                 const uint64_t at = (row + i + k) * f->stride + r;
                 vec *to = (vec *)(rows + (size_t)(i + k) * padded + r);
                 if (i + k >= n)
@@ -312,38 +299,29 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
 {
     const double *g = b->w + r; /* of column s: row s, G being symmetric */
     vec t[STEP_COLUMNS][STEP_VECS], x[STEP_COLUMNS][STEP_VECS];
-    TS_UNROLL
-    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < STEP_VECS; v++)
+    TS_EACH(c, STEP_COLUMNS) {
+        TS_EACH(v, STEP_VECS)
             t[c][v] = ((const vec *)(m + (r + c) * TS_ROWBLOCK_UNIT + i))[v];
     }
     for (uint32_t part = 0; part < 2; part++)
         for (uint32_t s = part == 0 ? 0 : r + STEP_COLUMNS; s < (part == 0 ? r : n); s++) {
             const vec *y = (const vec *)(a + s * TS_ROWBLOCK_UNIT + i);
-            TS_UNROLL
-            for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+            TS_EACH(c, STEP_COLUMNS) {
                 const double k = g[(size_t)s * b->padded + c];
-                TS_UNROLL
-                for (uint32_t v = 0; v < STEP_VECS; v++)
+                TS_EACH(v, STEP_VECS)
                     t[c][v] -= y[v] * k;
             }
         }
-    TS_UNROLL
-    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < STEP_VECS; v++)
+    TS_EACH(c, STEP_COLUMNS) {
+        TS_EACH(v, STEP_VECS)
             x[c][v] = ((const vec *)(a + (r + c) * TS_ROWBLOCK_UNIT + i))[v];
     }
-    TS_UNROLL
-    for (uint32_t c = 0; c < STEP_COLUMNS; c++) {
+    TS_EACH(c, STEP_COLUMNS) {
         const struct ts_rowstep *step = &b->step[r + c];
-        TS_UNROLL
-        for (uint32_t v = 0; v < STEP_VECS; v++) {
+        TS_EACH(v, STEP_VECS) {
             const vec old = x[c][v];
             vec now = t[c][v];
-            TS_UNROLL
-            for (uint32_t d = 0; d < STEP_COLUMNS; d++)
+            TS_EACH(d, STEP_COLUMNS)
                 now -= x[d][v] * g[(size_t)(r + d) * b->padded + c];
             now = old + now * step->inverse;
             if (!simple)
@@ -443,8 +421,7 @@ static void inner(uint32_t n, uint32_t padded, const double *m, const double *a,
     vec sum[VECS_8];
     memcpy(sum, ret, sizeof sum);
     for (size_t i = 0; i < (size_t)n * padded; i += 8) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < VECS_8; v++)
+        TS_EACH(v, VECS_8)
             sum[v] += ((const vec *)(m + i))[v] * ((const vec *)(a + i))[v];
     }
     memcpy(ret, sum, sizeof sum);
@@ -455,8 +432,7 @@ static void size(uint32_t n, uint32_t padded, const double *a, double *ret)
     vec sum[VECS_8];
     memcpy(sum, ret, sizeof sum);
     for (size_t i = 0; i < (size_t)n * padded; i += 8) {
-        TS_UNROLL
-        for (uint32_t v = 0; v < VECS_8; v++) {
+        TS_EACH(v, VECS_8) {
             const vec x = ((const vec *)(a + i))[v];
             sum[v] += choose(x < (vec){ 0 }, -x, x);
         }
@@ -469,8 +445,7 @@ static void add_groups(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
     for (uint32_t i = 0; i < n; i += 8) {
         vec s[VECS_8] = { 0 };
         for (uint64_t k = 0; k < n_x; k++) {
-            TS_UNROLL
-            for (uint32_t v = 0; v < VECS_8; v++)
+            TS_EACH(v, VECS_8)
                 s[v] += ((const vec *)(x + k * step + i))[v];
         }
         memcpy(sum + i, s, sizeof s);
@@ -492,5 +467,5 @@ static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, 
         }
 }
 
-const struct ts_rowblock_ops TS_OPS_NAME = { product, descend, simplex, gram,         inner,
+const struct ts_rowblock_ops TS_OPS_NAME = { product, descend,    simplex, gram,         inner,
                                              size,    add_groups, scale,   solve_systems };

@@ -17,8 +17,7 @@ static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p
 static inline __attribute__((always_inline)) void turn_entries(const double *const *x, size_t at,
                                                                vec *block)
 {
-    TS_UNROLL
-    for (uint32_t i = 0; i < TS_LANES; i++)
+    TS_EACH(i, TS_LANES)
         block[i] = *(const vec *)(x[i] + at);
     transpose(block);
 }
@@ -30,8 +29,7 @@ static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t pan
     vec block[TS_LANES];
     for (; c < panels * SIDE; c += TS_LANES) {
         turn_entries(x->s + first, (size_t)k * x->stride + c, block);
-        TS_UNROLL
-        for (uint32_t i = 0; i < TS_LANES; i++) {
+        TS_EACH(i, TS_LANES) {
             const uint32_t p = (c + i) / SIDE;
             if (p >= k / SIDE && p < panels)
                 panel(x->work, p)[k * SIDE + (c + i) % SIDE] = block[i];
@@ -48,8 +46,7 @@ static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t p
         for (uint32_t c = 0; c < (d < half ? n : half);
              c += TS_LANES) { /* of d = half each is there twice */
             turn_entries(x->s + first, (size_t)(b + d) * x->stride + b + c, block);
-            TS_UNROLL
-            for (uint32_t i = 0; i < TS_LANES; i++) {
+            TS_EACH(i, TS_LANES) {
                 const uint32_t one = b + c + i, two = b + (c + i + d) % n;
                 const uint32_t row = one < two ? one : two, column = one + two - row;
                 if (column / SIDE < panels)
@@ -68,8 +65,7 @@ static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t p
         for (uint32_t q = 0; q <= p; q++, to += SIDE * SIDE, at += SIDE * SIDE)
             for (uint32_t c = 0; c < (q < p ? SIDE * SIDE : TRIANGLE); c += TS_LANES) {
                 turn_entries(x->s + first, at + c, block);
-                TS_UNROLL
-                for (uint32_t i = 0; i < TS_LANES; i++)
+                TS_EACH(i, TS_LANES)
                     if (q < p)
                         to[(c + i) % SIDE * SIDE + (c + i) / SIDE] = block[i];
                     else if (c + i < TRIANGLE)
@@ -99,37 +95,27 @@ static inline __attribute__((always_inline)) void factor_tile(const vec *left, v
 {
     vec u[SIDE][WIDE], *to = right + (size_t)before * SIDE + c;
     const vec *own = left + (size_t)before * SIDE;
-    TS_UNROLL
-    for (uint32_t i = 0; i < SIDE; i++) {
-        TS_UNROLL
-        for (uint32_t j = 0; j < WIDE; j++)
+    TS_EACH(i, SIDE) {
+        TS_EACH(j, WIDE)
             u[i][j] = to[i * SIDE + j];
     }
     for (uint32_t k = 0; k < before; k++, left += SIDE) {
         const vec *x = right + (size_t)k * SIDE + c;
-        TS_UNROLL
-        for (uint32_t i = 0; i < SIDE; i++) {
-            TS_UNROLL
-            for (uint32_t j = 0; j < WIDE; j++)
+        TS_EACH(i, SIDE) {
+            TS_EACH(j, WIDE)
                 u[i][j] -= left[i] * x[j];
         }
     }
-    TS_UNROLL
-    for (uint32_t k = 0; k < SIDE; k++) {
-        TS_UNROLL
-        for (uint32_t j = 0; j < WIDE; j++)
+    TS_EACH(k, SIDE) {
+        TS_EACH(j, WIDE)
             u[k][j] *= own[k * SIDE + k];
-        TS_UNROLL
-        for (uint32_t i = k + 1; i < SIDE; i++) {
-            TS_UNROLL
-            for (uint32_t j = 0; j < WIDE; j++)
+        TS_EACH_FROM(i, k + 1, SIDE) {
+            TS_EACH(j, WIDE)
                 u[i][j] -= own[k * SIDE + i] * u[k][j];
         }
     }
-    TS_UNROLL
-    for (uint32_t i = 0; i < SIDE; i++) {
-        TS_UNROLL
-        for (uint32_t j = 0; j < WIDE; j++)
+    TS_EACH(i, SIDE) {
+        TS_EACH(j, WIDE)
             to[i * SIDE + j] = u[i][j];
     }
 }
@@ -140,44 +126,34 @@ static inline __attribute__((always_inline)) void factor_diagonal(vec *right, ui
 {
     const vec zero = { 0 }, one = zero + 1.0;
     vec u[SIDE][SIDE], z[SIDE], diagonal[SIDE], *to = right + (size_t)before * SIDE;
-    TS_UNROLL
-    for (uint32_t i = 0; i < SIDE; i++) {
-        TS_UNROLL
-        for (uint32_t j = i; j < SIDE; j++)
+    TS_EACH(i, SIDE) {
+        TS_EACH_FROM(j, i, SIDE)
             u[i][j] = to[i * SIDE + j];
         u[i][i] = diagonal[i] = u[i][i] + more;
         z[i] = y[before + i];
     }
     for (uint32_t k = 0; k < before; k++, right += SIDE) {
-        TS_UNROLL
-        for (uint32_t i = 0; i < SIDE; i++) {
-            TS_UNROLL
-            for (uint32_t j = i; j < SIDE; j++)
+        TS_EACH(i, SIDE) {
+            TS_EACH_FROM(j, i, SIDE)
                 u[i][j] -= right[i] * right[j];
             z[i] -= right[i] * y[k];
         }
     }
-    TS_UNROLL
-    for (uint32_t k = 0; k < SIDE; k++) {
+    TS_EACH(k, SIDE) {
         const vec pivot = u[k][k],
                   by = choose(pivot > cut * diagonal[k], one / TS_ROOT(pivot), zero);
         z[k] *= by;
         u[k][k] = by;
-        TS_UNROLL
-        for (uint32_t j = k + 1; j < SIDE; j++)
+        TS_EACH_FROM(j, k + 1, SIDE)
             u[k][j] *= by;
-        TS_UNROLL
-        for (uint32_t i = k + 1; i < SIDE; i++) {
-            TS_UNROLL
-            for (uint32_t j = i; j < SIDE; j++)
+        TS_EACH_FROM(i, k + 1, SIDE) {
+            TS_EACH_FROM(j, i, SIDE)
                 u[i][j] -= u[k][i] * u[k][j];
             z[i] -= u[k][i] * z[k];
         }
     }
-    TS_UNROLL
-    for (uint32_t i = 0; i < SIDE; i++) {
-        TS_UNROLL
-        for (uint32_t j = i; j < SIDE; j++)
+    TS_EACH(i, SIDE) {
+        TS_EACH_FROM(j, i, SIDE)
             to[i * SIDE + j] = u[i][j];
         y[before + i] = z[i];
     }
@@ -188,14 +164,12 @@ static inline __attribute__((always_inline)) void substitute(const vec *u, uint3
 {
     const vec *own = u + (size_t)before * SIDE;
     vec a[SIDE];
-    TS_UNROLL
-    for (uint32_t i = 0; i < SIDE; i++)
+    TS_EACH(i, SIDE)
         a[i] = y[before + i];
     TS_UNROLL
     for (uint32_t k = SIDE; k-- > 0;) {
         a[k] *= own[k * SIDE + k];
-        TS_UNROLL
-        for (uint32_t i = 0; i < k; i++)
+        TS_EACH(i, k)
             a[i] -= own[i * SIDE + k] * a[k];
         y[before + k] = a[k];
     }

@@ -51,12 +51,10 @@ INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint
                            uint32_t n_vec, double *to)
 {
     VEC sum[4];
-    TS_UNROLL
-    for (uint32_t i = 0; i < 4; i++)
+    TS_EACH(i, 4)
         sum[i] = i < n ? left[i][0] * right[i][0] : (VEC){ 0 };
     for (uint32_t v = 1; v < n_vec; v++) {
-        TS_UNROLL
-        for (uint32_t i = 0; i < 4; i++)
+        TS_EACH(i, 4)
             if (i < n)
                 sum[i] += left[i][v] * right[i][v];
     }
@@ -74,8 +72,7 @@ INLINE void NAME(cross_triangle)(const VEC *const *row, uint32_t n, uint32_t n_v
         const VEC *a[4], *b[4];
         if (e >= entries)
             break;
-        TS_UNROLL
-        for (uint32_t i = 0; i < 4; i++) {
+        TS_EACH(i, 4) {
             a[i] = row[left[e + i]];
             b[i] = row[right[e + i]];
         }
@@ -147,18 +144,15 @@ INLINE void NAME(combine_columns)(uint32_t stride, const TS_REAL *first, const u
                                   VEC *out, SUMS *squares)
 {
     VEC sum[4];
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++)
+    TS_EACH(v, n_vec)
         sum[v] = (VEC){ 0 };
     for (uint32_t k = 0; k < n; k++) {
         const VEC *row = (const VEC *)(first + (size_t)at[k] * stride);
         const TS_REAL by = (TS_REAL)y[(size_t)k * step];
-        TS_UNROLL
-        for (uint32_t v = 0; v < n_vec; v++)
+        TS_EACH(v, n_vec)
             sum[v] += by * row[v];
     }
-    TS_UNROLL
-    for (uint32_t v = 0; v < n_vec; v++) {
+    TS_EACH(v, n_vec) {
         const SUMS x = __builtin_convertvector(sum[v], SUMS);
         out[v] = sum[v];
         *squares += x * x;
