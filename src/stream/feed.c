@@ -4,6 +4,7 @@
 #include "format/part.h"
 #include "stream/slabs.h"
 #include "stream/feed_state.h"
+#include "stream/waits.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -75,14 +76,10 @@ static int make_slots(struct ts_feed *f, struct ts_err *err)
 
 static void make_locks(struct ts_feed *f)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->work, NULL);
     for (uint32_t c = 0; c < f->n_consumers; c++)
-        pthread_cond_init(&f->consumer[c].ready, &attr);
-    pthread_condattr_destroy(&attr);
+        ts_wait_init(&f->consumer[c].ready);
     f->locks_up = 1;
 }
 
@@ -309,31 +306,20 @@ void ts_feed_stats(struct ts_feed *f, struct ts_feed_stats *ret)
 {
     struct ts_reader_facts facts;
     if (f->slabs != NULL) {
-        struct ts_slabs_stats s;
-        ts_slabs_stats(f->slabs, &s);
-        *ret = (struct ts_feed_stats){ .bytes_read = s.bytes_read,
-                                       .wait_ns = s.wait_ns,
-                                       .resident_bytes = s.resident_bytes,
-                                       .slot_bytes = s.slot_bytes,
-                                       .n_slots = s.n_slots,
-                                       .direct = s.direct,
-                                       .uring = s.uring,
-                                       .registered = s.registered,
-                                       .fallback = s.fallback };
+        ts_slabs_stats(f->slabs, ret);
         return;
     }
     ts_reader_facts(f->reader, &facts);
     pthread_mutex_lock(&f->lock);
-    memset(ret, 0, sizeof *ret);
-    ret->bytes_read = f->bytes_read;
-    ret->wait_ns = f->wait_ns;
+    *ret = (struct ts_feed_stats){ .bytes_read = f->bytes_read,
+                                   .wait_ns = f->wait_ns,
+                                   .resident_bytes = f->plan.resident_bytes,
+                                   .slot_bytes = f->plan.slot_bytes,
+                                   .n_slots = f->plan.n_slots,
+                                   .direct = facts.direct,
+                                   .uring = facts.uring,
+                                   .registered = facts.registered,
+                                   .fallback = facts.fallback };
     f->bytes_read = f->wait_ns = 0;
-    ret->resident_bytes = f->plan.resident_bytes;
-    ret->slot_bytes = f->plan.slot_bytes;
-    ret->n_slots = f->plan.n_slots;
     pthread_mutex_unlock(&f->lock);
-    ret->direct = facts.direct;
-    ret->uring = facts.uring;
-    ret->registered = facts.registered;
-    ret->fallback = facts.fallback;
 }

@@ -5,12 +5,10 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/stop.h"
-
-#define STOP_LOOK_MS 100 /* how often a waiting thread checks the wish to stop */
+#include "stream/waits.h"
 
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard)
 {
@@ -256,24 +254,18 @@ static int pick_one(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct 
 /* Sleeps until something has arrived, or it is time to check the wish to stop. */
 static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
 {
-    struct timespec until;
     c->waiting++;
     if (f->conf.stop == NULL)
         pthread_cond_wait(&c->ready, &f->lock);
-    else {
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += STOP_LOOK_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&c->ready, &f->lock, &until);
-    }
+    else
+        ts_wait_some(&c->ready, &f->lock);
     c->waiting--;
 }
 
 /* Waits for a shard of the pass: 1, 0 when the consumer gets no more, or a failure. *since: when it
  * began to wait; 0: it did not. The caller holds the lock. */
 static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
-                uint64_t *since, struct ts_err *err)
+                          uint64_t *since, struct ts_err *err)
 {
     if (f->failed == 0 && (!f->open || ts_feed_mode_of(f, f->now) != mode))
         begin_pass(f, mode);

@@ -133,21 +133,13 @@ int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_
     return 0;
 }
 
-static void join_errors(struct ts_cell_errors *to, const struct ts_cell_errors *from)
+/* Sums are structs of float64 alone. */
+static void join(void *to, const void *from, size_t bytes)
 {
-    to->n += from->n;
-    to->sum += from->sum;
-    to->squares += from->squares;
-    to->inner += from->inner;
-    to->left += from->left;
-}
-
-static void join_losses(struct ts_cell_losses *to, const struct ts_cell_losses *from)
-{
-    to->n += from->n;
-    to->loss += from->loss;
-    to->reference += from->reference;
-    to->x += from->x;
+    double *sum = to;
+    const double *more = from;
+    for (size_t i = 0; i < bytes / sizeof *sum; i++)
+        sum[i] += more[i];
 }
 
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc)
@@ -155,11 +147,11 @@ void ts_fit_sums_end(struct ts_fit_sums *s, int rc)
     for (uint64_t k = 0; k < s->n && rc == 0; k++) {
         const struct ts_fit_part *part = &s->part[k];
         if (s->request->kind == TS_REQUEST_ERRORS) {
-            join_errors(&s->request->errors->kept, &part->errors.kept);
-            join_errors(&s->request->errors->held, &part->errors.held);
+            join(&s->request->errors->kept, &part->errors.kept, sizeof part->errors.kept);
+            join(&s->request->errors->held, &part->errors.held, sizeof part->errors.held);
         } else {
-            join_losses(&s->request->losses->kept, &part->losses.kept);
-            join_losses(&s->request->losses->held, &part->losses.held);
+            join(&s->request->losses->kept, &part->losses.kept, sizeof part->losses.kept);
+            join(&s->request->losses->held, &part->losses.held, sizeof part->losses.held);
         }
     }
     free(s->part);

@@ -93,9 +93,11 @@ static int map(const struct ts_hostbuf_conf *c, size_t bytes, const char *name, 
 int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, struct ts_err *err)
 {
     struct ts_hostbuf h = { .conf = *conf };
-    int rc = map(conf, conf->resident_bytes, "shards that stay in memory", &h.resident, err);
+    int rc = map(conf, conf->resident_bytes,
+                 conf->name != NULL ? conf->name : "shards that stay in memory", &h.resident, err);
     if (rc == 0)
-        rc = map(conf, conf->n_slots * conf->slot_bytes, "slots for shards", &h.slots, err);
+        rc = map(conf, conf->n_slots * conf->slot_bytes,
+                 conf->name != NULL ? conf->name : "slots for shards", &h.slots, err);
     if (rc == 0 && conf->pin != NULL)
         rc = lock_all(&h, err);
     h.conf.cut = NULL; /* it belongs to the caller */

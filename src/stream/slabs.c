@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bigmem.h"
 #include "base/clock.h"
@@ -18,11 +17,12 @@
 #include "base/stop.h"
 #include "format/array_index.h"
 #include "stream/feed_state.h"
+#include "stream/hostbuf.h"
 #include "stream/reader.h"
+#include "stream/waits.h"
 
-#define MOST_SLOTS   8u
-#define STOP_LOOK_MS 100
-#define PIN_BYTES    (UINT64_C(1) << 30)
+#define MOST_SLOTS 8u
+#define PIN_BYTES  (UINT64_C(1) << 30)
 
 enum slot_state { FREE, READING, READY };
 
@@ -39,7 +39,7 @@ struct ts_slabs {
     struct ts_slabs_conf conf;
     const struct ts_dense *dense;
     struct ts_slabs_plan plan;
-    char *resident, *slots;
+    struct ts_hostbuf memory;
     uint64_t *place;      /* of each slab that stays; or NOWHERE */
     unsigned char *known; /* UNREAD, ASKED, HERE or CHECKED, of those */
     struct slot slot[MOST_SLOTS];
@@ -52,10 +52,8 @@ struct ts_slabs {
     uint32_t n_lent;
     unsigned char *keep; /* of each slab; or NULL */
     int left;            /* these are lent no more */
-    char **pinned;       /* pieces that are page-locked */
-    uint64_t n_pinned;
-    int begun;         /* a slab of the pass was lent */
-    uint64_t n_unread; /* slabs that stay and were not asked for */
+    int begun;           /* a slab of the pass was lent */
+    uint64_t n_unread;   /* slabs that stay and were not asked for */
     int failed;
     struct ts_err err;
     uint64_t bytes_read, wait_ns;
@@ -200,7 +198,8 @@ static int read_next(void *ctx, struct ts_read_job *ret)
         file_end = d->array.offset + d->cells * d->cell_bytes;
         *ret = (struct ts_read_job){ .offset = file_at(d, k),
                                      .bytes = file_bytes(d, k),
-                                     .addr = s != NULL ? s->base : b->resident + b->place[k],
+                                     .addr = s != NULL ? s->base
+                                                       : (char *)b->memory.resident + b->place[k],
                                      .tag = s != NULL ? (uint64_t)(s - b->slot) : MOST_SLOTS + k };
         ret->spare = ret->offset + ret->bytes > file_end ? ret->offset + ret->bytes - file_end : 0;
         rc = 1;
@@ -229,39 +228,34 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
 
 /* ---- the caller's side ---- */
 
-static int pin(struct ts_slabs *b, char *addr, uint64_t bytes, struct ts_err *err)
+/* Memory for slabs. It is page-locked in pieces of whole slabs: all at once would take long. */
+static int make_memory(struct ts_slabs *b, struct ts_err *err)
 {
-    int rc = ts_stop_check(b->conf.stop, err);
-    if (rc == 0 && bytes > 0)
-        rc = b->conf.pin(b->conf.pin_ctx, addr, bytes, err);
-    if (rc == 0 && bytes > 0)
-        b->pinned[b->n_pinned++] = addr;
-    return rc;
-}
-
-/* Page-locks what slabs lie in, in pieces of whole slabs: all at once would take long. */
-static int pin_all(struct ts_slabs *b, struct ts_err *err)
-{
-    uint64_t first = 0, end = 0;
-    int rc = 0;
-    if (b->conf.pin == NULL)
-        return 0;
-    b->pinned = malloc((b->plan.resident_bytes / PIN_BYTES + 2) * sizeof *b->pinned);
-    if (b->pinned == NULL)
+    const struct ts_slabs_conf *c = &b->conf;
+    struct ts_hostbuf_conf conf = { .name = "slabs of the tensor",
+                                    .resident_bytes = b->plan.resident_bytes,
+                                    .slot_bytes = b->plan.slot_bytes,
+                                    .n_slots = b->plan.n_slots,
+                                    .pin = c->pin,
+                                    .unpin = c->unpin,
+                                    .pin_ctx = c->pin_ctx,
+                                    .stop = c->stop };
+    uint64_t *cut = malloc((conf.resident_bytes / PIN_BYTES + 2) * sizeof *cut), first = 0, end;
+    int rc;
+    if (cut == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->dense->array.file);
-    for (uint64_t k = 0; k < b->dense->n_slabs && rc == 0; k++) {
+    conf.cut = cut;
+    for (uint64_t k = 0; k < b->dense->n_slabs; k++) {
         if (b->place[k] == NOWHERE)
             continue;
         end = b->place[k] + file_bytes(b->dense, k);
-        if (end - first < PIN_BYTES)
-            continue;
-        rc = pin(b, b->resident + first, end - first, err);
-        first = end;
+        if (end - first >= PIN_BYTES)
+            first = cut[conf.n_cuts++] = end;
     }
-    if (rc == 0)
-        rc = pin(b, b->resident + first, end - first, err);
-    if (rc == 0 && b->slots != NULL)
-        rc = pin(b, b->slots, b->plan.n_slots * b->plan.slot_bytes, err);
+    if (first < conf.resident_bytes)
+        cut[conf.n_cuts++] = conf.resident_bytes;
+    rc = ts_hostbuf_new(&conf, &b->memory, err);
+    free(cut);
     return rc;
 }
 
@@ -299,34 +293,23 @@ static int make(struct ts_slabs *b, struct ts_err *err)
         at += file_bytes(d, k);
         b->n_unread++;
     }
-    if (b->plan.resident_bytes > 0)
-        rc = ts_bigmem_new(b->plan.resident_bytes, "slabs of the tensor", (void **)&b->resident,
-                           err);
-    if (rc == 0 && b->plan.n_slots > 0)
-        rc = ts_bigmem_new(b->plan.n_slots * b->plan.slot_bytes, "slabs of the tensor",
-                           (void **)&b->slots, err);
-    if (rc == 0)
-        rc = pin_all(b, err);
+    rc = make_memory(b, err);
     for (uint32_t i = 0; i < b->plan.n_slots && rc == 0; i++)
-        b->slot[i].base = b->slots + i * b->plan.slot_bytes;
-    conf.buffers = b->slots;
+        b->slot[i].base = (char *)b->memory.slots + i * b->plan.slot_bytes;
+    conf.buffers = b->memory.slots;
     return rc == 0 ? ts_reader_new(&conf, &b->reader, err) : rc;
 }
 
 int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct ts_err *err)
 {
     struct ts_slabs *b = calloc(1, sizeof *b);
-    pthread_condattr_t attr;
     int rc;
     if (b == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
     b->conf = *conf;
     b->dense = conf->tensor->dense;
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->arrived, &attr);
-    pthread_condattr_destroy(&attr);
+    ts_wait_init(&b->arrived);
     b->conf.hold = conf->hold > 0 ? conf->hold : 1;
     assert(b->conf.hold <= TS_SLABS_HOLD);
     rc = ts_slabs_plan(&b->conf, &b->plan, err);
@@ -344,13 +327,7 @@ void ts_slabs_free(struct ts_slabs *b)
     if (b == NULL)
         return;
     ts_reader_free(b->reader);
-    while (b->n_pinned > 0)
-        b->conf.unpin(b->conf.pin_ctx, b->pinned[--b->n_pinned]);
-    free(b->pinned);
-    if (b->resident != NULL)
-        ts_bigmem_free(b->resident, b->plan.resident_bytes);
-    if (b->slots != NULL)
-        ts_bigmem_free(b->slots, b->plan.n_slots * b->plan.slot_bytes);
+    ts_hostbuf_free(&b->memory);
     pthread_cond_destroy(&b->arrived);
     pthread_mutex_destroy(&b->lock);
     free(b->keep);
@@ -379,7 +356,7 @@ static const char *find(struct ts_slabs *b, uint64_t k)
 {
     if (b->place[k] != NOWHERE && b->known[k] >= HERE) {
         lend(b, NULL);
-        return b->resident + b->place[k];
+        return (char *)b->memory.resident + b->place[k];
     }
     for (uint32_t i = 0; i < b->plan.n_slots && b->place[k] == NOWHERE; i++)
         if (b->slot[i].state == READY && !b->slot[i].stale && b->slot[i].number == b->want) {
@@ -387,17 +364,6 @@ static const char *find(struct ts_slabs *b, uint64_t k)
             return b->slot[i].base;
         }
     return NULL;
-}
-
-static int wait_more(struct ts_slabs *b, struct ts_err *err)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += STOP_LOOK_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
-    until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&b->arrived, &b->lock, &until);
-    return ts_stop_check(b->conf.stop, err);
 }
 
 /* Against an index of the array, where there is one: what stays once, the rest each time. */
@@ -441,8 +407,10 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     if (kick)
         ts_reader_kick(b->reader);
     pthread_mutex_lock(&b->lock);
-    while (rc == 0 && b->failed == 0 && (base = find(b, k)) == NULL)
-        rc = wait_more(b, err);
+    while (rc == 0 && b->failed == 0 && (base = find(b, k)) == NULL) {
+        ts_wait_some(&b->arrived, &b->lock);
+        rc = ts_stop_check(b->conf.stop, err);
+    }
     if (b->failed != 0) {
         rc = b->failed;
         if (err != NULL)
@@ -534,21 +502,21 @@ void ts_slabs_leave(struct ts_slabs *b, int left)
     pthread_mutex_unlock(&b->lock);
 }
 
-void ts_slabs_stats(struct ts_slabs *b, struct ts_slabs_stats *ret)
+void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret)
 {
     struct ts_reader_facts facts = { 0 };
     if (b->reader != NULL)
         ts_reader_facts(b->reader, &facts);
     pthread_mutex_lock(&b->lock);
-    *ret = (struct ts_slabs_stats){ .bytes_read = b->bytes_read,
-                                    .wait_ns = b->wait_ns,
-                                    .resident_bytes = b->plan.resident_bytes,
-                                    .slot_bytes = b->plan.slot_bytes,
-                                    .n_slots = b->plan.n_slots,
-                                    .direct = facts.direct,
-                                    .uring = facts.uring,
-                                    .registered = facts.registered,
-                                    .fallback = facts.fallback };
+    *ret = (struct ts_feed_stats){ .bytes_read = b->bytes_read,
+                                   .wait_ns = b->wait_ns,
+                                   .resident_bytes = b->plan.resident_bytes,
+                                   .slot_bytes = b->plan.slot_bytes,
+                                   .n_slots = b->plan.n_slots,
+                                   .direct = facts.direct,
+                                   .uring = facts.uring,
+                                   .registered = facts.registered,
+                                   .fallback = facts.fallback };
     b->bytes_read = b->wait_ns = 0;
     pthread_mutex_unlock(&b->lock);
 }

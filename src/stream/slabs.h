@@ -46,12 +46,7 @@ struct ts_slab_view {
     const void *cells; /* of any alignment */
 };
 
-struct ts_slabs_stats {
-    uint64_t bytes_read, wait_ns; /* since the last call */
-    uint64_t resident_bytes, slot_bytes, n_slots;
-    int direct, uring, registered;
-    const char *fallback;
-};
+struct ts_feed_stats;
 
 int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct ts_err *err);
 void ts_slabs_free(struct ts_slabs *b); /* NULL is fine */
@@ -65,7 +60,7 @@ void ts_slabs_rewind(struct ts_slabs *b);
 /* Those that a device keeps are lent no more; or with 0 they are again, as at first. To be called between passes. */
 void ts_slabs_leave(struct ts_slabs *b, int left);
 
-void ts_slabs_stats(struct ts_slabs *b, struct ts_slabs_stats *ret);
+void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
 /* How a budget is used: TS_ELIMIT where it does not hold the slots. Tensor, host_bytes, hold and keep count. */
 struct ts_slabs_plan {
