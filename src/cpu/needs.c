@@ -455,29 +455,20 @@ static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first
     return found;
 }
 
-static void pack(const struct ts_needs *n, const struct ts_fmat *f, uint64_t n_rows)
+/* The rows that were chosen, from the factor to what is sent, or from what was got. */
+static void copy_rows(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_rows, int comes)
 {
     const uint64_t stride = n->conf.stride_bytes;
     const uint32_t bytes = n->conf.row_bytes, *row = n->row;
-    const char *data = f->data;
-    char *sent = n->sent;
+    char *data = f->data, *packed = comes ? n->got : n->sent;
 #pragma omp parallel for num_threads(n->conf.threads) if (n_rows > FEW_ROWS)
     for (uint64_t i = 0; i < n_rows; i++) {
-        __builtin_prefetch(data + row[i + AHEAD < n_rows ? i + AHEAD : i] * stride);
-        memcpy(sent + i * bytes, data + row[i] * stride, bytes);
-    }
-}
-
-static void unpack(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_rows)
-{
-    const uint64_t stride = n->conf.stride_bytes;
-    const uint32_t bytes = n->conf.row_bytes, *row = n->row;
-    const char *got = n->got;
-    char *data = f->data;
-#pragma omp parallel for num_threads(n->conf.threads) if (n_rows > FEW_ROWS)
-    for (uint64_t i = 0; i < n_rows; i++) {
+        char *own = data + row[i] * stride;
         __builtin_prefetch(data + row[i + AHEAD < n_rows ? i + AHEAD : i] * stride, 1);
-        memcpy(data + row[i] * stride, got + i * bytes, bytes);
+        if (comes)
+            memcpy(own, packed + i * bytes, bytes);
+        else
+            memcpy(packed + i * bytes, own, bytes);
     }
 }
 
@@ -506,11 +497,11 @@ static int send_listed(struct ts_needs *n, const struct lists *l, struct ts_fmat
     memset(n->in, 0, n->n * sizeof *n->in);
     for (uint64_t k = 0; k < l->rounds && rc == 0; k++) {
         uint64_t rows;
-        pack(n, f, choose(n, l, 0, n->send_first));
+        copy_rows(n, f, choose(n, l, 0, n->send_first), 0);
         rows = choose(n, l, 1, n->got_first);
         rc = c->ops->deal(c, n->sent, n->send_first, n->got, n->got_first, err);
         if (rc == 0)
-            unpack(n, f, rows);
+            copy_rows(n, f, rows, 1);
     }
     ts_share_note_rows(n->conf.share, l->bytes, TS_ROWS_TO_NEEDING);
     return rc == 0 && f->shared ? ts_share_settle(n->conf.share, err) : rc;

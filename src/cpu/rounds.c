@@ -5,10 +5,10 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fpmode.h"
+#include "base/machine.h"
 #include "cpu/pass_loop.h"
 #include "cpu/rounds_state.h"
 #include "cpu/share.h"
@@ -222,21 +222,11 @@ static int fold_all(struct ts_rounds_run *u)
     return rc;
 }
 
-/* From this size on, a matrix counts as larger than the second-level cache. */
-static uint64_t far_bytes(void)
-{
-    long bytes = 0;
-#ifdef _SC_LEVEL2_CACHE_SIZE
-    bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
-#endif
-    return bytes > 0 ? (uint64_t)bytes : UINT64_C(1) << 20;
-}
-
 static void fill_job(const struct ts_rounds *r, uint32_t mode, const struct ts_fmat *factor,
                      const struct ts_loss *loss, struct ts_rounds_job *job)
 {
     const struct ts_tensor *t = r->tensor;
-    const uint64_t far = far_bytes();
+    const uint64_t far = ts_machine_cache_bytes(); /* larger matrices leave a core's second cache */
     *job = (struct ts_rounds_job){ .order = t->order, .stride = r->stride, .loss = loss };
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
