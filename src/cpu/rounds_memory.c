@@ -97,7 +97,7 @@ static struct ts_rounds shape_of(const struct ts_tensor *t, uint32_t rank,
 
 static uint64_t memory_bytes(const struct ts_rounds *r)
 {
-    struct ts_rounds shape = *r;
+    struct ts_rounds shape = shape_of(r->tensor, r->rank, r->precision, r->threads);
     struct ts_rounds_worker worker;
     return lay_out(&shape, NULL) + r->threads * lay_out_worker(r, &worker, NULL);
 }
