@@ -206,7 +206,7 @@ is 'tstream devices' of
 
 # members of GPUs: their names are in the source
 grep '|gpu$' rows | cut -d '|' -f 2 | sed 's/.*[.]//; s/\[\]//g' | sort -u | while read -r name; do
-    grep -q "\"$name\"" "$top"/tools/*.c || echo "$name"
+    grep -rq --include='*.c' "\"$name\"" "$top/tools" || echo "$name"
 done > wrong
 [ ! -s wrong ] || bad "in no source: $(cat wrong)"
 

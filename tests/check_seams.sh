@@ -55,7 +55,7 @@ printf '%s\n' lower upper >> "$tmp/of_modes"
 # names PATTERN: "FILE NAME" for each member that is read so
 names()
 {
-    grep -oE -e "$1" src/*/*.[ch] tools/*.[ch] | sed 's/:.*[^a-z_0-9]\([a-z_0-9]*\)$/ \1/' | sort -u
+    grep -roE --include='*.[ch]' -e "$1" src tools | sed 's/:.*[^a-z_0-9]\([a-z_0-9]*\)$/ \1/' | sort -u
 }
 names '\bspec(->|\.)mode\[[^]]*\]\.[a-z_0-9]+' > "$tmp/names"
 [ "$(wc -l < "$tmp/names")" -ge 5 ] || complain "few members of modes are found; the search for them is broken"
@@ -83,7 +83,7 @@ sed -n 's/^    CAPABILITY(\([A-Z_]*\), .*/\1/p' $table > "$tmp/can"
 [ "$(wc -l < "$tmp/can")" -ge 8 ] || complain "$table: few capabilities are found; the search for them is broken"
 while read -r name; do
     grep -q "TS_CAN($name)" src/cpu/*.c src/gpu/*.c || echo "src/cpu/cpu_backend.c, src/gpu/gpu_backend.c: none has the capability $name of $table"
-    grep -qE "TS_CAN_$name\b|TS_CAN\($name\)|KIND\([A-Z]*, *$name\)" src/cpd/*.c src/engine/*.c src/api/*.c tools/*.c src/stream/request.h ||
+    grep -rqE "TS_CAN_$name\b|TS_CAN\($name\)|KIND\([A-Z]*, *$name\)" --include='*.c' --include=request.h src/cpd src/engine src/api tools src/stream/request.h ||
         echo "$table: nobody asks for the capability $name"
 done < "$tmp/can" >> "$tmp/said"
 
