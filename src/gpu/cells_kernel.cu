@@ -468,17 +468,17 @@ static int is_aligned(const struct ts_cells_x *x)
     (x->narrow ? CHOOSE_NT(float, GAPS, CALL) : CHOOSE_NT(double, GAPS, CALL))
 #define CHOOSE(CALL) (x->as.kind == TS_CELLS_ALL ? CHOOSE_T(false, CALL) : CHOOSE_T(true, CALL))
 
-cudaError_t ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
-                           uint64_t part_cols, double *y, uint64_t apart, cudaStream_t stream)
+ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
+                            uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream)
 {
 #define CALL(T, NT, VEC, GAPS) launch_along<T, NT, VEC, GAPS>(x, b, ld, part_cols, y, apart, stream)
     return CHOOSE(CALL);
 #undef CALL
 }
 
-cudaError_t ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
-                            const double *u, const double *v, uint64_t n_v, uint32_t rank,
-                            uint32_t ld, double *w, cudaStream_t stream)
+ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
+                             const double *u, const double *v, uint64_t n_v, uint32_t rank,
+                             uint32_t ld, double *w, ts_gpu_stream stream)
 {
 #define CALL(T, NT, VEC, GAPS) launch_across<T, NT, VEC, GAPS>(x, cut, u, v, n_v, ld, w, stream)
     return CHOOSE(CALL);
@@ -511,7 +511,7 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_products(const struct ts_cells_grid *g, double *out, cudaStream_t stream)
+ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream)
 {
     uint64_t n = g->ld;
     for (uint32_t l = 0; l < g->n; l++)
@@ -539,8 +539,8 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
-                         uint64_t n, int fresh, cudaStream_t stream)
+ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
+                          uint64_t n, int fresh, ts_gpu_stream stream)
 {
     if (elements > 0)
         add<<<grid_of(elements / 2), GROUP, 0, stream>>>((double2 *)to, (const double2 *)from,
@@ -579,8 +579,8 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
-                                uint64_t elements, uint64_t apart, cudaStream_t stream)
+ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
+                                 uint64_t elements, uint64_t apart, ts_gpu_stream stream)
 {
     if (elements > 0 && s->n > 0)
         add_shares<<<grid_of(elements / 2), GROUP, 0, stream>>>(*s, (const double2 *)from,
@@ -669,8 +669,8 @@ static cudaError_t check_grid(uint64_t blocks)
     return blocks > INT32_MAX ? cudaErrorInvalidConfiguration : cudaSuccess;
 }
 
-cudaError_t ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
-                            uint64_t step, uint64_t n, double *part, cudaStream_t stream)
+ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
+                             uint64_t step, uint64_t n, double *part, ts_gpu_stream stream)
 {
     const uint64_t blocks = ceil_div(n * t->slots * t->others.ld, GROUP);
     const cudaError_t e = check_grid(blocks);
@@ -717,8 +717,8 @@ static __global__ void __launch_bounds__(GROUP)
     acc[at] = sum;
 }
 
-cudaError_t ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
-                          uint64_t n, double *acc, cudaStream_t stream)
+ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
+                           uint64_t n, double *acc, ts_gpu_stream stream)
 {
     uint32_t first = 0, last = t->n_shares;
     uint64_t elements, blocks;
@@ -761,9 +761,9 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_finish(const struct ts_cells_target *t, const double *acc,
-                            enum ts_precision precision, uint32_t out_ld, void *out,
-                            cudaStream_t stream)
+ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
+                             enum ts_precision precision, uint32_t out_ld, void *out,
+                             ts_gpu_stream stream)
 {
     const uint64_t n = t->dim * out_ld;
     if (precision == TS_FLOAT32)
@@ -785,8 +785,8 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
-                          uint64_t size, double *part, cudaStream_t stream)
+ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
+                           uint64_t size, double *part, ts_gpu_stream stream)
 {
     const uint64_t n = t->dim * t->others.rank;
     part_columns<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, first, size, part);

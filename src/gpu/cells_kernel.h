@@ -22,17 +22,17 @@
  *
  *   owner    the caller owns all memory; pointers are device pointers, tables at multiples of 16 bytes
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  *   bits     an element is summed in an order that follows from cuts, sizes and the rank alone: no atomics
  */
 #ifndef TS_GPU_CELLS_KERNEL_H
 #define TS_GPU_CELLS_KERNEL_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "format/dense.h"
 #include "gpu/cells_index.h"
+#include "gpu/gpu_types.h"
 #include "stream/backend.h"
 
 #ifdef __cplusplus
@@ -74,22 +74,22 @@ struct ts_cells_grid {
 uint32_t ts_cells_width(uint32_t rank);
 
 /* out(q, :) := the product of the rows that stand for row q of the grid. */
-cudaError_t ts_cells_products(const struct ts_cells_grid *g, double *out, cudaStream_t stream);
+ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream);
 
 /* y(k, p - x->row, :) := X(p, part k of the columns) B, parts having `part_cols` columns, a multiple of 32; y(k + 1, ...) is `apart` elements
  * behind y(k, ...). b: all rows of B, row x->col being the first that is needed. */
-cudaError_t ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
-                           uint64_t part_cols, double *y, uint64_t apart, cudaStream_t stream);
+ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
+                            uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream);
 
 /* w(s - first_step, c - x->col, :) := sum over the rows p of step s of X(p, c) U(p / n_v, :) V(p % n_v, :), for the steps that
  * the rows of x are, which are whole ones. */
-cudaError_t ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
-                            const double *u, const double *v, uint64_t n_v, uint32_t rank,
-                            uint32_t ld, double *w, cudaStream_t stream);
+ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
+                             const double *u, const double *v, uint64_t n_v, uint32_t rank,
+                             uint32_t ld, double *w, ts_gpu_stream stream);
 
 /* to[i] := from[i] + from[i + apart] + ... (n of them), added to what is there unless `fresh`; one after another. n may be 0. */
-cudaError_t ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
-                         uint64_t n, int fresh, cudaStream_t stream);
+ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
+                          uint64_t n, int fresh, ts_gpu_stream stream);
 
 /* Steps of a share, counted from the first one that there is. */
 struct ts_cells_part {
@@ -107,8 +107,8 @@ struct ts_cells_shares {
     int fresh;
 };
 
-cudaError_t ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
-                                uint64_t elements, uint64_t apart, cudaStream_t stream);
+ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *from,
+                                 uint64_t elements, uint64_t apart, ts_gpu_stream stream);
 
 /* A mode of a grid, whose product is made of Y or W. */
 struct ts_cells_target {
@@ -124,32 +124,32 @@ struct ts_cells_target {
 
 /* part(s - step, slot, :) := sum over the rows p of step s and the slot's index of z(p - z_row, :) times the rows of the others:
  * steps step .. step + n - 1. */
-cudaError_t ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
-                            uint64_t step, uint64_t n, double *part, cudaStream_t stream);
+ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
+                             uint64_t step, uint64_t n, double *part, ts_gpu_stream stream);
 
 /* acc(share, slot, :) += part(s - step, ...), for s = step .. step + n - 1, one after another. */
-cudaError_t ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
-                          uint64_t n, double *acc, cudaStream_t stream);
+ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
+                           uint64_t n, double *acc, ts_gpu_stream stream);
 
 /* out(i, :) := sum over the shares, one after another: in float64, or in the precision given. Columns from the rank on are zero. */
-cudaError_t ts_cells_finish(const struct ts_cells_target *t, const double *acc,
-                            enum ts_precision precision, uint32_t out_ld, void *out,
-                            cudaStream_t stream);
+ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
+                             enum ts_precision precision, uint32_t out_ld, void *out,
+                             ts_gpu_stream stream);
 
 /* part(i, first + r) := the same in float64, for the columns r < rank; rows of part are `size` elements. */
-cudaError_t ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
-                          uint64_t size, double *part, cudaStream_t stream);
+ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
+                           uint64_t size, double *part, ts_gpu_stream stream);
 
 /* ---- unknown cells ---- */
 
 /* out(i, k) := of row i of a factor the product of the columns of pair first + k (ts_cells_pair), or 1 of the one behind
  * the last pair; k < n, and 0 from there to ld. */
-cudaError_t ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
-                           uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
-                           double *out, uint32_t ld, cudaStream_t stream);
+ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
+                            uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
+                            double *out, uint32_t ld, ts_gpu_stream stream);
 
 /* row[e] := e for e < n_rows, and no row for the others. */
-cudaError_t ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, cudaStream_t stream);
+ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream);
 
 /* Modes that count rows, and those that count columns: where the indices of a cell come from. */
 struct ts_cells_places {
@@ -165,8 +165,8 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 }
 
 /* out(p - x->row, c - x->col) := X(p, c), or NaN where the cell is held out; of the type of x, rows ts_cells_mark_pitch apart. */
-cudaError_t ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
-                          const struct ts_hold_out *hold_out, void *out, cudaStream_t stream);
+ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
+                           const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
 #define TS_CELLS_ERRORS \
     10u /* of cells that are not held out: count, x, x^2, x m, (x - m)^2; then of those that are */
@@ -189,8 +189,8 @@ struct ts_cells_errors {
     double *sums; /* n_parts units of each step: TS_CELLS_ERRORS each */
 };
 
-cudaError_t ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,
-                           cudaStream_t stream);
+ts_gpu_error ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,
+                            ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

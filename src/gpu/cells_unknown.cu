@@ -46,9 +46,9 @@ static __global__ void __launch_bounds__(GROUP)
     }
 }
 
-cudaError_t ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
-                           uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
-                           double *out, uint32_t ld, cudaStream_t stream)
+ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
+                            uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
+                            double *out, uint32_t ld, ts_gpu_stream stream)
 {
     const uint64_t elements = n_rows * ld;
     if (precision == TS_FLOAT32)
@@ -67,7 +67,7 @@ static __global__ void __launch_bounds__(GROUP) number(uint32_t *row, uint64_t n
         row[e] = e < n_rows ? (uint32_t)e : UINT32_MAX;
 }
 
-cudaError_t ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, cudaStream_t stream)
+ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream)
 {
     number<<<grid_of(n), GROUP, 0, stream>>>(row, n_rows, n);
     return cudaGetLastError();
@@ -155,8 +155,8 @@ static cudaError_t launch_mark(const struct ts_cells_x *x, const struct ts_cells
     return cudaGetLastError();
 }
 
-cudaError_t ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
-                          const struct ts_hold_out *hold_out, void *out, cudaStream_t stream)
+ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
+                           const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream)
 {
     return x->narrow ? launch_mark<float>(x, places, hold_out, out, stream)
                      : launch_mark<double>(x, places, hold_out, out, stream);
@@ -304,8 +304,8 @@ static cudaError_t launch_errors(const struct ts_cells_x *x, const struct ts_cel
     return cudaGetLastError();
 }
 
-cudaError_t ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,
-                           cudaStream_t stream)
+ts_gpu_error ts_cells_judge(const struct ts_cells_x *x, const struct ts_cells_errors *what,
+                            ts_gpu_stream stream)
 {
     return x->narrow ? launch_errors<float>(x, what, stream)
                      : launch_errors<double>(x, what, stream);

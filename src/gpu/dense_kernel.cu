@@ -362,9 +362,9 @@ static cudaError_t solve_list(const T *m, A *a, const uint32_t *list, uint64_t n
                : launch_wide<T, A, 1, false>(m, a, list, n, ld, w, tile_rows, stride, NULL, s);
 }
 
-cudaError_t ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
-                                uint64_t n, uint32_t ld, const double *w, double *row_inner,
-                                cudaStream_t stream)
+ts_gpu_error ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
+                                 uint64_t n, uint32_t ld, const double *w, double *row_inner,
+                                 ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     return precision == TS_FLOAT32
@@ -372,9 +372,9 @@ cudaError_t ts_dense_solve_rows(enum ts_precision precision, void *a, const uint
                : solve_list((const double *)a, (double *)a, list, n, ld, w, row_inner, s);
 }
 
-cudaError_t ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
-                                    uint32_t ld, const double *w, double *row_inner,
-                                    cudaStream_t stream)
+ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
+                                     uint32_t ld, const double *w, double *row_inner,
+                                     ts_gpu_stream stream)
 {
     return solve_list(m, a, list, n, ld, w, row_inner, stream);
 }
@@ -408,8 +408,8 @@ static __global__ void add_parts(const double *part, uint32_t n_parts, double *s
         *sum = x;
 }
 
-cudaError_t ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum,
-                         cudaStream_t stream)
+ts_gpu_error ts_dense_sum(const double *x, uint64_t n, double *scratch, double *sum,
+                          ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     const uint64_t blocks = (n + THREADS - 1) / THREADS;
@@ -572,9 +572,9 @@ static cudaError_t gram_part(const T *a, uint64_t n_rows, uint32_t ld, uint32_t 
     return cudaGetLastError();
 }
 
-cudaError_t ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows,
-                               uint32_t ld, uint32_t first_part, uint32_t n_parts, double *scratch,
-                               cudaStream_t stream)
+ts_gpu_error ts_dense_gram_part(enum ts_precision precision, const void *a, uint64_t n_rows,
+                                uint32_t ld, uint32_t first_part, uint32_t n_parts, double *scratch,
+                                ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     return precision == TS_FLOAT32
@@ -582,8 +582,8 @@ cudaError_t ts_dense_gram_part(enum ts_precision precision, const void *a, uint6
                : gram_part((const double *)a, n_rows, ld, first_part, n_parts, scratch, s);
 }
 
-cudaError_t ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
-                                 cudaStream_t stream)
+ts_gpu_error ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, double *gram,
+                                  ts_gpu_stream stream)
 {
     const uint32_t pairs = tile_pairs(ld);
     gram_finish<<<pairs * TILE * TILE / 8, 256, 0, stream>>>(
@@ -591,11 +591,11 @@ cudaError_t ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch, 
     return cudaGetLastError();
 }
 
-cudaError_t ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
-                          double *scratch, double *gram, cudaStream_t stream)
+ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
+                           double *scratch, double *gram, ts_gpu_stream stream)
 {
     const uint32_t parts = ts_dense_gram_parts(ld, n_rows);
-    const cudaError_t rc = ts_dense_gram_part(precision, a, n_rows, ld, 0, parts, scratch, stream);
+    const ts_gpu_error rc = ts_dense_gram_part(precision, a, n_rows, ld, 0, parts, scratch, stream);
     return rc != cudaSuccess ? rc : ts_dense_gram_finish(n_rows, ld, scratch, gram, stream);
 }
 
@@ -644,8 +644,8 @@ static unsigned scale_grid(uint64_t n)
     return (unsigned)(blocks < 8 * CHUNKS ? blocks : 8 * CHUNKS);
 }
 
-cudaError_t ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                              const double *s, uint32_t rank, cudaStream_t stream)
+ts_gpu_error ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                               const double *s, uint32_t rank, ts_gpu_stream stream)
 {
     const uint64_t n = n_rows * ld;
     struct scales given = {};
@@ -659,8 +659,8 @@ cudaError_t ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_r
     return cudaGetLastError();
 }
 
-cudaError_t ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
-                           const double *s, cudaStream_t stream)
+ts_gpu_error ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
+                            const double *s, ts_gpu_stream stream)
 {
     const cudaStream_t st = stream;
     const uint64_t n = n_rows * ld;
@@ -688,8 +688,8 @@ static __global__ void get_rows(const T *a, uint64_t n, uint32_t ld, uint32_t ra
         rows[i] = a[i / rank * ld + i % rank];
 }
 
-cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld,
-                         uint32_t rank, const double *rows, cudaStream_t stream)
+ts_gpu_error ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint32_t ld,
+                          uint32_t rank, const double *rows, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
@@ -699,8 +699,8 @@ cudaError_t ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint3
     return cudaGetLastError();
 }
 
-cudaError_t ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
-                         uint32_t rank, double *rows, cudaStream_t stream)
+ts_gpu_error ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
+                          uint32_t rank, double *rows, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
@@ -717,7 +717,7 @@ static __global__ void copy(uint4 *to, const uint4 *from, uint64_t n)
         to[i] = from[i];
 }
 
-cudaError_t ts_dense_copy(void *to, const void *from, uint64_t bytes, cudaStream_t stream)
+ts_gpu_error ts_dense_copy(void *to, const void *from, uint64_t bytes, ts_gpu_stream stream)
 {
     const uint64_t n = bytes / 16, blocks = (n + THREADS - 1) / THREADS, most = CHUNKS;
     if (n > 0)

@@ -566,7 +566,7 @@ static cudaError_t launch_keep(const struct ts_descend *d, cudaStream_t s)
     return cudaGetLastError();
 }
 
-cudaError_t ts_descend_rows(const struct ts_descend *d, cudaStream_t stream)
+ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (d->n_units == 0)
@@ -578,7 +578,7 @@ cudaError_t ts_descend_rows(const struct ts_descend *d, cudaStream_t stream)
     return d->simple ? launch<float, float, true>(d, s) : launch<float, float, false>(d, s);
 }
 
-cudaError_t ts_descend_keep(const struct ts_descend *d, cudaStream_t stream)
+ts_gpu_error ts_descend_keep(const struct ts_descend *d, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (d->n_units == 0)

@@ -11,14 +11,14 @@
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_DESCEND_KERNEL_H
 #define TS_GPU_DESCEND_KERNEL_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "gpu/gpu_types.h"
 #include "stream/backend.h"
 
 #ifdef __cplusplus
@@ -63,10 +63,10 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
 }
 
 /* Coordinate descent on the rows of the units. */
-cudaError_t ts_descend_rows(const struct ts_descend *d, cudaStream_t stream);
+ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
 /* The sums of the weighted rows, which stay as they are; g and scratch are not read. */
-cudaError_t ts_descend_keep(const struct ts_descend *d, cudaStream_t stream);
+ts_gpu_error ts_descend_keep(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

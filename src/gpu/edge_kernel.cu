@@ -130,8 +130,8 @@ static cudaError_t fold_shards(const struct ts_gpu_mttkrp *args, T *shard_edge, 
     return cudaGetLastError();
 }
 
-cudaError_t ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                void *shard_edge, cudaStream_t stream)
+ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                 void *shard_edge, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (precision == TS_FLOAT32)
@@ -210,16 +210,16 @@ static cudaError_t fold(uint64_t n_shards, T *edge, uint32_t *row, uint32_t ld, 
     }
 }
 
-cudaError_t ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
-                         uint32_t *edge_row, uint32_t ld, void *out, cudaStream_t stream)
+ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
+                          uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     return precision == TS_FLOAT32 ? fold(n_shards, (float *)edge, edge_row, ld, (float *)out, s)
                                    : fold(n_shards, (double *)edge, edge_row, ld, (double *)out, s);
 }
 
-cudaError_t ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
-                                  float *out, cudaStream_t stream)
+ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                                   float *out, ts_gpu_stream stream)
 {
     return fold(n_shards, edge, edge_row, ld, out, stream);
 }

@@ -11,14 +11,14 @@
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows of edges and of `out` are `ld` elements apart
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_EDGE_KERNEL_H
 #define TS_GPU_EDGE_KERNEL_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 #include "stream/backend.h"
 
@@ -31,8 +31,8 @@ extern "C" {
  * shard go to args->out. The sum of shard s's first row goes to row 2 s of shard_edge, that of its
  * last row to row 2 s + 1 (zeros when both are the same row). shard_edge NULL: the shard is the only
  * one of the mode, and all sums go to args->out, with the bits that ts_edge_fold would give them. */
-cudaError_t ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                void *shard_edge, cudaStream_t stream);
+ts_gpu_error ts_edge_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                 void *shard_edge, ts_gpu_stream stream);
 
 /* Rows that `edge` and `edge_row` must have in ts_edge_fold: two for each shard, then those that
  * the fold uses itself. */
@@ -40,12 +40,12 @@ uint64_t ts_edge_count(uint64_t n_shards);
 
 /* Adds the edges of a mode's shards to rows of `out`. Rows 2 s and 2 s + 1 of `edge` are the sums
  * of shard s's first and last row, which are rows edge_row[2 s] and edge_row[2 s + 1] of `out`. */
-cudaError_t ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
-                         uint32_t *edge_row, uint32_t ld, void *out, cudaStream_t stream);
+ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
+                          uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 
 /* The same, from edges in float64 to rows in float32. */
-cudaError_t ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
-                                  float *out, cudaStream_t stream);
+ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
+                                   float *out, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

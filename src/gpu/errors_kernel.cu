@@ -39,8 +39,8 @@ template <class WEIGHTS> struct errors_visitor {
     static __device__ __forceinline__ double *to(const wanted &e) { return e.sums; }
 };
 
-cudaError_t ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_errors *what, cudaStream_t stream)
+ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_errors *what, ts_gpu_stream stream)
 {
     typedef errors_visitor<no_weights> plain;
     typedef errors_visitor<weights_to> weighted; /* less code, in the same order of additions */

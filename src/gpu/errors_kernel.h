@@ -7,12 +7,13 @@
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_ERRORS_KERNEL_H
 #define TS_GPU_ERRORS_KERNEL_H
 
 #include "format/hold_out.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -30,8 +31,8 @@ struct ts_gpu_errors {
     double *sums; /* TS_ERRORS_SUMS of each share of the mode copy: count, x, x^2, x m, (x - m)^2 */
 };
 
-cudaError_t ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_errors *what, cudaStream_t stream);
+ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_errors *what, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

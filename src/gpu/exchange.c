@@ -5,6 +5,7 @@
 
 #include "gpu/exchange.h"
 
+#include <cuda_runtime.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,12 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
-#include "gpu/exchange_impl.h"
+#include "gpu/exchange_way.h"
 #include "gpu/gpu_fail.h"
 
 #define AWAKE_NS 300000
 
-static int check_cuda(struct ts_err *err, cudaError_t e, const char *what)
+static int check_cuda(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
@@ -74,7 +75,7 @@ static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic
 
 static int make_events(struct ts_exchange *x, struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t i = x->first; i < x->first + x->n_here && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
         TRY(e, cudaEventCreateWithFlags(&x->done[i], cudaEventDisableTiming));
@@ -254,7 +255,7 @@ static struct ts_exchange *make(const struct ts_exchange_conf *conf, uint32_t n_
     x->first_of = calloc(n_processes + UINT64_C(1), sizeof *x->first_of);
     x->byte = calloc(n_processes + UINT64_C(1), sizeof *x->byte);
     x->device = calloc(x->n, sizeof *x->device);
-    x->done = calloc(x->n, sizeof(cudaEvent_t));
+    x->done = calloc(x->n, sizeof(ts_gpu_event));
     if (x->first_of == NULL || x->byte == NULL || x->device == NULL || x->done == NULL) {
         ts_exchange_free(x);
         return NULL;
@@ -356,7 +357,7 @@ const char *ts_exchange_note(const struct ts_exchange *x)
 /* ---- using it ---- */
 
 int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
-                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err)
 {
     int rc = 0;
@@ -373,9 +374,9 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
  * otherwise once its own gather is. A rank that is ahead may have recorded the event of its next
  * gather already. Then the stream waits longer than it must, but never for itself: an event covers
  * only what was enqueued before it. */
-int ts_exchange_join(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
+int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream, struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (x->aborted)
         return ts_exchange_fail_aborted(err);
     for (uint32_t i = 0; i < x->n && e == cudaSuccess; i++)
@@ -396,11 +397,11 @@ int ts_exchange_suspects(const struct ts_exchange *x)
     return x->suspect;
 }
 
-int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, cudaStream_t stream, struct ts_err *err)
+int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream, struct ts_err *err)
 {
     const uint64_t since = ts_clock_ns();
     for (;;) {
-        const cudaError_t e = cudaStreamQuery(stream);
+        const ts_gpu_error e = cudaStreamQuery(stream);
         const int rc = ts_exchange_check(x, rank, err);
         if (rc < 0)
             return rc;

@@ -38,13 +38,12 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "gpu/gpu_types.h"
 #include "stream/comm.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-struct CUstream_st; /* cudaStream_t points to one; programs without CUDA read this file, too */
 
 enum ts_exchange_kind {
     TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice;
@@ -103,13 +102,13 @@ int ts_exchange_blocks(const struct ts_exchange *x);
  * device, NULL where that is of another process; part[i]: the spans of rank i. Every rank calls it with the same base and part, and all
  * ranks call their gathers in the same order. part and its spans may be freed after the call. */
 int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
-                       const struct ts_exchange_part part[], struct CUstream_st *stream,
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err);
 
 /* To be called once all ranks have returned from their gathers (after a barrier of the callers).
  * Work that is then enqueued on `stream`, of the rank's device, finds all that these gathers bring
  * to the rank's replica. */
-int ts_exchange_join(struct ts_exchange *x, uint32_t rank, struct CUstream_st *stream,
+int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream,
                      struct ts_err *err);
 
 /* Finds an abort, and failures that NCCL noticed after a gather had returned. To be called after
@@ -120,7 +119,7 @@ int ts_exchange_check(struct ts_exchange *x, uint32_t rank, struct ts_err *err);
 int ts_exchange_suspects(const struct ts_exchange *x);
 
 /* Waits until everything enqueued on `stream` is done, or ts_exchange_check fails. */
-int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, struct CUstream_st *stream,
+int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream,
                      struct ts_err *err);
 
 /* Ends every running gather and makes every later call fail. Returns once that is done. */

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange by copies: each rank writes its spans into the other replicas. */
-#include "gpu/exchange_impl.h"
+#include <cuda_runtime.h>
+
+#include "gpu/exchange_way.h"
 #include "gpu/gpu_fail.h"
 
 /* The driver copies directly where peer access is enabled (exchange.c does that), otherwise through
  * page-locked host memory of its own. Rank r starts with rank r + 1, so that the ranks do not all
  * write to one GPU at a time. */
 static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
-                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err)
 {
     const struct ts_exchange_part *own = &part[rank];
@@ -15,7 +17,7 @@ static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
         const uint32_t to = (rank + k) % x->n;
         for (uint32_t i = 0; i < own->n; i++) {
             const struct ts_exchange_span *s = &own->span[i];
-            cudaError_t e;
+            ts_gpu_error e;
             if (s->bytes == 0)
                 continue;
             e = cudaMemcpyPeerAsync((char *)base[to] + s->offset, x->device[to],

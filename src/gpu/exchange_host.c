@@ -4,11 +4,12 @@
  *
  * A gather goes round after round. In each the buffer has the next bytes of all parts, of each part at most a window, rank after
  * rank, so that those of a process are together. Nobody leaves a round before all are done with the buffer. */
+#include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/exchange_impl.h"
+#include "gpu/exchange_way.h"
 #include "gpu/gpu_fail.h"
 
 #define BUFFER_BYTES (UINT64_C(8) << 20)
@@ -22,7 +23,7 @@ struct way {
     uint64_t window;    /* most bytes of a part in a round */
 };
 
-static int check_cuda(struct ts_err *err, cudaError_t e)
+static int check_cuda(struct ts_err *err, ts_gpu_error e)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "exchange through host memory");
 }
@@ -106,12 +107,12 @@ static uint64_t piece_place(const struct ts_exchange *x, const struct ts_exchang
 }
 
 /* Copies the piece of a part, whose spans count as one after the other, to `window` or from there. */
-static cudaError_t copy_piece(const struct ts_exchange *x, const struct ts_exchange_part *part,
-                              char *base, uint64_t first, char *window, enum cudaMemcpyKind kind,
-                              cudaStream_t stream)
+static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exchange_part *part,
+                               char *base, uint64_t first, char *window, enum cudaMemcpyKind kind,
+                               ts_gpu_stream stream)
 {
     const uint64_t end = first + piece_bytes(x, part, first);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     uint64_t before = 0; /* bytes of the spans before */
     for (uint32_t i = 0; i < part->n && e == cudaSuccess; i++) {
         const struct ts_exchange_span *s = &part->span[i];
@@ -144,12 +145,13 @@ static int share(struct ts_exchange *x, const struct ts_exchange_part part[], ui
 }
 
 static int round_of(struct ts_exchange *x, uint32_t rank, char *base,
-                    const struct ts_exchange_part part[], uint64_t at, cudaStream_t stream,
+                    const struct ts_exchange_part part[], uint64_t at, ts_gpu_stream stream,
                     struct ts_err *err)
 {
     const struct way *w = x->way;
-    cudaError_t e = copy_piece(x, &part[rank], base, at, w->buffer + piece_place(x, part, rank, at),
-                               cudaMemcpyDeviceToHost, stream);
+    ts_gpu_error e =
+        copy_piece(x, &part[rank], base, at, w->buffer + piece_place(x, part, rank, at),
+                   cudaMemcpyDeviceToHost, stream);
     int rc = check_cuda(err, e);
     if (rc == 0)
         rc = ts_exchange_wait(x, rank, stream, err);
@@ -172,7 +174,7 @@ static int round_of(struct ts_exchange *x, uint32_t rank, char *base,
 }
 
 static int host_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
-                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err)
 {
     const struct way *w = x->way;

@@ -12,6 +12,7 @@
  * enqueues never waits for another rank. */
 #include "config.h"
 
+#include <cuda_runtime.h>
 #include <dlfcn.h>
 #include <nccl.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 
 #include "base/clock.h"
 #include "base/stop.h"
-#include "gpu/exchange_impl.h"
+#include "gpu/exchange_way.h"
 #include "gpu/exchange_ring.h"
 #include "gpu/gpu_fail.h"
 
@@ -213,7 +214,7 @@ static int init_ranks(struct ts_exchange *x, ncclUniqueId id, uint64_t until, st
     nccl.GroupStart();
     for (uint32_t i = x->first;
          i < x->first + x->n_here && (r == ncclSuccess || r == ncclInProgress); i++) {
-        const cudaError_t e = cudaSetDevice(x->device[i]);
+        const ts_gpu_error e = cudaSetDevice(x->device[i]);
         if (e != cudaSuccess) {
             nccl.GroupEnd();
             return ts_gpu_fail(err, e, what);
@@ -229,13 +230,13 @@ static int init_ranks(struct ts_exchange *x, ncclUniqueId id, uint64_t until, st
 
 /* Sends sixteen bytes from each rank to the next, so that NCCL and CUDA do their first-time work
  * now. */
-static int first_round(struct ts_exchange *x, cudaStream_t *stream, char **buffer, uint64_t until,
+static int first_round(struct ts_exchange *x, ts_gpu_stream *stream, char **buffer, uint64_t until,
                        struct ts_err *err)
 {
     static const char what[] = "the first exchange between GPUs";
     struct way *w = x->way;
     ncclResult_t r = ncclSuccess, end;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     int rc;
     for (uint32_t i = x->first; i < x->first + x->n_here && e == cudaSuccess; i++) {
         e = cudaSetDevice(x->device[i]);
@@ -323,7 +324,7 @@ static int make_locks(struct ts_exchange *x, struct ts_err *err)
 static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 {
     const uint64_t until = ts_clock_ns() + OPEN_SECONDS * UINT64_C(1000000000);
-    cudaStream_t *stream = calloc(x->n, sizeof(cudaStream_t));
+    ts_gpu_stream *stream = calloc(x->n, sizeof(ts_gpu_stream));
     char **buffer = calloc(x->n, sizeof *buffer);
     ncclUniqueId id;
     int rc;
@@ -363,7 +364,7 @@ static int fail_later(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, st
 /* One round: pieces to the next rank and from the rank before, as one NCCL group, which is one
  * kernel. */
 static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
-                                   struct ts_exchange_ring *r, char *base, cudaStream_t stream)
+                                   struct ts_exchange_ring *r, char *base, ts_gpu_stream stream)
 {
     const int to = (int)((r->rank + 1) % r->n), from = (int)((r->rank + r->n - 1) % r->n);
     struct ts_exchange_span s;
@@ -381,7 +382,7 @@ static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
 }
 
 static int nccl_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
-                       const struct ts_exchange_part part[], cudaStream_t stream,
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err)
 {
     struct way *w = x->way;

@@ -3,6 +3,7 @@
  * exchange` shows. */
 #include "gpu/exchange_speed.h"
 
+#include <cuda_runtime.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -24,7 +25,7 @@ struct rank {
     uint32_t number;
     pthread_t thread;
     char *replica;
-    cudaStream_t stream;
+    ts_gpu_stream stream;
     unsigned char *chunk; /* PERIOD bytes that came back */
     int rc;
     struct ts_err err;
@@ -49,7 +50,7 @@ struct ts_exchange_speed {
     atomic_int failed; /* 0, or 1 + the rank that failed first */
 };
 
-static int check(struct ts_err *err, cudaError_t e, const char *what)
+static int check(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
@@ -79,7 +80,7 @@ static int fill(struct rank *r)
 {
     const struct ts_exchange_span *own = &r->s->span[r->number];
     const uint64_t end = own->offset + own->bytes;
-    cudaError_t e = cudaMemsetAsync(r->replica, 0, r->s->bytes, r->stream);
+    ts_gpu_error e = cudaMemsetAsync(r->replica, 0, r->s->bytes, r->stream);
     for (uint64_t at = own->offset, n; at < end && e == cudaSuccess; at += n) {
         n = chunk_bytes(at, end);
         e = cudaMemcpyAsync(r->replica + at, r->s->pattern + at % PERIOD, n, cudaMemcpyHostToDevice,
@@ -95,7 +96,7 @@ static int compare(struct rank *r)
     for (uint64_t at = 0, n; at < s->bytes; at += n) {
         const unsigned char *want = s->pattern + at % PERIOD;
         uint64_t same = 0;
-        cudaError_t e;
+        ts_gpu_error e;
         n = chunk_bytes(at, s->bytes);
         e = cudaMemcpyAsync(r->chunk, r->replica + at, n, cudaMemcpyDeviceToHost, r->stream);
         TRY(e, cudaStreamSynchronize(r->stream));
@@ -240,7 +241,7 @@ int ts_exchange_speed_run(struct ts_exchange_speed *s, uint64_t bytes, int unequ
 
 static int make_ranks(struct ts_exchange_speed *s, uint64_t most_bytes, struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t i = 0; i < s->n && e == cudaSuccess; i++) {
         struct rank *r = &s->rank[i];
         r->s = s;

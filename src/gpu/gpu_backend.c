@@ -2,6 +2,7 @@
 /* The table of the GPU backend (stream/backend.h): opens and closes the devices, passes calls on. */
 #include "gpu/gpu_backend.h"
 
+#include <cuda_runtime.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,7 +16,7 @@
 #include "gpu/gpu_fail.h"
 #include "gpu/observed_kernel.h"
 
-static int check(struct ts_err *err, cudaError_t e, const char *what)
+static int check(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
@@ -274,7 +275,7 @@ static const char *gpu_link(const void *be)
 /* Page-locked memory is copied at the full speed of the link, also while kernels run. */
 static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 {
-    const cudaError_t e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
+    const ts_gpu_error e = cudaHostRegister(addr, bytes, cudaHostRegisterPortable);
     (void)ctx;
     if (e == cudaErrorMemoryAllocation)
         return ts_fail(

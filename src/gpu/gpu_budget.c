@@ -2,6 +2,7 @@
 /* Divides the memory of each device: what the driver takes is measured, the rest is for shards. */
 #include "gpu/gpu_budget.h"
 
+#include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +24,7 @@
 /* A larger measurement is wrong: another process came or went meanwhile. */
 #define MOST_DRIVER_BYTES (UINT64_C(4) << 30)
 
-static int check(struct ts_err *err, cudaError_t e, const char *what)
+static int check(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }

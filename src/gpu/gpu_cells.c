@@ -8,12 +8,13 @@
  * adds up all of them. */
 #include "gpu/gpu_cells.h"
 
+#include <cuda_runtime.h>
 #include <string.h>
 
 #include "base/trace.h"
 #include "gpu/gpu_fail.h"
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "MTTKRP");
 }
@@ -66,8 +67,8 @@ static void take_factors(const struct ts_gpu_pass *p, const struct ts_gpu_cells 
             pairs ? (const void *)c->member[p->me->number].pair[modes[l]] : r->my->factor[modes[l]];
 }
 
-cudaError_t ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
-                               uint32_t first, uint32_t end, double *out)
+ts_gpu_error ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
+                                uint32_t first, uint32_t end, double *out)
 {
     struct ts_cells_grid grid;
     uint32_t modes[TS_MAX_ORDER];
@@ -89,12 +90,12 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 /* ---- outer modes */
 
 /* What steps first .. end - 1 of Y or W give, `z` being row z_row of it. */
-static cudaError_t gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
-                          const struct ts_cells_target *t, const double *z, uint64_t z_row,
-                          double *part, uint64_t first, uint64_t end)
+static ts_gpu_error gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
+                           const struct ts_cells_target *t, const double *z, uint64_t z_row,
+                           double *part, uint64_t first, uint64_t end)
 {
     const uint64_t most = ts_gpu_cells_steps(c, t);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t s = first; s < end && e == cudaSuccess; s += most) {
         const uint64_t n = less(end - s, most);
         e = ts_cells_gather(t, z, z_row, s, n, part, me->dense);
@@ -118,10 +119,10 @@ struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
 }
 
 /* The cells of a block that a product takes, as it takes them. */
-static cudaError_t take_cells(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
-                              struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
-                              uint64_t row, uint64_t end, uint64_t col, uint64_t n,
-                              struct ts_cells_x *ret)
+static ts_gpu_error take_cells(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
+                               struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
+                               uint64_t row, uint64_t end, uint64_t col, uint64_t n,
+                               struct ts_cells_x *ret)
 {
     *ret = ts_gpu_cells_part_of(&w->cells->shape, b, row, end, col, n);
     ret->as = w->as;
@@ -141,9 +142,9 @@ static int in_parts(const struct ts_cells_shape *s)
 }
 
 /* Y of rows of a block, all the columns it has, a chunk of columns after the other. */
-static cudaError_t add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
-                         struct ts_gpu_member *me, const struct ts_gpu_cells_block *b, uint64_t row,
-                         uint64_t end, double *y)
+static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
+                          struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
+                          uint64_t row, uint64_t end, double *y)
 {
     const struct ts_cells_shape *s = &w->cells->shape;
     const struct ts_gpu_cells_member *m = &w->cells->member[me->number];
@@ -151,7 +152,7 @@ static cudaError_t add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work 
     const uint64_t elements = (end - row) * s->ld;
     /* behind the place of Y, also where Y is elsewhere */
     double *parts = m->scratch + w->cells->y_rows * s->ld;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
          col += s->chunk_cols) {
         const uint64_t n = less(b->col + b->n_cols - col, s->chunk_cols);
@@ -173,8 +174,8 @@ static double *gather_place(const struct ts_gpu_cells *c, const struct ts_gpu_ce
     return m->scratch + c->y_rows * s->ld * (in_parts(s) ? 1 + s->n_parts : 1);
 }
 
-static cudaError_t compute_outer(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
-                                 struct ts_gpu_member *me, const struct ts_gpu_cells_block *b)
+static ts_gpu_error compute_outer(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
+                                  struct ts_gpu_member *me, const struct ts_gpu_cells_block *b)
 {
     const struct ts_gpu_cells *c = w->cells;
     const struct ts_cells_shape *s = &c->shape;
@@ -183,7 +184,7 @@ static cudaError_t compute_outer(const struct ts_gpu *g, const struct ts_gpu_cel
     const uint64_t end = ts_cells_step(&t->cut, b->row + b->n_rows);
     const uint64_t kept_end = less(ts_cells_step(&t->cut, m->y_end), end);
     const uint64_t begin = ts_cells_step(&t->cut, b->row);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t at = w->rest ? more(begin, kept_end) : begin, next; at < end && e == cudaSuccess;
          at = next) {
         const uint64_t row = ts_cells_first(&t->cut, at);
@@ -202,10 +203,10 @@ static cudaError_t compute_outer(const struct ts_gpu *g, const struct ts_gpu_cel
     return e;
 }
 
-static cudaError_t compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
-                                  const struct ts_gpu_cells_block *b)
+static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                                   const struct ts_gpu_cells_block *b)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t k = 0; k < j->n_works && e == cudaSuccess; k++)
         e = compute_outer(j->g, &j->work[k], me, b);
     return e;
@@ -215,9 +216,9 @@ static cudaError_t compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_memb
 
 /* What pieces first .. end - 1 gave, in scratch, for columns col .. col + n - 1: added to the sums of their shares; and of a member that is
  * alone, the sum of a share that is complete to W, in whose place the next one comes. */
-static cudaError_t add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
-                              struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
-                              uint64_t n)
+static ts_gpu_error add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
+                               struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
+                               uint64_t n)
 {
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
@@ -243,8 +244,8 @@ static cudaError_t add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells 
     return ts_cells_add_shares(&to, m->scratch, elements, elements, me->dense);
 }
 
-static cudaError_t compute_inner(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
-                                 struct ts_gpu_member *me, const struct ts_gpu_cells_block *b)
+static ts_gpu_error compute_inner(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
+                                  struct ts_gpu_member *me, const struct ts_gpu_cells_block *b)
 {
     const struct ts_gpu_cells *c = w->cells;
     const struct ts_cells_shape *s = &c->shape;
@@ -253,7 +254,7 @@ static cudaError_t compute_inner(const struct ts_gpu *g, const struct ts_gpu_cel
     /* where a copy is made, of no more rows than a chunk has */
     const uint64_t most = g->cells->hold_out.share > 0 ? less(pieces, s->piece.per_chunk) : pieces;
     const uint64_t end = ts_cells_step(&s->piece, b->row + b->n_rows);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t at = ts_cells_step(&s->piece, b->row); at < end && e == cudaSuccess; at += most) {
         const uint64_t next = less(at + most, end), row = ts_cells_first(&s->piece, at);
         const uint64_t row_end = ts_cells_end(&s->piece, next - 1);
@@ -270,10 +271,10 @@ static cudaError_t compute_inner(const struct ts_gpu *g, const struct ts_gpu_cel
     return e;
 }
 
-static cudaError_t compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
-                                  const struct ts_gpu_cells_block *b)
+static ts_gpu_error compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                                   const struct ts_gpu_cells_block *b)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t k = 0; k < j->n_works && e == cudaSuccess; k++)
         e = compute_inner(j->g, &j->work[k], me, b);
     return e;
@@ -290,7 +291,7 @@ static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, s
     struct ts_exchange_span span[TS_MAX_DEVICES];
     struct ts_exchange_part part[TS_MAX_DEVICES];
     void *base[TS_MAX_DEVICES];
-    cudaError_t e;
+    ts_gpu_error e;
     int rc;
     for (uint32_t i = 0; i < n; i++) {
         const uint64_t first = shares * i / n, end = shares * (i + 1) / n;
@@ -337,8 +338,8 @@ static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
 }
 
 /* Sums of the member's own shares; those of others come from them, and may be here before this is done. */
-static cudaError_t clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
-                                const struct ts_cells_target *t)
+static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
+                                 const struct ts_cells_target *t)
 {
     const uint32_t n = p->g->n_members, i = p->me->number;
     const uint64_t first = t->n_shares * i / n, end = t->n_shares * (i + 1) / n;
@@ -348,12 +349,12 @@ static cudaError_t clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu
 }
 
 /* What rows give whose Y is kept. */
-static cudaError_t gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
-                               const struct ts_cells_target *t)
+static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
+                                const struct ts_cells_target *t)
 {
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     struct ts_gpu_member *me = p->me;
-    cudaError_t e =
+    ts_gpu_error e =
         ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept products", TS_TRACE_KERNEL, me->dense);
     TRY(e, gather(c, me, t, m->all_y, m->row, gather_place(c, m), ts_cells_step(&t->cut, m->row),
                   ts_cells_step(&t->cut, m->y_end)));
@@ -368,11 +369,11 @@ static int has_rest(const struct ts_gpu_cells *c)
 }
 
 /* Before the cells come. */
-static cudaError_t prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
+static ts_gpu_error prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
 {
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_cells_target t = ts_gpu_cells_target(p, c);
-    cudaError_t e = clear_shares(p, c, &t);
+    ts_gpu_error e = clear_shares(p, c, &t);
     if (made)
         TRY(e, gather_kept(p, c, &t));
     if (!made || has_rest(c))
@@ -381,11 +382,11 @@ static cudaError_t prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, 
     return e;
 }
 
-static cudaError_t prepare_inner(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
+static ts_gpu_error prepare_inner(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
 {
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (made)
         return e;
     e = ts_gpu_cells_table(p, c, 0, s->n_slow, m->u);
@@ -408,7 +409,7 @@ static int exchange_w(struct ts_gpu_pass *p, struct ts_gpu_cells *c, struct ts_e
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const uint64_t w = s->cols * s->ld;
     double *base[TS_MAX_DEVICES];
-    cudaError_t e;
+    ts_gpu_error e;
     int rc;
     if (p->g->n_members == 1)
         return 0;
@@ -422,12 +423,12 @@ static int exchange_w(struct ts_gpu_pass *p, struct ts_gpu_cells *c, struct ts_e
 }
 
 /* Every member does the same. */
-static cudaError_t gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c)
+static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c)
 {
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const struct ts_cells_target t = ts_gpu_cells_target(p, c);
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaMemsetAsync(m->acc, 0, 8 * c->acc_elements, me->dense);
+    ts_gpu_error e = cudaMemsetAsync(m->acc, 0, 8 * c->acc_elements, me->dense);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "inner modes", TS_TRACE_KERNEL, me->dense));
     TRY(e, gather(c, me, &t, m->w, 0, gather_place(c, m), 0, ts_cells_step(&t.cut, t.cut.rows)));
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
@@ -447,7 +448,7 @@ static int compute(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
 {
     struct ts_gpu *g = p->g;
     struct ts_gpu_cells_job j = { .compute = outer ? compute_outers : compute_inners, .rest = 1 };
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     int rc = 0;
     for (uint32_t k = 0; k < n && e == cudaSuccess; k++) {
         struct ts_gpu_cells *c = work[k].cells;
@@ -486,7 +487,7 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
         rc = compute(p, all, work, n, outer, made, err);
     p->nnz = (m->end - m->row) * c->shape.cols;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
-        cudaError_t e;
+        ts_gpu_error e;
         if (outer) {
             rc = exchange_y(p, work[k].cells, err);
             continue;
@@ -543,7 +544,7 @@ static int run_product(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts
     const struct ts_gpu_cells_work values = values_of(g->cells);
     const struct ts_cells_target t = ts_gpu_cells_target(p, g->cells);
     const int rc = ts_gpu_cells_multiply(p, all, &values, 1, err);
-    cudaError_t e;
+    ts_gpu_error e;
     if (rc < 0)
         return rc;
     e = ts_cells_finish(&t, g->cells->member[p->me->number].acc,
@@ -554,7 +555,7 @@ static int run_product(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts
 
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err)
 {
-    const cudaError_t e = ts_gpu_log_begin(&p->me->log, p->me->dense);
+    const ts_gpu_error e = ts_gpu_log_begin(&p->me->log, p->me->dense);
     const int rc = e != cudaSuccess                         ? fail(err, e)
                    : p->ask->kind == TS_REQUEST_ERRORS      ? ts_gpu_cells_judge(p, all, err)
                    : ts_gpu_solves_observed(&p->product[0]) ? ts_gpu_cells_complete(p, all, err)
@@ -566,7 +567,7 @@ int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
 }
 
 /* Of one cell, with what there is in tables. */
-static cudaError_t warm_kernels(struct ts_gpu *g, struct ts_gpu_member *me)
+static ts_gpu_error warm_kernels(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_cells_shape *s = &g->cells->shape;
     const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
@@ -574,19 +575,19 @@ static cudaError_t warm_kernels(struct ts_gpu *g, struct ts_gpu_member *me)
     const struct ts_cells_x x = {
         .cell = m->b, .narrow = s->narrow, .pitch = s->cols, .n_rows = 1, .n_cols = 1
     };
-    cudaError_t e = ts_cells_along(&x, m->b, s->rank, s->ld, 32, m->scratch, 0, me->dense);
+    ts_gpu_error e = ts_cells_along(&x, m->b, s->rank, s->ld, 32, m->scratch, 0, me->dense);
     TRY(e, ts_cells_across(&x, &one, m->u, m->v, 1, s->rank, s->ld, m->scratch, me->dense));
     TRY(e, ts_cells_add(m->w, m->scratch, s->ld, s->ld, 1, 1, me->dense));
     return e;
 }
 
-cudaError_t ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me)
+ts_gpu_error ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_gpu_model *of = &g->model[0];
     const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
     struct ts_cells_target t;
     uint32_t others[TS_MAX_ORDER];
-    cudaError_t e = warm_kernels(g, me);
+    ts_gpu_error e = warm_kernels(g, me);
     ts_cells_target_of(&g->cells->shape, 0, &t, others);
     t.others.precision = g->precision;
     t.others.factor_ld = of->ld;

@@ -26,6 +26,7 @@
 
 #include "gpu/cells_shape.h"
 #include "gpu/gpu_state.h"
+#include "gpu/gpu_types.h"
 
 struct ts_slab_view;
 
@@ -130,8 +131,8 @@ struct ts_gpu_cells_job { /* a pass over cells */
     struct ts_feed *feed;
     struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* each member's */
     /* Enqueues what is computed of a block of a member. Blocks come in the order of its rows. */
-    cudaError_t (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
-                           const struct ts_gpu_cells_block *block);
+    ts_gpu_error (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                            const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
     uint32_t n_works;
     int rest; /* of cells that stay, those alone whose Y is not kept: no product takes others */
@@ -151,8 +152,8 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
 struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
                                            const struct ts_gpu_cells *c);
 /* Products of the factors of modes first .. end - 1 of the layout. */
-cudaError_t ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
-                               uint32_t first, uint32_t end, double *out);
+ts_gpu_error ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
+                                uint32_t first, uint32_t end, double *out);
 /* All members' passes over cells, enqueued by the thread of member 0; the others wait for it. */
 int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_gpu_cells_job *j,
                          struct ts_err *err);
@@ -162,7 +163,7 @@ struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        uint64_t end, uint64_t col, uint64_t n);
 /* The product of a member's pass, in its args.out, complete on every member. All members call it. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
-cudaError_t ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me);
+ts_gpu_error ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me);
 
 /* ---- gpu_cells_unknown.c */
 int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err);
@@ -179,9 +180,9 @@ static inline int ts_gpu_cells_may_mark(const struct ts_gpu *g)
     return g->observes || g->holds_out;
 }
 /* Where cells are held out: x is of the member's copy then. */
-cudaError_t ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
-                              struct ts_cells_x *x);
+ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
+                               struct ts_cells_x *x);
 struct ts_cells_places ts_gpu_cells_places(const struct ts_gpu *g);
-cudaError_t ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me);
+ts_gpu_error ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me);
 
 #endif

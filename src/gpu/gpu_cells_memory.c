@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sizes of what a GPU backend holds of a dense tensor, and what of it stays on the devices. */
+#include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  *
  * A row's part (observed_kernel.h) is put together of what its two products gave: the pairs and the count, which is that of
  * a column of ones, from zeros and ones, and m from the values. Every member has all parts, and solves all rows. */
+#include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,7 +18,7 @@
 #define UNIT_COLS  1024u
 #define FETCHED    4096u /* units whose errors come to the host at a time */
 
-static int fail(struct ts_err *err, cudaError_t e, const char *what)
+static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return ts_gpu_fail(err, e, what);
 }
@@ -132,12 +133,12 @@ struct ts_cells_places ts_gpu_cells_places(const struct ts_gpu *g)
     return p;
 }
 
-cudaError_t ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
-                              struct ts_cells_x *x)
+ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
+                               struct ts_cells_x *x)
 {
     const struct ts_cells_places places = ts_gpu_cells_places(g);
     void *to = g->cells->member[me->number].marked;
-    const cudaError_t e = ts_cells_mark(x, &places, &g->cells->hold_out, to, me->dense);
+    const ts_gpu_error e = ts_cells_mark(x, &places, &g->cells->hold_out, to, me->dense);
     x->cell = to;
     x->pitch = ts_cells_mark_pitch(x->n_cols);
     return e;
@@ -146,12 +147,12 @@ cudaError_t ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
 /* ---- rows */
 
 /* The factors of all other modes, as columns of pairs from `first` on. */
-static cudaError_t make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
+static ts_gpu_error make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu *g = p->g;
     const struct ts_gpu_cells *pairs = g->cells->pairs;
     const struct ts_gpu_product *r = &p->product[0];
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t m = 0; m < g->tensor->order && e == cudaSuccess; m++)
         if (m != p->ask->mode)
             e = ts_cells_pairs(g->precision, r->my->factor[m], g->mode[m].n_rows, r->of->ld,
@@ -161,8 +162,8 @@ static cudaError_t make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 }
 
 /* Columns first .. first + n - 1 of a product to the parts of rows, from column `to` on. */
-static cudaError_t put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells *c, uint32_t to,
-                               uint32_t first, uint32_t n)
+static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells *c, uint32_t to,
+                                uint32_t first, uint32_t n)
 {
     const uint32_t number = p->me->number;
     struct ts_cells_target t = ts_gpu_cells_target(p, c);
@@ -173,12 +174,12 @@ static cudaError_t put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells 
 }
 
 /* Of pairs first .. first + n - 1 what they are in parts: behind the last pair is m, then the count. */
-static cudaError_t put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
+static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;
     const uint32_t rank = p->product[0].of->rank, n_pairs = columns_of(rank) - 1;
     const uint32_t k = (uint32_t)less(n, n_pairs - first);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (k > 0)
         e = put_columns(p, pairs, first, 0, k);
     if (k < n)
@@ -189,7 +190,7 @@ static cudaError_t put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 /* The next group's columns come where those of this one are, also from the other members. */
 static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    const cudaError_t e = cudaEventRecord(p->me->over, p->me->dense);
+    const ts_gpu_error e = cudaEventRecord(p->me->over, p->me->dense);
     const int rc = e == cudaSuccess ? ts_gpu_team_wait(p->g, p->me, p->me->over, err)
                                     : fail(err, e, "sums of rows");
     return rc == 0 ? ts_gpu_team_barrier(p->g, err) : rc;
@@ -207,7 +208,7 @@ static int add_group(struct ts_gpu_pass *p, struct ts_gpu_pass *all, uint32_t gr
     const uint32_t rank = p->product[0].of->rank, columns = columns_of(rank);
     const uint32_t first = group * pairs->shape.rank;
     const uint32_t n = (uint32_t)less(pairs->shape.rank, columns - first);
-    cudaError_t e = make_pairs(p, first, n);
+    ts_gpu_error e = make_pairs(p, first, n);
     int rc = e == cudaSuccess ? 0 : fail(err, e, "pairs of columns");
     if (rc == 0)
         rc = ts_gpu_cells_multiply(p, all, work, group == 0 ? 2 : 1, err);
@@ -226,7 +227,7 @@ int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct
     struct ts_gpu_member *me = p->me;
     const struct ts_gpu_cells_member *m = &p->g->cells->member[me->number];
     const uint64_t n_rows = p->mode->n_rows;
-    cudaError_t e = ts_cells_number(m->part_row, n_rows, (n_rows + 1) / 2 * 2, me->dense);
+    ts_gpu_error e = ts_cells_number(m->part_row, n_rows, (n_rows + 1) / 2 * 2, me->dense);
     int rc = e == cudaSuccess ? 0 : fail(err, e, "sums of rows");
     for (uint32_t k = 0; k < p->g->cells->pairs->n_groups && rc == 0; k++)
         rc = add_group(p, all, k, err);
@@ -241,8 +242,8 @@ int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct
 /* ---- errors */
 
 /* A block has all the columns of its rows, or those of a chunk. */
-static cudaError_t judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
-                               const struct ts_gpu_cells_block *b)
+static ts_gpu_error judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                                const struct ts_gpu_cells_block *b)
 {
     const struct ts_gpu_cells *c = j->g->cells;
     const struct ts_cells_shape *s = &c->shape;
@@ -260,7 +261,7 @@ static cudaError_t judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member 
                                     .unit_cols = c->unit_cols,
                                     .n_parts = c->unit_parts,
                                     .sums = m->errors };
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
          col += s->chunk_cols) {
         const uint64_t n = less(b->col + b->n_cols - col, s->chunk_cols);
@@ -277,7 +278,7 @@ int ts_gpu_cells_judge(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     struct ts_gpu_cells_job j = { .compute = judge_block };
-    cudaError_t e = ts_gpu_cells_table(p, c, s->dense->n_outer, s->dense->array.order, m->b);
+    ts_gpu_error e = ts_gpu_cells_table(p, c, s->dense->n_outer, s->dense->array.order, m->b);
     TRY(e, ts_gpu_cells_table(p, c, 0, s->n_slow, m->u));
     TRY(e, ts_gpu_cells_table(p, c, s->n_slow, s->dense->n_outer, m->v));
     TRY(e, cudaMemsetAsync(m->errors, 0, 8 * TS_CELLS_ERRORS * count_units(c), p->me->dense));
@@ -295,10 +296,10 @@ static void add(struct ts_cell_errors *to, const double *from)
 }
 
 /* Units first .. end - 1 of a member, through `room`. */
-static cudaError_t add_units(struct ts_gpu_member *me, const double *from, uint64_t first,
-                             uint64_t end, double *room, struct ts_error_sums *sums)
+static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint64_t first,
+                              uint64_t end, double *room, struct ts_error_sums *sums)
 {
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     for (uint64_t at = first; at < end && e == cudaSuccess; at += FETCHED) {
         const uint64_t n = less(end - at, FETCHED);
         e = cudaMemcpyAsync(room, from + at * TS_CELLS_ERRORS, 8 * TS_CELLS_ERRORS * n,
@@ -317,7 +318,7 @@ int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct
 {
     const struct ts_gpu_cells *c = g->cells;
     double *room = malloc(8 * TS_CELLS_ERRORS * FETCHED);
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (room == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for errors of a model");
     sums->kept = sums->held = (struct ts_cell_errors){ 0 };
@@ -333,7 +334,7 @@ int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct
 /* ---- the first kernels */
 
 /* Of one cell, for a member of which no factor is there yet. */
-cudaError_t ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me)
+ts_gpu_error ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     struct ts_gpu_cells *c = g->cells;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
@@ -356,7 +357,7 @@ cudaError_t ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me)
                             .pitch = s->cols,
                             .n_rows = 1,
                             .n_cols = 1 };
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (!ts_gpu_cells_may_mark(g))
         return e;
     e = ts_cells_mark(&x, &errors.places, &hold_out, m->marked, me->dense);

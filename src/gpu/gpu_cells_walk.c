@@ -6,6 +6,7 @@
  *   [dense]  the chunk's last copy => its kernels
  *
  * One thread enqueues for all devices, in the order of the array. */
+#include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +16,14 @@
 #include "gpu/gpu_fail.h"
 #include "stream/slabs.h"
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
 /* The slabs that were lent last, one after another, whose copies may still run: of each the event behind its copy. */
 struct ring {
-    cudaEvent_t copied[TS_GPU_CELLS_HOLD];
+    ts_gpu_event copied[TS_GPU_CELLS_HOLD];
     struct ts_gpu_member *of[TS_GPU_CELLS_HOLD]; /* NULL: none */
     uint32_t next;
 };
@@ -59,18 +60,18 @@ static int wait_for_marks(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
 }
 
 /* Computes on a block, which is there once the stream is. */
-static cudaError_t compute(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
-                           const struct ts_gpu_cells_block *block, const char *what)
+static ts_gpu_error compute(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
+                            const struct ts_gpu_cells_block *block, const char *what)
 {
     struct ts_gpu_pass *p = j->pass[me->number];
-    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, what, TS_TRACE_KERNEL, me->dense);
+    ts_gpu_error e = ts_gpu_log_start(&me->log, TS_GPU_KERNEL, what, TS_TRACE_KERNEL, me->dense);
     TRY(e, j->compute(j, me, block));
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     p->nnz += block->n_rows * block->n_cols;
     return e;
 }
 
-static cudaError_t compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_member *me)
+static ts_gpu_error compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_member *me)
 {
     const struct ts_gpu_cells *c = j->g->cells;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
@@ -81,7 +82,7 @@ static cudaError_t compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_member
                                               .n_rows = m->kept_end - row,
                                               .n_cols = c->shape.cols,
                                               .pitch = c->shape.cols };
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     return e == cudaSuccess ? compute(j, me, &block, "kept cells") : e;
 }
 
@@ -110,7 +111,7 @@ static int send(struct walk *w, struct ts_gpu_member *me, const struct ts_slab_v
     const uint32_t at = w->ring.next;
     const uint64_t bytes = v->part.rows * v->part.cols * c->shape.cell_bytes;
     const void *from = v->cells;
-    cudaError_t e;
+    ts_gpu_error e;
     if (c->stage[at] != NULL) {
         convert(c, v, c->stage[at]);
         from = c->stage[at];
@@ -140,7 +141,7 @@ static struct ts_gpu_cells_block chunk_of(const struct ts_cells_shape *s,
 }
 
 /* The first slab of a chunk: where the chunk goes. */
-static cudaError_t begin_chunk(struct walk *w, struct ts_gpu_member *me, int kept, uint64_t bytes)
+static ts_gpu_error begin_chunk(struct walk *w, struct ts_gpu_member *me, int kept, uint64_t bytes)
 {
     struct ts_gpu *g = w->job->g;
     w->since_ns = ts_clock_ns();
@@ -154,10 +155,10 @@ static cudaError_t begin_chunk(struct walk *w, struct ts_gpu_member *me, int kep
 }
 
 /* The last one. */
-static cudaError_t end_chunk(struct walk *w, struct ts_gpu_member *me,
-                             const struct ts_gpu_cells_block *block)
+static ts_gpu_error end_chunk(struct walk *w, struct ts_gpu_member *me,
+                              const struct ts_gpu_cells_block *block)
 {
-    cudaError_t e = cudaEventRecord(me->ready, me->copy);
+    ts_gpu_error e = cudaEventRecord(me->ready, me->copy);
     TRY(e, cudaStreamWaitEvent(me->dense, me->ready, 0));
     ts_gpu_log_pieces(&me->log, w->since_ns, w->bytes);
     TRY(e, compute(w->job, me, block, "cells"));
@@ -184,7 +185,7 @@ static int take_slab(struct walk *w, const struct ts_slab_view *v, struct ts_err
     struct ts_gpu_cells_block block = chunk_of(s, &v->part);
     const uint64_t in_chunk = (v->part.row - block.row) * s->cols * s->cell_bytes;
     char *base;
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     int rc;
     if (kept && m->here) { /* the feed did not know yet that it need not lend it */
         w->ring.next = (w->ring.next + 1) % TS_GPU_CELLS_HOLD;
@@ -244,7 +245,7 @@ static int open_stage(struct ts_gpu_cells *c, struct ts_err *err)
 {
     const struct ts_dense *d = c->shape.dense;
     const uint64_t bytes = ts_dense_most_bytes(d) / d->cell_bytes * c->shape.cell_bytes;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (int i = 0; i < TS_GPU_CELLS_HOLD && !ts_gpu_cells_direct(d) && e == cudaSuccess; i++)
         if (c->stage[i] == NULL)
             e = cudaHostAlloc(&c->stage[i], bytes, cudaHostAllocPortable);
@@ -271,7 +272,7 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
-        cudaError_t e = cudaSetDevice(g->member[i].device);
+        ts_gpu_error e = cudaSetDevice(g->member[i].device);
         if (j->pass[i]->bytes > 0)
             TRY(e, ts_gpu_log_copied(&g->member[i].log, g->member[i].copy));
         rc = e == cudaSuccess ? 0 : fail(err, e);
@@ -287,7 +288,7 @@ int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err)
     int rc = 0;
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
         const struct ts_gpu_cells_member *m = &g->cells->member[i];
-        cudaError_t e = cudaSuccess;
+        ts_gpu_error e = cudaSuccess;
         if (m->here && m->kept_end > (j->rest ? m->y_end : m->row))
             e = compute_kept(j, &g->member[i]);
         rc = e == cudaSuccess ? 0 : fail(err, e);

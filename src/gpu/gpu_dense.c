@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The row work outside of a pass: rows in and out, solves, scaling and Gram matrices of whole
  * factors, on every replica. */
+#include <cuda_runtime.h>
 #include <math.h>
 #include <string.h>
 
@@ -29,10 +30,10 @@ static uint64_t stage_rows(const struct ts_gpu_model *of, uint64_t left)
     return left < most ? left : most;
 }
 
-static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
+static ts_gpu_error put(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
 {
     const struct ts_gpu_model *of = j->of;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t done = 0; done < j->n && e == cudaSuccess;) {
         const uint64_t k = stage_rows(of, j->n - done);
         char *to = me->replica[of->number].factor[j->mode] + (j->row + done) * ts_gpu_row_bytes(of);
@@ -46,7 +47,7 @@ static cudaError_t put(const struct ts_gpu *g, struct ts_gpu_member *me, const s
 
 static int put_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
-    const cudaError_t e = put(g, me, arg);
+    const ts_gpu_error e = put(g, me, arg);
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "writing factor rows");
 }
 
@@ -62,7 +63,7 @@ int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint6
                      struct ts_err *err)
 {
     struct ts_gpu_member *me = ts_gpu_first(of->gpu);
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     for (uint64_t done = 0; done < n && e == cudaSuccess;) {
         const uint64_t k = stage_rows(of, n - done);
         const char *from =
@@ -83,9 +84,10 @@ static double *unit_sizes(const struct ts_gpu_model *of, const struct ts_gpu_rep
     return my->row_inner + ts_descend_units(of->gpu->mode[mode].n_rows);
 }
 
-cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me, uint32_t mode,
-                             const struct ts_row_update *how, const struct ts_row_sums *sums,
-                             int wide, uint64_t first_unit, uint64_t n_units)
+ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              uint32_t mode, const struct ts_row_update *how,
+                              const struct ts_row_sums *sums, int wide, uint64_t first_unit,
+                              uint64_t n_units)
 {
     struct ts_gpu_replica *my = &me->replica[of->number];
     const int in_float64 = wide && my->product != NULL;
@@ -125,9 +127,9 @@ cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member
     return ts_descend_rows(&d, me->dense);
 }
 
-cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                uint32_t mode, const struct ts_row_update *how,
-                                const struct ts_row_sums *sums)
+ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                 uint32_t mode, const struct ts_row_update *how,
+                                 const struct ts_row_sums *sums)
 {
     const int own = how != NULL && ts_row_reads_old(how->kind);
     const uint64_t n = of->gpu->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
@@ -135,7 +137,7 @@ cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_mem
     const uint64_t square = (uint64_t)of->ld * of->ld;
     const int direct = of->ld <= WRITTEN_DIRECTLY;
     double *gram = direct ? my->host : my->gram, *inner = gram + square;
-    cudaError_t e = ts_dense_gram_finish(n, of->ld, my->parts, gram, me->dense);
+    ts_gpu_error e = ts_dense_gram_finish(n, of->ld, my->parts, gram, me->dense);
     if (sums->inner != NULL)
         TRY(e, ts_dense_sum(my->row_inner, n_sums, my->sums, inner, me->dense));
     if (sums->size != NULL)
@@ -163,7 +165,7 @@ void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_up
         *sums->size = from[(size_t)of->ld * of->ld + 1];
 }
 
-static cudaError_t solve(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
+static ts_gpu_error solve(const struct ts_gpu *g, struct ts_gpu_member *me, const struct job *j)
 {
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
@@ -183,7 +185,7 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct ts_gpu_model *of = j->of;
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (j->how == NULL && me != ts_gpu_first(g))
         return 0;
     if (j->how != NULL)
@@ -226,7 +228,7 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
     const int by_value = of->ld <= TS_DENSE_BY_VALUE;
-    cudaError_t e = my->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
+    ts_gpu_error e = my->scaling ? cudaEventSynchronize(me->scaled) : cudaSuccess;
     if (e == cudaSuccess && !by_value) /* host_scale has been read */
         memcpy(my->host_scale, j->from, 8 * (size_t)of->rank);
     if (!by_value)

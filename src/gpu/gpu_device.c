@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A member's memory and streams: how the allocation is divided, what is sent once, and a first run
  * of every kernel. */
+#include <cuda_runtime.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,7 +20,7 @@
 #include "gpu/step_kernel.h"
 #include "gpu/weigh_kernel.h"
 
-static int check(struct ts_err *err, cudaError_t e, const char *what)
+static int check(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
@@ -152,10 +153,10 @@ uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g)
 }
 
 /* Sends the tables of every mode that never change. */
-static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
+static ts_gpu_error send_constants(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const struct ts_tensor *t = g->tensor;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t m = 0; m < t->order && e == cudaSuccess; m++) {
         const struct ts_gpu_mode *mode = &g->mode[m];
         uint32_t *row = malloc((2 * mode->n_shards + 1) * sizeof *row);
@@ -179,10 +180,10 @@ static cudaError_t send_constants(const struct ts_gpu *g, struct ts_gpu_member *
  * block ends, its place goes to a waiting kernel of the highest priority. So in the middle of a
  * kernel over thousands of kept partitions, the rows of a finished chunk are solved and sent, and
  * shards that came over the link are computed on, which frees their slots. */
-static cudaError_t make_streams(struct ts_gpu_member *me)
+static ts_gpu_error make_streams(struct ts_gpu_member *me)
 {
     int least, greatest, middle;
-    cudaError_t e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    ts_gpu_error e = cudaDeviceGetStreamPriorityRange(&least, &greatest);
     middle = least > greatest ? least - 1 : least;
     TRY(e, cudaStreamCreateWithPriority(&me->copy, cudaStreamNonBlocking, greatest));
     TRY(e, cudaStreamCreateWithPriority(&me->dense, cudaStreamNonBlocking, greatest));
@@ -194,14 +195,14 @@ static cudaError_t make_streams(struct ts_gpu_member *me)
     return e;
 }
 
-static cudaError_t make_event(cudaEvent_t *ret, cudaError_t so_far)
+static ts_gpu_error make_event(ts_gpu_event *ret, ts_gpu_error so_far)
 {
     return so_far != cudaSuccess ? so_far : cudaEventCreateWithFlags(ret, cudaEventDisableTiming);
 }
 
-static cudaError_t make_events(struct ts_gpu_member *me)
+static ts_gpu_error make_events(struct ts_gpu_member *me)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (int i = 0; i < TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS; i++)
         e = make_event(&me->joined[i], e);
     for (int i = 0; i < TS_GPU_CHUNKS; i++)
@@ -222,11 +223,11 @@ static cudaError_t make_events(struct ts_gpu_member *me)
 }
 
 /* Page-locked memory, a part of it for each model. */
-static cudaError_t lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
+static ts_gpu_error lock_memory(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     const int own = g->apart_rows > 0;
     uint64_t bytes = 0;
-    cudaError_t e;
+    ts_gpu_error e;
     char *at;
     for (uint32_t k = 0; k < g->n_models; k++)
         bytes += ts_gpu_locked_bytes(g->model[k].ld, own);
@@ -248,7 +249,7 @@ int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err
 {
     const uint64_t bytes = ts_gpu_device_work_bytes(g);
     int cache = 0;
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     me->replica = calloc(g->n_models, sizeof *me->replica);
     me->product = calloc(g->n_models, sizeof *me->product);
     if (me->replica == NULL || me->product == NULL)
@@ -275,7 +276,7 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     const uint32_t zero = 0, *level[TS_MAX_ORDER], *code[2] = { &zero, &zero };
     const uint32_t n_codes = ts_header_codes(&g->tensor->header);
     void *raw = malloc(ts_shard_bound(g->tensor->order, n_codes, 1));
-    cudaError_t e;
+    ts_gpu_error e;
     if (raw == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
     for (uint32_t l = 0; l < g->tensor->order; l++)
@@ -288,13 +289,13 @@ static int pack_one(const struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
 }
 
 /* Runs those kernels for products in float64 that this tensor needs. */
-static cudaError_t warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                             struct ts_gpu_mttkrp *args)
+static ts_gpu_error warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
     const uint32_t last = g->tensor->order - 1;
-    cudaError_t e;
+    ts_gpu_error e;
     args->out_float = my->product == NULL;
     args->out = my->product != NULL ? (void *)my->product : my->factor[0];
     e = ts_mttkrp_launch_wide(args, me->dense);
@@ -312,13 +313,13 @@ static cudaError_t warm_wide(const struct ts_gpu_model *of, struct ts_gpu_member
 }
 
 /* Of a model of counts; the rows that it leaves do not matter. */
-static cudaError_t warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                              const struct ts_gpu_mttkrp *args)
+static ts_gpu_error warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                               const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
     struct ts_gpu_weigh weigh = { .own = my->apart };
-    cudaError_t e = ts_weigh_launch(g->precision, args, &weigh, me->dense);
+    ts_gpu_error e = ts_weigh_launch(g->precision, args, &weigh, me->dense);
     weigh.hold_out.share = g->holds_out ? 0.5 : 0;
     TRY(e, ts_weigh_launch(g->precision, args, &weigh, me->dense));
     weigh.judged = my->judged;
@@ -329,20 +330,20 @@ static cudaError_t warm_weigh(const struct ts_gpu_model *of, struct ts_gpu_membe
 }
 
 /* Where cells may be held out. */
-static cudaError_t warm_held(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                             const struct ts_gpu_mttkrp *args)
+static ts_gpu_error warm_held(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_held held = { .hold_out = { 0 } };
-    cudaError_t e = ts_held_launch(g->precision, args, &held, me->dense);
+    ts_gpu_error e = ts_held_launch(g->precision, args, &held, me->dense);
     if (my->errors != NULL)
         TRY(e, ts_gpu_errors_warm(of, me, args));
     return e;
 }
 
-static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                const struct ts_gpu_shard *shard)
+static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                 const struct ts_gpu_shard *shard)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
@@ -362,7 +363,7 @@ static cudaError_t warm_product(const struct ts_gpu_model *of, struct ts_gpu_mem
         .edge_row = me->edge_row,
         .ld = of->ld,
     };
-    cudaError_t e;
+    ts_gpu_error e;
     for (uint32_t l = 1; l < g->tensor->order; l++)
         args.factor[l - 1] = my->factor[l];
     e = ts_mttkrp_launch(g->precision, &args, me->dense);
@@ -392,34 +393,34 @@ static int solves(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
 struct small_copy {
     const struct ts_gpu_replica *my;
     uint64_t bytes;
-    cudaStream_t stream;
+    ts_gpu_stream stream;
 };
 
-static cudaError_t enqueue_copy(void *ctx)
+static ts_gpu_error enqueue_copy(void *ctx)
 {
     const struct small_copy *c = ctx;
     return ts_dense_copy(c->my->w, c->my->host, c->bytes, c->stream);
 }
 
-static cudaError_t warm_graph(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
+static ts_gpu_error warm_graph(const struct ts_gpu_model *of, const struct ts_gpu_member *me)
 {
     struct small_copy c = { &me->replica[of->number], 8 * (uint64_t)of->ld, me->dense };
     struct ts_gpu_graph graph = { 0 };
-    cudaError_t e =
+    ts_gpu_error e =
         ts_gpu_graph_launch(&graph, &(struct ts_gpu_graph_key){ 0 }, c.stream, enqueue_copy, &c);
     TRY(e, cudaStreamSynchronize(c.stream));
     ts_gpu_graph_free(&graph);
     return e;
 }
 
-static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
+static ts_gpu_error warm_dense(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
     const enum ts_precision p = g->precision;
-    const cudaStream_t s = me->dense;
+    const ts_gpu_stream s = me->dense;
     void *a = my->factor[0];
-    cudaError_t e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, s);
+    ts_gpu_error e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, s);
     if (solves(of, me))
         TRY(e, ts_dense_solve_rows(p, a, NULL, 1, of->ld, my->w, NULL, s));
     if (solves(of, me))
@@ -439,7 +440,7 @@ static cudaError_t warm_dense(const struct ts_gpu_model *of, struct ts_gpu_membe
 }
 
 /* Descends on a row of zeros, which stays. */
-static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member *me)
+static ts_gpu_error warm_own(const struct ts_gpu_model *of, struct ts_gpu_member *me)
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
@@ -459,7 +460,7 @@ static cudaError_t warm_own(const struct ts_gpu_model *of, struct ts_gpu_member 
         .inner = my->row_inner,
         .scratch = my->parts,
     };
-    cudaError_t e = cudaMemsetAsync(my->w, 0, ts_gpu_host_bytes(of->ld, 1), me->dense);
+    ts_gpu_error e = cudaMemsetAsync(my->w, 0, ts_gpu_host_bytes(of->ld, 1), me->dense);
     TRY(e, cudaMemsetAsync(my->apart, 0, ts_gpu_row_bytes(of), me->dense));
     for (d.simple = 0; d.simple < 2 && e == cudaSuccess; d.simple++)
         e = ts_descend_rows(&d, me->dense);
@@ -479,7 +480,7 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 {
     struct ts_disk_shard entry = { 0 };
     struct ts_gpu_shard shard = { .raw = (void *)me->replica[0].parts };
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     int rc;
     (void)arg;
     if (g->tensor->nnz == 0)
@@ -508,7 +509,7 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 
 int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err)
 {
-    cudaError_t e = cudaSetDevice(me->device);
+    ts_gpu_error e = cudaSetDevice(me->device);
     if (g->store_bytes > 0)
         TRY(e, cudaMalloc((void **)&me->store, g->store_bytes));
     if (e != cudaSuccess)
@@ -523,7 +524,7 @@ int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_er
 
 static void close_events(struct ts_gpu_member *me)
 {
-    cudaEvent_t *const each[] = { &me->ready, &me->received, &me->over, &me->scaled };
+    ts_gpu_event *const each[] = { &me->ready, &me->received, &me->over, &me->scaled };
     for (int i = 0; i < 4; i++)
         if (*each[i] != NULL)
             cudaEventDestroy(*each[i]);
@@ -535,7 +536,7 @@ static void close_events(struct ts_gpu_member *me)
             cudaEventDestroy(me->solved[i]);
     for (int i = 0; i < TS_GPU_SLOTS; i++) {
         const struct ts_gpu_slot *slot = &me->slot[i];
-        const cudaEvent_t of[] = { slot->used, slot->early.began, slot->early.arrived };
+        const ts_gpu_event of[] = { slot->used, slot->early.began, slot->early.arrived };
         for (int k = 0; k < 3; k++)
             if (of[k] != NULL)
                 cudaEventDestroy(of[k]);
@@ -548,7 +549,7 @@ static void close_events(struct ts_gpu_member *me)
 
 void ts_gpu_device_close(struct ts_gpu_member *me)
 {
-    cudaStream_t *const each[] = { &me->copy, &me->dense, &me->send };
+    ts_gpu_stream *const each[] = { &me->copy, &me->dense, &me->send };
     const int there = me->memory != NULL && cudaSetDevice(me->device) == cudaSuccess;
     for (uint32_t k = 0; there && k < me->gpu->n_models; k++)
         for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
@@ -574,8 +575,8 @@ void ts_gpu_device_close(struct ts_gpu_member *me)
 }
 
 /* rank x rank values to the model's `w`, as ld x ld. */
-static cudaError_t send_matrix(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                               const double *from)
+static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                const double *from)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const size_t bytes = 8 * (size_t)of->ld * of->ld;
@@ -605,8 +606,8 @@ static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update
     }
 }
 
-cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                      const struct ts_row_update *how)
+ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                       const struct ts_row_update *how)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t bytes = ts_gpu_host_bytes(of->ld, how->kind == TS_ROW_SIMPLEX);

@@ -33,7 +33,7 @@ static int explain_driver(char *why)
 int ts_gpu_count(char *why)
 {
     int n = 0;
-    cudaError_t e;
+    ts_gpu_error e;
     e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n > 0)
         return n < TS_GPU_MAX_DEVICES ? n : TS_GPU_MAX_DEVICES;
@@ -58,7 +58,7 @@ int ts_gpu_count(char *why)
 static int check_capability(int number, int *major, int *minor, char *why)
 {
     int mode = cudaComputeModeDefault;
-    cudaError_t e = cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, number);
+    ts_gpu_error e = cudaDeviceGetAttribute(major, cudaDevAttrComputeCapabilityMajor, number);
     TRY(e, cudaDeviceGetAttribute(minor, cudaDevAttrComputeCapabilityMinor, number));
     TRY(e, cudaDeviceGetAttribute(&mode, cudaDevAttrComputeMode, number));
     if (e != cudaSuccess)
@@ -91,7 +91,7 @@ int ts_gpu_devices(struct ts_gpu_device *ret, char *why)
     for (int i = 0; i < n; i++) {
         struct ts_gpu_device *d = &ret[i];
         size_t free_bytes, total_bytes;
-        cudaError_t e;
+        ts_gpu_error e;
         memset(d, 0, sizeof *d);
         d->number = i;
         ts_gpu_name(i, d->name, sizeof d->name);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Prefetching: while a pass ends, the shards that the next pass starts with are copied to free
  * slots. */
+#include <cuda_runtime.h>
+
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_state.h"
@@ -8,10 +10,10 @@
 /* Ends prefetching for this pass: logs the prefetched shards that the pass used, and marks all
  * slots as not prefetched. The prefetch copies are done, or nearly: the pass's own copies came
  * after them in the stream. */
-static cudaError_t forget(struct ts_gpu_pass *p)
+static ts_gpu_error forget(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t i = 0; i < p->g->n_slots && e == cudaSuccess; i++) {
         struct ts_gpu_early *x = &me->slot[i].early;
         if (x->state == TS_EARLY_TAKEN)
@@ -21,11 +23,11 @@ static cudaError_t forget(struct ts_gpu_pass *p)
     return e;
 }
 
-static cudaError_t send(struct ts_gpu_member *me, struct ts_gpu_slot *slot,
-                        const struct ts_shard_view *view)
+static ts_gpu_error send(struct ts_gpu_member *me, struct ts_gpu_slot *slot,
+                         const struct ts_shard_view *view)
 {
     struct ts_gpu_early *x = &slot->early;
-    cudaError_t e;
+    ts_gpu_error e;
     x->state = TS_EARLY_HERE;
     x->mode = view->mode;
     x->shard = view->shard;
@@ -37,12 +39,12 @@ static cudaError_t send(struct ts_gpu_member *me, struct ts_gpu_slot *slot,
     return e == cudaSuccess ? cudaEventRecord(x->arrived, me->copy) : e;
 }
 
-cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p)
+ts_gpu_error ts_gpu_early_send(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
     struct ts_shard_view view[TS_GPU_SLOTS];
     const uint32_t n = ts_feed_expect(p->ask->feed, ts_gpu_here(me), view, ts_gpu_early_most(p->g));
-    cudaError_t e = forget(p);
+    ts_gpu_error e = forget(p);
     for (uint32_t i = 0; i < n && e == cudaSuccess; i++) {
         e = send(me, &me->slot[me->next_slot], &view[i]);
         me->next_slot = (me->next_slot + 1) % p->g->n_slots;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Turns a CUDA error into a sentence that names the GPU and what to do. */
 #include "gpu/gpu_fail.h"
+
+#include <cuda_runtime.h>
 #include "base/setting.h"
 
 /* Whether this process has lost the GPU: its context answers every later call with the same
  * error. */
-static int is_lost(cudaError_t e)
+static int is_lost(ts_gpu_error e)
 {
-    static const cudaError_t lost[] = {
+    static const ts_gpu_error lost[] = {
         cudaErrorECCUncorrectable,
         cudaErrorNvlinkUncorrectable,
         cudaErrorHardwareStackError,
@@ -42,7 +44,7 @@ static int fail_memory(struct ts_err *err, int gpu, const char *what)
         gpu, what);
 }
 
-static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const char *what)
+static int fail_unsupported(struct ts_err *err, ts_gpu_error e, int gpu, const char *what)
 {
     if (e == cudaErrorInsufficientDriver)
         return ts_fail(err, TS_ECUDA,
@@ -55,7 +57,7 @@ static int fail_unsupported(struct ts_err *err, cudaError_t e, int gpu, const ch
                    gpu, what);
 }
 
-int ts_gpu_ended(cudaEvent_t event, cudaError_t *e)
+int ts_gpu_ended(ts_gpu_event event, ts_gpu_error *e)
 {
     *e = cudaEventQuery(event);
     if (*e == cudaErrorNotReady) {
@@ -66,7 +68,7 @@ int ts_gpu_ended(cudaEvent_t event, cudaError_t *e)
     return *e == cudaSuccess ? 1 : -1;
 }
 
-int ts_gpu_fail(struct ts_err *err, cudaError_t e, const char *what)
+int ts_gpu_fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     const char *text = cudaGetErrorString(e);
     int gpu = 0, rc;

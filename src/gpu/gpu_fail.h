@@ -8,22 +8,21 @@
 #ifndef TS_GPU_GPU_FAIL_H
 #define TS_GPU_GPU_FAIL_H
 
-#include <cuda_runtime.h>
-
 #include "base/err.h"
+#include "gpu/gpu_types.h"
 
-/* The next of several steps: makes the call unless a step before it failed. e, a cudaError_t, keeps
+/* The next of several steps: makes the call unless a step before it failed. e, a ts_gpu_error (gpu_types.h), keeps
  * the first failure. */
-#define TRY(e, call)            \
-    do {                        \
-        if ((e) == cudaSuccess) \
-            (e) = (call);       \
+#define TRY(e, call)      \
+    do {                  \
+        if ((e) == 0)     \
+            (e) = (call); \
     } while (0)
 
 /* Whether the work before an event has ended: 1, 0, or -1 with the failure in *e. */
-int ts_gpu_ended(cudaEvent_t event, cudaError_t *e);
+int ts_gpu_ended(ts_gpu_event event, ts_gpu_error *e);
 
 /* `what` is what was being done: "row solves". e is stored in err->sys. */
-int ts_gpu_fail(struct ts_err *err, cudaError_t e, const char *what);
+int ts_gpu_fail(struct ts_err *err, ts_gpu_error e, const char *what);
 
 #endif

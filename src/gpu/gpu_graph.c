@@ -2,6 +2,8 @@
 /* Records what is put on a stream as a graph, and launches that. */
 #include "gpu/gpu_graph.h"
 
+#include <cuda_runtime.h>
+
 #include "gpu/gpu_fail.h"
 
 void ts_gpu_graph_free(struct ts_gpu_graph *graph)
@@ -13,16 +15,16 @@ void ts_gpu_graph_free(struct ts_gpu_graph *graph)
 
 static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key)
 {
-    return graph->exec != NULL && graph->key.version == key->version && graph->key.out == key->out &&
-           graph->key.flags == key->flags;
+    return graph->exec != NULL && graph->key.version == key->version &&
+           graph->key.out == key->out && graph->key.flags == key->flags;
 }
 
 /* Other threads go on with devices of their own meanwhile: the capture minds its own stream alone. */
-static cudaError_t record(struct ts_gpu_graph *graph, cudaStream_t stream,
-                          cudaError_t (*enqueue)(void *ctx), void *ctx)
+static ts_gpu_error record(struct ts_gpu_graph *graph, ts_gpu_stream stream,
+                           ts_gpu_error (*enqueue)(void *ctx), void *ctx)
 {
     cudaGraph_t made = NULL;
-    cudaError_t e = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), ended;
+    ts_gpu_error e = cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), ended;
     if (e != cudaSuccess)
         return e;
     e = enqueue(ctx);
@@ -34,11 +36,12 @@ static cudaError_t record(struct ts_gpu_graph *graph, cudaStream_t stream,
     return e;
 }
 
-cudaError_t ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
-                                cudaStream_t stream, cudaError_t (*enqueue)(void *ctx), void *ctx)
+ts_gpu_error ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
+                                 ts_gpu_stream stream, ts_gpu_error (*enqueue)(void *ctx),
+                                 void *ctx)
 {
     if (!is_of(graph, key)) {
-        cudaError_t e;
+        ts_gpu_error e;
         ts_gpu_graph_free(graph);
         e = record(graph, stream, enqueue, ctx);
         if (e != cudaSuccess)

@@ -6,13 +6,14 @@
  *
  *   owner    whoever holds the graph; a graph of zeros is empty
  *   threads  one at a time
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_GPU_GRAPH_H
 #define TS_GPU_GPU_GRAPH_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
+
+#include "gpu/gpu_types.h"
 
 /* What kernels were recorded with, as far as it may change. */
 struct ts_gpu_graph_key {
@@ -22,14 +23,15 @@ struct ts_gpu_graph_key {
 };
 
 struct ts_gpu_graph {
-    cudaGraphExec_t exec; /* NULL: empty */
+    ts_gpu_exec exec; /* NULL: empty */
     struct ts_gpu_graph_key key;
 };
 
 /* Launches the graph on the stream. An empty one, or one of another key, is recorded first: `enqueue` is called, and puts on the
  * stream kernels alone. */
-cudaError_t ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
-                                cudaStream_t stream, cudaError_t (*enqueue)(void *ctx), void *ctx);
+ts_gpu_error ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
+                                 ts_gpu_stream stream, ts_gpu_error (*enqueue)(void *ctx),
+                                 void *ctx);
 void ts_gpu_graph_free(struct ts_gpu_graph *graph);
 
 #endif

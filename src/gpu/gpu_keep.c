@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Balancing: moves the boundaries between the members' ranges, and with them the shards that
  * members keep. */
+#include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ struct move {
     struct ts_gpu *g;
     uint32_t mode;
     uint64_t freed[TS_MAX_TEAM]; /* places to give back, listed from free_place's end */
-    cudaError_t e;
+    ts_gpu_error e;
     struct gift *gift;
     uint64_t n_gifts, room;
     int no_room; /* there was no memory for the list of gifts */
@@ -120,10 +121,10 @@ static uint64_t count_gifts(const struct move *v, uint64_t k, uint64_t *bytes)
 }
 
 /* Gifts of members here into the buffer, or out of it to members here. */
-static cudaError_t copy_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer, int out)
+static ts_gpu_error copy_gifts(const struct move *v, uint64_t k, uint64_t n, char *buffer, int out)
 {
     struct ts_gpu *g = v->g;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t i = k; i < k + n && e == cudaSuccess; i++) {
         const struct gift *x = &v->gift[i];
         struct ts_gpu_member *me = &g->member[out ? x->to : x->from];
@@ -183,10 +184,10 @@ static int hand_over(struct move *v, struct ts_err *err)
     return rc;
 }
 
-static cudaError_t finish(struct move *v)
+static ts_gpu_error finish(struct move *v)
 {
     struct ts_gpu *g = v->g;
-    cudaError_t e = v->e;
+    ts_gpu_error e = v->e;
     for (uint32_t i = 0; i < g->n_members; i++) {
         struct ts_gpu_member *me = &g->member[i];
         if (ts_gpu_is_here(g, i)) {
@@ -215,7 +216,7 @@ static int move_all(struct move *v, const uint64_t *want, struct ts_err *err)
     struct ts_gpu *g = v->g;
     struct ts_gpu_mode *m = &g->mode[v->mode];
     uint64_t before[TS_MAX_TEAM + 1];
-    cudaError_t e;
+    ts_gpu_error e;
     int rc = 0;
     memcpy(before, m->first, sizeof before);
     for (uint32_t i = 1; i < g->n_members; i++) /* moves only shards that i - 1 and i had before

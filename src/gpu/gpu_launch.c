@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a pass launches for shards: the products of its models, or what is asked for in their place, and the sums of rows
  * that shares of a shard have in common. */
+#include <cuda_runtime.h>
 #include <string.h>
 
 #include "gpu/edge_kernel.h"
@@ -54,8 +55,8 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
 }
 
 /* The product of a model from which cells are held out. */
-static cudaError_t launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                               cudaStream_t stream)
+static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                ts_gpu_stream stream)
 {
     const struct ts_gpu *g = r->of->gpu;
     struct ts_gpu_held held = { .hold_out = r->of->hold_out };
@@ -65,8 +66,8 @@ static cudaError_t launch_held(const struct ts_gpu_product *r, const struct ts_g
 }
 
 /* Launches what is asked for of models from `first` on, as many as go together; *n: how many. */
-static cudaError_t launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                               uint32_t first, uint32_t *n, cudaStream_t stream)
+static ts_gpu_error launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                uint32_t first, uint32_t *n, ts_gpu_stream stream)
 {
     const struct ts_gpu_product *r = &p->product[first];
     struct ts_gpu_mttkrp args = args_of(r, s);
@@ -98,18 +99,18 @@ static cudaError_t launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_
     return ts_mttkrp_launch(p->g->precision, &args, stream);
 }
 
-cudaError_t ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                                   cudaStream_t stream)
+ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                    ts_gpu_stream stream)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t k = 0, n; k < p->n && e == cudaSuccess; k += n)
         e = launch_some(p, s, k, &n, stream);
     return e;
 }
 
-cudaError_t ts_gpu_launch_due(const struct ts_gpu_pass *p)
+ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t k = 0, n = 1; k < p->n && e == cudaSuccess; k += n)
         for (uint32_t i = 0; i < p->n_due && e == cudaSuccess; i++)
             e = launch_some(p, &p->due[i].shards, k, &n, p->me->compute[p->due[i].stream]);
@@ -118,10 +119,10 @@ cudaError_t ts_gpu_launch_due(const struct ts_gpu_pass *p)
     return e;
 }
 
-cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                               cudaStream_t stream)
+ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                ts_gpu_stream stream)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->ask->kind == TS_REQUEST_MULTIPLY ||
         ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
         return e;

@@ -2,6 +2,7 @@
 /* Turns pairs of timing events into spans of the host's clock, and adds spans up. */
 #include "gpu/gpu_log.h"
 
+#include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +16,9 @@
 
 #define NOT_SEEN UINT64_MAX
 
-cudaError_t ts_gpu_log_open(struct ts_gpu_log *log)
+ts_gpu_error ts_gpu_log_open(struct ts_gpu_log *log)
 {
-    cudaError_t e = cudaEventCreate(&log->base);
+    ts_gpu_error e = cudaEventCreate(&log->base);
     TRY(e, cudaEventCreate(&log->copied));
     for (int i = 0; i < TS_GPU_MARKS && e == cudaSuccess; i++) {
         e = cudaEventCreate(&log->mark[i].start);
@@ -46,9 +47,9 @@ void ts_gpu_log_close(struct ts_gpu_log *log)
     memset(log, 0, sizeof *log);
 }
 
-cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream)
+ts_gpu_error ts_gpu_log_begin(struct ts_gpu_log *log, ts_gpu_stream stream)
 {
-    const cudaError_t e = cudaEventRecord(log->base, stream);
+    const ts_gpu_error e = cudaEventRecord(log->base, stream);
     log->base_ns = NOT_SEEN;
     log->has_copied = 0;
     log->n_marks = log->next = 0;
@@ -89,7 +90,7 @@ static void seen(struct ts_gpu_log *log, uint64_t ns)
 /* Turns a mark into a span, in nanoseconds after the base, if both the mark and the base (which is
  * in a stream of its own) have ended. Returns 1, 0 if they have not ended, or -1 with the failure
  * in *e. */
-static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, cudaError_t *e)
+static int settle(struct ts_gpu_log *log, struct ts_gpu_mark *mark, ts_gpu_error *e)
 {
     const int has_copy = mark->copy.what != NULL, has_work = mark->work != TS_GPU_COPY;
     float start = 0, end = 0, began = 0;
@@ -126,7 +127,7 @@ static int look(struct ts_gpu_log *log)
 {
     const uint32_t i = log->next < log->n_marks ? log->next : 0;
     struct ts_gpu_mark mark;
-    cudaError_t e;
+    ts_gpu_error e;
     int rc;
     if (log->n_marks == 0)
         return 0;
@@ -153,8 +154,8 @@ int ts_gpu_log_room(struct ts_gpu_log *log)
     return log->n_marks + TS_GPU_MARKS_SPARE < TS_GPU_MARKS;
 }
 
-cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
-                            uint64_t bytes)
+ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
+                             uint64_t shard, uint64_t bytes)
 {
     struct ts_gpu_mark *mark;
     if (log->n_marks == TS_GPU_MARKS)
@@ -171,7 +172,7 @@ cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int wai
     return waits ? cudaEventRecord(mark->began, stream) : cudaSuccess;
 }
 
-cudaError_t ts_gpu_log_came(struct ts_gpu_log *log, cudaStream_t stream)
+ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream)
 {
     struct ts_gpu_mark *mark;
     if (log->n_marks == TS_GPU_MARKS || log->mark[log->n_marks].copy.what == NULL)
@@ -188,7 +189,7 @@ void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes
         log->mark[log->n_marks].copy.start_ns = since_ns;
 }
 
-cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream)
+ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream)
 {
     log->has_copied = 1;
     return cudaEventRecord(log->copied, stream);
@@ -196,18 +197,18 @@ cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream)
 
 /* *ns := time from the base to the event, negative (in two's complement) when the event came first.
  * Waits for both. */
-static cudaError_t since_base(const struct ts_gpu_log *log, cudaEvent_t event, uint64_t *ns)
+static ts_gpu_error since_base(const struct ts_gpu_log *log, ts_gpu_event event, uint64_t *ns)
 {
     float ms = 0;
-    cudaError_t e = cudaEventSynchronize(log->base);
+    ts_gpu_error e = cudaEventSynchronize(log->base);
     TRY(e, cudaEventSynchronize(event));
     TRY(e, cudaEventElapsedTime(&ms, log->base, event));
     *ns = (uint64_t)(int64_t)((double)ms * 1e6);
     return e;
 }
 
-cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEvent_t arrived,
-                             uint64_t given_ns, uint64_t shard, uint64_t bytes)
+ts_gpu_error ts_gpu_log_early(struct ts_gpu_log *log, ts_gpu_event began, ts_gpu_event arrived,
+                              uint64_t given_ns, uint64_t shard, uint64_t bytes)
 {
     struct ts_gpu_span span = {
         .start_ns = given_ns,
@@ -216,7 +217,7 @@ cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEven
         .shard = shard,
         .bytes = bytes,
     };
-    cudaError_t e = since_base(log, began, &span.free_ns);
+    ts_gpu_error e = since_base(log, began, &span.free_ns);
     TRY(e, since_base(log, arrived, &span.end_ns));
     if (e == cudaSuccess)
         add_span(&log->spans[TS_GPU_COPY], &span);
@@ -228,11 +229,11 @@ void ts_gpu_log_pause(struct ts_gpu_log *log, int paused)
     log->paused = paused;
 }
 
-cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
-                             uint32_t lane, cudaStream_t stream)
+ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
+                              uint32_t lane, ts_gpu_stream stream)
 {
     struct ts_gpu_mark *mark;
-    cudaError_t e;
+    ts_gpu_error e;
     if (log->paused)
         return cudaSuccess;
     if (log->base_ns == NOT_SEEN && ts_gpu_ended(log->base, &e) > 0)
@@ -245,8 +246,8 @@ cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, cons
     return cudaEventRecord(mark->start, stream);
 }
 
-cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_t shard,
-                            uint64_t bytes)
+ts_gpu_error ts_gpu_log_stop(struct ts_gpu_log *log, ts_gpu_stream stream, uint64_t shard,
+                             uint64_t bytes)
 {
     struct ts_gpu_mark *mark;
     if (log->paused || log->n_marks == TS_GPU_MARKS)
@@ -302,20 +303,20 @@ static void shift(struct ts_gpu_log *log)
 
 /* No copy ended later than the last one did. A copy's end is taken from the start of its kernel,
  * which may be later. */
-static cudaError_t end_copies(struct ts_gpu_log *log)
+static ts_gpu_error end_copies(struct ts_gpu_log *log)
 {
     struct ts_gpu_spans *s = &log->spans[TS_GPU_COPY];
     uint64_t last;
-    const cudaError_t e = since_base(log, log->copied, &last);
+    const ts_gpu_error e = since_base(log, log->copied, &last);
     for (size_t i = 0; i < s->n && e == cudaSuccess; i++)
         if ((int64_t)s->at[i].end_ns > (int64_t)last)
             s->at[i].end_ns = last;
     return e;
 }
 
-cudaError_t ts_gpu_log_end(struct ts_gpu_log *log)
+ts_gpu_error ts_gpu_log_end(struct ts_gpu_log *log)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t i = 0; i < log->n_marks && e == cudaSuccess; i++)
         (void)settle(log, &log->mark[i], &e);
     log->n_marks = 0;

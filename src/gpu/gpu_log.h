@@ -11,14 +11,15 @@
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
  *   threads  the member's; other threads read it after the member's job has ended
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_GPU_LOG_H
 #define TS_GPU_GPU_LOG_H
 
-#include <cuda_runtime.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "gpu/gpu_types.h"
 
 enum ts_gpu_work { TS_GPU_COPY, TS_GPU_KERNEL, TS_GPU_SOLVE, TS_GPU_EXCHANGE, TS_GPU_WORKS };
 
@@ -42,7 +43,7 @@ struct ts_gpu_spans {
 };
 
 struct ts_gpu_mark {
-    cudaEvent_t start, end, began;
+    ts_gpu_event start, end, began;
     enum ts_gpu_work work;   /* TS_GPU_COPY: `copy` alone, and `start` is not recorded */
     struct ts_gpu_span span; /* its times are set when it has ended */
     struct ts_gpu_span copy; /* the copy that `start`, or `end`, waits for; `what` is NULL: none */
@@ -50,8 +51,8 @@ struct ts_gpu_mark {
 };
 
 struct ts_gpu_log {
-    cudaEvent_t base;
-    cudaEvent_t copied; /* the last copy has ended */
+    ts_gpu_event base;
+    ts_gpu_event copied; /* the last copy has ended */
     int has_copied;
     uint64_t base_ns; /* upper bound, from everything that was seen to end */
     struct ts_gpu_mark mark[TS_GPU_MARKS];
@@ -61,11 +62,11 @@ struct ts_gpu_log {
     struct ts_gpu_spans spans[TS_GPU_WORKS];
 };
 
-cudaError_t ts_gpu_log_open(struct ts_gpu_log *log);
+ts_gpu_error ts_gpu_log_open(struct ts_gpu_log *log);
 void ts_gpu_log_close(struct ts_gpu_log *log);
 
 /* Clears the log. The streams of the device are idle, except for prefetch copies. */
-cudaError_t ts_gpu_log_begin(struct ts_gpu_log *log, cudaStream_t stream);
+ts_gpu_error ts_gpu_log_begin(struct ts_gpu_log *log, ts_gpu_stream stream);
 
 /* Whether there is room for the marks of a shard: 1, or 0 while too much marked work is running;
  * then ask again. At 0 the device is hundreds of shards behind the host. */
@@ -78,36 +79,36 @@ int ts_gpu_log_look(struct ts_gpu_log *log);
 /* To be called before the copy of a shard is enqueued: the next mark is that of the kernel that
  * waits for it, or is made by ts_gpu_log_came. Copies run one after another. `waits`: the stream may have to wait before it
  * copies. */
-cudaError_t ts_gpu_log_copy(struct ts_gpu_log *log, cudaStream_t stream, int waits, uint64_t shard,
-                            uint64_t bytes);
+ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
+                             uint64_t shard, uint64_t bytes);
 
 /* To be called when a stream waits for that copy, and the kernel is enqueued there later, perhaps after other marks: the copy
  * has a mark of its own. Does nothing where no copy is to be marked. */
-cudaError_t ts_gpu_log_came(struct ts_gpu_log *log, cudaStream_t stream);
+ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
 
 /* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits for it is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
 
 /* To be called after the last copy was enqueued, if there was one. */
-cudaError_t ts_gpu_log_copied(struct ts_gpu_log *log, cudaStream_t stream);
+ts_gpu_error ts_gpu_log_copied(struct ts_gpu_log *log, ts_gpu_stream stream);
 
 /* Adds a prefetch copy that was enqueued at given_ns, between two events. Waits for both. */
-cudaError_t ts_gpu_log_early(struct ts_gpu_log *log, cudaEvent_t began, cudaEvent_t arrived,
-                             uint64_t given_ns, uint64_t shard, uint64_t bytes);
+ts_gpu_error ts_gpu_log_early(struct ts_gpu_log *log, ts_gpu_event began, ts_gpu_event arrived,
+                              uint64_t given_ns, uint64_t shard, uint64_t bytes);
 
 /* Marks the beginning and the end of a piece of work on a stream. No other mark may begin in
  * between. */
-cudaError_t ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
-                             uint32_t lane, cudaStream_t stream);
-cudaError_t ts_gpu_log_stop(struct ts_gpu_log *log, cudaStream_t stream, uint64_t shard,
-                            uint64_t bytes);
+ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, const char *what,
+                              uint32_t lane, ts_gpu_stream stream);
+ts_gpu_error ts_gpu_log_stop(struct ts_gpu_log *log, ts_gpu_stream stream, uint64_t shard,
+                             uint64_t bytes);
 
 /* Between two calls, with 1 and 0, no marks are made: what is enqueued meanwhile is part of another's work. */
 void ts_gpu_log_pause(struct ts_gpu_log *log, int paused);
 
 /* To be called when everything has ended: turns all marks into spans, each kind sorted by start.
  * Spans may be lost when memory is short. */
-cudaError_t ts_gpu_log_end(struct ts_gpu_log *log);
+ts_gpu_error ts_gpu_log_end(struct ts_gpu_log *log);
 
 void ts_gpu_spans_sort(struct ts_gpu_spans *s);
 

@@ -6,6 +6,7 @@
  * sent like a product. Members divide the rows then: each adds what cells that are not listed
  * say of its rows, makes their step and sends them. Moments and gradients that are wanted are
  * the caller's, in host memory: they pass through `stage`. */
+#include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +20,7 @@
 #include "stream/loss.h"
 #include "stream/loss_functions.h"
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "steps of rows");
 }
@@ -48,16 +49,16 @@ static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct t
     return ret;
 }
 
-cudaError_t ts_gpu_gradient_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream)
+ts_gpu_error ts_gpu_gradient_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream)
 {
     const struct ts_descent *how = r->want->descend;
     const struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
     return ts_loss_launch(r->pass->g->precision, args, &loss, stream);
 }
 
-cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream)
+ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream)
 {
     const struct ts_loss_sums *how = r->want->losses;
     struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
@@ -127,8 +128,8 @@ static uint64_t stage_rows(const struct ts_gpu_model *of, uint32_t each, uint64_
 }
 
 /* Rows first .. end - 1 make their step, or their gradient goes to the host. */
-static cudaError_t step_rows(const struct job *j, struct ts_gpu_member *me,
-                             const struct ts_gpu_steps *s, uint64_t first, uint64_t end)
+static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
+                              const struct ts_gpu_steps *s, uint64_t first, uint64_t end)
 {
     const uint64_t row = (uint64_t)s->rank * j->of->gpu->element;
     const struct ts_descent *how = j->how;
@@ -136,7 +137,7 @@ static cudaError_t step_rows(const struct job *j, struct ts_gpu_member *me,
     char *const host[2] = { how->gradient != NULL ? how->gradient : how->moment[0],
                             how->gradient != NULL ? NULL : how->moment[1] };
     char *const u = (char *)me->stage;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint64_t n; first < end && e == cudaSuccess; first += n) {
         n = stage_rows(j->of, how->gradient != NULL ? 1 : 2, end - first);
         if (how->gradient != NULL) {
@@ -166,7 +167,7 @@ static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64
     struct ts_exchange_span span[TS_MAX_TEAM];
     struct ts_exchange_part part[TS_MAX_TEAM];
     void *base[TS_MAX_TEAM];
-    cudaError_t e;
+    ts_gpu_error e;
     int rc = ts_gpu_team_barrier(g, err);
     if (rc < 0)
         return rc;
@@ -199,7 +200,7 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     const struct job *j = arg;
     const struct ts_gpu_steps s = steps_of(j, me);
     uint64_t first[TS_MAX_TEAM + 1];
-    cudaError_t e = ts_step_prepare(&s, me->dense);
+    ts_gpu_error e = ts_step_prepare(&s, me->dense);
     divide(g, g->mode[j->mode].n_rows, first);
     TRY(e, ts_step_gradient(&s, first[me->number], first[me->number + 1], me->dense));
     TRY(e, step_rows(j, me, &s, first[me->number], first[me->number + 1]));
@@ -216,7 +217,7 @@ static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct ts_gpu_steps s = steps_of(j, me);
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
     uint64_t first[TS_MAX_TEAM + 1], n;
-    cudaError_t e = ts_step_prepare(&s, me->dense);
+    ts_gpu_error e = ts_step_prepare(&s, me->dense);
     divide(g, ts_step_groups(g->mode[j->mode].n_rows), first);
     n = first[me->number + 1] - first[me->number];
     TRY(e, ts_step_values(&s, first[me->number], first[me->number + 1], my->of_group, me->dense));
@@ -318,8 +319,8 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
 
 /* Runs these kernels for the first time, on one row of each mode; the rows that they leave do
  * not matter. */
-cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                             const struct ts_gpu_mttkrp *args)
+ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu *g = of->gpu;
     const struct ts_gpu_replica *my = &me->replica[of->number];
@@ -329,7 +330,7 @@ cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member
     const struct job j = { .of = of, .how = &how };
     const struct ts_adam adam = ts_adam_of(&how);
     struct ts_gpu_steps s = steps_of(&j, me);
-    cudaError_t e = ts_loss_launch(g->precision, args, &what, me->dense);
+    ts_gpu_error e = ts_loss_launch(g->precision, args, &what, me->dense);
     what.sums = my->losses;
     TRY(e, ts_loss_launch(g->precision, args, &what, me->dense));
     for (uint32_t m = 0; m < s.order; m++)

@@ -7,6 +7,7 @@
  * the edges inside the shards, and the rows. A row that goes on in another shard gets one round,
  * when all shards were there: its parts of the first round are kept in shard_edge, and all
  * members get them. Rows that lie in one shard are sent as products are. */
+#include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@
 #include "gpu/multiply_kernel.h"
 #include "gpu/weigh_kernel.h"
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "rounds of rows");
 }
@@ -49,8 +50,8 @@ static struct ts_gpu_rows rows_of(const struct ts_gpu_model *of, const struct ts
     };
 }
 
-cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream)
+ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream)
 {
     const struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu_request *ask = p->ask;
@@ -58,7 +59,7 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
     const struct ts_multiply *how = r->want->multiply;
     struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = how->hold_out };
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     ts_gpu_find_levels(p->g, ask->mode, weigh.level);
     for (uint32_t k = 0; k < r->rounds && e == cudaSuccess; k++) {
         e = ts_weigh_launch(precision, args, &weigh, stream);
@@ -73,7 +74,7 @@ cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct 
     return e;
 }
 
-cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r)
+ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, p->ask->mode);
@@ -99,13 +100,13 @@ static int any_judged(const struct job *j)
     return 0;
 }
 
-static cudaError_t begin_model(const struct job *j, const struct ts_request *want,
-                               struct ts_gpu_member *me)
+static ts_gpu_error begin_model(const struct job *j, const struct ts_request *want,
+                                struct ts_gpu_member *me)
 {
     const struct ts_gpu_model *of = want->be;
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_rows rows = rows_of(of, me, j->mode);
-    cudaError_t e;
+    ts_gpu_error e;
     memset(my->host, 0, 8 * (size_t)of->ld);
     memcpy(my->host, want->multiply->weight, 8 * (size_t)of->rank);
     e = ts_dense_copy(my->w, my->host, 8 * (uint64_t)of->ld, me->dense);
@@ -117,7 +118,7 @@ static cudaError_t begin_model(const struct job *j, const struct ts_request *wan
 static int begin_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     (void)g;
     for (uint32_t k = 0; k < j->n && e == cudaSuccess; k++)
         e = begin_model(j, &j->of[k], me);
@@ -131,7 +132,7 @@ static int end_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     const struct ts_gpu_model *of = j->of[j->at].be;
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_rows rows = rows_of(of, me, j->mode);
-    cudaError_t e = ts_multiply_end(&rows, my->parts, my->gram, me->dense);
+    ts_gpu_error e = ts_multiply_end(&rows, my->parts, my->gram, me->dense);
     (void)g;
     TRY(e, ts_dense_copy(my->host, my->gram, 8 * ((uint64_t)of->ld + 2), me->dense));
     if (j->of[j->at].multiply->judge)

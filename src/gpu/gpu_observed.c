@@ -7,6 +7,7 @@
  * are added inside a shard once that is done, like edges of products, and the parts of its first
  * and its last row are kept in `ends`, which all members get. Each of them solves these rows
  * then. The size of each row is in row_inner, and goes with the row. */
+#include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,27 +81,27 @@ static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
     return o;
 }
 
-cudaError_t ts_gpu_observed_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream)
+ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream)
 {
     const struct ts_gpu_observed o = observed_of(r);
     return ts_observed_launch(r->pass->g->precision, args, &o, stream);
 }
 
-cudaError_t ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream)
+ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream)
 {
     const struct ts_gpu_observed o = observed_of(r);
     return ts_observed_fold_shards(r->pass->g->precision, args, &o,
                                    r->pass->alone ? NULL : r->my->ends, stream);
 }
 
-cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r)
+ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu_observed o = observed_of(r);
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->mode->n_shards > 0 && !p->alone)
         e = ts_observed_fold(p->g->precision, &r->args, &o, p->mode->n_shards, r->my->ends,
                              me->shard_row[p->ask->mode], me->dense);
@@ -111,8 +112,8 @@ cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r)
     return e;
 }
 
-cudaError_t ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
-                                  const uint32_t *row)
+ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
+                                   const uint32_t *row)
 {
     const struct ts_gpu_observed o = observed_of(r);
     return ts_observed_fold(r->pass->g->precision, &r->args, &o, (r->pass->mode->n_rows + 1) / 2,
@@ -125,8 +126,8 @@ void ts_gpu_observed_copy_out(const struct ts_gpu_product *r)
         *r->sums->size = *(const double *)r->my->host;
 }
 
-cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream)
+ts_gpu_error ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream)
 {
     const struct ts_gpu_pass *p = r->pass;
     const uint32_t mode = p->ask->mode;
@@ -140,8 +141,8 @@ cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts
     return ts_errors_launch(p->g->precision, args, &what, stream);
 }
 
-cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                 const struct ts_gpu_mttkrp *args)
+ts_gpu_error ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                  const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu *g = of->gpu;
     const struct ts_gpu_replica *my = &me->replica[of->number];
@@ -153,7 +154,7 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
         .part = my->part,
         .size = my->row_inner,
     };
-    cudaError_t e;
+    ts_gpu_error e;
     add_places(of, my, 0, &o);
     e = ts_observed_launch(g->precision, args, &o, me->dense);
     TRY(e, ts_observed_fold_shards(g->precision, args, &o, my->ends, me->dense));
@@ -162,8 +163,8 @@ cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_me
     return e;
 }
 
-cudaError_t ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                       const double *part, const uint32_t *row)
+ts_gpu_error ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                        const double *part, const uint32_t *row)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_mttkrp args = { .out = my->factor[0], .ld = of->ld };
@@ -173,8 +174,8 @@ cudaError_t ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_
     return ts_observed_fold(of->gpu->precision, &args, &o, 1, part, row, me->dense);
 }
 
-cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                               const struct ts_gpu_mttkrp *args)
+ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_errors what = { .own = my->factor[0], .sums = my->errors };

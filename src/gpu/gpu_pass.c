@@ -28,6 +28,7 @@
  * of rows need not be those of shards. */
 #include "gpu/gpu_state.h"
 
+#include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ struct walk {
     uint32_t first, n, n_leased; /* n_leased: those that are in a slot of the feed */
 };
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "MTTKRP");
 }
@@ -171,7 +172,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu_table *t = &me->table[p->ask->mode];
     struct ts_gpu_shard *entry;
     uint32_t n = 0;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (t->version == m->version && t->n_chunks == p->g->board.n_chunks)
         return 0;
     entry = malloc((m->first[me->number + 1] - m->first[me->number] + 1) * sizeof *entry);
@@ -217,7 +218,7 @@ static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 }
 
 /* Makes a stream wait until factors are scaled, if that may still go on. */
-static cudaError_t wait_for_scaling(const struct ts_gpu_member *me, cudaStream_t stream)
+static ts_gpu_error wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream)
 {
     return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
 }
@@ -229,7 +230,7 @@ static struct ts_gpu_shards kept_shards(const struct ts_gpu_table *t, uint32_t c
     return (struct ts_gpu_shards){ .many = many, .n_many = t->n[c], .n_shares = t->n_shares[c] };
 }
 
-cudaError_t ts_gpu_pass_fold(const struct ts_gpu_pass *p)
+ts_gpu_error ts_gpu_pass_fold(const struct ts_gpu_pass *p)
 {
     const struct ts_gpu_table *t = &p->me->table[p->ask->mode];
     const struct ts_gpu_shards s = kept_shards(t, 0, t->entry);
@@ -252,9 +253,9 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
 {
     struct ts_gpu_member *me = p->me;
     const uint32_t k = c % TS_GPU_KEPT_STREAMS;
-    const cudaEvent_t ended = me->joined[TS_GPU_STREAMS + k];
+    const ts_gpu_event ended = me->joined[TS_GPU_STREAMS + k];
     const struct ts_gpu_shards s = kept_shards(&me->table[p->ask->mode], c, many);
-    cudaError_t e = wait_for_scaling(me, me->keeping[k]);
+    ts_gpu_error e = wait_for_scaling(me, me->keeping[k]);
     TRY(e, ts_gpu_log_start(&me->log, TS_GPU_KERNEL, "kept shards",
                             TS_TRACE_KERNEL + TS_GPU_STREAMS + k, me->keeping[k]));
     TRY(e, ts_gpu_launch_products(p, &s, me->keeping[k]));
@@ -344,24 +345,24 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
 
 /* A copy into a slot comes after the kernel that read the slot. Mostly that kernel has ended long
  * ago; then the stream need not wait, and copies follow each other without a pause. */
-static cudaError_t wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
-                                 int *waits)
+static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
+                                  int *waits)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     *waits = slot != NULL && ts_gpu_ended(slot->used, &e) == 0;
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
 /* Enqueues the copy of a lent shard. *there: the event of its arrival. */
-static cudaError_t copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
-                              const struct ts_gpu_slot *slot, cudaEvent_t *there)
+static ts_gpu_error copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
+                               const struct ts_gpu_slot *slot, ts_gpu_event *there)
 {
     struct ts_gpu_pass *p = w->pass;
     struct ts_gpu_member *me = p->me;
     const size_t bytes = (size_t)view->entry->raw_bytes + TS_SHARD_SLACK;
     const uint32_t last = (w->first + w->n) % TS_GPU_LENT;
     int waits;
-    cudaError_t e = wait_for_slot(me, slot, &waits);
+    ts_gpu_error e = wait_for_slot(me, slot, &waits);
     TRY(e, ts_gpu_log_copy(&me->log, me->copy, waits, view->shard, bytes));
     TRY(e, cudaMemcpyAsync(to, view->raw, bytes, cudaMemcpyHostToDevice, me->copy));
     TRY(e, cudaEventRecord(me->copied[last], me->copy));
@@ -389,14 +390,14 @@ static uint32_t most_due(const struct ts_gpu_pass *p)
 }
 
 /* Records when the streams of the shards that are due have come so far; the last one waits for the others. */
-static cudaError_t end_batch(struct ts_gpu_pass *p)
+static ts_gpu_error end_batch(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
     const uint32_t last = p->due[p->n_due - 1].stream;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t i = 0; i < p->n_due && e == cudaSuccess; i++) {
         const struct ts_gpu_due *d = &p->due[i];
-        const cudaEvent_t ended = d->slot != NULL ? d->slot->used : me->joined[d->stream];
+        const ts_gpu_event ended = d->slot != NULL ? d->slot->used : me->joined[d->stream];
         e = cudaEventRecord(ended, me->compute[d->stream]);
         if (d->stream != last)
             TRY(e, cudaStreamWaitEvent(me->compute[last], ended, 0));
@@ -406,12 +407,12 @@ static cudaError_t end_batch(struct ts_gpu_pass *p)
 }
 
 /* Enqueues the kernels of all shards that are due. */
-static cudaError_t launch_due(struct ts_gpu_pass *p)
+static ts_gpu_error launch_due(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
     const uint32_t n = p->n_due;
-    cudaError_t e = cudaSuccess;
-    cudaStream_t first, last;
+    ts_gpu_error e = cudaSuccess;
+    ts_gpu_stream first, last;
     if (n == 0)
         return e;
     first = me->compute[p->due[0].stream];
@@ -433,18 +434,18 @@ static cudaError_t launch_due(struct ts_gpu_pass *p)
 }
 
 /* Whether the device still computes on the shards that were launched last. */
-static int is_busy(const struct ts_gpu_pass *p, cudaError_t *e)
+static int is_busy(const struct ts_gpu_pass *p, ts_gpu_error *e)
 {
     return p->batch_ended != NULL && ts_gpu_ended(p->batch_ended, e) == 0;
 }
 
 /* Enqueues the kernels of a shard at `addr`, to run after `there`, on the next stream; now, or with those of shards to come
  * where the device is busy with others. */
-static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
-                           cudaEvent_t there, struct ts_gpu_slot *slot)
+static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
+                            ts_gpu_event there, struct ts_gpu_slot *slot)
 {
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaStreamWaitEvent(me->compute[me->next_stream], there, 0);
+    ts_gpu_error e = cudaStreamWaitEvent(me->compute[me->next_stream], there, 0);
     if (most_due(p) > 1)
         TRY(e, ts_gpu_log_came(&me->log, me->compute[me->next_stream]));
     p->due[p->n_due++] = (struct ts_gpu_due){
@@ -462,7 +463,7 @@ static cudaError_t add_due(struct ts_gpu_pass *p, uint64_t shard, const void *ad
 /* Before the host waits for a shard: enqueues the kernels of those that are due, unless more are there and the device is busy. */
 static int launch_waiting(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->n_due > 0 &&
         (!is_busy(p, &e) || ts_feed_waits(p->ask->feed, p->ask->mode, ts_gpu_here(p->me))))
         TRY(e, launch_due(p));
@@ -486,8 +487,8 @@ static int take_shard(struct walk *w, const struct ts_shard_view *view, struct t
     const int keep = m->keep[view->shard];
     struct ts_gpu_slot *slot = keep ? NULL : next_slot(p);
     char *to = keep ? p->me->kept + m->place[view->shard] : slot->addr;
-    cudaEvent_t there;
-    cudaError_t e = copy_shard(w, view, to, slot, &there);
+    ts_gpu_event there;
+    ts_gpu_error e = copy_shard(w, view, to, slot, &there);
     TRY(e, add_due(p, view->shard, to, there, slot));
     if (e != cudaSuccess)
         return fail(err, e);
@@ -518,7 +519,7 @@ static int take_early(struct walk *w, struct ts_err *err)
     struct ts_gpu_slot *here[TS_GPU_SLOTS];
     struct ts_shard_view view;
     uint32_t n = 0, n_copied = 0;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     int rc = 0;
     if (!ts_gpu_early_any(p))
         return 0;
@@ -548,7 +549,7 @@ static int take_early(struct walk *w, struct ts_err *err)
 /* Called when the last copy of the pass is enqueued: starts prefetching for the next mode. */
 static int finish_copies(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    cudaError_t e = launch_due(p);
+    ts_gpu_error e = launch_due(p);
     TRY(e, ts_gpu_log_copied(&p->me->log, p->me->copy));
     TRY(e, ts_gpu_early_send(p));
     return e == cudaSuccess ? 0 : fail(err, e);
@@ -584,7 +585,7 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct walk w = { .pass = p };
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = ts_gpu_log_begin(&me->log, me->dense);
+    ts_gpu_error e = ts_gpu_log_begin(&me->log, me->dense);
     int rc;
     if (e != cudaSuccess)
         return fail(err, e);

@@ -3,6 +3,7 @@
  *
  * A collective of the comm follows an agree without anything in between that may fail, so that a process that has failed
  * meets the others there. During a pass those learn of it by polls (gpu_team.c). */
+#include <cuda_runtime.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -77,7 +78,7 @@ static void read_machine(char *ret, size_t size)
 static int fill_card(int device, struct ts_gpu_card *c, struct ts_err *err)
 {
     struct cudaDeviceProp prop;
-    const cudaError_t e = cudaGetDeviceProperties(&prop, device);
+    const ts_gpu_error e = cudaGetDeviceProperties(&prop, device);
     if (e != cudaSuccess)
         return ts_gpu_fail(err, e, "the GPU cannot be used");
     _Static_assert(sizeof prop.uuid == sizeof c->uuid, "16 bytes");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a pass does with complete rows: solves them, sends them to the other members, and computes
  * the Gram matrix. */
+#include <cuda_runtime.h>
+
 #include "base/trace.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
@@ -12,16 +14,16 @@
  * these are about equal over NVLink. */
 #define SHARE_COLUMNS 64
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "row solves");
 }
 
 /* Makes `dense` wait for all work that the member's other streams have been given so far. */
-static cudaError_t join_compute(struct ts_gpu_pass *p)
+static ts_gpu_error join_compute(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (int i = 0; i < TS_GPU_STREAMS && e == cudaSuccess; i++) {
         if ((p->unjoined & 1u << i) == 0)
             continue;
@@ -154,7 +156,7 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_board *b = &p->g->board;
     enum ts_gpu_ready is = TS_GPU_NOT_READY;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     uint32_t n = 0;
     int rc = 0;
     if (p->updating)
@@ -177,8 +179,8 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-static cudaError_t solve_rows(struct ts_gpu_product *r, uint64_t row, const uint32_t *list,
-                              uint64_t n)
+static ts_gpu_error solve_rows(struct ts_gpu_product *r, uint64_t row, const uint32_t *list,
+                               uint64_t n)
 {
     const struct ts_gpu *g = r->pass->g;
     struct ts_gpu_member *me = r->pass->me;
@@ -186,7 +188,7 @@ static cudaError_t solve_rows(struct ts_gpu_product *r, uint64_t row, const uint
     const uint32_t ld = r->of->ld;
     char *rows = my->factor[r->pass->ask->mode] + row * ts_gpu_row_bytes(r->of);
     double *inner = with_inner(r) ? my->row_inner + row : NULL;
-    cudaError_t e;
+    ts_gpu_error e;
     if (r->how == NULL || r->apart || n == 0 || ts_gpu_solves_observed(r))
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
@@ -200,13 +202,13 @@ static cudaError_t solve_rows(struct ts_gpu_product *r, uint64_t row, const uint
 }
 
 /* Solves the member's rows of chunk c of a model; they are the k-th part that it sends. */
-static cudaError_t solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
+static ts_gpu_error solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
 {
     struct ts_gpu_pass *p = r->pass;
     const uint64_t end = ts_gpu_chunk(p->g, p->mode, p->me->number, c + 1);
     struct ts_exchange_part *part = &r->of->sent.rows[k][p->me->number];
     uint64_t first = ts_gpu_chunk(p->g, p->mode, p->me->number, c), last, row, n;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     open_part(p, p->me->number, part);
     for (; e == cudaSuccess && next_run(p, p->me->number, &first, &last, end); first = last + 1) {
         if (!sent_rows(r, first, last, &row, &n))
@@ -225,7 +227,7 @@ static int publish(struct ts_gpu_pass *p, uint32_t c, struct ts_err *err)
     struct ts_gpu_member *me = p->me;
     const uint32_t k = p->n_published;
     const int rc = ts_gpu_rows_prepare(p, err);
-    cudaError_t e;
+    ts_gpu_error e;
     if (rc < 0)
         return rc;
     e = join_compute(p);
@@ -289,7 +291,7 @@ static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     void *base[TS_MAX_TEAM];
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     int rc;
     if (!anything(g, part))
         return 0;
@@ -310,7 +312,7 @@ static int gather(struct ts_gpu_product *r, enum ts_gpu_buffer buffer,
 /* Ends the mark of the gathers since the last call, if there were any. */
 static int end_exchange(struct ts_gpu_pass *p, struct ts_err *err)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->exchanging)
         e = ts_gpu_log_stop(&p->me->log, p->me->send, p->n_exchanges++, p->exchanged_bytes);
     p->exchanging = 0;
@@ -336,7 +338,7 @@ static int send_published(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     while (p->n_sent < g->board.n_chunks) {
-        cudaError_t e;
+        ts_gpu_error e;
         int rc;
         for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
             if (atomic_load(&g->board.n_published[i]) <= p->n_sent)
@@ -423,7 +425,7 @@ void ts_gpu_rows_expect(struct ts_gpu_pass *p)
 /* ---- the end of a pass */
 
 /* Rows of a model that the member computed in others' ranges, and the edges of all its shards. */
-static cudaError_t prepare_product(struct ts_gpu_product *r)
+static ts_gpu_error prepare_product(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu_board *b = &p->g->board;
@@ -431,7 +433,7 @@ static cudaError_t prepare_product(struct ts_gpu_product *r)
     const uint32_t number = p->me->number, k = b->n_chunks;
     const uint64_t bytes = sent_bytes(r);
     struct ts_exchange_part *rows = &r->of->sent.rows[k][number];
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     uint64_t row, n;
     open_part(p, number, rows);
     for (uint64_t i = 0; i < m->n_shards && e == cudaSuccess; i++) {
@@ -447,9 +449,9 @@ static cudaError_t prepare_product(struct ts_gpu_product *r)
 }
 
 /* Prepares the last gathers. */
-static cudaError_t prepare_last(struct ts_gpu_pass *p)
+static ts_gpu_error prepare_last(struct ts_gpu_pass *p)
 {
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++)
         e = prepare_product(&p->product[k]);
     TRY(e, cudaEventRecord(p->me->ready, p->me->dense));
@@ -462,7 +464,7 @@ int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
     int rc = end_exchange(p, err);
-    cudaError_t e;
+    ts_gpu_error e;
     if (rc == 0)
         rc = ts_gpu_team_barrier(p->g, err);
     if (rc == 0)
@@ -477,7 +479,7 @@ int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    cudaError_t e;
+    ts_gpu_error e;
     int rc = ts_gpu_team_barrier(g, err); /* now all shards are taken, and `taken` says by whom */
     if (rc == 0)
         rc = ts_gpu_rows_advance(p, err);
@@ -505,9 +507,9 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
 }
 
 /* Makes `send` wait for what `dense` was given so far. */
-static cudaError_t send_after_dense(struct ts_gpu_member *me)
+static ts_gpu_error send_after_dense(struct ts_gpu_member *me)
 {
-    const cudaError_t e = cudaEventRecord(me->ready, me->dense);
+    const ts_gpu_error e = cudaEventRecord(me->ready, me->dense);
     return e == cudaSuccess ? cudaStreamWaitEvent(me->send, me->ready, 0) : e;
 }
 
@@ -546,7 +548,7 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     const uint64_t n_units = ts_descend_units(p->mode->n_rows);
     const int shared = g->n_members > 1 && r->of->ld >= SHARE_COLUMNS;
     uint64_t first[TS_MAX_TEAM + 1];
-    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    ts_gpu_error e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = n_units * i / g->n_members;
     if (e == cudaSuccess && shared)
@@ -574,7 +576,7 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
     struct ts_exchange_span span[TS_MAX_TEAM];
     struct ts_exchange_part part[TS_MAX_TEAM];
     uint32_t first[TS_MAX_TEAM + 1];
-    cudaError_t e;
+    ts_gpu_error e;
     int rc;
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = (uint32_t)((uint64_t)n_parts * i / g->n_members);
@@ -600,11 +602,11 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 }
 
 /* On member 0: the Gram matrix from its parts, and sums, to host memory. */
-static cudaError_t sum_up(struct ts_gpu_product *r)
+static ts_gpu_error sum_up(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
     struct ts_gpu_member *me = p->me;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->g->n_members > 1)
         e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
     TRY(e, ts_gpu_dense_sum_up(r->of, me, p->ask->mode, r->how, r->sums));
@@ -613,13 +615,13 @@ static cudaError_t sum_up(struct ts_gpu_product *r)
 }
 
 /* Solves the rows that shards share, whose sums are complete now; with one member, and of a dense tensor, all rows. */
-static cudaError_t finish_rows(struct ts_gpu_product *r)
+static ts_gpu_error finish_rows(struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
     const struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     const uint32_t mode = p->ask->mode, ld = r->of->ld;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     if (p->mode->n_shards > 0 && !p->alone && r->args.out_float)
         e = ts_edge_fold_to_float(p->mode->n_shards, r->my->shard_edge, me->shard_row[mode], ld,
                                   r->args.out, me->dense);
@@ -637,7 +639,7 @@ static cudaError_t finish_rows(struct ts_gpu_product *r)
 static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_member *me = r->pass->me;
-    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    ts_gpu_error e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     TRY(e, ts_gpu_observed_finish(r));
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     return e == cudaSuccess ? 0 : fail(err, e);
@@ -646,7 +648,7 @@ static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
 /* The rest of a model's pass, its rows being there but for those that shards share. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
-    cudaError_t e;
+    ts_gpu_error e;
     int rc;
     if (ts_gpu_solves_observed(r))
         return finish_observed(r, err);
@@ -668,11 +670,11 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 }
 
 /* What follows the product, on `dense`: a graph's kernels. */
-static cudaError_t enqueue_rest(void *ctx)
+static ts_gpu_error enqueue_rest(void *ctx)
 {
     struct ts_gpu_product *r = ctx;
     const struct ts_gpu_pass *p = r->pass;
-    cudaError_t e = ts_gpu_pass_fold(p);
+    ts_gpu_error e = ts_gpu_pass_fold(p);
     TRY(e, finish_rows(r));
     TRY(e, ts_dense_gram_part(p->g->precision, r->my->factor[p->ask->mode], p->mode->n_rows,
                               r->of->ld, 0, ts_dense_gram_parts(r->of->ld, p->mode->n_rows),
@@ -692,7 +694,7 @@ static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
         .flags = r->wide | r->args.out_float << 1 | (r->sums->inner != NULL) << 2 |
                  (r->sums->size != NULL) << 3,
     };
-    cudaError_t e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
+    ts_gpu_error e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     ts_gpu_log_pause(&me->log, 1);
     if (e == cudaSuccess) {
         e = ts_gpu_graph_launch(&r->my->rest[p->ask->mode], &key, me->dense, enqueue_rest, r);
@@ -719,7 +721,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     struct ts_gpu *g = p->g;
     struct ts_gpu_member *me = p->me;
     int rc = ts_gpu_rows_prepare(p, err);
-    cudaError_t e = rc == 0 ? join_compute(p) : cudaSuccess;
+    ts_gpu_error e = rc == 0 ? join_compute(p) : cudaSuccess;
     if (e != cudaSuccess)
         rc = fail(err, e);
     if (rc == 0 && g->n_members > 1 && g->cells == NULL)

@@ -3,6 +3,7 @@
  *
  * A pass leaves the sums of shares on the device that took them, and those of slices; a slice that lies in a unit of a share is done
  * then. What begins or ends a unit is added on the host, in the order of the file. */
+#include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,15 +35,15 @@ static uint64_t parts_of(const struct job *j)
     return 2 * TS_SCORE_UNITS * shares_of(j);
 }
 
-static int fail(struct ts_err *err, cudaError_t e)
+static int fail(struct ts_err *err, ts_gpu_error e)
 {
     return ts_gpu_fail(err, e, "scores of a model");
 }
 
 /* ---- in a pass */
 
-cudaError_t ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream)
+ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream)
 {
     const struct ts_gpu_pass *p = r->pass;
     const struct ts_scores *want = r->want->scores;
@@ -56,8 +57,8 @@ cudaError_t ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts
     return ts_scores_launch(p->g->precision, args, &what, stream);
 }
 
-cudaError_t ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                               const struct ts_gpu_mttkrp *args)
+ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                const struct ts_gpu_mttkrp *args)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_gpu_scores what = { .own = my->factor[0],
@@ -75,7 +76,7 @@ static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
 {
     const struct job *j = arg;
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
-    cudaError_t e =
+    ts_gpu_error e =
         cudaMemsetAsync(my->score_share, 0, shares_of(j) * sizeof *my->score_share, me->dense);
     if (j->slices) {
         TRY(e, cudaMemsetAsync(my->score_slice, 0,
@@ -98,20 +99,20 @@ static void add(struct ts_score_sums *to, const struct ts_score_sums *x)
 }
 
 /* `bytes` of the device, which are there once it returns. */
-static cudaError_t fetch(struct ts_gpu_member *me, void *to, const void *from, uint64_t bytes)
+static ts_gpu_error fetch(struct ts_gpu_member *me, void *to, const void *from, uint64_t bytes)
 {
-    cudaError_t e = bytes == 0
-                        ? cudaSuccess
-                        : cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, me->dense);
+    ts_gpu_error e = bytes == 0
+                         ? cudaSuccess
+                         : cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     return e;
 }
 
-static cudaError_t fetch_slices(struct job *j, struct ts_gpu_member *me)
+static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
 {
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
     const uint64_t n_rows = j->of->gpu->mode[j->mode].n_rows, n = parts_of(j);
-    cudaError_t e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
+    ts_gpu_error e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
         if (j->row_here[k] != UINT32_MAX) { /* a unit is one member's */
@@ -131,7 +132,7 @@ static cudaError_t fetch_slices(struct job *j, struct ts_gpu_member *me)
 static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
-    cudaError_t e;
+    ts_gpu_error e;
     (void)g;
     if (me->number != j->turn)
         return 0;

@@ -42,7 +42,6 @@
 #ifndef TS_GPU_GPU_STATE_H
 #define TS_GPU_GPU_STATE_H
 
-#include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -51,6 +50,7 @@
 #include "gpu/exchange.h"
 #include "gpu/gpu_graph.h"
 #include "gpu/gpu_log.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 #include "stream/backend.h"
 
@@ -96,13 +96,13 @@ struct ts_gpu_early {
     } state; /* HERE: prefetched; TAKEN: the pass computes on it */
     uint32_t mode;
     uint64_t shard, bytes;
-    uint64_t given_ns;          /* when the copy was enqueued */
-    cudaEvent_t began, arrived; /* around the copy, with times */
+    uint64_t given_ns;           /* when the copy was enqueued */
+    ts_gpu_event began, arrived; /* around the copy, with times */
 };
 
 struct ts_gpu_slot {
     char *addr;
-    cudaEvent_t used; /* the kernel that read it has ended */
+    ts_gpu_event used; /* the kernel that read it has ended */
     struct ts_gpu_early early;
 };
 
@@ -194,12 +194,12 @@ struct ts_gpu_member {
     struct ts_gpu_slot slot[TS_GPU_SLOTS]; /* in `store` */
     uint32_t next_slot, next_stream;
 
-    cudaStream_t copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
-    cudaEvent_t
+    ts_gpu_stream copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
+    ts_gpu_event
         joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* recorded after the work of each stream */
-    cudaEvent_t solved[TS_GPU_CHUNKS]; /* rows that can be sent, in the order of publishing */
-    cudaEvent_t copied[TS_GPU_LENT];
-    cudaEvent_t ready, received, over, scaled;
+    ts_gpu_event solved[TS_GPU_CHUNKS]; /* rows that can be sent, in the order of publishing */
+    ts_gpu_event copied[TS_GPU_LENT];
+    ts_gpu_event ready, received, over, scaled;
     struct ts_gpu_log log;
 };
 
@@ -410,8 +410,8 @@ void ts_gpu_device_close(struct ts_gpu_member *me);
 
 /* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
  * rows the table of columns behind that, and its inverse. */
-cudaError_t ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                      const struct ts_row_update *how);
+ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                       const struct ts_row_update *how);
 
 /* ---- gpu_team.c */
 int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
@@ -423,7 +423,7 @@ int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed 
 /* Waits for all members here. Returns 0, or the code of the first failure. */
 int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
 /* Waits for an event of the device. Returns early when another member fails. */
-int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t event,
+int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, ts_gpu_event event,
                      struct ts_err *err);
 /* Waits between two checks: yields at first, then sleeps. *n counts the waits, from 0. */
 void ts_gpu_team_pause(uint32_t *n);
@@ -435,11 +435,11 @@ int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    enum ts_request_kind kind;  /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
-    uint32_t n;                 /* models */
+    enum ts_request_kind kind;   /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
+    uint32_t n;                  /* models */
     const struct ts_request *of; /* each, a struct ts_gpu_model, and what is wanted of it */
     int multiplies;              /* of TS_REQUEST_MULTIPLY: rows have their rounds in this pass, */
-    int judges;                 /* and are judged after them, where that is wanted */
+    int judges;                  /* and are judged after them, where that is wanted */
 };
 
 /* Whether a pass sums over nonzeros, and makes no rows. */
@@ -462,7 +462,7 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
 
 struct ts_gpu_pass;
 /* Enqueues the edges between shares of shards that all lie here, the team having one member. */
-cudaError_t ts_gpu_pass_fold(const struct ts_gpu_pass *p);
+ts_gpu_error ts_gpu_pass_fold(const struct ts_gpu_pass *p);
 
 /* ---- gpu_rows.c */
 struct ts_gpu_product { /* of a model, in a member's pass */
@@ -515,7 +515,7 @@ struct ts_gpu_pass { /* a member's pass */
     uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
     struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
     uint32_t n_due;
-    cudaEvent_t batch_ended; /* recorded after the shards launched last; NULL: none were */
+    ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
 };
 
 /* What members of other processes send in this pass; `p` is that of a member here, whose products are known. Not to be called
@@ -535,14 +535,14 @@ int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_launch.c */
 /* The products of all models. */
-cudaError_t ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                                   cudaStream_t stream);
+ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                    ts_gpu_stream stream);
 /* The products of all models and what follows them, for all shards that are due, each on its stream. A model comes after the
  * other for all of them: at any time most kernels read the same factors, which stay in the second-level cache. */
-cudaError_t ts_gpu_launch_due(const struct ts_gpu_pass *p);
+ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
 /* After them: the rows that shares have in common. */
-cudaError_t ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                               cudaStream_t stream);
+ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                ts_gpu_stream stream);
 
 /* ---- gpu_early.c */
 /* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
@@ -553,7 +553,7 @@ static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
 }
 /* Call after this pass's last copy is enqueued. Logs the copies that were prefetched for this pass,
  * then prefetches the shards that the next pass should start with. */
-cudaError_t ts_gpu_early_send(struct ts_gpu_pass *p);
+ts_gpu_error ts_gpu_early_send(struct ts_gpu_pass *p);
 int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode are prefetched */
 /* Takes a prefetched shard for this pass and returns its slot; NULL: it is not prefetched. */
 struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
@@ -576,24 +576,25 @@ int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, 
 int ts_gpu_dense_gram(struct ts_gpu_model *of, uint32_t mode, double *gram, struct ts_err *err);
 /* Enqueues an update that reads the old rows, on units of the member's replica. wide: the products
  * are those in float64. */
-cudaError_t ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me, uint32_t mode,
-                             const struct ts_row_update *how, const struct ts_row_sums *sums,
-                             int wide, uint64_t first_unit, uint64_t n_units);
+ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              uint32_t mode, const struct ts_row_update *how,
+                              const struct ts_row_sums *sums, int wide, uint64_t first_unit,
+                              uint64_t n_units);
 /* On member 0, once all parts are there. sum_up enqueues the Gram matrix and the sums that are
  * asked for, and their copy to the model's `host`; the other function reads them there, once
  * `dense` has ended. how: NULL, or the update that was done. */
-cudaError_t ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                uint32_t mode, const struct ts_row_update *how,
-                                const struct ts_row_sums *sums);
+ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                 uint32_t mode, const struct ts_row_update *how,
+                                 const struct ts_row_sums *sums);
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
                            const struct ts_row_sums *sums);
 
 /* ---- gpu_multiply.c */
 /* Enqueues what becomes of a launch's shards, edges and rows included. */
-cudaError_t ts_gpu_multiply_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream);
+ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that lie in several shards, once their products are there. */
-cudaError_t ts_gpu_multiply_spans(const struct ts_gpu_product *r);
+ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
 /* What the backend's table says, of the same name, of n models. */
 int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
@@ -609,27 +610,27 @@ uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
 int ts_gpu_observed_long(const struct ts_gpu_model *of);
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of);
 /* Enqueues the rows of a launch's shards, and those that their parts are added up to. */
-cudaError_t ts_gpu_observed_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream);
-cudaError_t ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream);
+ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
+ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream);
 /* Enqueues the rows that lie in several shards, all parts being there, and on member 0 what `size` is, to the model's `host`. */
-cudaError_t ts_gpu_observed_finish(const struct ts_gpu_product *r);
+ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r);
 void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
 /* Enqueues the solution of the rows of the mode, part e being that of row row[e], of as many as are even; of a dense tensor. */
-cudaError_t ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
-                                  const uint32_t *row);
+ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
+                                   const uint32_t *row);
 /* The same of row 0 of a model, for the first time. */
-cudaError_t ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                       const double *part, const uint32_t *row);
+ts_gpu_error ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                        const double *part, const uint32_t *row);
 /* Enqueues the errors at the nonzeros of a launch's shards. */
-cudaError_t ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream);
+ts_gpu_error ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream);
 /* Runs these kernels on a shard, for the first time; the row that they leave does not matter. */
-cudaError_t ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                 const struct ts_gpu_mttkrp *args);
-cudaError_t ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                               const struct ts_gpu_mttkrp *args);
+ts_gpu_error ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                  const struct ts_gpu_mttkrp *args);
+ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                const struct ts_gpu_mttkrp *args);
 /* Requests ROWS and ERRORS of n models (stream/request.h); of a dense tensor there is one. */
 int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t mode,
                              struct ts_feed *feed, struct ts_backend_times *times,
@@ -640,13 +641,13 @@ int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mod
 
 /* ---- gpu_loss.c */
 /* Enqueues the gradients, or the sums of the loss, at the nonzeros of a launch's shards. */
-cudaError_t ts_gpu_gradient_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                   cudaStream_t stream);
-cudaError_t ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream);
+ts_gpu_error ts_gpu_gradient_launch(const struct ts_gpu_product *r,
+                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
+ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream);
 /* Runs the kernels of models by other losses, for the first time; the row that they leave does not matter. */
-cudaError_t ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                             const struct ts_gpu_mttkrp *args);
+ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                              const struct ts_gpu_mttkrp *args);
 /* Requests DESCEND and LOSSES of n models (stream/request.h); and `zeros` of the backend's table. */
 int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err);
@@ -657,11 +658,11 @@ int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const str
 
 /* ---- gpu_score.c */
 /* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
-cudaError_t ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                 cudaStream_t stream);
+ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
+                                  ts_gpu_stream stream);
 /* Runs this kernel on a shard, for the first time. */
-cudaError_t ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                               const struct ts_gpu_mttkrp *args);
+ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
+                                const struct ts_gpu_mttkrp *args);
 /* Rows whose sums there is device memory for. */
 uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
 /* Host memory that a pass over the copy of a mode takes. */

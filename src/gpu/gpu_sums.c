@@ -2,6 +2,7 @@
 /* Sums of shares on the host. */
 #include "gpu/gpu_sums.h"
 
+#include <cuda_runtime.h>
 #include <stdlib.h>
 
 #include "gpu/gpu_fail.h"
@@ -24,15 +25,15 @@ void ts_gpu_sums_free(struct ts_gpu_sums *s)
         free(s->here[i]);
 }
 
-cudaError_t ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
-                              double *on_device)
+ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
+                               double *on_device)
 {
     const uint64_t bytes = ts_gpu_sums_bytes(s);
     return bytes > 0 ? cudaMemsetAsync(on_device, 0, bytes, me->dense) : cudaSuccess;
 }
 
-cudaError_t ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
-                              const double *on_device)
+ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
+                               const double *on_device)
 {
     const uint64_t bytes = ts_gpu_sums_bytes(s);
     return bytes > 0 ? cudaMemcpyAsync(s->here[me->number], on_device, bytes,
@@ -66,7 +67,7 @@ static double *device_of(const struct job *j, uint32_t k, const struct ts_gpu_me
 }
 
 /* What was enqueued has ended. */
-static int end(const struct job *j, struct ts_gpu_member *me, cudaError_t e, struct ts_err *err)
+static int end(const struct job *j, struct ts_gpu_member *me, ts_gpu_error e, struct ts_err *err)
 {
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, j->pass->what);
@@ -76,7 +77,7 @@ static int end(const struct job *j, struct ts_gpu_member *me, cudaError_t e, str
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
-    cudaError_t e = cudaSuccess;
+    ts_gpu_error e = cudaSuccess;
     (void)g;
     for (uint32_t k = 0; k < j->pass->ask->n && e == cudaSuccess; k++)
         e = ts_gpu_sums_clear(&j->sums, me, device_of(j, k, me));

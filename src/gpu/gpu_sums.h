@@ -15,6 +15,7 @@
 #define TS_GPU_GPU_SUMS_H
 
 #include "gpu/gpu_state.h"
+#include "gpu/gpu_types.h"
 
 struct ts_gpu_sums {
     struct ts_gpu *g;
@@ -33,10 +34,10 @@ static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
 }
 
 /* Enqueues zeros on the device; and the copy to the host. */
-cudaError_t ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
-                              double *on_device);
-cudaError_t ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
-                              const double *on_device);
+ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
+                               double *on_device);
+ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
+                               const double *on_device);
 /* Adds up what was fetched; *all: that of all members of all processes, which call alike. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 

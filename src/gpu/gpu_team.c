@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The members' threads: runs a job on all of them, barriers, waits that end when another member
  * fails. */
+#include <cuda_runtime.h>
 #include <sched.h>
 #include <string.h>
 #include <time.h>
@@ -81,7 +82,7 @@ static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err)
 static void do_job(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     struct ts_err err = { 0 };
-    const cudaError_t e = cudaSetDevice(me->device);
+    const ts_gpu_error e = cudaSetDevice(me->device);
     const int rc = e == cudaSuccess ? g->team.job(g, me, g->team.arg, &err)
                                     : ts_gpu_fail(&err, e, "taking up work on the GPU");
     if (rc < 0)
@@ -186,12 +187,12 @@ int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err)
     return rc;
 }
 
-int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, cudaEvent_t event,
+int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, ts_gpu_event event,
                      struct ts_err *err)
 {
     uint32_t n = 0;
     for (;;) {
-        cudaError_t e;
+        ts_gpu_error e;
         int rc = ts_gpu_ended(event, &e);
         if (rc > 0)
             return 0;

@@ -46,8 +46,8 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
     });
 }
 
-cudaError_t ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                           const struct ts_gpu_held *held, cudaStream_t stream)
+ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_held *held, ts_gpu_stream stream)
 {
     if (precision == TS_FLOAT64)
         return launch_rank<double, double, 0, 4>(args, held, stream);
@@ -56,8 +56,8 @@ cudaError_t ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttk
                                  : launch_rank<float, float, 0, 4>(args, held, stream);
 }
 
-cudaError_t ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
-                                cudaStream_t stream)
+ts_gpu_error ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
+                                 ts_gpu_stream stream)
 {
     return launch_rank<double, float, 0, 4>(args, held, stream);
 }

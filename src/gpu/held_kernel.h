@@ -5,12 +5,13 @@
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_HELD_KERNEL_H
 #define TS_GPU_HELD_KERNEL_H
 
 #include "format/hold_out.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -22,12 +23,12 @@ struct ts_gpu_held {
     uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
 };
 
-cudaError_t ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                           const struct ts_gpu_held *held, cudaStream_t stream);
+ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_held *held, ts_gpu_stream stream);
 
 /* From factors in float, with products and sums in double, as ts_mttkrp_launch_wide. */
-cudaError_t ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
-                                cudaStream_t stream);
+ts_gpu_error ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
+                                 ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -54,8 +54,8 @@ static cudaError_t launch_levels(const struct ts_gpu_mttkrp *args, const struct 
                               : visit_shares<loss_visitor, T, NL, U, false>(args, loss, s);
 }
 
-cudaError_t ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                           const struct ts_gpu_loss *loss, cudaStream_t stream)
+ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_loss *loss, ts_gpu_stream stream)
 {
     if (args->n_shares == 0)
         return cudaSuccess;

@@ -6,12 +6,13 @@
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_LOSS_KERNEL_H
 #define TS_GPU_LOSS_KERNEL_H
 
 #include "format/hold_out.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 #include "stream/loss_functions.h"
 
@@ -34,8 +35,8 @@ struct ts_gpu_loss {
 
 /* out(i, r) = sum over the nonzeros of row i of  g(x, m) prod_l factor[l](i_l, r), with g the derivative of the loss by m, less
  * that at value 0 where zeros is set; or the sums. */
-cudaError_t ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                           const struct ts_gpu_loss *loss, cudaStream_t stream);
+ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -138,8 +138,8 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t st
     return launch<T, S, 32, NL, U>(args, stream);
 }
 
-cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             cudaStream_t stream)
+ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (args->n_shares == 0)
@@ -159,7 +159,7 @@ cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mt
     }
 }
 
-cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
+ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream)
 {
     const cudaStream_t s = stream;
     if (args->n_shares == 0)

@@ -15,15 +15,15 @@
  *   units    rows and columns of matrices whose rows are `ld` elements apart, ld a multiple of
  *            16 bytes; edge rows are `ld` elements too
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_MTTKRP_KERNEL_H
 #define TS_GPU_MTTKRP_KERNEL_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
 #include "format/layout.h"
+#include "gpu/gpu_types.h"
 #include "stream/backend.h"
 
 #ifdef __cplusplus
@@ -91,15 +91,15 @@ static inline uint32_t ts_mttkrp_shares(uint32_t n_blocks, uint32_t share_blocks
 }
 
 /* out(i, r) = sum over the nonzeros of row i of the shards: value * prod_l factor[l](i_l, r). */
-cudaError_t ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             cudaStream_t stream);
+ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              ts_gpu_stream stream);
 
 /* How many models a launch takes: one where rows are so long that decoding takes the smaller part of
  * the time. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 
 /* The same, of one model, with factors in float32; products, sums and edges are in float64. */
-cudaError_t ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, cudaStream_t stream);
+ts_gpu_error ts_mttkrp_launch_wide(const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 
 /* The least compute capability that there is code for, times 100: 800. For newer devices there is
  * at least PTX. */

@@ -191,8 +191,8 @@ static unsigned blocks_for(uint64_t n)
     return blocks < 1 ? 1u : blocks < BLOCKS ? (unsigned)blocks : (unsigned)BLOCKS;
 }
 
-cudaError_t ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
-                              cudaStream_t stream)
+ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
+                               ts_gpu_stream stream)
 {
     const unsigned blocks = blocks_for(r->n_rows * r->ld);
     if (r->precision == TS_FLOAT32)
@@ -202,8 +202,8 @@ cudaError_t ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight,
     return cudaGetLastError();
 }
 
-cudaError_t ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
-                               int judge, int last, cudaStream_t stream)
+ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
+                                int judge, int last, ts_gpu_stream stream)
 {
     const dim3 grid(shards->n_many > 0 ? shards->n_many : 1, SHARD_BLOCKS);
     if (shards->n_shares == 0)
@@ -215,7 +215,7 @@ cudaError_t ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_
     return cudaGetLastError();
 }
 
-cudaError_t ts_multiply_spans(const struct ts_gpu_rows *r, cudaStream_t stream)
+ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream)
 {
     const unsigned blocks = r->n_shards > 1 ? (unsigned)(r->n_shards - 1) : 0;
     if (blocks == 0)
@@ -227,8 +227,8 @@ cudaError_t ts_multiply_spans(const struct ts_gpu_rows *r, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-cudaError_t ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
-                            cudaStream_t stream)
+ts_gpu_error ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
+                             ts_gpu_stream stream)
 {
     const dim3 grid(TS_MULTIPLY_PARTS, (r->ld + 31) / 32);
     const unsigned blocks = blocks_for(r->n_rows * r->ld);

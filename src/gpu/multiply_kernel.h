@@ -7,11 +7,12 @@
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows are ld elements apart, columns from the rank on zero
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_MULTIPLY_KERNEL_H
 #define TS_GPU_MULTIPLY_KERNEL_H
 
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -31,22 +32,22 @@ struct ts_gpu_rows {
 };
 
 /* b := a diag(weight), with `grow` more where an entry has the mark; kkt := 0. */
-cudaError_t ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
-                              cudaStream_t stream);
+ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight, double grow,
+                               ts_gpu_stream stream);
 
 /* b := b .* phi for the rows that lie in one of the launch's shards alone. judge: kkt is wanted;
  * last: signs are. */
-cudaError_t ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
-                               int judge, int last, cudaStream_t stream);
+ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
+                                int judge, int last, ts_gpu_stream stream);
 
 /* The same for the rows that lie in several shards of the mode, once; signs and kkt are wanted. */
-cudaError_t ts_multiply_spans(const struct ts_gpu_rows *r, cudaStream_t stream);
+ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream);
 
 /* column (ld) := sums of |b|; then a := b, columns divided by their sums, with marks. scratch:
  * TS_MULTIPLY_PARTS x ld elements. */
 #define TS_MULTIPLY_PARTS 64u
-cudaError_t ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
-                            cudaStream_t stream);
+ts_gpu_error ts_multiply_end(const struct ts_gpu_rows *r, double *scratch, double *column,
+                             ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

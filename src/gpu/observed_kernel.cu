@@ -841,8 +841,8 @@ static cudaError_t launch_levels(enum ts_precision precision, const struct ts_gp
                                : launch_rank<float, 0, WEIGHTED>(args, o, stream);
 }
 
-cudaError_t ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                               const struct ts_gpu_observed *o, cudaStream_t stream)
+ts_gpu_error ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                const struct ts_gpu_observed *o, ts_gpu_stream stream)
 {
     if (args->n_shares == 0)
         return cudaSuccess;
@@ -876,9 +876,9 @@ static cudaError_t fold_shards(const struct ts_gpu_mttkrp *args, const struct ts
     return launch_units<T, 4>(args, o, ends, s);
 }
 
-cudaError_t ts_observed_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, double *ends,
-                                    cudaStream_t stream)
+ts_gpu_error ts_observed_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, double *ends,
+                                     ts_gpu_stream stream)
 {
     if (args->n_shares == 0 || ts_observed_is_long(precision, o->rank))
         return cudaSuccess;
@@ -910,9 +910,9 @@ static cudaError_t fold(const struct ts_gpu_mttkrp *args, const struct ts_gpu_ob
     return launch_ends<T, 4>(args, o, n_shards, ends, edge_row, s);
 }
 
-cudaError_t ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_observed *o, uint64_t n_shards, const double *ends,
-                             const uint32_t *edge_row, cudaStream_t stream)
+ts_gpu_error ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_observed *o, uint64_t n_shards,
+                              const double *ends, const uint32_t *edge_row, ts_gpu_stream stream)
 {
     if (n_shards == 0)
         return cudaSuccess;

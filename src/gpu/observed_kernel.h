@@ -11,13 +11,14 @@
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   units    of a part: the upper triangle of S row after row, m, the count; float64
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_OBSERVED_KERNEL_H
 #define TS_GPU_OBSERVED_KERNEL_H
 
 #include "base/anywhere.h"
 #include "format/hold_out.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -63,19 +64,19 @@ TS_ANYWHERE static inline uint64_t ts_observed_part(uint32_t rank)
 
 /* Rows of the launch's shards go to args->out. args->edge_row, 2 for each unit of the mode copy, gets the rows that
  * parts belong to. */
-cudaError_t ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                               const struct ts_gpu_observed *o, cudaStream_t stream);
+ts_gpu_error ts_observed_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                const struct ts_gpu_observed *o, ts_gpu_stream stream);
 
 /* Adds the parts of each shard of the launch: rows inside the shard are solved, those at its ends go to parts 2 * number and
  * 2 * number + 1 of `ends`. ends NULL: the shard is the only one, and all its rows are solved. */
-cudaError_t ts_observed_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, double *ends,
-                                    cudaStream_t stream);
+ts_gpu_error ts_observed_fold_shards(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, double *ends,
+                                     ts_gpu_stream stream);
 
 /* Adds parts 2 s and 2 s + 1 of all shards s of the mode, rows edge_row[2 s] and edge_row[2 s + 1], and solves these rows. */
-cudaError_t ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_observed *o, uint64_t n_shards, const double *ends,
-                             const uint32_t *edge_row, cudaStream_t stream);
+ts_gpu_error ts_observed_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_observed *o, uint64_t n_shards,
+                              const double *ends, const uint32_t *edge_row, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

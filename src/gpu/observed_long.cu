@@ -817,8 +817,8 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_
     return cudaGetLastError();
 }
 
-cudaError_t ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, cudaStream_t stream)
+ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, ts_gpu_stream stream)
 {
     if (args->weights)
         return precision == TS_FLOAT32 ? launch<float, true>(args, o, stream)
@@ -827,9 +827,10 @@ cudaError_t ts_observed_long_launch(enum ts_precision precision, const struct ts
                                    : launch<double, false>(args, o, stream);
 }
 
-cudaError_t ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                  const struct ts_gpu_observed *o, uint64_t n_shards,
-                                  const double *ends, const uint32_t *edge_row, cudaStream_t stream)
+ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                   const struct ts_gpu_observed *o, uint64_t n_shards,
+                                   const double *ends, const uint32_t *edge_row,
+                                   ts_gpu_stream stream)
 {
     const unsigned blocks = blocks_for(2 * n_shards, o);
     if (precision == TS_FLOAT32)

@@ -11,11 +11,12 @@
  *   owner    the caller owns all memory; locks are 0 before the first launch
  *   units    bytes
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_OBSERVED_LONG_H
 #define TS_GPU_OBSERVED_LONG_H
 
+#include "gpu/gpu_types.h"
 #include "gpu/observed_kernel.h"
 
 #ifdef __cplusplus
@@ -28,12 +29,12 @@ extern "C" {
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
 /* As ts_observed_launch and ts_observed_fold; no parts of shares are left, and those of shards go to o->ends, unless that is NULL. */
-cudaError_t ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, cudaStream_t stream);
-cudaError_t ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                  const struct ts_gpu_observed *o, uint64_t n_shards,
-                                  const double *ends, const uint32_t *edge_row,
-                                  cudaStream_t stream);
+ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, ts_gpu_stream stream);
+ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                   const struct ts_gpu_observed *o, uint64_t n_shards,
+                                   const double *ends, const uint32_t *edge_row,
+                                   ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -597,8 +597,8 @@ static cudaError_t launch(const struct ts_gpu_mttkrp *args, const struct ts_gpu_
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
-cudaError_t ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, cudaStream_t stream)
+ts_gpu_error ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, ts_gpu_stream stream)
 {
     if (args->weights)
         return precision == TS_FLOAT32 ? launch<float, true>(args, o, stream)
@@ -619,10 +619,10 @@ static cudaError_t fold_shards(const struct ts_gpu_mttkrp *args, const struct ts
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
-cudaError_t ts_observed_wide_fold_shards(enum ts_precision precision,
-                                         const struct ts_gpu_mttkrp *args,
-                                         const struct ts_gpu_observed *o, double *ends,
-                                         cudaStream_t stream)
+ts_gpu_error ts_observed_wide_fold_shards(enum ts_precision precision,
+                                          const struct ts_gpu_mttkrp *args,
+                                          const struct ts_gpu_observed *o, double *ends,
+                                          ts_gpu_stream stream)
 {
     return precision == TS_FLOAT32 ? fold_shards<float>(args, o, ends, stream)
                                    : fold_shards<double>(args, o, ends, stream);
@@ -641,9 +641,10 @@ static cudaError_t fold(const struct ts_gpu_mttkrp *args, const struct ts_gpu_ob
     return rc == cudaSuccess ? cudaGetLastError() : rc;
 }
 
-cudaError_t ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                  const struct ts_gpu_observed *o, uint64_t n_shards,
-                                  const double *ends, const uint32_t *edge_row, cudaStream_t stream)
+ts_gpu_error ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                   const struct ts_gpu_observed *o, uint64_t n_shards,
+                                   const double *ends, const uint32_t *edge_row,
+                                   ts_gpu_stream stream)
 {
     return precision == TS_FLOAT32 ? fold<float>(args, o, n_shards, ends, edge_row, stream)
                                    : fold<double>(args, o, n_shards, ends, edge_row, stream);

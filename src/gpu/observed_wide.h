@@ -7,6 +7,7 @@
 #ifndef TS_GPU_OBSERVED_WIDE_H
 #define TS_GPU_OBSERVED_WIDE_H
 
+#include "gpu/gpu_types.h"
 #include "gpu/observed_kernel.h"
 
 #ifdef __cplusplus
@@ -16,16 +17,16 @@ extern "C" {
 /* The highest rank: S of a row lies in shared memory. */
 uint32_t ts_observed_wide_most(enum ts_precision precision);
 
-cudaError_t ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                    const struct ts_gpu_observed *o, cudaStream_t stream);
-cudaError_t ts_observed_wide_fold_shards(enum ts_precision precision,
-                                         const struct ts_gpu_mttkrp *args,
-                                         const struct ts_gpu_observed *o, double *ends,
-                                         cudaStream_t stream);
-cudaError_t ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                                  const struct ts_gpu_observed *o, uint64_t n_shards,
-                                  const double *ends, const uint32_t *edge_row,
-                                  cudaStream_t stream);
+ts_gpu_error ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, ts_gpu_stream stream);
+ts_gpu_error ts_observed_wide_fold_shards(enum ts_precision precision,
+                                          const struct ts_gpu_mttkrp *args,
+                                          const struct ts_gpu_observed *o, double *ends,
+                                          ts_gpu_stream stream);
+ts_gpu_error ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                   const struct ts_gpu_observed *o, uint64_t n_shards,
+                                   const double *ends, const uint32_t *edge_row,
+                                   ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -299,8 +299,8 @@ static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, const struct ts
         [&]() { return launch<T, 32, 0, 4, true>(args, what, s); });
 }
 
-cudaError_t ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_scores *what, cudaStream_t stream)
+ts_gpu_error ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_scores *what, ts_gpu_stream stream)
 {
     if (args->n_shares == 0)
         return cudaSuccess;

@@ -8,11 +8,12 @@
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_SCORE_KERNEL_H
 #define TS_GPU_SCORE_KERNEL_H
 
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 #include "stream/weighted.h"
 
@@ -38,8 +39,8 @@ struct ts_gpu_scores {
         part; /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX: none */
 };
 
-cudaError_t ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                             const struct ts_gpu_scores *what, cudaStream_t stream);
+ts_gpu_error ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_scores *what, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

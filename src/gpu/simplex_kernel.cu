@@ -686,7 +686,7 @@ template <class T, class A> static cudaError_t launch(const struct ts_descend *d
     return launch_wide<T, A, 1>(d, s);
 }
 
-cudaError_t ts_simplex_rows(const struct ts_descend *d, cudaStream_t stream)
+ts_gpu_error ts_simplex_rows(const struct ts_descend *d, ts_gpu_stream stream)
 {
     if (d->n_units == 0)
         return cudaSuccess;

@@ -9,19 +9,20 @@
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_SIMPLEX_KERNEL_H
 #define TS_GPU_SIMPLEX_KERNEL_H
 
 #include "gpu/descend_kernel.h"
+#include "gpu/gpu_types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Of d->table only the weights are read. */
-cudaError_t ts_simplex_rows(const struct ts_descend *d, cudaStream_t stream);
+ts_gpu_error ts_simplex_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -632,7 +632,7 @@ template <class T> static cudaError_t prepare(const struct ts_gpu_steps *s, cuda
     return cudaGetLastError();
 }
 
-cudaError_t ts_step_prepare(const struct ts_gpu_steps *s, cudaStream_t stream)
+ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream)
 {
     return s->precision == TS_FLOAT32 ? prepare<float>(s, stream) : prepare<double>(s, stream);
 }
@@ -690,8 +690,8 @@ static cudaError_t gradient(const struct ts_gpu_steps *s, uint64_t first, uint64
     return e == cudaSuccess && s->at_cells ? at_cells<T, false>(s, first, end, stream) : e;
 }
 
-cudaError_t ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
-                             cudaStream_t stream)
+ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                              ts_gpu_stream stream)
 {
     if (first >= end)
         return cudaSuccess;
@@ -707,8 +707,8 @@ static cudaError_t values(const struct ts_gpu_steps *s, uint64_t first, uint64_t
                        : at_columns<T, true>(s, first, end, stream);
 }
 
-cudaError_t ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
-                           double *of_group, cudaStream_t stream)
+ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                            double *of_group, ts_gpu_stream stream)
 {
     const uint64_t n_rows = s->n_rows[s->mode];
     const uint64_t top = first * TS_STEP_GROUP, bottom = end * TS_STEP_GROUP;
@@ -725,8 +725,8 @@ cudaError_t ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_
     return cudaGetLastError();
 }
 
-cudaError_t ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
-                         uint64_t n, void *u, void *v, cudaStream_t stream)
+ts_gpu_error ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
+                          uint64_t n, void *u, void *v, ts_gpu_stream stream)
 {
     const unsigned blocks = blocks_for(n * s->rank, THREADS);
     if (n == 0)
@@ -740,8 +740,8 @@ cudaError_t ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *ada
     return cudaGetLastError();
 }
 
-cudaError_t ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
-                        cudaStream_t stream)
+ts_gpu_error ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
+                         ts_gpu_stream stream)
 {
     const unsigned blocks = blocks_for(n * s->rank, THREADS);
     if (n == 0)

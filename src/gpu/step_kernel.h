@@ -9,14 +9,14 @@
  *   owner    the caller owns all memory; pointers are device pointers
  *   units    rows of factors, gradients and columns are ld elements apart, columns from the rank on zero; those of moments, rank
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_STEP_KERNEL_H
 #define TS_GPU_STEP_KERNEL_H
 
-#include <cuda_runtime.h>
 #include <stdint.h>
 
+#include "gpu/gpu_types.h"
 #include "stream/adam.h"
 #include "stream/backend.h"
 #include "stream/draws.h"
@@ -72,24 +72,24 @@ struct ts_gpu_steps {
 };
 
 /* Column sums, and the columns that are drawn. */
-cudaError_t ts_step_prepare(const struct ts_gpu_steps *s, cudaStream_t stream);
+ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream);
 
 /* gradient of rows first .. end - 1 += l2 a and what cells that are not listed say. */
-cudaError_t ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
-                             cudaStream_t stream);
+ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                              ts_gpu_stream stream);
 
 /* of_group[g] := sum over the rows of group g of the loss of value 0 less its linear part, at what is drawn; groups first ..
  * end - 1. */
-cudaError_t ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
-                           double *of_group, cudaStream_t stream);
+ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
+                            double *of_group, ts_gpu_stream stream);
 
 /* Rows first .. first + n - 1 make their step; u, v: their moments. */
-cudaError_t ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
-                         uint64_t n, void *u, void *v, cudaStream_t stream);
+ts_gpu_error ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
+                          uint64_t n, void *u, void *v, ts_gpu_stream stream);
 
 /* to (n x rank) := their gradient. */
-cudaError_t ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
-                        cudaStream_t stream);
+ts_gpu_error ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
+                         ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

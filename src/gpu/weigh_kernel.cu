@@ -55,8 +55,8 @@ static cudaError_t launch_levels(const struct ts_gpu_mttkrp *args, const struct 
                              : visit_shares<weigh_visitor<HELD>, T, NL, U, false>(args, w, s);
 }
 
-cudaError_t ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                            const struct ts_gpu_weigh *weigh, cudaStream_t stream)
+ts_gpu_error ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                             const struct ts_gpu_weigh *weigh, ts_gpu_stream stream)
 {
     if (args->n_shares == 0)
         return cudaSuccess;

@@ -8,12 +8,13 @@
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
- *   errors   a cudaError_t
+ *   errors   a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_WEIGH_KERNEL_H
 #define TS_GPU_WEIGH_KERNEL_H
 
 #include "format/hold_out.h"
+#include "gpu/gpu_types.h"
 #include "gpu/mttkrp_kernel.h"
 
 #ifdef __cplusplus
@@ -31,8 +32,8 @@ struct ts_gpu_weigh {
 
 #define TS_WEIGH_SUMS 6u
 
-cudaError_t ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
-                            const struct ts_gpu_weigh *weigh, cudaStream_t stream);
+ts_gpu_error ts_weigh_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                             const struct ts_gpu_weigh *weigh, ts_gpu_stream stream);
 
 #ifdef __cplusplus
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange_impl.h - what the ways of exchanging share. Included by exchange*.c alone.
+/* exchange_way.h - what the ways of exchanging share. Included by exchange*.c alone.
  *
  *   owner    exchange.c makes and frees it; `way` belongs to the way
  *   threads  as exchange.h says; `aborted` is set once, by any thread
  */
-#ifndef TS_GPU_EXCHANGE_IMPL_H
-#define TS_GPU_EXCHANGE_IMPL_H
+#ifndef TS_GPU_EXCHANGE_WAY_H
+#define TS_GPU_EXCHANGE_WAY_H
 
-#include <cuda_runtime.h>
 #include <stdatomic.h>
 
 #include "gpu/exchange.h"
+#include "gpu/gpu_types.h"
 
 struct ts_exchange {
     const struct ts_exchange_way *ops;
@@ -21,7 +21,7 @@ struct ts_exchange {
     uint32_t *first_of;   /* of each process, as in struct ts_exchange_conf */
     uint64_t *byte;       /* room for as many numbers, for calls of comm */
     int *device;          /* of each rank; -1: of another process */
-    cudaEvent_t *done; /* of each rank: recorded after its last gather, on that gather's stream */
+    ts_gpu_event *done; /* of each rank: recorded after its last gather, on that gather's stream */
     const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
     atomic_int aborted;
     atomic_int suspect; /* a failure was noticed that another process may be the cause of */
@@ -36,7 +36,7 @@ struct ts_exchange_way {
     int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
     void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
-                  const struct ts_exchange_part part[], cudaStream_t stream, struct ts_err *err);
+                  const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);
     int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */
     void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
 };
