@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses between NCCL, copies and host memory, and holds what these ways share: peer access, events, the
- * abort. */
+/* Chooses between NCCL, copies and host memory, and holds what these ways share: peer access,
+ * events, the abort. */
 #include "config.h"
 
 #include "gpu/exchange.h"
@@ -109,8 +109,8 @@ static int open_nccl(struct ts_exchange *x, struct ts_err *err)
 #endif
 }
 
-/* Sets the way that was asked for, of one process. AUTO takes what the machine has. direct: all devices reach each
- * other's memory. */
+/* Sets the way that was asked for, of one process. AUTO takes what the machine has. direct: all
+ * devices reach each other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
 {

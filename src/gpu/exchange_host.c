@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchange through host memory: the ranks of a process copy their spans to a buffer of it, its first rank lets the comm
- * bring the parts of other processes there, and all copy what they lack.
+/* Exchange through host memory: the ranks of a process copy their spans to a buffer of it, its
+ * first rank lets the comm bring the parts of other processes there, and all copy what they
+ * lack.
  *
- * A gather goes round after round. In each the buffer has the next bytes of all parts, of each part at most a window, rank after
- * rank, so that those of a process are together. Nobody leaves a round before all are done with the buffer. */
+ * A gather goes round after round. In each the buffer has the next bytes of all parts, of each
+ * part at most a window, rank after rank, so that those of a process are together. Nobody leaves
+ * a round before all are done with the buffer. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -106,7 +108,8 @@ static uint64_t piece_place(const struct ts_exchange *x, const struct ts_exchang
     return sum;
 }
 
-/* Copies the piece of a part, whose spans count as one after the other, to `window` or from there. */
+/* Copies the piece of a part, whose spans count as one after the other, to `window` or from
+ * there. */
 static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exchange_part *part,
                                char *base, uint64_t first, char *window, enum cudaMemcpyKind kind,
                                ts_gpu_stream stream)
@@ -128,7 +131,8 @@ static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exch
     return e;
 }
 
-/* The bytes of all processes, to all of them. A process that has failed answers here with its failure. */
+/* The bytes of all processes, to all of them. A process that has failed answers here with its
+ * failure. */
 static int share(struct ts_exchange *x, const struct ts_exchange_part part[], uint64_t at,
                  struct ts_err *err)
 {

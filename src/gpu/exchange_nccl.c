@@ -66,9 +66,9 @@ static void load(void)
     void *library;
     int version = 0;
     nccl.code = TS_ELIMIT;
-    /* NVLink multicast sets up state in the switch. A program that dies leaves that state behind.
-     * Sends and receives do not use it. NCCL has no other way to turn it off, and setenv is not for a library:
-     * other threads may be reading the environment. */
+    /* NVLink multicast sets up state in the switch. A program that dies leaves that state
+     * behind. Sends and receives do not use it. NCCL has no other way to turn it off, and setenv
+     * is not for a library: other threads may be reading the environment. */
     if (multicast == NULL || strcmp(multicast, "0") != 0) {
         snprintf(nccl.why, sizeof nccl.why,
                  "NCCL is not used: NCCL_NVLS_ENABLE=0 is not in the environment, and NVLink "
@@ -135,7 +135,8 @@ static int others_left(struct ts_exchange *x, uint32_t rank)
     return x->comm != NULL && rank == x->first && x->comm->ops->poll(x->comm);
 }
 
-/* Waits for an operation and returns its result; ncclInProgress if x is aborted first, or is to be. */
+/* Waits for an operation and returns its result; ncclInProgress if x is aborted first, or is to
+ * be. */
 static ncclResult_t settle(struct ts_exchange *x, uint32_t rank, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();

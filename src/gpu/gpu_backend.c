@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of the GPU backend (stream/backend.h): opens and closes the devices, passes calls on. */
+/* The table of the GPU backend (stream/backend.h): opens and closes the devices, passes calls
+ * on. */
 #include "gpu/gpu_backend.h"
 
 #include <cuda_runtime.h>
@@ -12,8 +13,12 @@
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_budget.h"
 #include "gpu/gpu_cells.h"
+#include "gpu/gpu_device.h"
 #include "gpu/gpu_devices.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_plan.h"
+#include "gpu/gpu_requests.h"
+#include "gpu/gpu_team.h"
 #include "gpu/observed_kernel.h"
 
 static int check(struct ts_err *err, ts_gpu_error e, const char *what)
@@ -66,7 +71,8 @@ static int open_exchange(struct ts_gpu *g, const struct ts_backend_conf *conf, s
                : ts_exchange_new(conf->device, g->n_members, kind, conf->stop, &g->exchange, err);
 }
 
-/* Allocates everything but shards, which comes before what that took is measured. Takes a second or two with several devices. */
+/* Allocates everything but shards, which comes before what that took is measured. Takes a second
+ * or two with several devices. */
 static int open_devices(struct ts_gpu *g, const struct ts_backend_conf *conf,
                         struct ts_gpu_budget *b, struct ts_err *err)
 {
@@ -295,18 +301,6 @@ static void gpu_unpin(void *ctx, void *addr)
     (void)cudaHostUnregister(addr);
 }
 
-static int gpu_put_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
-                        struct ts_err *err)
-{
-    return ts_gpu_dense_put(be, mode, row, n, rows, err);
-}
-
-static int gpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
-                        struct ts_err *err)
-{
-    return ts_gpu_dense_get(be, mode, row, n, rows, err);
-}
-
 /* The place is that of the modes that open was told of: budgets hold with it. */
 static int gpu_own_rows(void *be, uint32_t modes, struct ts_err *err)
 {
@@ -373,12 +367,6 @@ static int gpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply 
     return ts_gpu_multiply(&one, 1, mode, NULL, NULL, err);
 }
 
-static int gpu_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
-                     struct ts_err *err)
-{
-    return ts_gpu_descend_zeros(be, mode, how, zeros, err);
-}
-
 #define MOST_RANK 2048u
 
 /* That rows are solved for on all devices. */
@@ -403,22 +391,13 @@ static uint32_t gpu_most_rank(const struct ts_backend_conf *conf)
     return conf->products || (conf->needs & unsolved) != 0 ? MOST_RANK : most_solved(conf);
 }
 
-static int gpu_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
-{
-    return ts_gpu_dense_scale(be, mode, s, err);
-}
-
-static int gpu_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
-{
-    return ts_gpu_dense_gram(be, mode, gram, err);
-}
-
 static void *gpu_model(void *be, uint32_t k)
 {
     return &((struct ts_gpu_model *)be)->gpu->model[k];
 }
 
-/* Scores are of one model at a time: parts of slices have the rows that they are of in memory that models share. */
+/* Scores are of one model at a time: parts of slices have the rows that they are of in memory
+ * that models share. */
 static int scores_in_turn(const struct ts_request *r, uint32_t n, uint32_t mode,
                           struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -488,8 +467,8 @@ const struct ts_backend ts_backend_gpu = {
     .deal = gpu_deal,
     .pin = gpu_pin,
     .unpin = gpu_unpin,
-    .put_rows = gpu_put_rows,
-    .get_rows = gpu_get_rows,
+    .put_rows = ts_gpu_dense_put,
+    .get_rows = ts_gpu_dense_get,
     .own_rows = gpu_own_rows,
     .sum_in = gpu_sum_in,
     .hold_out = gpu_hold_out,
@@ -500,7 +479,7 @@ const struct ts_backend ts_backend_gpu = {
     .groups = gpu_groups,
     .solve = gpu_solve,
     .divide_columns = gpu_divide_columns,
-    .zeros = gpu_zeros,
-    .scale = gpu_scale,
-    .gram = gpu_gram,
+    .zeros = ts_gpu_descend_zeros,
+    .scale = ts_gpu_dense_scale,
+    .gram = ts_gpu_dense_gram,
 };

@@ -9,8 +9,10 @@
 
 #include "base/setting.h"
 #include "format/dense.h"
+#include "gpu/gpu_device.h"
 #include "gpu/gpu_fail.h"
 #include "gpu/gpu_memory.h"
+#include "gpu/gpu_plan.h"
 
 /* Device memory left to other programs when no budget is given. */
 #define RESERVE_BYTES (UINT64_C(512) << 20)
@@ -34,7 +36,8 @@ static uint64_t assumed(const struct ts_gpu *g)
     return TS_GPU_DRIVER_BYTES + (g->n_members > 1 ? TS_GPU_DRIVER_BYTES_NCCL : 0);
 }
 
-/* Number of members on a device: more than one in tests, and where there are more processes than GPUs. */
+/* Number of members on a device: more than one in tests, and where there are more processes than
+ * GPUs. */
 static uint32_t sharers(const struct ts_gpu *g, uint32_t member)
 {
     const uint32_t end = g->first_here + g->n_here;
@@ -46,7 +49,8 @@ static uint32_t sharers(const struct ts_gpu *g, uint32_t member)
     return n;
 }
 
-/* Whether other processes of the team take memory of the device, too, so that what this one takes cannot be measured. */
+/* Whether other processes of the team take memory of the device, too, so that what this one
+ * takes cannot be measured. */
 static int is_shared(const struct ts_gpu *g, uint32_t member)
 {
     uint32_t n = 0;

@@ -10,10 +10,9 @@
  *   threads  one: the calling thread's device becomes that of the member
  *   errors   0 or a negative ts_code; TS_ELIMIT: the budget is too small or too large
  */
+#include "gpu/gpu_state.h"
 #ifndef TS_GPU_GPU_BUDGET_H
 #define TS_GPU_GPU_BUDGET_H
-
-#include "gpu/gpu_state.h"
 
 struct ts_gpu_budget {
     struct ts_gpu_memory *memory;

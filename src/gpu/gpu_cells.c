@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over a mode of a dense tensor: which results of passes before are still good, what is computed of a block of rows, and
- * what the members send each other.
+/* A pass over a mode of a dense tensor: which results of passes before are still good, what is
+ * computed of a block of rows, and what the members send each other.
  *
- * Of an outer mode: Y of each block, but of rows of which it is kept and still that of the inner factors; what its steps give is
- * added to the sums of the shares. Of an inner mode: W of each block, piece after piece, in the sum of its share, unless W is
- * still that of the outer factors; then what W gives. The members send each other the sums of their shares, and each
+ * Of an outer mode: Y of each block, but of rows of which it is kept and still that of the inner
+ * factors; what its steps give is added to the sums of the shares. Of an inner mode: W of each
+ * block, piece after piece, in the sum of its share, unless W is still that of the outer
+ * factors; then what W gives. The members send each other the sums of their shares, and each
  * adds up all of them. */
 #include "gpu/gpu_cells.h"
 
@@ -13,6 +14,8 @@
 
 #include "base/trace.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
+#include "gpu/gpu_team.h"
 
 static int fail(struct ts_err *err, ts_gpu_error e)
 {
@@ -214,8 +217,9 @@ static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- inner modes */
 
-/* What pieces first .. end - 1 gave, in scratch, for columns col .. col + n - 1: added to the sums of their shares; and of a member that is
- * alone, the sum of a share that is complete to W, in whose place the next one comes. */
+/* What pieces first .. end - 1 gave, in scratch, for columns col .. col + n - 1: added to the
+ * sums of their shares; and of a member that is alone, the sum of a share that is complete to W,
+ * in whose place the next one comes. */
 static ts_gpu_error add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
                                struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
                                uint64_t n)
@@ -282,7 +286,8 @@ static ts_gpu_error compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- what members send each other */
 
-/* Gathers what is `apart` bytes for each share at the same offset of all members' memory: `base`. */
+/* Gathers what is `apart` bytes for each share at the same offset of all members' memory:
+ * `base`. */
 static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -337,7 +342,8 @@ static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
     return outer ? &c->y_made : &c->w_made;
 }
 
-/* Sums of the member's own shares; those of others come from them, and may be here before this is done. */
+/* Sums of the member's own shares; those of others come from them, and may be here before this
+ * is done. */
 static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                  const struct ts_cells_target *t)
 {
@@ -435,7 +441,8 @@ static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c
     return e;
 }
 
-/* What products of passes before left is not used again where columns come in groups, or Y has no place. */
+/* What products of passes before left is not used again where columns come in groups, or Y has
+ * no place. */
 static int may_be_made(const struct ts_gpu_cells *c, int outer)
 {
     return c->n_groups <= 1 && (!outer || c->y_kept > 0);
@@ -506,7 +513,8 @@ static int learns_all(const struct ts_gpu_cells *c)
     return c->shape.dense->n_unknown == 0 && c->hold_out.share == 0 && c->mean == 0;
 }
 
-/* What is held out, and what is subtracted; what was made of other cells is not used again. Errors are of the cells as they are. */
+/* What is held out, and what is subtracted; what was made of other cells is not used again.
+ * Errors are of the cells as they are. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;
@@ -564,36 +572,4 @@ int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
         return rc;
     p->kept_nnz = p->nnz; /* the feed counts none of them */
     return ts_gpu_rows_finish(p, err);
-}
-
-/* Of one cell, with what there is in tables. */
-static ts_gpu_error warm_kernels(struct ts_gpu *g, struct ts_gpu_member *me)
-{
-    const struct ts_cells_shape *s = &g->cells->shape;
-    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
-    const struct ts_cells_cut one = ts_cells_cut_of(1, 1, 1);
-    const struct ts_cells_x x = {
-        .cell = m->b, .narrow = s->narrow, .pitch = s->cols, .n_rows = 1, .n_cols = 1
-    };
-    ts_gpu_error e = ts_cells_along(&x, m->b, s->rank, s->ld, 32, m->scratch, 0, me->dense);
-    TRY(e, ts_cells_across(&x, &one, m->u, m->v, 1, s->rank, s->ld, m->scratch, me->dense));
-    TRY(e, ts_cells_add(m->w, m->scratch, s->ld, s->ld, 1, 1, me->dense));
-    return e;
-}
-
-ts_gpu_error ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me)
-{
-    const struct ts_gpu_model *of = &g->model[0];
-    const struct ts_gpu_cells_member *m = &g->cells->member[me->number];
-    struct ts_cells_target t;
-    uint32_t others[TS_MAX_ORDER];
-    ts_gpu_error e = warm_kernels(g, me);
-    ts_cells_target_of(&g->cells->shape, 0, &t, others);
-    t.others.precision = g->precision;
-    t.others.factor_ld = of->ld;
-    for (uint32_t l = 0; l < t.others.n; l++)
-        t.others.factor[l] = me->replica[0].factor[others[l]];
-    TRY(e, ts_cells_gather(&t, ts_cells_is_outer(&g->cells->shape, 0) ? m->scratch : m->w, 0, 0, 1,
-                           m->acc, me->dense));
-    return e;
 }

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_cells.h - what the GPU backend holds of a dense tensor (cells_kernel.h), and its passes.
  *
- * Each member has the rows of some shares (cells_shape.h). Chunks that fit stay with it, from its first one on; the
- * others come through slots in each pass over the cells. Y is kept of as many rows as there is room for, where all cells stay,
- * or of all or none; and W always is: while the factors that they were made of stay as they are, further modes need no cell of
- * these rows. Without a budget that says how much memory there may be, Y takes what leaves all that lies beside the cells
- * below 1 GiB and twice the factors, but a sixteenth of the cells in any case: at high ranks it would have a good part of their
- * size, and it saves nothing but time.
+ * Each member has the rows of some shares (cells_shape.h). Chunks that fit stay with it, from
+ * its first one on; the others come through slots in each pass over the cells. Y is kept of as
+ * many rows as there is room for, where all cells stay, or of all or none; and W always is:
+ * while the factors that they were made of stay as they are, further modes need no cell of these
+ * rows. Without a budget that says how much memory there may be, Y takes what leaves all that
+ * lies beside the cells below 1 GiB and twice the factors, but a sixteenth of the cells in any
+ * case: at high ranks it would have a good part of their size, and it saves nothing but time.
  *
- * Of a model of observed cells a pass makes two products: of the values, and of zeros and ones with pairs of columns (`pairs`,
- * which has tables and W of its own, and keeps no Y), as many at a time as make a group. Both are computed of a chunk while it is
- * there.
+ * Of a model of observed cells a pass makes two products: of the values, and of zeros and ones
+ * with pairs of columns (`pairs`, which has tables and W of its own, and keeps no Y), as many at
+ * a time as make a group. Both are computed of a chunk while it is there.
  *
  *   gpu_cells_memory.c  sizes, the memory of a member, what stays
  *   gpu_cells_walk.c    slabs from the feed to the members, and what is computed of each chunk
- *   gpu_cells.c         the pass over a mode: what has to be computed, and what members send each other
- *   gpu_cells_unknown.c models of observed cells: their memory, their rows, and the errors at all cells
+ *   gpu_cells.c         the pass over a mode: what has to be computed, and what members send
+ *                       each other
+ *   gpu_cells_unknown.c models of observed cells: their memory, their rows, and the errors at
+ *   all cells
  *
  *   owner    ts_gpu owns it, and each member's memory is a part of what the member has
  *   units    bytes; rows of the array
- *   threads  member 0's thread walks and enqueues for all members; then each does its own. Versions change between jobs
- */
+ *   threads  member 0's thread walks and enqueues for all members; then each does its own.
+ *            Versions change between jobs
+ * */
 #ifndef TS_GPU_GPU_CELLS_H
 #define TS_GPU_GPU_CELLS_H
 
 #include "gpu/cells_shape.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_pass.h"
 #include "gpu/gpu_types.h"
 
 struct ts_slab_view;
@@ -145,8 +149,8 @@ int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
 /* Before the members' passes. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask);
-/* The products of a member's pass, in acc of their cells, complete on every member. All members call it, and targets need not
- * be there. */
+/* The products of a member's pass, in acc of their cells, complete on every member. All members
+ * call it, and targets need not be there. */
 int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                           const struct ts_gpu_cells_work *work, uint32_t n, struct ts_err *err);
 struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
@@ -161,15 +165,16 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
 struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        const struct ts_gpu_cells_block *b, uint64_t row,
                                        uint64_t end, uint64_t col, uint64_t n);
-/* The product of a member's pass, in its args.out, complete on every member. All members call it. */
+/* The product of a member's pass, in its args.out, complete on every member. All members call
+ * it. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
-ts_gpu_error ts_gpu_cells_warm(struct ts_gpu *g, struct ts_gpu_member *me);
 
 /* ---- gpu_cells_unknown.c */
 int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_cells_pairs_take(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                              uint64_t *used);
-/* The rows of a mode of a model of observed cells; or with ask->errors the errors, in the members' memory. */
+/* The rows of a mode of a model of observed cells; or with ask->errors the errors, in the
+ * members' memory. */
 int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 int ts_gpu_cells_judge(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 /* The sums of errors of all units, after such a pass. */

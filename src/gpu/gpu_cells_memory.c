@@ -6,15 +6,18 @@
 #include <string.h>
 
 #include "gpu/gpu_cells.h"
+#include "gpu/gpu_device.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_plan.h"
 
-/* Most memory for what passes between two kernels, each; but what cannot be divided. With less, launches have fewer thread
- * blocks than fill a large GPU for long. */
+/* Most memory for what passes between two kernels, each; but what cannot be divided. With less,
+ * launches have fewer thread blocks than fill a large GPU for long. */
 #define Y_BYTES     (UINT64_C(128) << 20)
 #define PART_BYTES  (UINT64_C(32) << 20)
 #define PIECE_BYTES (UINT64_C(128) << 20)
 
-/* Without a budget Y may take what is left of so much and twice the factors, or a part of the cells. */
+/* Without a budget Y may take what is left of so much and twice the factors, or a part of the
+ * cells. */
 #define BESIDE_BYTES (UINT64_C(1) << 30)
 #define BESIDE_PART  16u
 
@@ -190,7 +193,8 @@ static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
     return g->cells->asked > 0 ? left : less(left, room);
 }
 
-/* All cells stay if they can, and of Y as much as then can. Where cells have to be sent in each pass, Y comes first: it saves passes. */
+/* All cells stay if they can, and of Y as much as then can. Where cells have to be sent in each
+ * pass, Y comes first: it saves passes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
 {
     struct ts_gpu_cells *c = g->cells;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the known cells of a dense tensor: the pairs of columns that Gram matrices of rows are sums of, the rows, and errors.
+/* Models of the known cells of a dense tensor: the pairs of columns that Gram matrices of rows
+ * are sums of, the rows, and errors.
  *
- * A row's part (observed_kernel.h) is put together of what its two products gave: the pairs and the count, which is that of
- * a column of ones, from zeros and ones, and m from the values. Every member has all parts, and solves all rows. */
+ * A row's part (observed_kernel.h) is put together of what its two products gave: the pairs and
+ * the count, which is that of a column of ones, from zeros and ones, and m from the values.
+ * Every member has all parts, and solves all rows. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +12,8 @@
 #include "base/trace.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
+#include "gpu/gpu_team.h"
 #include "gpu/observed_kernel.h"
 
 #define MOST_COLUMNS \
@@ -173,7 +177,8 @@ static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells
                          p->me->dense);
 }
 
-/* Of pairs first .. first + n - 1 what they are in parts: behind the last pair is m, then the count. */
+/* Of pairs first .. first + n - 1 what they are in parts: behind the last pair is m, then the
+ * count. */
 static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;

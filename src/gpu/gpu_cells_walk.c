@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over the cells of a dense tensor: what is on the devices is computed on there; other slabs are sent as the feed lends
- * them, and a chunk is computed on once all of it has come.
+/* A pass over the cells of a dense tensor: what is on the devices is computed on there; other
+ * slabs are sent as the feed lends them, and a chunk is computed on once all of it has come.
  *
  *   [copy]   slot's last kernel => slab -> slab ... of a chunk -> the next chunk
  *   [dense]  the chunk's last copy => its kernels
@@ -14,6 +14,8 @@
 #include "base/trace.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_pass.h"
+#include "gpu/gpu_team.h"
 #include "stream/slabs.h"
 
 static int fail(struct ts_err *err, ts_gpu_error e)
@@ -21,7 +23,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
-/* The slabs that were lent last, one after another, whose copies may still run: of each the event behind its copy. */
+/* The slabs that were lent last, one after another, whose copies may still run: of each the
+ * event behind its copy. */
 struct ring {
     ts_gpu_event copied[TS_GPU_CELLS_HOLD];
     struct ts_gpu_member *of[TS_GPU_CELLS_HOLD]; /* NULL: none */

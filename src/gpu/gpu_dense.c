@@ -7,11 +7,14 @@
 
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_cells.h"
+#include "gpu/gpu_device.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
+#include "gpu/gpu_team.h"
 #include "gpu/simplex_kernel.h"
 
-/* Up to so many columns a kernel writes a Gram matrix where the host reads it, entry by entry; beyond, over the link in
- * vectors. */
+/* Up to so many columns a kernel writes a Gram matrix where the host reads it, entry by entry;
+ * beyond, over the link in vectors. */
 #define WRITTEN_DIRECTLY 64
 
 struct job {
@@ -51,17 +54,19 @@ static int put_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "writing factor rows");
 }
 
-int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n,
-                     const double *rows, struct ts_err *err)
+int ts_gpu_dense_put(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
+                     struct ts_err *err)
 {
+    struct ts_gpu_model *of = be;
     struct job j = { .of = of, .mode = mode, .row = row, .n = n, .from = rows };
     ts_gpu_cells_changed(of->gpu, mode);
     return ts_gpu_team_run(of->gpu, put_job, &j, NULL, err);
 }
 
-int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n, double *rows,
+int ts_gpu_dense_get(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err)
 {
+    struct ts_gpu_model *of = be;
     struct ts_gpu_member *me = ts_gpu_first(of->gpu);
     ts_gpu_error e = cudaSetDevice(me->device);
     for (uint64_t done = 0; done < n && e == cudaSuccess;) {
@@ -201,9 +206,10 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "row solves");
 }
 
-int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_row_update *how,
+int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *how,
                        const struct ts_row_sums *sums, struct ts_err *err)
 {
+    struct ts_gpu_model *of = be;
     struct job j = { .of = of, .mode = mode, .how = how, .sums = sums };
     int rc;
     if (how != NULL)
@@ -214,9 +220,9 @@ int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_r
     return rc;
 }
 
-int ts_gpu_dense_gram(struct ts_gpu_model *of, uint32_t mode, double *gram, struct ts_err *err)
+int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
 {
-    return ts_gpu_dense_solve(of, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
+    return ts_gpu_dense_solve(be, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
 /* A member that is alone does not wait for the scaling. What reads the factor afterwards does:
@@ -246,8 +252,9 @@ static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "scaling columns");
 }
 
-int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, struct ts_err *err)
+int ts_gpu_dense_scale(void *be, uint32_t mode, const double *s, struct ts_err *err)
 {
+    struct ts_gpu_model *of = be;
     struct job j = { .of = of, .mode = mode, .from = s };
     ts_gpu_cells_changed(of->gpu, mode);
     return ts_gpu_team_run(of->gpu, scale_job, &j, NULL, err);

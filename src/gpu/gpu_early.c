@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_pass.h"
 
 /* Ends prefetching for this pass: logs the prefetched shards that the pass used, and marks all
  * slots as not prefetched. The prefetch copies are done, or nearly: the pass's own copies came

@@ -11,8 +11,8 @@
 #include "base/err.h"
 #include "gpu/gpu_types.h"
 
-/* The next of several steps: makes the call unless a step before it failed. e, a ts_gpu_error (gpu_types.h), keeps
- * the first failure. */
+/* The next of several steps: makes the call unless a step before it failed. e, a ts_gpu_error
+ * (gpu_types.h), keeps the first failure. */
 #define TRY(e, call)      \
     do {                  \
         if ((e) == 0)     \

@@ -19,7 +19,8 @@ static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key
            graph->key.out == key->out && graph->key.flags == key->flags;
 }
 
-/* Other threads go on with devices of their own meanwhile: the capture minds its own stream alone. */
+/* Other threads go on with devices of their own meanwhile: the capture minds its own stream
+ * alone. */
 static ts_gpu_error record(struct ts_gpu_graph *graph, ts_gpu_stream stream,
                            ts_gpu_error (*enqueue)(void *ctx), void *ctx)
 {

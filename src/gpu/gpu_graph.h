@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_graph.h - kernels that a stream runs again and again, launched as one.
  *
- * Where a tensor is small the host takes longer to enqueue what follows a product, a few microseconds a kernel, than the
- * device takes to run it. So these kernels are recorded once, and then launched together.
+ * Where a tensor is small the host takes longer to enqueue what follows a product, a few
+ * microseconds a kernel, than the device takes to run it. So these kernels are recorded once,
+ * and then launched together.
  *
  *   owner    whoever holds the graph; a graph of zeros is empty
  *   threads  one at a time
  *   errors   a ts_gpu_error (gpu_types.h)
- */
+ * */
 #ifndef TS_GPU_GPU_GRAPH_H
 #define TS_GPU_GPU_GRAPH_H
 
@@ -27,8 +28,8 @@ struct ts_gpu_graph {
     struct ts_gpu_graph_key key;
 };
 
-/* Launches the graph on the stream. An empty one, or one of another key, is recorded first: `enqueue` is called, and puts on the
- * stream kernels alone. */
+/* Launches the graph on the stream. An empty one, or one of another key, is recorded first:
+ * `enqueue` is called, and puts on the stream kernels alone. */
 ts_gpu_error ts_gpu_graph_launch(struct ts_gpu_graph *graph, const struct ts_gpu_graph_key *key,
                                  ts_gpu_stream stream, ts_gpu_error (*enqueue)(void *ctx),
                                  void *ctx);

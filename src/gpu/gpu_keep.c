@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_plan.h"
+#include "gpu/gpu_team.h"
 #include "stream/balance.h"
 
 /* Most bytes of kept shards that go from process to process at a time, but a larger shard. */
@@ -69,8 +70,9 @@ static void note_gift(struct move *v, const struct gift *x)
     v->gift[v->n_gifts++] = *x;
 }
 
-/* Gives one shard to the next member or the one before. 0: the receiver has no place for it; or it is of another
- * process, which has not read it. All processes decide alike, whatever happens to their devices. */
+/* Gives one shard to the next member or the one before. 0: the receiver has no place for it; or
+ * it is of another process, which has not read it. All processes decide alike, whatever happens
+ * to their devices. */
 static int give(struct move *v, uint64_t shard, uint32_t from, uint32_t to)
 {
     struct ts_gpu *g = v->g;

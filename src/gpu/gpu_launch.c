@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a pass launches for shards: the products of its models, or what is asked for in their place, and the sums of rows
- * that shares of a shard have in common. */
+/* What a pass launches for shards: the products of its models, or what is asked for in their
+ * place, and the sums of rows that shares of a shard have in common. */
 #include <cuda_runtime.h>
 #include <string.h>
 
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_cells.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_requests.h"
 #include "gpu/held_kernel.h"
 
 static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct ts_gpu_shards *s)

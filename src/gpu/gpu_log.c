@@ -10,8 +10,8 @@
 #include "base/trace.h"
 #include "gpu/gpu_fail.h"
 
-/* Marks checked for each shard, which adds one mark or two. A check takes a microsecond or two; they are
- * spread over the pass so that copies never wait for the host. */
+/* Marks checked for each shard, which adds one mark or two. A check takes a microsecond or two;
+ * they are spread over the pass so that copies never wait for the host. */
 #define LOOKS 4
 
 #define NOT_SEEN UINT64_MAX

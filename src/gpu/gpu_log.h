@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_log.h - when a device copied, computed, solved and exchanged, in one pass.
  *
- * A piece of work has a timing event before and after it, a microsecond each. Their distance from
- * an event at the start of the pass gives times of the host's clock. Work of one kind may run on
- * several streams at once, so a time is the length of a union of spans. An event between two copies
- * would cost the link about two microseconds, so the end of a copy is taken from the start of the
- * kernel that waits for it or, where that is enqueued later, from an event in the kernel's stream. Only the last copy of a
- * pass has an event, and prefetched copies have two each.
+ * A piece of work has a timing event before and after it, a microsecond each. Their distance
+ * from an event at the start of the pass gives times of the host's clock. Work of one kind may
+ * run on several streams at once, so a time is the length of a union of spans. An event between
+ * two copies would cost the link about two microseconds, so the end of a copy is taken from the
+ * start of the kernel that waits for it or, where that is enqueued later, from an event in the
+ * kernel's stream. Only the last copy of a pass has an event, and prefetched copies have two
+ * each.
  *
  *   owner    the log owns its events and spans
  *   units    nanoseconds of ts_clock_ns; in spans, once the log has ended
  *   threads  the member's; other threads read it after the member's job has ended
  *   errors   a ts_gpu_error (gpu_types.h)
- */
+ * */
 #ifndef TS_GPU_GPU_LOG_H
 #define TS_GPU_GPU_LOG_H
 
@@ -77,16 +78,18 @@ int ts_gpu_log_room(struct ts_gpu_log *log);
 int ts_gpu_log_look(struct ts_gpu_log *log);
 
 /* To be called before the copy of a shard is enqueued: the next mark is that of the kernel that
- * waits for it, or is made by ts_gpu_log_came. Copies run one after another. `waits`: the stream may have to wait before it
- * copies. */
+ * waits for it, or is made by ts_gpu_log_came. Copies run one after another. `waits`: the stream
+ * may have to wait before it copies. */
 ts_gpu_error ts_gpu_log_copy(struct ts_gpu_log *log, ts_gpu_stream stream, int waits,
                              uint64_t shard, uint64_t bytes);
 
-/* To be called when a stream waits for that copy, and the kernel is enqueued there later, perhaps after other marks: the copy
- * has a mark of its own. Does nothing where no copy is to be marked. */
+/* To be called when a stream waits for that copy, and the kernel is enqueued there later,
+ * perhaps after other marks: the copy has a mark of its own. Does nothing where no copy is to be
+ * marked. */
 ts_gpu_error ts_gpu_log_came(struct ts_gpu_log *log, ts_gpu_stream stream);
 
-/* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits for it is started. */
+/* The same of a copy that was enqueued in pieces from since_ns on, before the mark that waits
+ * for it is started. */
 void ts_gpu_log_pieces(struct ts_gpu_log *log, uint64_t since_ns, uint64_t bytes);
 
 /* To be called after the last copy was enqueued, if there was one. */
@@ -103,7 +106,8 @@ ts_gpu_error ts_gpu_log_start(struct ts_gpu_log *log, enum ts_gpu_work work, con
 ts_gpu_error ts_gpu_log_stop(struct ts_gpu_log *log, ts_gpu_stream stream, uint64_t shard,
                              uint64_t bytes);
 
-/* Between two calls, with 1 and 0, no marks are made: what is enqueued meanwhile is part of another's work. */
+/* Between two calls, with 1 and 0, no marks are made: what is enqueued meanwhile is part of
+ * another's work. */
 void ts_gpu_log_pause(struct ts_gpu_log *log, int paused);
 
 /* To be called when everything has ended: turns all marks into spans, each kind sorted by start.

@@ -14,7 +14,9 @@
 #include "base/setting.h"
 #include "gpu/dense_kernel.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
 #include "gpu/gpu_sums.h"
+#include "gpu/gpu_team.h"
 #include "gpu/loss_kernel.h"
 #include "gpu/step_kernel.h"
 #include "stream/loss.h"
@@ -281,9 +283,10 @@ static int check_rows(const struct ts_gpu_model *of, uint32_t mode, struct ts_er
                    mode + 1);
 }
 
-int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,
-                         double *zeros, struct ts_err *err)
+int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+                         struct ts_err *err)
 {
+    const struct ts_gpu_model *of = be;
     struct job j = { .of = of, .mode = mode, .how = how };
     const int rc = check_rows(of, mode, err);
     return rc == 0 ? zeros_of(&j, zeros, err) : rc;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 #include "gpu/gpu_budget.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_device.h"
+#include "gpu/gpu_plan.h"
 
 /* Memory that n models take on a device, with the fewest slots and with all shards. */
 struct taken {

@@ -16,7 +16,9 @@
 #include "gpu/dense_kernel.h"
 #include "gpu/edge_kernel.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
 #include "gpu/gpu_sums.h"
+#include "gpu/gpu_team.h"
 #include "gpu/multiply_kernel.h"
 #include "gpu/weigh_kernel.h"
 

@@ -18,6 +18,7 @@
 #include "gpu/errors_kernel.h"
 #include "gpu/gpu_cells.h"
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_requests.h"
 #include "gpu/gpu_sums.h"
 #include "gpu/observed_long.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gpu/gpu_cells.h"
+#include "gpu/gpu_plan.h"
 #include "stream/balance.h"
 
 /* Device memory through which rows pass on their way to and from float64. */
@@ -254,8 +255,8 @@ static void place(struct ts_gpu *g, uint64_t n_keep, uint64_t most)
     g->store_bytes = g->n_slots * g->slot_bytes + g->n_places * g->place_bytes;
 }
 
-/* Slots whose shards come over the link while a pass ends: rows are read and written some five times, at forty times the link's
- * speed. */
+/* Slots whose shards come over the link while a pass ends: rows are read and written some five
+ * times, at forty times the link's speed. */
 static uint64_t slots_for_rows(const struct ts_gpu *g)
 {
     uint64_t most = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Several processes that are one team: the numbers of their members, and what they agree on.
  *
- * A collective of the comm follows an agree without anything in between that may fail, so that a process that has failed
- * meets the others there. During a pass those learn of it by polls (gpu_team.c). */
+ * A collective of the comm follows an agree without anything in between that may fail, so that a
+ * process that has failed meets the others there. During a pass those learn of it by polls
+ * (gpu_team.c). */
 #include <cuda_runtime.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_team.h"
 
 /* How long a process that ends may take to say so, after its silence was noticed by NCCL. */
 #define WORD_NS UINT64_C(2000000000)
@@ -57,7 +58,8 @@ static int count_members(struct ts_gpu *g, uint32_t n_here, struct ts_err *err)
     return rc;
 }
 
-/* As NCCL tells machines apart, NCCL_HOSTID included: where that differs it takes one GPU of two processes for two. */
+/* As NCCL tells machines apart, NCCL_HOSTID included: where that differs it takes one GPU of two
+ * processes for two. */
 static void read_machine(char *ret, size_t size)
 {
     const char *named = getenv("NCCL_HOSTID");

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Scores on GPUs: sums of how far a model is off at all nonzeros, and of the slices of a mode.
  *
- * A pass leaves the sums of shares on the device that took them, and those of slices; a slice that lies in a unit of a share is done
- * then. What begins or ends a unit is added on the host, in the order of the file. */
+ * A pass leaves the sums of shares on the device that took them, and those of slices; a slice
+ * that lies in a unit of a share is done then. What begins or ends a unit is added on the host,
+ * in the order of the file. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_requests.h"
+#include "gpu/gpu_team.h"
 #include "gpu/score_kernel.h"
 
 /* Slices that come to the host at a time. */

@@ -2,16 +2,18 @@
 /* gpu_state.h - what the GPU backend holds, shared by its files.
  *
  * A backend is a team: one member for each device, which holds a replica of every factor matrix.
- * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0 works
- * in the thread that calls the backend, every other one in a thread of its own. Of several models
- * each has memory of its own on every device; shards, streams and tables are those of all. A pass
- * is one for some of them, of which the same kind of thing is wanted: all kernels of a shard are
- * launched while it is there.
+ * For a mode, each member has a contiguous range of shards, some of which it keeps. Member 0
+ * works in the thread that calls the backend, every other one in a thread of its own. Of several
+ * models each has memory of its own on every device; shards, streams and tables are those of
+ * all. A pass is one for some of them, of which the same kind of thing is wanted: all kernels of
+ * a shard are launched while it is there.
  *
- * Of several processes (ranks, stream/comm.h) the team is that of all: each has the members first_here .. first_here +
- * n_here - 1, and knows of the others what it can conclude. So all have the same ranges; what is measured is told to
- * all before it decides anything (gpu_ranks.c), members take no shards of others' ranges, and chunks are published in
- * their order. Then every process knows what every member sends, without a word. "Member 0" below is the first here.
+ * Of several processes (ranks, stream/comm.h) the team is that of all: each has the members
+ * first_here .. first_here + n_here - 1, and knows of the others what it can conclude. So all
+ * have the same ranges; what is measured is told to all before it decides anything
+ * (gpu_ranks.c), members take no shards of others' ranges, and chunks are published in their
+ * order. Then every process knows what every member sends, without a word. "Member 0" below is
+ * the first here.
  *
  *   gpu_plan.c    sizes, and which shards stay with the memory that is left
  *   gpu_models.c  how many models there may be at once
@@ -21,7 +23,10 @@
  *   gpu_score.c   scores of a model
  *   gpu_sums.c    sums of shares on the host
  *   gpu_budget.c  the memory of each device, and what of it is left for shards
- *   gpu_device.c  a member's memory and streams
+ *   gpu_device.c  a member's streams, events and memory
+ *   gpu_layout.c  how that memory is divided
+ *   gpu_warm.c    a first run of every kernel
+ *   gpu_update.c  what an update of rows takes of the host
  *   gpu_team.c    the threads: a job for all, barriers, failures
  *   gpu_pass.c    a member's pass over a mode: shards in, kernels launched
  *   gpu_launch.c  what a pass launches for shards
@@ -38,7 +43,7 @@
  *   units    bytes; offsets of rows in elements times ld
  *   threads  a member's own fields: its thread. Everything else but the board: read during jobs,
  *            written between jobs
- */
+ * */
 #ifndef TS_GPU_GPU_STATE_H
 #define TS_GPU_GPU_STATE_H
 
@@ -143,8 +148,8 @@ struct ts_gpu_replica {
     uint32_t *lock;
     double *
         errors; /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
-    /* of each share; of each row of the mode that is served, or the largest; 2 of each unit (score_kernel.h). NULL unless scores are
-     * wanted, and those of slices */
+    /* of each share; of each row of the mode that is served, or the largest; 2 of each unit
+     * (score_kernel.h). NULL unless scores are wanted, and those of slices */
     struct ts_score_share *score_share;
     struct ts_score_sums *score_slice, *score_part;
     /* of models by other losses (step_kernel.h); NULL unless there may be some */
@@ -387,326 +392,5 @@ static inline uint64_t ts_gpu_chunk(const struct ts_gpu *g, const struct ts_gpu_
     const uint64_t n = m->first[member + 1] - m->first[member];
     return m->first[member] + n * c / g->board.n_chunks;
 }
-
-/* ---- gpu_plan.c */
-int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
-void ts_gpu_plan_free(struct ts_gpu *g);
-uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
-uint64_t ts_gpu_plan_factors(const struct ts_gpu *g); /* bytes of those of all models */
-uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* bytes of the place for the largest shard */
-uint64_t ts_gpu_plan_all(const struct ts_gpu *g);     /* of the places for all */
-/* Chooses the shards that stay, the number of slots and store_bytes, for `left` bytes on each
- * device. `left` holds at least two shards. */
-int ts_gpu_plan_shards(struct ts_gpu *g, uint64_t left, struct ts_err *err);
-
-/* ---- gpu_device.c; the calling thread's device becomes the member's */
-uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g); /* factors included */
-int ts_gpu_device_open(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
-/* Runs every kernel once on no data, so that its code is loaded and its memory counted. A
- * ts_gpu_job. */
-int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
-int ts_gpu_device_store(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_err *err);
-void ts_gpu_device_close(struct ts_gpu_member *me);
-
-/* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
- * rows the table of columns behind that, and its inverse. */
-ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                       const struct ts_row_update *how);
-
-/* ---- gpu_team.c */
-int ts_gpu_team_open(struct ts_gpu *g, struct ts_err *err);
-void ts_gpu_team_close(struct ts_gpu *g);
-/* Runs the job on every member. feed: where the job takes shards from, or NULL. Returns the first
- * failure, or 0. */
-int ts_gpu_team_run(struct ts_gpu *g, ts_gpu_job job, void *arg, struct ts_feed *feed,
-                    struct ts_err *err);
-/* Waits for all members here. Returns 0, or the code of the first failure. */
-int ts_gpu_team_barrier(struct ts_gpu *g, struct ts_err *err);
-/* Waits for an event of the device. Returns early when another member fails. */
-int ts_gpu_team_wait(struct ts_gpu *g, struct ts_gpu_member *me, ts_gpu_event event,
-                     struct ts_err *err);
-/* Waits between two checks: yields at first, then sleeps. *n counts the waits, from 0. */
-void ts_gpu_team_pause(uint32_t *n);
-/* 0, or the first failure. During a pass the thread that runs it looks for other processes, too, that have given up: TS_ESTOP
- * then. */
-int ts_gpu_team_failed(struct ts_gpu *g, struct ts_err *err);
-
-/* ---- gpu_pass.c */
-struct ts_gpu_request {
-    uint32_t mode;
-    struct ts_feed *feed;
-    enum ts_request_kind kind;   /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
-    uint32_t n;                  /* models */
-    const struct ts_request *of; /* each, a struct ts_gpu_model, and what is wanted of it */
-    int multiplies;              /* of TS_REQUEST_MULTIPLY: rows have their rounds in this pass, */
-    int judges;                  /* and are judged after them, where that is wanted */
-};
-
-/* Whether a pass sums over nonzeros, and makes no rows. */
-static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
-{
-    return ask->kind == TS_REQUEST_ERRORS || ask->kind == TS_REQUEST_LOSSES ||
-           ask->kind == TS_REQUEST_SCORES;
-}
-
-/* level[m]: that of mode m in the copy of `mode`. */
-static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
-{
-    for (uint32_t l = 0; l < g->tensor->order; l++)
-        level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
-}
-
-/* A whole pass; to be called from the thread that calls the backend. */
-int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
-                    struct ts_backend_times *times, struct ts_err *err);
-
-struct ts_gpu_pass;
-/* Enqueues the edges between shares of shards that all lie here, the team having one member. */
-ts_gpu_error ts_gpu_pass_fold(const struct ts_gpu_pass *p);
-
-/* ---- gpu_rows.c */
-struct ts_gpu_product { /* of a model, in a member's pass */
-    struct ts_gpu_pass *pass;
-    struct ts_gpu_model *of;
-    struct ts_gpu_replica *my;
-    const struct ts_request *want;
-    const struct ts_row_update *how; /* of a product and of rows; NULL: only the product */
-    const struct ts_row_sums *sums;  /* NULL where `how` is */
-    uint32_t rounds;                 /* of rows that are multiplied, in this pass */
-    struct ts_gpu_mttkrp args;       /* but for the shards */
-    int wide;                        /* factors in float32, products and sums in float64 */
-    int apart;                       /* products are kept apart: ts_gpu_owns */
-    enum ts_gpu_buffer out;          /* where the products are */
-    uint64_t out_bytes;              /* of a row of them */
-};
-
-/* The shards of a launch: one, or `n_many` of a table on the device. */
-struct ts_gpu_shards {
-    struct ts_gpu_shard one;
-    const struct ts_gpu_shard *many;
-    uint32_t n_many, n_shares;
-};
-
-/* A streamed shard whose kernels are to be launched; its stream waits for the copy. */
-struct ts_gpu_due {
-    struct ts_gpu_shards shards;
-    struct ts_gpu_slot *slot; /* NULL: it stays on the device from now on */
-    uint32_t stream;          /* of `compute` */
-};
-
-struct ts_gpu_pass { /* a member's pass */
-    struct ts_gpu *g;
-    struct ts_gpu_member *me;
-    const struct ts_gpu_request *ask;
-    const struct ts_gpu_mode *mode;
-    uint32_t n;                     /* products */
-    struct ts_gpu_product *product; /* the member's */
-    int alone;    /* the mode has one shard, the team one member: no edges between shards */
-    int as_graph; /* what follows the product is launched as one, edges between shares included */
-    int updating; /* the device has what the updates take */
-    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
-    uint32_t published;           /* bit c: chunk c is published */
-    uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
-    uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
-    int exchanging;               /* a group has begun and not ended */
-    uint64_t exchanged_bytes;     /* that this member sends in it */
-    uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
-    uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
-    uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
-    struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
-    uint32_t n_due;
-    ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
-};
-
-/* What members of other processes send in this pass; `p` is that of a member here, whose products are known. Not to be called
- * during a job. */
-void ts_gpu_rows_expect(struct ts_gpu_pass *p);
-/* Sends the device what the updates of rows take, once. The first member that comes here makes that ready. To be called when
- * the device has something to compute meanwhile, and before rows are solved. */
-int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
-/* Solves, publishes and sends the chunks that are ready for it. */
-int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
-/* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits
- * for its end. */
-int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
-/* Once all members have enqueued their part of a gather: makes `dense` wait for what the others
- * send. */
-int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
-
-/* ---- gpu_launch.c */
-/* The products of all models. */
-ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                                    ts_gpu_stream stream);
-/* The products of all models and what follows them, for all shards that are due, each on its stream. A model comes after the
- * other for all of them: at any time most kernels read the same factors, which stay in the second-level cache. */
-ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
-/* After them: the rows that shares have in common. */
-ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
-                                ts_gpu_stream stream);
-
-/* ---- gpu_early.c */
-/* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
- * pass starts with it and the slots after it. */
-static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
-{
-    return g->n_slots * 3 / 4;
-}
-/* Call after this pass's last copy is enqueued. Logs the copies that were prefetched for this pass,
- * then prefetches the shards that the next pass should start with. */
-ts_gpu_error ts_gpu_early_send(struct ts_gpu_pass *p);
-int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode are prefetched */
-/* Takes a prefetched shard for this pass and returns its slot; NULL: it is not prefetched. */
-struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
-
-/* ---- gpu_times.c */
-/* To be called after a pass that began at start_ns; pass[i] is member i's, of those here. Fills times->device
- * (total_ns must be set) and range_ns[i], the cost of member i's range. Adds the spans to the
- * trace. */
-void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
-                          struct ts_backend_times *times, uint64_t *range_ns);
-
-/* ---- gpu_dense.c: what the backend's table says, of the same names */
-int ts_gpu_dense_put(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n,
-                     const double *rows, struct ts_err *err);
-int ts_gpu_dense_get(struct ts_gpu_model *of, uint32_t mode, uint64_t row, uint64_t n, double *rows,
-                     struct ts_err *err);
-int ts_gpu_dense_solve(struct ts_gpu_model *of, uint32_t mode, const struct ts_row_update *how,
-                       const struct ts_row_sums *sums, struct ts_err *err);
-int ts_gpu_dense_scale(struct ts_gpu_model *of, uint32_t mode, const double *s, struct ts_err *err);
-int ts_gpu_dense_gram(struct ts_gpu_model *of, uint32_t mode, double *gram, struct ts_err *err);
-/* Enqueues an update that reads the old rows, on units of the member's replica. wide: the products
- * are those in float64. */
-ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                              uint32_t mode, const struct ts_row_update *how,
-                              const struct ts_row_sums *sums, int wide, uint64_t first_unit,
-                              uint64_t n_units);
-/* On member 0, once all parts are there. sum_up enqueues the Gram matrix and the sums that are
- * asked for, and their copy to the model's `host`; the other function reads them there, once
- * `dense` has ended. how: NULL, or the update that was done. */
-ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                 uint32_t mode, const struct ts_row_update *how,
-                                 const struct ts_row_sums *sums);
-void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
-                           const struct ts_row_sums *sums);
-
-/* ---- gpu_multiply.c */
-/* Enqueues what becomes of a launch's shards, edges and rows included. */
-ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
-                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
-/* Multiplies the rows that lie in several shards, once their products are there. */
-ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
-/* What the backend's table says, of the same name, of n models. */
-int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                    struct ts_backend_times *times, struct ts_err *err);
-
-/* ---- gpu_observed.c */
-/* Whether a pass solves for rows with Gram matrices of their own. */
-static inline int ts_gpu_solves_observed(const struct ts_gpu_product *r)
-{
-    return r->pass->ask->kind == TS_REQUEST_ROWS;
-}
-uint64_t ts_gpu_observed_part_bytes(const struct ts_gpu_model *of);
-/* Whether Gram matrices of rows lie in device memory, and for how many at a time there is some. */
-int ts_gpu_observed_long(const struct ts_gpu_model *of);
-uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of);
-/* Enqueues the rows of a launch's shards, and those that their parts are added up to. */
-ts_gpu_error ts_gpu_observed_launch(const struct ts_gpu_product *r,
-                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
-ts_gpu_error ts_gpu_observed_fold(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                  ts_gpu_stream stream);
-/* Enqueues the rows that lie in several shards, all parts being there, and on member 0 what `size` is, to the model's `host`. */
-ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r);
-void ts_gpu_observed_copy_out(const struct ts_gpu_product *r);
-/* Enqueues the solution of the rows of the mode, part e being that of row row[e], of as many as are even; of a dense tensor. */
-ts_gpu_error ts_gpu_observed_solve(const struct ts_gpu_product *r, const double *part,
-                                   const uint32_t *row);
-/* The same of row 0 of a model, for the first time. */
-ts_gpu_error ts_gpu_observed_solve_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                        const double *part, const uint32_t *row);
-/* Enqueues the errors at the nonzeros of a launch's shards. */
-ts_gpu_error ts_gpu_errors_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                  ts_gpu_stream stream);
-/* Runs these kernels on a shard, for the first time; the row that they leave does not matter. */
-ts_gpu_error ts_gpu_observed_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                  const struct ts_gpu_mttkrp *args);
-ts_gpu_error ts_gpu_errors_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                const struct ts_gpu_mttkrp *args);
-/* Requests ROWS and ERRORS of n models (stream/request.h); of a dense tensor there is one. */
-int ts_gpu_observed_complete(const struct ts_request *of, uint32_t n, uint32_t mode,
-                             struct ts_feed *feed, struct ts_backend_times *times,
-                             struct ts_err *err);
-int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mode,
-                           struct ts_feed *feed, struct ts_backend_times *times,
-                           struct ts_err *err);
-
-/* ---- gpu_loss.c */
-/* Enqueues the gradients, or the sums of the loss, at the nonzeros of a launch's shards. */
-ts_gpu_error ts_gpu_gradient_launch(const struct ts_gpu_product *r,
-                                    const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
-ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                  ts_gpu_stream stream);
-/* Runs the kernels of models by other losses, for the first time; the row that they leave does not matter. */
-ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                              const struct ts_gpu_mttkrp *args);
-/* Requests DESCEND and LOSSES of n models (stream/request.h); and `zeros` of the backend's table. */
-int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                   struct ts_backend_times *times, struct ts_err *err);
-int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
-                  struct ts_backend_times *times, struct ts_err *err);
-int ts_gpu_descend_zeros(const struct ts_gpu_model *of, uint32_t mode, const struct ts_descent *how,
-                         double *zeros, struct ts_err *err);
-
-/* ---- gpu_score.c */
-/* Enqueues the sums of residuals at the nonzeros of a launch's shards. */
-ts_gpu_error ts_gpu_scores_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
-                                  ts_gpu_stream stream);
-/* Runs this kernel on a shard, for the first time. */
-ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                const struct ts_gpu_mttkrp *args);
-/* Rows whose sums there is device memory for. */
-uint64_t ts_gpu_scores_rows(const struct ts_gpu *g);
-/* Host memory that a pass over the copy of a mode takes. */
-uint64_t ts_gpu_scores_host_bytes(const struct ts_mode *mode, int slices);
-/* A request SCORES (stream/request.h). */
-int ts_gpu_scores(struct ts_gpu_model *of, uint32_t mode, struct ts_feed *feed,
-                  struct ts_scores *scores, struct ts_backend_times *times, struct ts_err *err);
-
-/* ---- gpu_models.c: what the backend's table says, of the same name */
-uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf);
-
-/* ---- gpu_ranks.c: all processes call these alike; this process alone goes through them with nothing to do */
-/* Numbers the members: this process's are those of conf. */
-int ts_gpu_ranks_join(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
-void ts_gpu_ranks_leave(struct ts_gpu *g);
-/* Two members have one GPU, which NCCL refuses. Of processes with an NCCL_HOSTID each it sees two GPUs, and so do we:
- * that is how one GPU tests what NCCL does over a network. */
-int ts_gpu_ranks_share(const struct ts_gpu *g);
-/* What a step of opening ended with: the same for all. TS_ELIMIT may be followed by another try. */
-int ts_gpu_ranks_settle(struct ts_gpu *g, int rc, struct ts_err *err);
-/* What a pass, or what follows it, ended with; where it failed, no pass may follow. */
-int ts_gpu_ranks_end(struct ts_gpu *g, int rc, struct ts_err *err);
-/* *x := the least that any has. */
-int ts_gpu_ranks_least(struct ts_gpu *g, uint64_t *x, struct ts_err *err);
-/* The elements first[i] .. first[i + 1] - 1 of an array, of `bytes` each, are member i's. All get all. */
-int ts_gpu_ranks_gather(struct ts_gpu *g, void *array, uint64_t bytes, const uint64_t *first,
-                        struct ts_err *err);
-/* The same of what has `bytes` bytes for each share of the pass over a mode that was the last one: a process has those of the
- * ranges of its members. */
-int ts_gpu_ranks_shares(struct ts_gpu *g, uint32_t mode, double *array, uint64_t bytes,
-                        struct ts_err *err);
-/* Times and costs of ranges of all members, of which those here are known. */
-int ts_gpu_ranks_times(struct ts_gpu *g, struct ts_backend_times *times, uint64_t *range_ns,
-                       struct ts_err *err);
-/* Says in g->link by what rows travel. */
-void ts_gpu_ranks_link(struct ts_gpu *g);
-
-/* ---- gpu_keep.c */
-/* The ranges of members here, for the feed, whose shards are all: n_here + 1 numbers. */
-const uint64_t *ts_gpu_keep_ranges(struct ts_gpu *g, uint32_t mode);
-/* To be called after a pass over `mode` in which member i worked for busy_ns[i]. Moves ranges
- * and their kept shards, and tells the feed. share[i]: the share of the cost that member i gets
- * next. Between processes kept shards alone move. */
-int ts_gpu_keep_balance(struct ts_gpu *g, uint32_t mode, const uint64_t *busy_ns,
-                        struct ts_feed *feed, double *share, struct ts_err *err);
 
 #endif

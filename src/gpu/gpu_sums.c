@@ -6,6 +6,8 @@
 #include <stdlib.h>
 
 #include "gpu/gpu_fail.h"
+#include "gpu/gpu_pass.h"
+#include "gpu/gpu_team.h"
 
 int ts_gpu_sums_new(struct ts_gpu_sums *s, struct ts_gpu *g, uint32_t mode, uint32_t each,
                     struct ts_err *err)

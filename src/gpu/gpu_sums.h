@@ -14,7 +14,7 @@
 #ifndef TS_GPU_GPU_SUMS_H
 #define TS_GPU_GPU_SUMS_H
 
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_pass.h"
 #include "gpu/gpu_types.h"
 
 struct ts_gpu_sums {

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "gpu/gpu_fail.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_team.h"
 
 /* A check takes a microsecond or two; a sleep of 20 microseconds lasts 70. So a wait spends its
  * first tens of milliseconds checking, and yields the core between checks. Most passes end within
@@ -29,8 +29,8 @@ void ts_gpu_team_pause(uint32_t *n)
 
 static void fail_all(struct ts_gpu *g, int rc, const struct ts_err *err);
 
-/* Whether another process has given up. In jobs without a feed no process waits for others, and each goes on to where
- * all meet. */
+/* Whether another process has given up. In jobs without a feed no process waits for others, and
+ * each goes on to where all meet. */
 static void look_around(struct ts_gpu *g)
 {
     struct ts_gpu_team *t = &g->team;

@@ -2,7 +2,7 @@
 /* What the logs of a pass say: the times of each device, the spans of the trace, the cost of each
  * member's range. */
 #include "base/trace.h"
-#include "gpu/gpu_state.h"
+#include "gpu/gpu_pass.h"
 
 /* Sets the start of each gather to the time at which the last member reached it. Before that NCCL's
  * kernel only waits. */
@@ -64,9 +64,9 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* What the range of each member here costs: its time per nonzero times the nonzeros of the range. A member
- * that helped others computed more nonzeros than its range has; one that was helped computed fewer.
- * A member that computed nothing counts as an average one. */
+/* What the range of each member here costs: its time per nonzero times the nonzeros of the
+ * range. A member that helped others computed more nonzeros than its range has; one that was
+ * helped computed fewer. A member that computed nothing counts as an average one. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;
