@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include "gpu/mttkrp_sums.cuh"
+#include "gpu/share_walk.cuh"
 
 /* out(i, r) = sum over the nonzeros of row i of  value * prod_l factor[l](i_l, r)
  *
@@ -33,46 +34,30 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
                   const __grid_constant__ other_models<MANY> others)
 {
     extern __shared__ uint4 shared[];
-    const lane_place<LPR> at;
     const uint32_t n_models = MANY ? 1 + p.n_beside : 1;
-    const warp_memory<T, LPR, NL> mem(shared, NL > 0 ? NL : p.n_levels, n_models, at);
-    const ts_gpu_shard shard = shard_of_block(p);
-    const uint32_t share = blockIdx.x - shard.first_cta, warp_share = p.share_blocks / WARPS;
-    warp_blocks blocks;
-    blocks.first = share * p.share_blocks + at.warp * warp_share;
-    blocks.end = min(blocks.first + warp_share, shard.n_blocks);
-
-    const lane_columns<T, S, LPR, NL> own(p, others, at, 0);
-    warp_rows rows = start_warp(shard, at, mem, n_models, blocks);
-#pragma unroll 1
-    for (uint32_t b = blocks.first; b < blocks.end; b++) {
-        const decoded d = take_block(p, shard, at, mem, blocks, b);
-        const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, b - blocks.first);
-        const uint32_t row = place_rows(at, mem, first_row, d, rows);
+    share_walk<T, LPR, NL> walk(p, shared, n_models);
+    const lane_columns<T, S, LPR, NL> own(p, others, walk.at, 0);
+    walk.start(n_models);
+    walk.each_block(no_weights(), [&](const walked_block &block) {
+        const uint32_t row = walk.place(block);
         if constexpr (MANY) {
-            const bool any = rows.any;
+            const bool any = walk.rows.any;
 #pragma unroll 1
             for (uint32_t k = 0; k < n_models; k++) {
-                rows.any = any;
-                sum_block<T, S, LPR, NL, U>(p, at, mem.of_model(k),
-                                            lane_columns<T, S, LPR, NL>(p, others, at, k), row,
-                                            rows);
+                walk.rows.any = any;
+                sum_block<T, S, LPR, NL, U>(p, walk.at, walk.mem.of_model(k),
+                                            lane_columns<T, S, LPR, NL>(p, others, walk.at, k), row,
+                                            walk.rows);
             }
         } else {
-            sum_block<T, S, LPR, NL, U>(p, at, mem, own, row, rows);
+            sum_block<T, S, LPR, NL, U>(p, walk.at, walk.mem, own, row, walk.rows);
         }
-    }
-
-    if (at.lane == 0) {
-        mem.span[at.warp].state = blocks.first >= blocks.end ? 0 : rows.any ? 2 : 1;
-        mem.span[at.warp].row_last = rows.last_row;
-    }
-    __syncthreads();
-    store_edges<T, S, LPR>(p, p.out, p.edge, shard, share, mem.all_ends, mem.span);
+    });
+    walk.template end_rows<S>();
     if constexpr (MANY) {
         for (uint32_t k = 1; k < n_models; k++)
-            store_edges<T, S, LPR>(p, others.at[k - 1].out, others.at[k - 1].edge, shard, share,
-                                   mem.of_model(k).all_ends, mem.span);
+            store_edges<T, S, LPR>(p, others.at[k - 1].out, others.at[k - 1].edge, walk.shard,
+                                   walk.share, walk.mem.of_model(k).all_ends, walk.mem.span);
     }
 }
 
@@ -81,24 +66,15 @@ __global__ void __launch_bounds__(32 * WARPS, CTAS)
 template <class T, class S, int LPR, int NL, int U, bool MANY = false>
 static cudaError_t launch(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
-    const uint32_t bytes =
-        shared_size<T, LPR, NL>::bytes(args->n_levels, MANY ? 1 + args->n_beside : 1);
-    const uint32_t columns = LPR * piece<T>::N;
-    auto kernel = mttkrp_packed<T, S, LPR, NL, U, MANY>;
-    const dim3 grid(args->n_shares, (args->ld + columns - 1) / columns);
-    if (bytes > 48 * 1024) {
-        const cudaError_t rc =
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
-        if (rc != cudaSuccess)
-            return rc;
-    }
+    const uint32_t n_models = MANY ? 1 + args->n_beside : 1;
     other_models<MANY> others = {};
     if constexpr (MANY) {
         for (uint32_t k = 0; k < args->n_beside; k++)
             others.at[k] = args->beside[k];
     }
-    kernel<<<grid, 32 * WARPS, bytes, stream>>>(*args, others);
-    return cudaGetLastError();
+    return launch_shares(mttkrp_packed<T, S, LPR, NL, U, MANY>, grid_of<T, LPR>(args),
+                         shared_size<T, LPR, NL>::bytes(args->n_levels, n_models), args, &others,
+                         stream);
 }
 
 /* So many models that the shared memory of their rows leaves most of the first-level cache. */
@@ -124,18 +100,11 @@ static cudaError_t launch_many(const struct ts_gpu_mttkrp *args, cudaStream_t st
 template <class T, class S, int NL, int U>
 static cudaError_t launch_rank(const struct ts_gpu_mttkrp *args, cudaStream_t stream)
 {
-    const uint32_t pieces = args->ld / piece<T>::N;
     if (args->n_beside > 0)
         return launch_many<T, S, NL, U>(args, stream);
-    if (pieces <= 2)
-        return launch<T, S, 2, NL, U>(args, stream);
-    if (pieces <= 4)
-        return launch<T, S, 4, NL, U>(args, stream);
-    if (pieces <= 8)
-        return launch<T, S, 8, NL, U>(args, stream);
-    if (pieces <= 16)
-        return launch<T, S, 16, NL, U>(args, stream);
-    return launch<T, S, 32, NL, U>(args, stream);
+    return launch_pieces<T, 2>(args->ld, [&](auto lanes) {
+        return launch<T, S, decltype(lanes)::value, NL, U>(args, stream);
+    });
 }
 
 ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
