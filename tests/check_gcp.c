@@ -63,7 +63,7 @@ END_TEST
 
 START_TEST(names_are_read)
 {
-    enum ts_loss_kind kind;
+    int kind;
     struct ts_err err;
     double at;
     for (int k = TS_GCP_NONE + 1; k < TS_N_GCP; k++) {
