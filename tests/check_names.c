@@ -376,7 +376,7 @@ START_TEST(strings_come_sorted)
         ck_assert_int_eq(ts_string_sort_add(s, text[i], (uint32_t)strlen(text[i]), i, &err), 0);
     }
     qsort(want, ROWS, sizeof *want, by_bytes);
-    rc = ts_string_sort_finish(s, &err);
+    rc = ts_string_sort_end(s, &err);
     ck_assert_msg(rc == 0, "%s", err.text);
     while (ts_string_sort_next(s, &key, &len, &number, &err) == 1) {
         memcpy(before, key, len);
@@ -401,7 +401,7 @@ START_TEST(too_many_runs_are_refused)
         rc = ts_string_sort_add(s, text, (uint32_t)strlen(text), i, &err);
     }
     ck_assert_int_eq(rc, 0);
-    ck_assert_int_eq(ts_string_sort_finish(s, &err), TS_ELIMIT);
+    ck_assert_int_eq(ts_string_sort_end(s, &err), TS_ELIMIT);
     ck_assert_ptr_nonnull(strstr(err.text, "more names than this memory"));
     ts_string_sort_free(s);
 }

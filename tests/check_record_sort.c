@@ -213,7 +213,7 @@ START_TEST(stopping_ends_a_spill)
     uint64_t *a = records(&l, 1000, 1);
     struct ts_extsort *x;
     struct ts_err err;
-    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &stop, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, &stop, NULL, &x, &err), 0);
     ck_assert_int_eq(ts_extsort_spill(x, &l, a, 1000, &err), TS_ESTOP);
     ts_extsort_free(x);
     free(a);
@@ -232,7 +232,7 @@ START_TEST(extsort_equals_one_sort)
     struct ts_err err;
     small.width[1] = final.width[1] / 2;
     ts_record_layout_set(&small, 4, small.width);
-    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, NULL, &x, &err), 0);
     for (uint64_t r = 0; r < n_runs; r++) {
         const struct ts_record_layout *l = r % 2 ? &small : &final;
         uint64_t *run = records(l, n_run, r < 7 ? r * 100000 : 5); /* some runs are the same */
@@ -246,8 +246,14 @@ START_TEST(extsort_equals_one_sort)
     qsort(all, n, words * 8, compare);
     area[0] = malloc(area_words[_i] * 8);
     area[1] = malloc(area_words[_i] * 8);
-    ck_assert_int_eq(
-        ts_extsort_begin(x, &final, final.bits - final.width[3], area, area_words[_i], &err), 0);
+    ck_assert_int_eq(ts_extsort_end(x,
+                                    &(struct ts_extsort_area){ &final,
+                                                               final.bits - final.width[3],
+                                                               { area[0], area[1] },
+                                                               area_words[_i],
+                                                               0 },
+                                    &err),
+                     0);
     for (;;) {
         ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);
         if (got == 0)
@@ -278,7 +284,7 @@ START_TEST(many_runs_take_few_ranges)
     ts_record_layout_set(&l, 2, width);
     words = l.words;
     ck_assert_uint_eq(words, 1);
-    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, &x, &err), 0);
+    ck_assert_int_eq(ts_extsort_new("/tmp", 2, NULL, NULL, &x, &err), 0);
     for (uint64_t r = 0; r < n_runs; r++) {
         uint64_t *run = all + r * n_run;
         for (uint64_t i = 0; i < n_run; i++) {
@@ -300,7 +306,9 @@ START_TEST(many_runs_take_few_ranges)
     qsort(all, n, 8, compare);
     area[0] = malloc(n_run * 8);
     area[1] = malloc(n_run * 8);
-    ck_assert_int_eq(ts_extsort_begin(x, &l, 32, area, n_run, &err), 0);
+    ck_assert_int_eq(
+        ts_extsort_end(x, &(struct ts_extsort_area){ &l, 32, { area[0], area[1] }, n_run, 0 }, &err),
+        0);
     for (;; n_ranges++) {
         ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);
         if (got == 0)

@@ -10,30 +10,32 @@
 #include "base/setting.h"
 #include "build/build_impl.h"
 #include "build/build_ranks.h"
-#include "build/record_sort.h"
 
-/* Sorts the collected records and returns the array that has them. */
-static uint64_t *sort_collected(struct ts_build *b)
+/* The collected records as what is to be sorted. */
+static struct ts_extsort_area settle_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
     uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
-    return ts_record_sort(rec, ts_build_other_area(b, rec), c->n, c->layout.words,
-                          ts_build_key_bits(&c->layout), c->layout.bits, b->memory.threads,
-                          b->o->stop, b->work);
+    return (struct ts_extsort_area){ &c->layout, ts_build_key_bits(&c->layout),
+                                     { rec, ts_build_other_area(b, rec) }, b->area_words, c->n };
+}
+
+static int new_sort(struct ts_build *b, struct ts_err *err)
+{
+    return b->runs != NULL ? 0
+                           : ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, b->work,
+                                            &b->runs, err);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
 {
-    uint64_t *rec;
-    int rc = 0;
+    struct ts_extsort_area area;
+    int rc;
     if (ts_build_comm_many(&b->ranks))
         return ts_build_ranks_keep(b, 0, err);
-    rec = sort_collected(b);
-    if (b->runs == NULL)
-        rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &b->runs, err);
-    if (rc == 0)
-        rc = ts_extsort_spill(b->runs, &b->collect.layout, rec, b->collect.n, err);
-    return rc;
+    area = settle_collected(b);
+    rc = new_sort(b, err);
+    return rc < 0 ? rc : ts_extsort_add(b->runs, &area, err);
 }
 
 int ts_build_gather(struct ts_build *b, const struct ts_source *source, struct ts_err *err)
@@ -81,18 +83,24 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
     }
 }
 
+/* The areas hold all records: what is left of them stays where it was sorted. */
+static int merge_in_memory(struct ts_build *b, struct ts_err *err)
+{
+    uint64_t before[TS_RECORD_WORDS], n, n_before;
+    int rc = ts_extsort_next(b->runs, &b->spool.mem, &n, err);
+    b->spool.layout = b->collect.layout;
+    if (rc < 0)
+        return rc;
+    b->gaps = 1;
+    return ts_merge_add(&b->merge, b->spool.mem, n, 1, before, &n_before, &b->spool.n, err);
+}
+
 static int merge_runs(struct ts_build *b, struct ts_err *err)
 {
-    struct ts_collect *c = &b->collect;
-    uint64_t total = 0, done = 0;
-    int rc = c->n > 0 ? spill_collected(b, err) : 0;
-    if (rc == 0)
-        rc = ts_spool_file(&b->spool, &c->layout, b->tmp, &b->rooms, err);
-    if (rc == 0)
-        rc = ts_extsort_begin(b->runs, &c->layout, ts_build_key_bits(&c->layout), b->area,
-                              b->area_words, err);
-    ts_extsort_count_work(b->runs, b->work);
-    total = c->n_read - c->n_zeros;
+    const struct ts_collect *c = &b->collect;
+    const uint64_t total = c->n_read - c->n_zeros;
+    uint64_t done = 0;
+    int rc = ts_spool_file(&b->spool, &c->layout, b->tmp, &b->rooms, err);
     while (rc == 0) {
         uint64_t *rec, before[TS_RECORD_WORDS], n, n_before, kept;
         rc = ts_extsort_next(b->runs, &rec, &n, err);
@@ -109,7 +117,20 @@ static int merge_runs(struct ts_build *b, struct ts_err *err)
         if (rc == 0)
             rc = ts_build_tell(b, "merging", "nonzeros", done, total, err);
     }
-    b->report->n_runs = ts_extsort_runs(b->runs);
+    return rc;
+}
+
+/* One process merges all cells. */
+static int merge_alone(struct ts_build *b, struct ts_err *err)
+{
+    const struct ts_extsort_area area = settle_collected(b);
+    int rc = new_sort(b, err);
+    if (rc == 0)
+        rc = ts_extsort_end(b->runs, &area, err);
+    if (rc == 0) {
+        b->report->n_runs = ts_extsort_runs(b->runs);
+        rc = b->report->n_runs > 0 ? merge_runs(b, err) : merge_in_memory(b, err);
+    }
     ts_extsort_free(b->runs);
     b->runs = NULL;
     return rc;
@@ -223,22 +244,7 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     memcpy(b->merge.shift, b->shift, sizeof b->merge.shift);
     for (uint32_t m = 0; m < b->order; m++)
         b->merge.slices[m].first = b->shift[m];
-    if (ts_build_comm_many(&b->ranks)) {
-        rc = merge_ranks(b, err);
-    } else if (b->runs != NULL) {
-        rc = merge_runs(b, err);
-    } else {
-        uint64_t n_before, kept;
-        uint64_t before[TS_RECORD_WORDS];
-        b->spool.mem = sort_collected(b);
-        b->spool.layout = c->layout;
-        rc = ts_build_check_stop(b, err);
-        if (rc < 0)
-            return rc;
-        rc = ts_merge_add(&b->merge, b->spool.mem, c->n, 1, before, &n_before, &kept, err);
-        b->spool.n = kept;
-        b->gaps = 1;
-    }
+    rc = ts_build_comm_many(&b->ranks) ? merge_ranks(b, err) : merge_alone(b, err);
     if (rc == 0)
         rc = ts_build_check_stop(b, err);
     if (rc == 0)

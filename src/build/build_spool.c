@@ -42,56 +42,46 @@ void ts_build_spool_close_gaps(struct ts_build *b)
     b->gaps = 0;
 }
 
+/* Reads the spool's file into the sort, converted. */
+static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
+                    struct ts_extsort *sort, struct ts_err *err)
+{
+    const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
+    const uint64_t room = b->area_words / to->words;
+    struct ts_extsort_area area = { to, s->direct_bits, { b->area[0], b->area[1] },
+                                    b->area_words, 0 };
+    uint64_t piece = b->scratch_words / from->words;
+    int rc = 0;
+    piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
+    piece = piece < room ? piece : room;
+    for (uint64_t at = 0, n; at < b->spool.n && rc == 0; at += n) {
+        const uint64_t *in;
+        n = b->spool.n - at < piece ? b->spool.n - at : piece;
+        if (area.n + n > room) {
+            rc = ts_extsort_add(sort, &area, err);
+            area.n = 0;
+        }
+        if (rc == 0)
+            rc = ts_spool_read(&b->spool, at, n, b->scratch, &in, err);
+        if (rc < 0)
+            break;
+        ts_build_spool_convert(b, from, in, to, s->source, area.mem[0] + area.n * to->words, n);
+        area.n += n;
+        rc = ts_build_tell(b, s->what, "nonzeros", (at + n) / 2, b->spool.n, err);
+    }
+    return rc < 0 ? rc : ts_extsort_end(sort, &area, err);
+}
+
 /* Sorts the spool's file through runs. */
 static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, struct ts_err *err)
 {
-    const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
-    const uint32_t direct_bits = s->direct_bits;
-    const uint64_t room = b->area_words / to->words;
-    uint64_t piece = b->scratch_words / from->words, filled = 0;
-    struct ts_extsort *runs = NULL;
-    int rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &runs, err);
+    struct ts_extsort *sort = NULL;
+    int rc = ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, b->work, &sort, err);
     if (rc == 0)
-        ts_extsort_count_work(runs, b->work);
-    piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;
-    piece = piece < room ? piece : room;
-    for (uint64_t at = 0; at < b->spool.n && rc == 0;) {
-        const uint64_t left = b->spool.n - at;
-        const uint64_t n = left < piece ? left : piece;
-        const uint64_t *in;
-        if (filled + n > room) {
-            uint64_t *sorted =
-                ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits, to->bits,
-                               b->memory.threads, b->o->stop, b->work);
-            rc = ts_extsort_spill(runs, to, sorted, filled, err);
-            filled = 0;
-            continue;
-        }
-        rc = ts_spool_read(&b->spool, at, n, b->scratch, &in, err);
-        if (rc < 0)
-            break;
-        ts_build_spool_convert(b, from, in, to, s->source, b->area[0] + filled * to->words, n);
-        filled += n;
-        at += n;
-        rc = ts_build_tell(b, s->what, "nonzeros", at / 2, b->spool.n, err);
-    }
-    if (rc == 0) {
-        uint64_t *sorted = ts_record_sort(b->area[0], b->area[1], filled, to->words, direct_bits,
-                                          to->bits, b->memory.threads, b->o->stop, b->work);
-        if (ts_extsort_runs(runs) == 0) {
-            rc = ts_build_check_stop(b, err);
-            if (rc == 0)
-                rc = s->consume(s->arg, sorted, filled, err);
-            ts_extsort_free(runs);
-            return rc;
-        }
-        rc = ts_extsort_spill(runs, to, sorted, filled, err);
-    }
-    if (rc == 0)
-        rc = ts_extsort_begin(runs, to, direct_bits, b->area, b->area_words, err);
+        rc = add_file(b, s, sort, err);
     for (uint64_t done = 0; rc == 0;) {
         uint64_t *rec, n;
-        rc = ts_extsort_next(runs, &rec, &n, err);
+        rc = ts_extsort_next(sort, &rec, &n, err);
         if (rc < 0 || n == 0)
             break;
         done += n;
@@ -99,7 +89,7 @@ static int sort_file(struct ts_build *b, const struct ts_build_spool_sort *s, st
         if (rc == 0)
             rc = ts_build_tell(b, s->what, "nonzeros", (b->spool.n + done) / 2, b->spool.n, err);
     }
-    ts_extsort_free(runs);
+    ts_extsort_free(sort);
     return rc;
 }
 

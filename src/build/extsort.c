@@ -5,19 +5,18 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/rng.h"
+#include "base/sorted_runs.h"
 #include "base/stop.h"
-#include "build/record_sort.h"
 #include "base/tempfile.h"
+#include "build/record_sort.h"
 
 #define SAMPLES      2048u  /* most samples of a run */
 #define ALL_SAMPLES  65536u /* most samples of all runs: with more, every second one is dropped, */
 #define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more memory than this */
 #define MIN_STEP     16u                   /* fewest records between samples */
 #define BUFFER_WORDS 65536u                /* for converting records of another layout */
-#define WRITE_BYTES  (UINT64_C(256) << 20) /* between checks of the wish to stop */
 
 struct run {
     struct ts_record_layout layout;
@@ -42,17 +41,16 @@ struct bound {
 };
 
 struct ts_extsort {
-    const char *tmp;
-    uint32_t threads, key_bits;
-    const volatile sig_atomic_t *stop;
+    struct ts_sorted_runs runs;
+    struct run *run; /* the list of runs.n */
+    uint32_t threads;
     _Atomic uint64_t *work;
-    int fd;
-    uint64_t file_bytes, left;
-    struct run *run;
-    uint32_t n_runs, run_room, thinned; /* thinned: how often samples were dropped */
+    uint64_t left;    /* records of runs that were not returned yet */
+    uint32_t thinned; /* how often samples were dropped */
     uint64_t n_samples;
     struct ts_record_layout layout;
-    uint64_t *area[2], area_words;
+    struct ts_extsort_area area; /* of the ranges, in this layout */
+    uint64_t *whole, n_whole; /* all records, sorted in memory; NULL: in runs, or returned */
     struct bound *bound; /* all samples, ascending */
     uint64_t n_bounds, next_bound;
     uint64_t *buffer; /* BUFFER_WORDS, for converting while reading */
@@ -62,46 +60,38 @@ static const uint8_t same_fields[TS_RECORD_FIELDS] = { 0, 1,  2,  3,  4,  5,  6,
                                                        9, 10, 11, 12, 13, 14, 15, 16 };
 
 int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
-                   struct ts_extsort **ret, struct ts_err *err)
+                   _Atomic uint64_t *work, struct ts_extsort **ret, struct ts_err *err)
 {
     struct ts_extsort *x = calloc(1, sizeof *x);
     if (x == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for sorting");
-    x->tmp = tmp;
+    x->runs = (struct ts_sorted_runs){ tmp, "a list of sorted runs", stop, .fd = -1 };
     x->threads = threads;
-    x->stop = stop;
-    x->fd = -1;
+    x->work = work;
     *ret = x;
     return 0;
 }
 
 uint64_t ts_extsort_bytes(const struct ts_extsort *x)
 {
-    return x->file_bytes;
-}
-
-void ts_extsort_count_work(struct ts_extsort *x, _Atomic uint64_t *work)
-{
-    x->work = work;
+    return x->runs.bytes;
 }
 
 void ts_extsort_free(struct ts_extsort *x)
 {
     if (x == NULL)
         return;
-    for (uint32_t r = 0; r < x->n_runs; r++)
+    for (uint32_t r = 0; r < x->runs.n; r++)
         free(x->run[r].sample);
-    free(x->run);
     free(x->bound);
     free(x->buffer);
-    if (x->fd >= 0)
-        close(x->fd);
+    ts_sorted_runs_close(&x->runs);
     free(x);
 }
 
 uint64_t ts_extsort_runs(const struct ts_extsort *x)
 {
-    return x->n_runs;
+    return x->runs.n;
 }
 
 /* Doubles the step between samples, so that any number of runs needs little memory. */
@@ -109,7 +99,7 @@ static void thin_samples(struct ts_extsort *x)
 {
     x->n_samples = 0;
     x->thinned++;
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         struct run *r = &x->run[i];
         const uint32_t words = r->layout.words;
         uint64_t *less;
@@ -123,40 +113,15 @@ static void thin_samples(struct ts_extsort *x)
     }
 }
 
-static int write_run(struct ts_extsort *x, const uint64_t *rec, uint64_t bytes, uint64_t at,
-                     struct ts_err *err)
-{
-    int rc = 0;
-    for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
-        n = bytes - done < WRITE_BYTES ? bytes - done : WRITE_BYTES;
-        rc = ts_stop_check(x->stop, err);
-        if (rc == 0)
-            rc = ts_tempfile_write(x->fd, x->tmp, (const char *)rec + done, n, at + done, err);
-    }
-    return rc;
-}
-
 int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
                      const uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     const uint32_t words = layout->words;
-    struct run r = { .layout = *layout, .n = n, .at = x->file_bytes };
-    int rc;
-    if (n == 0)
-        return 0;
-    if (x->fd < 0) {
-        rc = ts_tempfile_new(x->tmp, &x->fd, err);
-        if (rc < 0)
-            return rc;
-    }
-    if (x->n_runs == x->run_room) {
-        const uint32_t room = 2 * x->run_room + 16;
-        struct run *more = realloc(x->run, room * sizeof *more);
-        if (more == NULL)
-            return ts_fail(err, TS_ENOMEM, "out of memory for a list of sorted runs");
-        x->run = more;
-        x->run_room = room;
-    }
+    struct run r = { .layout = *layout, .n = n, .at = x->runs.bytes };
+    const int rc = n == 0 ? 0 : ts_sorted_runs_room(&x->runs, sizeof r, err);
+    if (rc < 0 || n == 0)
+        return rc;
+    x->run = x->runs.list;
     r.step = (n + SAMPLES - 1) / SAMPLES;
     r.step = (r.step < MIN_STEP ? MIN_STEP : r.step) << x->thinned;
     r.n_samples = (n + r.step - 1) / r.step;
@@ -165,15 +130,27 @@ int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout
         return ts_fail(err, TS_ENOMEM, "out of memory for samples of a sorted run");
     for (uint64_t i = 0; i < r.n_samples; i++)
         memcpy(r.sample + i * words, rec + i * r.step * words, words * sizeof *rec);
-    x->run[x->n_runs++] = r;
+    x->run[x->runs.n++] = r;
     x->n_samples += r.n_samples;
     if ((x->n_samples > ALL_SAMPLES ||
          x->n_samples * (words * sizeof *rec + sizeof *x->bound) > ALL_BYTES) &&
-        x->n_samples > x->n_runs)
+        x->n_samples > x->runs.n)
         thin_samples(x);
     x->left += n;
-    x->file_bytes += n * words * sizeof *rec;
-    return write_run(x, rec, n * words * sizeof *rec, r.at, err);
+    return ts_sorted_runs_append(&x->runs, rec, n * words * sizeof *rec, err);
+}
+
+static uint64_t *sort_area(const struct ts_extsort *x, const struct ts_extsort_area *a)
+{
+    return ts_record_sort(a->mem[0], a->mem[1], a->n, a->layout->words, a->key_bits,
+                          a->layout->bits, x->threads, x->runs.stop, x->work);
+}
+
+int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
+{
+    const uint64_t *sorted = sort_area(x, a);
+    const int rc = ts_stop_check(x->runs.stop, err); /* what a sort leaves then is undefined */
+    return rc < 0 ? rc : ts_extsort_spill(x, a->layout, sorted, a->n, err);
 }
 
 /* Equal samples of a run keep their order: choose_bound relies on it, and qsort does not promise
@@ -204,28 +181,38 @@ static int convert_samples(struct ts_extsort *x, struct run *r)
     return 0;
 }
 
-int ts_extsort_begin(struct ts_extsort *x, const struct ts_record_layout *layout, uint32_t key_bits,
-                     uint64_t *const area[2], uint64_t area_words, struct ts_err *err)
+/* To be called when all records are in runs. */
+static int begin_ranges(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
 {
-    x->layout = *layout;
-    x->key_bits = key_bits;
-    x->area[0] = area[0];
-    x->area[1] = area[1];
-    x->area_words = area_words;
+    x->layout = *a->layout;
+    x->area = *a;
+    x->area.layout = &x->layout;
     x->buffer = malloc(BUFFER_WORDS * sizeof *x->buffer);
     x->bound = malloc(x->n_samples * sizeof *x->bound + 1);
     if (x->bound == NULL || x->buffer == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
-    for (uint32_t r = 0; r < x->n_runs; r++) {
+    for (uint32_t r = 0; r < x->runs.n; r++) {
         struct run *run = &x->run[r];
         if (convert_samples(x, run) < 0)
             return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
         for (uint64_t i = 0; i < run->n_samples; i++)
             x->bound[x->n_bounds++] =
-                (struct bound){ run->sample + i * layout->words, r, layout->words, i * run->step };
+                (struct bound){ run->sample + i * x->layout.words, r, x->layout.words, i * run->step };
     }
     qsort(x->bound, x->n_bounds, sizeof *x->bound, compare_bounds);
     return 0;
+}
+
+int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err)
+{
+    int rc;
+    if (x->runs.n == 0) {
+        x->whole = sort_area(x, a);
+        x->n_whole = a->n;
+        return ts_stop_check(x->runs.stop, err);
+    }
+    rc = ts_extsort_add(x, a, err);
+    return rc < 0 ? rc : begin_ranges(x, a, err);
 }
 
 /* ------------------------------------------------------------------ reading runs */
@@ -237,12 +224,12 @@ static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, u
     const uint32_t words = r->layout.words;
     const uint64_t piece = BUFFER_WORDS / words;
     if (memcmp(&r->layout, &x->layout, sizeof r->layout) == 0)
-        return ts_tempfile_read(x->fd, x->tmp, to, n * words * sizeof *to,
+        return ts_tempfile_read(x->runs.fd, x->runs.tmp, to, n * words * sizeof *to,
                                 r->at + first * words * sizeof *to, err);
     while (n > 0) {
         const uint64_t take = n < piece ? n : piece;
-        const int rc = ts_tempfile_read(x->fd, x->tmp, x->buffer, take * words * sizeof *to,
-                                        r->at + first * words * sizeof *to, err);
+        const int rc = ts_tempfile_read(x->runs.fd, x->runs.tmp, x->buffer, take * words * sizeof *to,
+                                r->at + first * words * sizeof *to, err);
         if (rc < 0)
             return rc;
         ts_record_convert(&r->layout, x->buffer, &x->layout, same_fields, to, take);
@@ -294,7 +281,7 @@ static void choose_bounds(struct ts_extsort *x, uint64_t room, const uint64_t **
 {
     uint64_t sum = 0, half = 0; /* records that may be below; half of their last steps */
     *sure = *likely = NULL;
-    for (uint32_t i = 0; i < x->n_runs; i++)
+    for (uint32_t i = 0; i < x->runs.n; i++)
         x->run[i].may = 0;
     for (uint64_t at = x->next_bound; at < x->n_bounds && sum - half <= room / 4 * 3; at++) {
         const struct bound *b = &x->bound[at];
@@ -319,14 +306,14 @@ static int try_bound(struct ts_extsort *x, const uint64_t *bound, int or_equal, 
                      uint64_t *n, struct ts_err *err)
 {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         struct run *r = &x->run[i];
         const int rc = count_below(x, r, bound, or_equal, &r->cut, err);
         if (rc < 0)
             return rc;
         sum += r->cut - r->done;
     }
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         struct run *r = &x->run[i];
         if (sum <= room)
             r->end = r->cut;
@@ -344,7 +331,7 @@ static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 {
     const struct run *r = x->run;
     uint64_t open = 0, k;
-    for (uint32_t i = 0; i < x->n_runs; i++)
+    for (uint32_t i = 0; i < x->runs.n; i++)
         open += x->run[i].over - x->run[i].end;
     assert(open > 0); /* up to `over` it does not fit, up to `end` it does */
     for (k = ts_mix(x->left + open) % open; k >= r->over - r->end; r++)
@@ -355,7 +342,7 @@ static int draw_bound(struct ts_extsort *x, uint64_t *rec, struct ts_err *err)
 /* Takes as many of the undecided records as fit: they are equal, so any will do. */
 static uint64_t take_equal(struct ts_extsort *x, uint64_t room, uint64_t n)
 {
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         struct run *r = &x->run[i];
         const uint64_t open = r->over - r->end, take = open < room - n ? open : room - n;
         r->end += take;
@@ -374,7 +361,7 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
     int rc;
     *n = 0;
     choose_bounds(x, room, &guess[0], &guess[1]);
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         x->run[i].end = x->run[i].done;
         x->run[i].over = x->run[i].n;
     }
@@ -405,11 +392,11 @@ static int choose_range(struct ts_extsort *x, uint64_t room, uint64_t *n, struct
 /* Reads the range's records from each run. */
 static int load_range(struct ts_extsort *x, struct ts_err *err)
 {
-    uint64_t *to = x->area[0];
-    for (uint32_t i = 0; i < x->n_runs; i++) {
+    uint64_t *to = x->area.mem[0];
+    for (uint32_t i = 0; i < x->runs.n; i++) {
         struct run *r = &x->run[i];
         const uint64_t n = r->end - r->done;
-        int rc = ts_stop_check(x->stop, err);
+        int rc = ts_stop_check(x->runs.stop, err);
         if (rc == 0 && n > 0)
             rc = read_run(x, r, r->done, n, to, err);
         if (rc < 0)
@@ -423,10 +410,13 @@ static int load_range(struct ts_extsort *x, struct ts_err *err)
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err)
 {
     const uint32_t words = x->layout.words;
-    const uint64_t room = x->area_words / words;
+    const uint64_t room = x->area.words / words;
     uint64_t got = x->left;
     int rc = 0;
-    *n = 0;
+    *n = x->n_whole;
+    *rec = x->whole;
+    x->whole = NULL;
+    x->n_whole = 0;
     if (x->left == 0)
         return 0;
     while (x->next_bound < x->n_bounds) { /* bounds whose records were returned already */
@@ -439,17 +429,16 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
     if (x->left > room)
         rc = choose_range(x, room, &got, err);
     else
-        for (uint32_t i = 0; i < x->n_runs; i++)
+        for (uint32_t i = 0; i < x->runs.n; i++)
             x->run[i].end = x->run[i].n;
     if (rc == 0)
         rc = load_range(x, err);
     if (rc < 0)
         return rc;
     x->left -= got;
-    *rec = ts_record_sort(x->area[0], x->area[1], got, words, x->key_bits, x->layout.bits,
-                          x->threads, x->stop, x->work);
-    *n = got;
-    return ts_stop_check(x->stop, err);
+    x->area.n = *n = got;
+    *rec = sort_area(x, &x->area);
+    return ts_stop_check(x->runs.stop, err);
 }
 
 int ts_extsort_at_end(const struct ts_extsort *x)

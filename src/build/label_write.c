@@ -168,7 +168,7 @@ static int find_doubled(struct ts_string_sort *sort, const char *from, struct ts
     uint64_t line = 0, number;
     uint32_t n_last = 0, n;
     const char *key;
-    int rc = ts_string_sort_finish(sort, err);
+    int rc = ts_string_sort_end(sort, err);
     while (rc == 0) {
         rc = ts_string_sort_next(sort, &key, &n, &number, err);
         if (rc <= 0)

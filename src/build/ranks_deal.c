@@ -50,7 +50,7 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
         d->place == NULL || d->send_first == NULL || (d->s->whole && d->head == NULL))
         return ts_build_comm_no_memory(err);
     d->got_first = d->send_first + n + 1;
-    return ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, &d->runs, err);
+    return ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, b->work, &d->runs, err);
 }
 
 static void free_deal(struct ts_dealing *d)
@@ -162,32 +162,31 @@ static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 static int give_all(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;
-    const struct ts_build_spool_sort *s = &d->s->sort;
-    uint64_t *sorted = d->replaces ? sort_in_place_of_spool(d)
-                                   : ts_record_sort(b->area[0], b->area[1], d->filled, s->to->words,
-                                                    s->direct_bits, s->to->bits, b->memory.threads,
-                                                    b->o->stop, b->work);
-    int rc = ts_build_check_stop(b, err);
+    const struct ts_extsort_area area = ts_deal_area(d);
     const int in_memory = ts_extsort_runs(d->runs) == 0;
-    b->spare = spare_of(d, ts_build_other_area(b, sorted));
+    uint64_t *rec = NULL, n = d->filled;
+    int rc = 0;
+    if (d->replaces) {
+        rec = sort_in_place_of_spool(d);
+    } else {
+        rc = ts_extsort_end(d->runs, &area, err);
+        if (!d->s->whole) /* those of the input are told, as by one process */
+            b->report->n_runs += ts_extsort_runs(d->runs);
+        if (rc == 0)
+            rc = ts_extsort_next(d->runs, &rec, &n, err);
+    }
+    if (rc == 0)
+        rc = ts_build_check_stop(b, err);
+    b->spare = spare_of(d, ts_build_other_area(b, rec));
     if (!in_memory && !b->spare.stays)
         b->spare.bytes = 0;
-    if (rc == 0 && in_memory)
-        return d->filled == 0 ? 0 : give(d, sorted, d->filled, err);
-    if (rc == 0)
-        rc = ts_extsort_spill(d->runs, s->to, sorted, d->filled, err);
-    if (!d->s->whole) /* those of the input are told, as by one process */
-        b->report->n_runs += ts_extsort_runs(d->runs);
-    if (rc == 0)
-        rc = ts_extsort_begin(d->runs, s->to, s->direct_bits, b->area, b->area_words, err);
-    while (rc == 0) {
-        uint64_t *rec, n;
-        rc = ts_extsort_next(d->runs, &rec, &n, err);
-        if (rc < 0 || n == 0)
-            break;
+    while (rc == 0 && n > 0) {
         rc = give(d, rec, n, err);
+        if (rc == 0 && !in_memory)
+            rc = ts_build_tell(b, d->s->sort.what, "nonzeros", (d->total + d->done) / 2, d->total,
+                               err);
         if (rc == 0)
-            rc = ts_build_tell(b, s->what, "nonzeros", (d->total + d->done) / 2, d->total, err);
+            rc = ts_extsort_next(d->runs, &rec, &n, err);
     }
     return rc;
 }

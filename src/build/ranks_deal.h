@@ -59,6 +59,16 @@ static inline uint64_t ts_deal_own(const struct ts_build_ranks_sort *s)
     return n;
 }
 
+/* What has come to this rank and was not sorted yet. */
+static inline struct ts_extsort_area ts_deal_area(const struct ts_dealing *d)
+{
+    const struct ts_build *b = d->b;
+    const struct ts_build_spool_sort *s = &d->s->sort;
+    return (struct ts_extsort_area){
+        s->to, s->direct_bits, { b->area[0], b->area[1] }, b->area_words, d->filled
+    };
+}
+
 /* Whether converting keeps the order of the fields, and so that of the records. */
 static inline int ts_deal_keeps_order(const struct ts_build_ranks_sort *s)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A round of dealing: a piece is grouped by rank, counts are told, records go. */
 #include "build/ranks_deal.h"
-#include "build/record_sort.h"
 
 #define GROUP_PIECE UINT64_C(1024)  /* records that stay in the cache */
 #define TAKE_PIECE  UINT64_C(16384) /* that a thread copies at a time */
@@ -118,17 +117,13 @@ static int next_piece(struct ts_dealing *d, struct ts_err *err)
 /* Makes room for whatever may come. */
 static int make_room(struct ts_dealing *d, struct ts_err *err)
 {
-    const struct ts_build *b = d->b;
-    const struct ts_record_layout *l = d->s->sort.to;
-    const uint64_t *sorted;
+    const struct ts_extsort_area area = ts_deal_area(d);
     int rc;
-    if (d->filled + d->piece * d->c->n <= b->area_words / l->words)
+    if (d->filled + d->piece * d->c->n <= area.words / area.layout->words)
         return 0;
-    sorted = ts_record_sort(b->area[0], b->area[1], d->filled, l->words, d->s->sort.direct_bits,
-                            l->bits, b->memory.threads, b->o->stop, b->work);
-    rc = ts_build_check_stop(b, err);
+    rc = ts_build_check_stop(d->b, err);
     if (rc == 0)
-        rc = ts_extsort_spill(d->runs, l, sorted, d->filled, err);
+        rc = ts_extsort_add(d->runs, &area, err);
     d->filled = 0;
     return rc;
 }

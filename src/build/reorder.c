@@ -80,12 +80,6 @@ static int give(struct reorder *r, const uint64_t *rec, uint64_t n, struct ts_er
     return rc < 0 || n == 0 ? rc : r->conf->fn(r->conf->arg, &r->layout, rec, n, err);
 }
 
-static uint64_t *sort(struct reorder *r, uint64_t n)
-{
-    return ts_record_sort(r->area[0], r->area[1], n, r->layout.words, r->key_bits, r->layout.bits,
-                          r->conf->threads, r->conf->stop, NULL);
-}
-
 /* Records of area[0] before the slice that the last one is in, which may go on. */
 static uint64_t whole_slices(const struct reorder *r)
 {
@@ -102,40 +96,39 @@ static uint64_t whole_slices(const struct reorder *r)
     return low;
 }
 
-/* Makes room in area[0]; `last`: nothing comes any more. */
-static int drain(struct reorder *r, int last, struct ts_err *err)
+/* Sorts and gives the whole slices of area[0], or all of it at the end. */
+static int give_slices(struct reorder *r, int last, struct ts_err *err)
 {
     const uint32_t words = r->layout.words;
-    int rc = 0;
-    if (r->whole_slices) {
-        const uint64_t n = last ? r->held : whole_slices(r);
-        if (n == 0 && !last)
-            return ts_fail(err, TS_EFORMAT,
-                           "%s: a slice has more than the %" PRIu64 " nonzeros that the index says",
-                           r->m->shards_path, r->m->disk.largest_slice);
-        rc = give(r, sort(r, n), n, err);
-        memmove(r->area[0], r->area[0] + n * words, (r->held - n) * words * sizeof *r->area[0]);
-        r->held -= n;
-        return rc;
-    }
-    if (r->runs == NULL)
-        rc = ts_extsort_new(r->conf->tmp, r->conf->threads, r->conf->stop, &r->runs, err);
-    if (rc == 0) {
-        const uint64_t *sorted = sort(r, r->held);
-        rc = ts_stop_check(r->conf->stop, err);
-        if (rc == 0)
-            rc = ts_extsort_spill(r->runs, &r->layout, sorted, r->held, err);
-    }
-    r->held = 0;
-    if (r->conf->progress != NULL)
-        r->conf->progress(r->conf->arg, r->read);
+    const uint64_t n = last ? r->held : whole_slices(r), left = r->held - n;
+    int rc;
+    if (n == 0 && !last)
+        return ts_fail(err, TS_EFORMAT,
+                       "%s: a slice has more than the %" PRIu64 " nonzeros that the index says",
+                       r->m->shards_path, r->m->disk.largest_slice);
+    rc = give(r,
+              ts_record_sort(r->area[0], r->area[1], n, words, r->key_bits, r->layout.bits,
+                             r->conf->threads, r->conf->stop, NULL),
+              n, err);
+    memmove(r->area[0], r->area[0] + n * words, left * words * sizeof *r->area[0]);
+    r->held = left;
     return rc;
 }
 
-static int give_runs(struct reorder *r, struct ts_err *err)
+/* Gives the sort what area[0] holds; at the end, takes all of it back in order. */
+static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
 {
-    int rc = ts_extsort_begin(r->runs, &r->layout, r->key_bits, r->area, r->area_words, err);
-    while (rc == 0) {
+    const struct ts_extsort_area area = { &r->layout, r->key_bits, { r->area[0], r->area[1] },
+                                          r->area_words, r->held };
+    int rc = r->runs != NULL
+                 ? 0
+                 : ts_extsort_new(r->conf->tmp, r->conf->threads, r->conf->stop, NULL, &r->runs, err);
+    if (rc == 0)
+        rc = last ? ts_extsort_end(r->runs, &area, err) : ts_extsort_add(r->runs, &area, err);
+    r->held = 0;
+    if (r->conf->progress != NULL)
+        r->conf->progress(r->conf->arg, r->read);
+    while (rc == 0 && last) {
         uint64_t *rec, n;
         rc = ts_extsort_next(r->runs, &rec, &n, err);
         if (rc < 0 || n == 0)
@@ -143,6 +136,12 @@ static int give_runs(struct reorder *r, struct ts_err *err)
         rc = give(r, rec, n, err);
     }
     return rc;
+}
+
+/* Makes room in area[0]; `last`: nothing comes any more. */
+static int drain(struct reorder *r, int last, struct ts_err *err)
+{
+    return r->whole_slices ? give_slices(r, last, err) : drain_to_runs(r, last, err);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -265,9 +264,7 @@ static int take_all(struct reorder *r, struct ts_err *err)
         for (uint32_t i = 0; i < n && rc == 0; i++)
             rc = take_shard(r, first + i, r->raw[i], err);
     }
-    if (rc == 0)
-        rc = drain(r, 1, err);
-    return rc == 0 && r->runs != NULL ? give_runs(r, err) : rc;
+    return rc == 0 ? drain(r, 1, err) : rc;
 }
 
 /* ------------------------------------------------------------------ */

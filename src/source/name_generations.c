@@ -81,7 +81,7 @@ static int merge_names(struct ts_name_generations *s, const struct ts_names_conf
     char last[TS_STRING_MAX];
     uint32_t n_last = 0;
     uint64_t first = 0;
-    int rc = ts_string_sort_finish(s->runs, err);
+    int rc = ts_string_sort_end(s->runs, err);
     while (rc == 0) {
         const char *name;
         uint32_t n;

@@ -5,10 +5,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/setting.h"
+#include "base/sorted_runs.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 
@@ -22,14 +22,12 @@ struct buffer {
 };
 
 struct ts_number_pairs {
-    const char *tmp;
-    const volatile sig_atomic_t *stop;
     uint32_t shift;          /* a range has 1 << shift numbers */
     uint64_t n_ranges, room; /* room: pairs of a buffer, and of a chunk */
     struct ts_number_pair *memory, *in;
     struct buffer *buffer;
-    int fd;
-    uint32_t *previous, n_chunks, chunk_room; /* the chunk of the same range before each */
+    struct ts_sorted_runs chunks;
+    uint32_t *previous; /* the list of chunks.n: the chunk of the same range before each */
 };
 
 static uint64_t memory_bytes(const struct ts_number_pairs *p)
@@ -47,9 +45,7 @@ int ts_number_pairs_new(const char *tmp, uint64_t n, uint64_t bytes,
     int rc;
     if (p == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for numbering names");
-    p->tmp = tmp;
-    p->stop = stop;
-    p->fd = -1;
+    p->chunks = (struct ts_sorted_runs){ tmp, "numbering names", stop, .fd = -1 };
     while (n >> p->shift > 0 && (UINT64_C(16) << p->shift) <= bytes)
         p->shift++;
     p->n_ranges = (n >> p->shift) + 1;
@@ -87,9 +83,7 @@ void ts_number_pairs_free(struct ts_number_pairs *p)
     ts_bigmem_free(p->memory, memory_bytes(p));
     free(p->buffer);
     free(p->in);
-    free(p->previous);
-    if (p->fd >= 0)
-        close(p->fd);
+    ts_sorted_runs_close(&p->chunks);
     free(p);
 }
 
@@ -102,25 +96,15 @@ uint64_t ts_number_pairs_range(const struct ts_number_pairs *p)
 static int spill(struct ts_number_pairs *p, uint64_t range, struct ts_err *err)
 {
     struct buffer *b = &p->buffer[range];
-    const uint64_t bytes = p->room * sizeof *p->memory;
-    int rc = ts_stop_check(p->stop, err);
-    if (rc == 0 && p->fd < 0)
-        rc = ts_tempfile_new(p->tmp, &p->fd, err);
-    if (rc == 0 && p->n_chunks == p->chunk_room) {
-        const uint32_t room = 2 * p->chunk_room + 64;
-        uint32_t *more = realloc(p->previous, room * sizeof *more);
-        if (more == NULL)
-            return ts_fail(err, TS_ENOMEM, "out of memory for numbering names");
-        p->previous = more;
-        p->chunk_room = room;
-    }
+    int rc = ts_sorted_runs_room(&p->chunks, sizeof *p->previous, err);
     if (rc == 0)
-        rc = ts_tempfile_write(p->fd, p->tmp, p->memory + range * p->room, bytes,
-                               p->n_chunks * bytes, err);
+        rc = ts_sorted_runs_append(&p->chunks, p->memory + range * p->room,
+                                   p->room * sizeof *p->memory, err);
     if (rc < 0)
         return rc;
-    p->previous[p->n_chunks] = b->chunk;
-    b->chunk = p->n_chunks++;
+    p->previous = p->chunks.list;
+    p->previous[p->chunks.n] = b->chunk;
+    b->chunk = p->chunks.n++;
     b->n = 0;
     return 0;
 }
@@ -142,10 +126,10 @@ int ts_number_pairs_read(struct ts_number_pairs *p, uint64_t range, ts_number_pa
     const uint64_t most = READ_BYTES / sizeof *p->in;
     int rc = take(arg, p->memory + range * p->room, b->n, err);
     for (uint32_t c = b->chunk; c != NO_CHUNK && rc == 0; c = p->previous[c]) {
-        rc = ts_stop_check(p->stop, err);
+        rc = ts_stop_check(p->chunks.stop, err);
         for (uint64_t i = 0, n; i < p->room && rc == 0; i += n) {
             n = p->room - i < most ? p->room - i : most;
-            rc = ts_tempfile_read(p->fd, p->tmp, p->in, n * sizeof *p->in,
+            rc = ts_tempfile_read(p->chunks.fd, p->chunks.tmp, p->in, n * sizeof *p->in,
                                   (c * p->room + i) * sizeof *p->in, err);
             if (rc == 0)
                 rc = take(arg, p->in, n, err);

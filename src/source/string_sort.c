@@ -4,10 +4,10 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/bigmem.h"
 #include "base/setting.h"
+#include "base/sorted_runs.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 
@@ -30,10 +30,9 @@ struct head {
 };
 
 struct ts_string_sort {
-    const char *tmp;
-    const volatile sig_atomic_t *stop;
-    int fd;
-    uint64_t bytes, file_bytes;
+    struct ts_sorted_runs runs;
+    struct run *run; /* the list of runs.n */
+    uint64_t bytes;  /* of the memory */
 
     /* strings from the front, their places from the back */
     char *mem;
@@ -42,9 +41,8 @@ struct ts_string_sort {
     char *out; /* buffer for the file */
     uint64_t n_out;
 
-    struct run *run;
-    uint32_t n_runs, run_room, longest; /* longest: bytes of a string, its head included */
-    struct head *heap;                  /* of each run, the least first */
+    uint32_t longest;  /* bytes of a string, its head included */
+    struct head *heap; /* of each run, the least first */
     uint32_t n_heap;
     int by_hash;
     char *buffers;
@@ -142,9 +140,7 @@ int ts_string_sort_new(const char *tmp, uint64_t bytes, const volatile sig_atomi
     struct ts_string_sort *s = calloc(1, sizeof *s);
     if (s == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for sorting names");
-    s->tmp = tmp;
-    s->stop = stop;
-    s->fd = -1;
+    s->runs = (struct ts_sorted_runs){ tmp, "sorting names", stop, .fd = -1 };
     s->bytes = bytes / 8 * 8;
     *ret = s;
     return 0;
@@ -161,46 +157,35 @@ void ts_string_sort_free(struct ts_string_sort *s)
     if (s == NULL)
         return;
     free_memory(s);
-    ts_bigmem_free(s->buffers, (uint64_t)s->n_runs * s->each);
+    ts_bigmem_free(s->buffers, (uint64_t)s->runs.n * s->each);
     free(s->out);
-    free(s->run);
     free(s->heap);
-    if (s->fd >= 0)
-        close(s->fd);
+    ts_sorted_runs_close(&s->runs);
     free(s);
 }
 
 static int flush(struct ts_string_sort *s, struct ts_err *err)
 {
-    const int rc = ts_tempfile_write(s->fd, s->tmp, s->out, s->n_out, s->file_bytes, err);
-    s->file_bytes += s->n_out;
+    const uint64_t n = s->n_out;
     s->n_out = 0;
-    return rc;
+    return ts_sorted_runs_append(&s->runs, s->out, n, err);
 }
 
 int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_t *place,
                        uint64_t n, struct ts_err *err)
 {
-    int rc = 0;
+    int rc;
     if (n == 0)
         return 0;
     if (s->out == NULL)
         s->out = malloc(OUT_BYTES);
-    if (s->n_runs == s->run_room) {
-        const uint32_t room = 2 * s->run_room + 16;
-        struct run *more = realloc(s->run, room * sizeof *more);
-        if (more == NULL)
-            return ts_fail(err, TS_ENOMEM, "out of memory for sorting names");
-        s->run = more;
-        s->run_room = room;
-    }
     if (s->out == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for sorting names");
-    if (s->fd < 0)
-        rc = ts_tempfile_new(s->tmp, &s->fd, err);
+    rc = ts_sorted_runs_room(&s->runs, sizeof *s->run, err);
     if (rc < 0)
         return rc;
-    s->run[s->n_runs] = (struct run){ .at = s->file_bytes };
+    s->run = s->runs.list;
+    s->run[s->runs.n] = (struct run){ .at = s->runs.bytes };
     for (uint64_t i = 0; i < n && rc == 0; i++) {
         const char *at = base + place[i];
         const uint32_t bytes = TS_STRING_HEAD + ts_string_length(at);
@@ -208,14 +193,14 @@ int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_
             __builtin_prefetch(base + place[i + AHEAD]);
         s->longest = bytes > s->longest ? bytes : s->longest;
         if (s->n_out + bytes > OUT_BYTES)
-            rc = ts_stop_asked(s->stop) ? ts_fail(err, TS_ESTOP, "stopped") : flush(s, err);
+            rc = flush(s, err);
         if (rc == 0)
             memcpy(s->out + s->n_out, at, bytes);
         s->n_out += bytes;
     }
     if (rc == 0)
         rc = flush(s, err);
-    s->run[s->n_runs++].end = s->file_bytes;
+    s->run[s->runs.n++].end = s->runs.bytes;
     return rc;
 }
 
@@ -267,7 +252,7 @@ static int fill(struct ts_string_sort *s, struct run *r, struct ts_err *err)
         return left > 0;
     n = n < r->end - r->at ? n : r->end - r->at;
     memmove(r->buf, r->buf + r->used, left);
-    rc = ts_tempfile_read(s->fd, s->tmp, r->buf + left, n, r->at, err);
+    rc = ts_tempfile_read(s->runs.fd, s->runs.tmp, r->buf + left, n, r->at, err);
     r->at += n;
     r->used = 0;
     r->have = left + n;
@@ -308,12 +293,12 @@ static void sift(struct ts_string_sort *s, uint32_t i)
     s->heap[i] = moved;
 }
 
-int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
+int ts_string_sort_end(struct ts_string_sort *s, struct ts_err *err)
 {
     void *mem = NULL;
     uint64_t least;
     int rc = 0;
-    if (s->n_runs == 0) {
+    if (s->runs.n == 0) {
         if (s->mem != NULL)
             ts_string_sort_places(s->mem, places(s), s->n);
         return 0;
@@ -323,22 +308,22 @@ int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err)
     free_memory(s);
     free(s->out);
     s->out = NULL;
-    s->each = s->bytes / s->n_runs;
+    s->each = s->bytes / s->runs.n;
     s->each = s->each < MOST_BUFFER ? s->each : MOST_BUFFER;
     least = 2 * (uint64_t)s->longest > LEAST_BUFFER ? 2 * (uint64_t)s->longest : LEAST_BUFFER;
     if (rc == 0 && s->each < least)
         rc = ts_fail(err, TS_ELIMIT,
                      "there are more names than this " TS_SET_MEMORY " can sort: %" PRIu32
                      " runs of them need at least %" PRIu64 " MiB of it",
-                     s->n_runs, ((uint64_t)s->n_runs * least * 8 >> 20) + 1);
+                     s->runs.n, ((uint64_t)s->runs.n * least * 8 >> 20) + 1);
     if (rc == 0)
-        rc = ts_bigmem_new((uint64_t)s->n_runs * s->each, "merging names, a part of " TS_SET_MEMORY,
+        rc = ts_bigmem_new((uint64_t)s->runs.n * s->each, "merging names, a part of " TS_SET_MEMORY,
                            &mem, err);
     s->buffers = mem;
-    s->heap = calloc(s->n_runs, sizeof *s->heap);
+    s->heap = calloc(s->runs.n, sizeof *s->heap);
     if (rc == 0 && s->heap == NULL)
         rc = ts_fail(err, TS_ENOMEM, "out of memory for sorting names");
-    for (uint32_t i = 0; i < s->n_runs && rc >= 0; i++) {
+    for (uint32_t i = 0; i < s->runs.n && rc >= 0; i++) {
         s->run[i].buf = s->buffers + i * s->each;
         rc = fill(s, &s->run[i], err);
         if (rc > 0)
@@ -373,9 +358,9 @@ int ts_string_sort_next(struct ts_string_sort *s, const char **key, uint32_t *n,
                         struct ts_err *err)
 {
     const char *at;
-    if ((s->next++ & 65535) == 0 && ts_stop_asked(s->stop))
+    if ((s->next++ & 65535) == 0 && ts_stop_asked(s->runs.stop))
         return ts_fail(err, TS_ESTOP, "stopped");
-    if (s->n_runs == 0) {
+    if (s->runs.n == 0) {
         if (s->next > s->n)
             return 0;
         at = s->mem + places(s)[s->next - 1];

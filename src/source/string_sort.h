@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* string_sort.h - strings with a number each, sorted by their bytes or hashes, in bounded memory.
+/* string_sort.h - sorts strings with a number each by their bytes or hashes, in bounded memory: the
+ * kind of sort (base/sorted_runs.h) for names.
  *
- * Strings that do not fit in memory go to a temporary file in sorted runs, which are merged while
- * they are read. Equal strings come in the order in which they were added.
+ * Strings that do not fit in memory go to sorted runs, which are merged while they are read. Equal
+ * strings come in the order in which they were added.
  *
  *   owner    the sort owns memory and file; a key that next returned lives until the call after
  *   units    bytes
@@ -80,7 +81,7 @@ int ts_string_sort_run(struct ts_string_sort *s, const char *base, const uint64_
                        uint64_t n, struct ts_err *err);
 
 /* To be called after the last string is added. */
-int ts_string_sort_finish(struct ts_string_sort *s, struct ts_err *err);
+int ts_string_sort_end(struct ts_string_sort *s, struct ts_err *err);
 
 /* 1 with the next string, 0 at the end. */
 int ts_string_sort_next(struct ts_string_sort *s, const char **key, uint32_t *n, uint64_t *number,
