@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Directories that appear whole or not at all. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,7 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_impl.h"
+#include "base/atomic_names.h"
+#include "base/atomic_steps.h"
 #include "base/atomic_out.h"
 #include "base/disk_free.h"
 #include "base/setting.h"
@@ -42,170 +42,6 @@ int ts_atomic_dir_fd(const struct ts_atomic_dir *d)
 uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d)
 {
     return d->free_bytes;
-}
-
-/* ---- names in a directory ---- */
-
-/* Calls f for each name but "." and ".." until f returns something other than 0; returns that.
- * Returns -1 with errno when the directory cannot be read. */
-static int walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx)
-{
-    const int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *names = fd < 0 ? NULL : fdopendir(fd);
-    const struct dirent *e;
-    int rc = 0, saved;
-    if (names == NULL) {
-        saved = errno;
-        if (fd >= 0)
-            close(fd);
-        errno = saved;
-        return -1;
-    }
-    for (;;) {
-        errno = 0;
-        e = readdir(names);
-        if (e == NULL && errno != 0)
-            rc = -1;
-        if (e == NULL)
-            break;
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            rc = f(ctx, dir, e->d_name);
-        if (rc != 0)
-            break;
-    }
-    saved = errno;
-    closedir(names);
-    errno = saved;
-    return rc;
-}
-
-long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
-{
-    const int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-    struct stat st;
-    long n = -1;
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        n = (long)pread(fd, buf, room, 0);
-    close(fd);
-    return n;
-}
-
-struct search {
-    const struct ts_atomic_conf *conf;
-    int whole;
-    int has_files, has_state;
-    int unmarked; /* `foreign` looks like a file of ours */
-    int fixed; /* a directory in it, whose files this user cannot remove */
-    char foreign[256]; /* the name of a file that is not ours; "": none */
-    int unread;        /* errno when it could not be read; 0: it could */
-};
-
-static enum ts_atomic_kind kind_of(const struct ts_atomic_conf *conf, int dir, const char *name,
-                                   int whole)
-{
-    if (strcmp(name, TS_ATOMIC_LOCK) == 0)
-        return ts_lock_is(dir, name) ? TS_ATOMIC_OURS : TS_ATOMIC_FOREIGN;
-    return conf->kind(dir, name, whole);
-}
-
-static int is_foreign(enum ts_atomic_kind kind)
-{
-    return kind == TS_ATOMIC_FOREIGN || kind == TS_ATOMIC_UNMARKED;
-}
-
-static int note_kind(void *ctx, int dir, const char *name)
-{
-    struct search *s = ctx;
-    enum ts_atomic_kind kind;
-    struct stat st;
-    for (int tries = 0;; tries++) {
-        errno = 0;
-        kind = kind_of(s->conf, dir, name, s->whole);
-        s->unread = errno == ELOOP || errno == ENXIO ? 0 : errno; /* a link or socket: not ours */
-        if (!is_foreign(kind))
-            break;
-        if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
-            return 0; /* removed meanwhile, by a process that has just committed */
-        if (s->unread != ENOENT || tries == 100) /* removed and made again: another process's
-                                                  * file */
-            break;
-    }
-    if (kind == TS_ATOMIC_FOREIGN && s->unread == ENOENT)
-        s->unread = 0; /* it is there: what `kind` missed is a file that tells what this one is */
-    s->has_files = 1;
-    s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
-                fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-                faccessat(dir, name, W_OK, AT_EACCESS) != 0;
-    s->has_state |= kind == TS_ATOMIC_STATE;
-    s->unmarked = kind == TS_ATOMIC_UNMARKED;
-    if (is_foreign(kind))
-        snprintf(s->foreign, sizeof s->foreign, "%s", name);
-    return is_foreign(kind);
-}
-
-/* Refuses a directory that holds a file which we did not write. */
-static int look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
-                struct search *s, struct ts_err *err)
-{
-    *s = (struct search){ .conf = conf, .whole = whole };
-    if (walk(dir, note_kind, s) < 0)
-        return ts_fail_errno(err, TS_EIO, "%s: cannot be read", path);
-    if (s->foreign[0] == '\0')
-        return 0;
-    errno = s->unread;
-    if (errno != 0)
-        return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", path, s->foreign);
-    if (s->unmarked)
-        return ts_fail(err, TS_EBUSY,
-                       "%s holds %s, and neither a record of a run nor a mark shows that this "
-                       "program wrote it (copies and what C or Python saved with 0.2.0 have none), "
-                       "so it is not replaced: move it elsewhere, or name another directory with %s",
-                       path, s->foreign, conf->place);
-    return ts_fail(err, TS_EBUSY,
-                   "%s holds %s, which is not a file of a %s, so it is not replaced: move that "
-                   "elsewhere, or name another directory with %s",
-                   path, s->foreign, conf->what, conf->place);
-}
-
-struct clearing {
-    const struct ts_atomic_conf *conf;
-    int whole, states; /* whole: the directory was a result; states: they are removed too */
-    int inside;        /* a directory in it */
-};
-
-static void clear_inside(const struct clearing *c, int dir, const char *name);
-
-static int clear_name(void *ctx, int dir, const char *name)
-{
-    const struct clearing *c = ctx;
-    enum ts_atomic_kind kind;
-    if (strcmp(name, TS_ATOMIC_LOCK) == 0 && !c->inside)
-        return 0; /* removed last */
-    kind = kind_of(c->conf, dir, name, c->whole);
-    if ((kind == TS_ATOMIC_OURS || (kind == TS_ATOMIC_STATE && c->states)) &&
-        unlinkat(dir, name, 0) != 0 && errno == EISDIR && !c->inside)
-        clear_inside(c, dir, name);
-    return 0;
-}
-
-/* A directory that is ours goes with all that is ours in it. */
-static void clear_inside(const struct clearing *c, int dir, const char *name)
-{
-    struct clearing inside = { c->conf, c->whole, 1, 1 };
-    const int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return;
-    (void)walk(fd, clear_name, &inside);
-    close(fd);
-    unlinkat(dir, name, AT_REMOVEDIR); /* fails when something is left in it */
-}
-
-static void clear(const struct ts_atomic_conf *conf, int dir, int states)
-{
-    struct clearing c = { conf, 0, states, 0 };
-    (void)walk(dir, clear_name, &c);
 }
 
 /* ---- the lock ---- */
@@ -328,9 +164,9 @@ static int leave(struct ts_atomic_dir *d)
  * user's, unless its files are what their names say, or a state is among them. */
 static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 {
-    struct search whole, part;
-    const int rc = look(&d->conf, d->partial, d->fd, 1, &whole, err);
-    if (rc != TS_EBUSY || look(&d->conf, d->partial, d->fd, 0, &part, NULL) != 0)
+    struct ts_atomic_names whole, part;
+    const int rc = ts_atomic_look(&d->conf, d->partial, d->fd, 1, &whole, err);
+    if (rc != TS_EBUSY || ts_atomic_look(&d->conf, d->partial, d->fd, 0, &part, NULL) != 0)
         return rc;
     if (part.has_state)
         return 0;
@@ -344,10 +180,10 @@ static int look_without_lock(const struct ts_atomic_dir *d, struct ts_err *err)
 /* replaced: it is what a result has replaced, so that no run goes on from a state in it. */
 static int check_unfinished(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
-    struct search s;
+    struct ts_atomic_names s;
     int rc = d->made_lock && !replaced ? look_without_lock(d, err) : 0;
     if (rc == 0)
-        rc = look(&d->conf, d->partial, d->fd, 0, &s, err);
+        rc = ts_atomic_look(&d->conf, d->partial, d->fd, 0, &s, err);
     if (rc < 0 || !s.has_state || replaced || d->conf.force || d->conf.resume)
         return rc;
     return ts_fail(err, TS_EBUSY,
@@ -397,7 +233,7 @@ static int take_dir(struct ts_atomic_dir *d, struct ts_err *err)
     if (rc == 0)
         rc = check_unfinished(d, replaced, err);
     if (rc == 0) {
-        clear(&d->conf, d->fd, replaced || (d->conf.force && !d->conf.resume));
+        ts_atomic_clear(&d->conf, d->fd, replaced || (d->conf.force && !d->conf.resume));
         rc = write_lock(d, 0, err);
     }
     if (rc == 0 && replaced)
@@ -472,7 +308,7 @@ static int check_place(char **path, const char *what, struct ts_err *err)
 /* Checks that whatever has the name may be replaced. *there: something has it. */
 static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err *err)
 {
-    struct search s;
+    struct ts_atomic_names s;
     const int fd = open(d->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     int rc;
     *there = fd >= 0 || errno != ENOENT;
@@ -480,7 +316,7 @@ static int check_target(const struct ts_atomic_dir *d, int *there, struct ts_err
         return ts_atomic_not_ours(&d->conf, d->path, err);
     if (fd < 0)
         return errno == ENOENT ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be replaced", d->path);
-    rc = look(&d->conf, d->path, fd, 1, &s, err);
+    rc = ts_atomic_look(&d->conf, d->path, fd, 1, &s, err);
     close(fd);
     if (rc == 0 && s.has_files && !d->conf.force && !d->conf.resume)
         return ts_atomic_exists(&d->conf, d->path, "directory", err);
@@ -516,7 +352,7 @@ static void undo(void *object)
 {
     struct ts_atomic_dir *d = object;
     if (d->fd >= 0 && d->lock_fd >= 0 && !d->committed && holds_names(d))
-        clear(&d->conf, d->fd, 0);
+        ts_atomic_clear(&d->conf, d->fd, 0);
     if (!d->committed)
         leave(d);
 }
@@ -610,7 +446,7 @@ static int sync_name(void *ctx, int dir, const char *name)
 static int sync_all(const struct ts_atomic_dir *d, struct ts_err *err)
 {
     struct syncing s = { d->partial, err, 0 };
-    if (walk(d->fd, sync_name, &s) < 0)
+    if (ts_atomic_walk(d->fd, sync_name, &s) < 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be read", d->partial);
     if (s.rc == 0 && ts_atomic_fsync(d->fd) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: cannot be written", d->partial);
@@ -673,8 +509,8 @@ static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
     if (rc == TS_EBUSY)
         return; /* the process that has the lock clears it */
     if (rc == 0) {
-        clear(&old.conf, old.fd, 1);
-        rc = walk(old.fd, is_no_lock, NULL);
+        ts_atomic_clear(&old.conf, old.fd, 1);
+        rc = ts_atomic_walk(old.fd, is_no_lock, NULL);
         if (rc == 0)
             unlinkat(d->fd, TS_ATOMIC_LOCK, 0);
         (void)write_lock(&old, 0,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The text of the lock in a directory that is being written. */
+/* The lock in a directory that is being written: its text, and who holds it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_impl.h"
+#include "base/atomic_steps.h"
 
 #define TEXT_BYTES 160
 #define REPLACES   "replaces\n" /* the second line, or there is none */
@@ -26,6 +28,19 @@ int ts_lock_parse(const char *text, struct ts_lock_text *ret)
         return 0;
     ret->replaces = strcmp(end, REPLACES) == 0;
     return ret->replaces || *end == '\0';
+}
+
+long ts_atomic_head(int dir, const char *name, void *buf, size_t room)
+{
+    const int fd = openat(dir, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    struct stat st;
+    long n = -1;
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        n = (long)pread(fd, buf, room, 0);
+    close(fd);
+    return n;
 }
 
 /* 1: text; 0: an empty file; -1: not a file, or it cannot be read. */

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_impl.h"
+#include "base/atomic_steps.h"
 #include "base/out_name.h"
 #include "base/setting.h"
 #include "base/unfinished.h"

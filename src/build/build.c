@@ -3,7 +3,6 @@
  * sorted copy for each mode, the labels and the index, and put the directory in its place. */
 #include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,61 +13,10 @@
 #include "base/num.h"
 #include "base/place.h"
 #include "base/setting.h"
-#include "base/stop.h"
 #include "base/tempfile.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "source/source.h"
-
-void ts_build_phase_begin(struct ts_build *b, uint32_t phase, uint64_t work)
-{
-    b->phase = phase;
-    b->phase_work = work;
-    atomic_store_explicit(b->work, 0, memory_order_relaxed);
-}
-
-/* How much of `total` is done: as the caller says, or as its threads have counted. */
-static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
-{
-    const uint64_t work = atomic_load_explicit(b->work, memory_order_relaxed);
-    const double counted = b->phase_work == 0 ? 0 : (double)work / (double)b->phase_work;
-    const uint64_t reached = (uint64_t)(fmin(counted, 1) * (double)total);
-    return done > reached ? done : reached;
-}
-
-int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
-                  uint64_t total, struct ts_err *err)
-{
-    const uint32_t writing = TS_BUILD_PACKING + b->order;
-    const struct ts_build_step step = {
-        .what = what,
-        .unit = unit,
-        .phase = b->phase,
-        .n_phases = writing,
-        .done = done_of(b, done, total),
-        .total = total,
-        .work = b->phase_work,
-        .alike = b->phase >= TS_BUILD_PACKING && b->phase < writing ? writing - 1 - b->phase : 0,
-    };
-    if (b->o->progress != NULL)
-        b->o->progress(b->o->progress_arg, &step);
-    return ts_build_check_stop(b, err);
-}
-
-static int fail_stopped(const struct ts_build *b, struct ts_err *err)
-{
-    return ts_fail(err, TS_ESTOP, "%s: stopped; nothing was written", b->o->out);
-}
-
-int ts_build_check_stop(const struct ts_build *b, struct ts_err *err)
-{
-    if (ts_stop_asked(b->o->stop))
-        return fail_stopped(b, err);
-    if (ts_build_comm_many(&b->ranks) && b->ranks.over.code == 0 &&
-        b->ranks.comm->ops->poll(b->ranks.comm))
-        return fail_stopped(b, err); /* another rank's sentence will take its place */
-    return 0;
-}
 
 /* ------------------------------------------------------------------ memory */
 
@@ -312,7 +260,7 @@ int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const ch
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err)
 {
     if (rc == TS_ESTOP)
-        rc = fail_stopped(b, err);
+        rc = ts_build_fail_stopped(b, err);
     if (rc < 0)
         ts_build_room_explain(b, err);
     ts_room_free(&b->room);

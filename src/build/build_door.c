@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/num.h"
 #include "base/setting.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "source/binary_kind.h"
 #include "source/binary_source.h"

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "base/setting.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "source/binary_source.h"
 #include "source/text_input.h"
 #include "source/text_kind.h"

@@ -8,7 +8,7 @@
 
 #include "base/num.h"
 #include "base/setting.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 
 /* The collected records as what is to be sorted. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "source/name_list.h"
 

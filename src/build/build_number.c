@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/setting.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "build/rows_write.h"
 

@@ -15,7 +15,7 @@
 #ifndef TS_BUILD_BUILD_RANKS_H
 #define TS_BUILD_BUILD_RANKS_H
 
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 
 /* Whether this rank is the one that writes what is neither a shard nor rows. */
 int ts_build_ranks_writes(const struct ts_build *b);

@@ -10,7 +10,7 @@
 
 #include "base/clock.h"
 #include "base/num.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "source/byte_input.h"
 #include "source/decompress.h"

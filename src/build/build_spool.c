@@ -3,7 +3,7 @@
  * memory, otherwise from the spool's file through sorted runs. */
 #include <string.h>
 
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/record_sort.h"
 
 /* Records given to a thread at a time, whole partitions: some tenths of a second of packing, so

@@ -4,7 +4,7 @@
 
 #include "base/setting.h"
 #include "build/build_comm.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "format/tensor_sums.h"
 
 #define IS_BUG ": this is a bug in tstream, please report it; nothing was written"

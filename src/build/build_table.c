@@ -7,7 +7,7 @@
 
 #include "base/num.h"
 #include "base/setting.h"
-#include "build/build_impl.h"
+#include "build/build_steps.h"
 #include "build/build_ranks.h"
 #include "source/text_source.h"
 

@@ -151,27 +151,6 @@ static struct ts_packed_partition *pack_partition(const struct ts_mode_writer *w
 
 /* ------------------------------------------------------------------ joining */
 
-void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s)
-{
-    if (s->row_first == w->row)
-        w->nnz += s->first_row_nnz;
-    else
-        w->nnz = s->first_row_nnz;
-    w->largest = w->nnz > w->largest ? w->nnz : w->largest;
-    w->largest = s->largest_row_nnz > w->largest ? s->largest_row_nnz : w->largest;
-    if (s->row_last != s->row_first)
-        w->nnz = s->last_row_nnz;
-    w->row = s->row_last;
-    w->sum_of_squares += s->sum_of_squares;
-}
-
-int ts_mode_writer_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
-                         uint64_t shard_bytes)
-{
-    const uint64_t words = 2 * (blocks + n_blocks) + 1 + body_words + n_words;
-    return blocks == 0 || 4 * words <= shard_bytes;
-}
-
 /* Adds the next partition to the shard, or to a new one. */
 static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *s,
                           struct ts_err *err)
@@ -182,7 +161,7 @@ static int join_partition(struct ts_mode_writer *w, struct ts_packed_partition *
         ts_partition_pool_put(w->pool, s);
         return rc;
     }
-    if (!ts_mode_writer_joins(d->n_blocks, d->body_words, s->n_blocks, s->n_words,
+    if (!ts_shard_draft_joins(d->n_blocks, d->body_words, s->n_blocks, s->n_words,
                               w->plan.shard_bytes)) {
         const int rc = ts_shard_writer_put(w->shards, d, err);
         if (rc < 0) {

@@ -85,17 +85,4 @@ void ts_mode_writer_wait(struct ts_mode_writer *w);
 int ts_mode_writer_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                        struct ts_err *err);
 
-/* Whether a partition joins a shard of so many blocks and words, or begins the next one. */
-int ts_mode_writer_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
-                         uint64_t shard_bytes);
-
-/* Nonzeros of slices over partitions in their order: the largest of them, and the squares of all values. */
-struct ts_slice_count {
-    uint32_t row; /* of the last nonzero; UINT32_MAX at first */
-    uint64_t nnz, largest;
-    double sum_of_squares;
-};
-struct ts_packed_partition;
-void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s);
-
 #endif

@@ -205,7 +205,7 @@ static int gather(struct ts_partition_deal *d, int rc, struct ts_err *err)
     return rc;
 }
 
-/* Where the shards begin: as ts_mode_writer joins partitions. */
+/* Where the shards begin: as a mode_writer joins partitions. */
 static void cut_shards(struct ts_partition_deal *d)
 {
     const struct ts_comm *c = d->plan.ranks->comm;
@@ -213,7 +213,7 @@ static void cut_shards(struct ts_partition_deal *d)
     for (uint64_t k = 0; k < d->rank_first[c->n]; k++) {
         const struct entry *e = &d->all[k];
         if (k == 0 ||
-            !ts_mode_writer_joins(blocks, words, e->n_blocks, e->n_words, d->plan.shard_bytes)) {
+            !ts_shard_draft_joins(blocks, words, e->n_blocks, e->n_words, d->plan.shard_bytes)) {
             d->shard_first[d->n_shards++] = k;
             blocks = words = 0;
         }

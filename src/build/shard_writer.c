@@ -456,3 +456,26 @@ int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **sha
     *cells = w->cells;
     return 0;
 }
+
+/* ------------------------------------------------------------------ joining */
+
+void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s)
+{
+    if (s->row_first == w->row)
+        w->nnz += s->first_row_nnz;
+    else
+        w->nnz = s->first_row_nnz;
+    w->largest = w->nnz > w->largest ? w->nnz : w->largest;
+    w->largest = s->largest_row_nnz > w->largest ? s->largest_row_nnz : w->largest;
+    if (s->row_last != s->row_first)
+        w->nnz = s->last_row_nnz;
+    w->row = s->row_last;
+    w->sum_of_squares += s->sum_of_squares;
+}
+
+int ts_shard_draft_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
+                         uint64_t shard_bytes)
+{
+    const uint64_t words = 2 * (blocks + n_blocks) + 1 + body_words + n_words;
+    return blocks == 0 || 4 * words <= shard_bytes;
+}

@@ -72,4 +72,16 @@ void ts_shard_draft_add(struct ts_shard_draft *draft, struct ts_packed_partition
 /* Gives the draft's partitions back to the pool. */
 void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool *pool);
 
+/* Whether a partition joins a shard of so many blocks and words, or begins the next one. */
+int ts_shard_draft_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
+                         uint64_t shard_bytes);
+
+/* Nonzeros of slices over partitions in their order: the largest of them, and the squares of all values. */
+struct ts_slice_count {
+    uint32_t row; /* of the last nonzero; UINT32_MAX at first */
+    uint64_t nnz, largest;
+    double sum_of_squares;
+};
+void ts_slice_count_follow(struct ts_slice_count *w, const struct ts_packed_partition *s);
+
 #endif

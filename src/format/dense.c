@@ -29,53 +29,6 @@
 #define MOST_SLAB_ROWS  4096u /* products have a row for each */
 #define MOST_SLAB_BYTES (UINT64_C(16) << 20)
 
-static const struct {
-    const char *name, *code;
-    uint32_t bytes;
-    int narrow;
-} kinds[TS_N_CELLS] = {
-    [TS_CELL_F32] = { "float32", "f4", 4, 1 }, [TS_CELL_F64] = { "float64", "f8", 8, 0 },
-    [TS_CELL_I8] = { "int8", "i1", 1, 1 },     [TS_CELL_U8] = { "uint8", "u1", 1, 1 },
-    [TS_CELL_I16] = { "int16", "i2", 2, 1 },   [TS_CELL_U16] = { "uint16", "u2", 2, 1 },
-    [TS_CELL_I32] = { "int32", "i4", 4, 0 },   [TS_CELL_U32] = { "uint32", "u4", 4, 0 },
-    [TS_CELL_I64] = { "int64", "i8", 8, 0 },   [TS_CELL_U64] = { "uint64", "u8", 8, 0 },
-};
-
-uint32_t ts_cell_bytes(enum ts_cell_type type)
-{
-    return kinds[type].bytes;
-}
-
-const char *ts_cell_name(enum ts_cell_type type)
-{
-    return kinds[type].name;
-}
-
-int ts_cell_named(const char *name, enum ts_cell_type *ret)
-{
-    for (int i = 0; i < TS_N_CELLS; i++)
-        if (strcmp(kinds[i].name, name) == 0) {
-            *ret = (enum ts_cell_type)i;
-            return 1;
-        }
-    return 0;
-}
-
-int ts_cell_coded(const char *code, enum ts_cell_type *ret)
-{
-    for (int i = 0; i < TS_N_CELLS; i++)
-        if (strcmp(kinds[i].code, code) == 0) {
-            *ret = (enum ts_cell_type)i;
-            return 1;
-        }
-    return 0;
-}
-
-int ts_cell_is_narrow(enum ts_cell_type type)
-{
-    return kinds[type].narrow;
-}
-
 /* ---- the shape ---- */
 
 static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct ts_err *err)
@@ -276,7 +229,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     d->array = *array;
     d->array.path = t->path;
     d->array.file = file;
-    d->cell_bytes = kinds[array->type].bytes;
+    d->cell_bytes = ts_cell_bytes(array->type);
     d->cells = cells;
     for (uint32_t l = 0; l < array->order; l++)
         d->layout[l] = array->fortran ? array->order - 1 - l : l;
@@ -286,7 +239,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
     t->header.norm = t->header.value_min = t->header.value_max = NAN; /* until all were read */
     t->nnz = t->header.nnz = t->header.input_nnz = cells;
     t->header.value_kind = d->cell_bytes == 8 ? TS_VALUE_F64 : TS_VALUE_F32;
-    t->header.value_bytes = kinds[array->type].narrow ? 4 : 8;
+    t->header.value_bytes = ts_cell_is_narrow(array->type) ? 4 : 8;
     for (uint32_t m = 0; m < array->order; m++) {
         struct ts_disk_mode *disk = &t->mode[m].disk;
         disk->dim = disk->n_rows = array->dim[m];
@@ -301,19 +254,6 @@ static int little_endian(void)
 {
     const uint16_t one = 1;
     return *(const uint8_t *)&one == 1;
-}
-
-void ts_dense_free(struct ts_dense *d)
-{
-    if (d == NULL)
-        return;
-    if (d->own != NULL)
-        ts_bigmem_free(d->own, d->own_bytes);
-    if (d->fd >= 0)
-        close(d->fd);
-    free((char *)(uintptr_t)d->array.file);
-    free(d->sum);
-    free(d);
 }
 
 int ts_dense_open_file(const char *file, struct ts_err *err)
@@ -471,7 +411,7 @@ void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, 
                       float *ret)
 {
     const uint8_t *from = (const uint8_t *)cells + at * d->cell_bytes;
-    assert(kinds[d->array.type].narrow);
+    assert(ts_cell_is_narrow(d->array.type));
     if (d->array.type == TS_CELL_F32 && !d->array.swapped)
         memcpy(ret, from, n * sizeof *ret);
     else

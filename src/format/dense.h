@@ -107,7 +107,6 @@ int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_text(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-void ts_dense_free(struct ts_dense *d); /* NULL is fine */
 
 /* What the header of an open file says; on failure *ret may be changed. Its path is the one given. */
 int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err);

@@ -17,7 +17,7 @@
 #include "format/mode_names.h"
 #include "format/part.h"
 #include "format/tensor_index.h"
-#include "format/tensor_kind.h"
+#include "format/array_kind.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
 static char *mode_path(const char *dir, uint32_t mode, const char *suffix)
@@ -274,29 +274,6 @@ int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err)
     if (rc < 0 && err != NULL)
         *err = why;
     return rc;
-}
-
-void ts_tensor_close(struct ts_tensor *t)
-{
-    if (t == NULL)
-        return;
-    ts_tensor_index_free(t);
-    ts_mode_names_free(t);
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
-        free(t->mode[m].shards_path);
-        free(t->mode[m].rows_path);
-        free(t->mode[m].labels_path);
-        if (t->mode[m].rows_fd >= 0)
-            close(t->mode[m].rows_fd);
-        if (t->mode[m].labels_fd >= 0)
-            close(t->mode[m].labels_fd);
-        if (t->mode[m].shards_fd >= 0)
-            close(t->mode[m].shards_fd);
-    }
-    ts_open_dir_close(t->dir);
-    ts_dense_free(t->dense);
-    free(t->path);
-    free(t);
 }
 
 double ts_tensor_value(const struct ts_tensor *t, uint32_t code0, uint32_t code1)

@@ -2,73 +2,15 @@
 /* Which kind of tensor lies at a path. */
 #include "format/tensor_kind.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/open_dir.h"
 #include "base/setting.h"
 #include "format/array_index.h"
-#include "format/array_name.h"
 #include "format/dense.h"
 #include "format/shard.h"
-
-#define HEAD_BYTES 16
-
-struct kind {
-    /* Whether it is this one: by its name, or by the first n bytes of a file, of which there are none where the name is no file's. */
-    int (*is)(const char *name, const uint8_t *head, size_t n);
-    int (*open)(const char *path, struct ts_tensor **ret, struct ts_err *err);
-};
-
-static int is_npy(const char *name, const uint8_t *head, size_t n)
-{
-    (void)name;
-    return n >= 6 && memcmp(head, "\x93NUMPY", 6) == 0;
-}
-
-static int is_text(const char *name, const uint8_t *head, size_t n)
-{
-    (void)name;
-    return n >= 7 && memcmp(head, "tensor", 6) == 0 && isspace(head[6]);
-}
-
-static int is_hdf5(const char *name, const uint8_t *head, size_t n)
-{
-    return n == 0 ? ts_array_name_dataset(name) > 0
-                  : n >= 8 && memcmp(head, "\x89HDF\r\n\x1a\n", 8) == 0;
-}
-
-static ssize_t read_head(const char *path, uint8_t *head)
-{
-    struct stat st;
-    ssize_t n;
-    int fd;
-    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return -1;
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0)
-        return -1;
-    n = pread(fd, head, HEAD_BYTES, 0);
-    close(fd);
-    return n;
-}
-
-/* A name like file.h5:set, of a dataset that is not named from the root. */
-static int is_unrooted(const char *name, const uint8_t *head, size_t n)
-{
-    const char *colon = strrchr(name, ':');
-    char *file = n == 0 && colon != NULL ? strndup(name, (size_t)(colon - name)) : NULL;
-    uint8_t first[HEAD_BYTES];
-    const ssize_t got = file != NULL ? read_head(file, first) : -1;
-    (void)head;
-    free(file);
-    return got > 0 && is_hdf5(name, first, (size_t)got);
-}
 
 static int refuse_unrooted(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
@@ -79,33 +21,14 @@ static int refuse_unrooted(const char *path, struct ts_tensor **ret, struct ts_e
                    path, (int)(colon - path), path, *set != '\0' ? set : "data");
 }
 
-static int is_raw(const char *name, const uint8_t *head, size_t n)
-{
-    (void)head;
-    return n == 0 && ts_array_name_cells(name) > 0;
-}
+typedef int open_fn(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* Of arrays; everything else is a directory of shards, or refused as one. */
-static const struct kind kinds[] = {
-    { is_npy, ts_dense_npy }, { is_text, ts_dense_text },       { is_hdf5, ts_dense_hdf5 },
-    { is_raw, ts_dense_raw }, { is_unrooted, refuse_unrooted },
+/* Everything that is no array is a directory of shards, or refused as one. */
+static open_fn *const openers[TS_N_ARRAYS] = {
+    [TS_ARRAY_NPY] = ts_dense_npy, [TS_ARRAY_TEXT] = ts_dense_text,
+    [TS_ARRAY_HDF5] = ts_dense_hdf5, [TS_ARRAY_RAW] = ts_dense_raw,
+    [TS_ARRAY_UNROOTED] = refuse_unrooted,
 };
-
-static const struct kind *kind_of(const char *path)
-{
-    uint8_t head[HEAD_BYTES];
-    struct stat st;
-    ssize_t n = 0;
-    if (stat(path, &st) == 0) {
-        n = read_head(path, head);
-        if (n <= 0)
-            return NULL;
-    }
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (kinds[i].is(path, head, (size_t)n))
-            return &kinds[i];
-    return NULL;
-}
 
 /* The kind is found by one open and used by another: whether the name has changed its file since. */
 static int is_moved(const char *path, const struct ts_file_id *before)
@@ -114,11 +37,11 @@ static int is_moved(const char *path, const struct ts_file_id *before)
     return ts_file_id_of(path, &now) ? !ts_file_id_same(before, &now) : errno == ENOENT;
 }
 
-static int open_index_too(const struct kind *k, const char *path, struct ts_tensor **ret,
+static int open_index_too(open_fn *open_array, const char *path, struct ts_tensor **ret,
                           struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
-    int rc = k->open(path, &t, err);
+    int rc = open_array(path, &t, err);
     if (rc == 0)
         rc = ts_array_index_read(t->dense, err);
     if (rc == 0)
@@ -133,10 +56,10 @@ static int open_once(const char *path, int index, struct ts_tensor **ret, struct
 {
     struct ts_file_id before;
     const int there = ts_file_id_of(path, &before);
-    const struct kind *k = kind_of(path);
+    const enum ts_array_kind kind = ts_array_kind(path);
     int rc;
-    if (k != NULL)
-        rc = index ? open_index_too(k, path, ret, err) : k->open(path, ret, err);
+    if (kind < TS_N_ARRAYS)
+        rc = index ? open_index_too(openers[kind], path, ret, err) : openers[kind](path, ret, err);
     else if (index)
         rc = ts_tensor_open(path, ret, err);
     else if (!there && !ts_file_id_of(path, &before))
@@ -165,11 +88,6 @@ int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     return open_whole(path, 0, ret, err);
-}
-
-int ts_tensor_is_array(const char *path)
-{
-    return kind_of(path) != NULL;
 }
 
 uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode)

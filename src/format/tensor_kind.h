@@ -11,15 +11,13 @@
 #ifndef TS_FORMAT_TENSOR_KIND_H
 #define TS_FORMAT_TENSOR_KIND_H
 
+#include "format/array_kind.h"
 #include "format/tensor.h"
 
 int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
 /* Of dense arrays alone, without what an index beside them says (array_index.h). */
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err);
-
-/* Whether a dense array lies at the path. */
-int ts_tensor_is_array(const char *path);
 
 /* Partitions that a pass over the mode gives (stream/weighted.h). */
 uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode);

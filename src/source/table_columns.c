@@ -3,7 +3,7 @@
  * lines. */
 #include "base/num.h"
 #include "base/setting.h"
-#include "source/table_impl.h"
+#include "source/table_columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>

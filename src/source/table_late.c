@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_late.c - what the start of a table does not tell of its columns: what those are in which
  * the start has nothing, and what is noticed while lines are parsed. */
-#include "source/table_impl.h"
+#include "source/table_columns.h"
 
 #include <string.h>
 

@@ -10,7 +10,7 @@
 #include "base/setting.h"
 #include "source/csv_field.h"
 #include "source/number_text.h"
-#include "source/table_impl.h"
+#include "source/table_columns.h"
 #include "source/text_kind.h"
 #include "source/tns_number.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* atomic_impl.h - what the directory, the file and the small file of atomic_out.h share.
+/* atomic_steps.h - what the directory, the file and the small file of atomic_out.h share.
  *
  *   threads  any
  *   errors   0 or a negative ts_code
  */
-#ifndef TS_BASE_ATOMIC_IMPL_H
-#define TS_BASE_ATOMIC_IMPL_H
+#ifndef TS_BASE_ATOMIC_STEPS_H
+#define TS_BASE_ATOMIC_STEPS_H
 
 #include <sys/stat.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_impl.h - the inside of a table (table_text.h): what its columns are. table_columns.c
+/* table_columns.h - the inside of a table (table_text.h): what its columns are. table_columns.c
  * decides that by the start of the first file; table_late.c by what follows, for columns in which
  * the start has nothing. table_text.c parses lines accordingly.
  *
  *   owner    table_columns.c makes and frees it
  *   threads  written before there are several, but for what is atomic
  */
-#ifndef TS_SOURCE_TABLE_IMPL_H
-#define TS_SOURCE_TABLE_IMPL_H
+#ifndef TS_SOURCE_TABLE_COLUMNS_H
+#define TS_SOURCE_TABLE_COLUMNS_H
 
 #include <pthread.h>
 

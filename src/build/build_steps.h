@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_impl.h - what the steps of a build share: gathering the nonzeros of a source
+/* build_steps.h - what the steps of a build share: gathering the nonzeros of a source
  * (build_gather.c), numbering the slices (build_number.c), sorting all nonzeros in another order
  * (build_spool.c), and the sequence of all steps with the files they write (build.c).
  *
@@ -9,8 +9,8 @@
  *   threads  called from the building thread; work that is divided uses memory.threads
  *   errors   0 or a negative ts_code
  */
-#ifndef TS_BUILD_BUILD_IMPL_H
-#define TS_BUILD_BUILD_IMPL_H
+#ifndef TS_BUILD_BUILD_STEPS_H
+#define TS_BUILD_BUILD_STEPS_H
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -144,7 +144,7 @@ int ts_build_check_labels(const struct ts_build *b, struct ts_err *err);
 int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
 int ts_build_write_index(struct ts_build *b, struct ts_err *err);
 
-/* build.c. Reports the progress of a step, and checks whether the user wants to stop. */
+/* build_progress.c. Reports the progress of a step, and checks whether the user wants to stop. */
 int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
 
@@ -168,6 +168,7 @@ void ts_build_room_explain(const struct ts_build *b, struct ts_err *err);
 
 /* Only the check: after a wish to stop, the results of sorts and merges must not be used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
+int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err); /* the failure itself */
 
 /* The area other than `used`. */
 static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tensor_close.c - gives back all that an open tensor of any kind holds. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/bigmem.h"
+#include "base/open_dir.h"
+#include "format/dense.h"
+#include "format/mode_names.h"
+#include "format/tensor.h"
+#include "format/tensor_index.h"
+
+static void free_dense(struct ts_dense *d)
+{
+    if (d == NULL)
+        return;
+    if (d->own != NULL)
+        ts_bigmem_free(d->own, d->own_bytes);
+    if (d->fd >= 0)
+        close(d->fd);
+    free((char *)(uintptr_t)d->array.file);
+    free(d->sum);
+    free(d);
+}
+
+void ts_tensor_close(struct ts_tensor *t)
+{
+    if (t == NULL)
+        return;
+    ts_tensor_index_free(t);
+    ts_mode_names_free(t);
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
+        free(t->mode[m].shards_path);
+        free(t->mode[m].rows_path);
+        free(t->mode[m].labels_path);
+        if (t->mode[m].rows_fd >= 0)
+            close(t->mode[m].rows_fd);
+        if (t->mode[m].labels_fd >= 0)
+            close(t->mode[m].labels_fd);
+        if (t->mode[m].shards_fd >= 0)
+            close(t->mode[m].shards_fd);
+    }
+    ts_open_dir_close(t->dir);
+    free_dense(t->dense);
+    free(t->path);
+    free(t);
+}
