@@ -114,7 +114,7 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
         rc = ts_build_check_labels(b, err);
     if (s != NULL) {
         uint64_t total;
-        ts_text_source_progress(s, &b->report->text_bytes, &total);
+        ts_text_source_as_source(s).progress(s, &b->report->text_bytes, &total);
         rules = *ts_text_source_rules(s);
         b->base = rules.base;
         kind = ts_text_source_kind(s);
@@ -166,7 +166,7 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
         for (uint32_t m = 0; m < b->order; m++)
             b->space.dim[m].high = b->dim[m];
         rc = ts_build_read(b, &source, err);
-        ts_binary_source_progress(s, &b->report->text_bytes, &total);
+        source.progress(s, &b->report->text_bytes, &total);
     }
     ts_binary_source_close(s);
     if (rc == 0)

@@ -3,16 +3,13 @@
 #include "build/partition_deal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/tempfile.h"
-
-#define COPY_BYTES (UINT64_C(1) << 20)
+#include "build/shards_file.h"
 
 /* What all ranks know of a partition. */
 struct entry {
@@ -389,74 +386,6 @@ static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
     return sum;
 }
 
-/* Opens past the cache, if the file system can. Shards that are compressed are copied through it. */
-static int open_direct(const struct ts_partition_deal *d, int flags)
-{
-    const int all = flags | O_WRONLY | O_CLOEXEC, direct = d->plan.writer.compress ? 0 : O_DIRECT;
-    int fd = open(d->plan.writer.path, all | direct, 0666);
-    if (fd < 0 && errno == EINVAL) /* it may have been made all the same */
-        fd = open(d->plan.writer.path, all & ~O_EXCL, 0666);
-    return fd;
-}
-
-/* Rank 0 makes the file, with its size where that is known, so that writes run side by side; the others open it then. */
-static int open_file(struct ts_partition_deal *d, int *fd, struct ts_err *err)
-{
-    const char *path = d->plan.writer.path;
-    struct rlimit limit;
-    int rc = 0;
-    if (d->plan.ranks->comm->rank == 0) {
-        *fd = open_direct(d, O_CREAT | O_EXCL);
-        rc = *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", path) : 0;
-        /* a process over this limit is killed, even if it only extends the file */
-        if (rc == 0 && !d->plan.writer.compress && d->n_shards > 0 &&
-            getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY)
-            (void)!fallocate(*fd, 0, 0, (off_t)plain_offset(d, d->n_shards));
-    }
-    rc = ts_build_comm_agree(d->plan.ranks, rc, err);
-    if (rc == 0 && *fd < 0) {
-        *fd = open_direct(d, 0);
-        rc = *fd < 0 ? ts_fail_errno(err, TS_EIO,
-                                     "%s: cannot be opened, and rank 0 has made it: all processes "
-                                     "must see the directory of the result",
-                                     path)
-                     : 0;
-    }
-    return rc;
-}
-
-static int write_at(const struct ts_partition_deal *d, int fd, const char *p, uint64_t bytes,
-                    uint64_t at, struct ts_err *err)
-{
-    while (bytes > 0) {
-        const ssize_t n = pwrite(fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot write", d->plan.writer.path);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (uint64_t)n;
-    }
-    return 0;
-}
-
-/* Copies this rank's compressed shards to their place. */
-static int copy_shards(const struct ts_partition_deal *d, int from, int to, uint64_t at,
-                       uint64_t bytes, struct ts_err *err)
-{
-    char *buffer = malloc(COPY_BYTES);
-    int rc = buffer == NULL ? ts_build_comm_no_memory(err) : 0;
-    for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
-        n = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
-        rc = ts_tempfile_read(from, d->plan.tmp, buffer, n, done, err);
-        if (rc == 0)
-            rc = write_at(d, to, buffer, n, at + done, err);
-    }
-    free(buffer);
-    return rc;
-}
-
 /* Writes this rank's shards to `to`, which is the file, or a temporary one where their place is not known yet. */
 static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts_disk_shard **shard,
                      uint64_t *bytes, struct ts_err *err)
@@ -520,7 +449,7 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
     for (uint64_t s = d->begin; s < d->end && rc == 0; s++)
         d->shard[s - d->begin].offset += at;
     if (rc == 0)
-        rc = copy_shards(d, tmp, d->out, at, bytes, err);
+        rc = ts_shards_file_copy(&d->plan, tmp, d->out, at, bytes, err);
     if (tmp >= 0)
         close(tmp);
     return end_file(d, rc, err);
@@ -530,7 +459,8 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 static void write_file(struct ts_partition_deal *d)
 {
     const int stays = d->plan.spare != NULL && d->plan.spare->stays && d->file_bytes == 0;
-    d->rc = open_file(d, &d->out, &d->err);
+    d->rc = ts_shards_file_open(&d->plan, d->plan.writer.compress ? 0 : plain_offset(d, d->n_shards),
+                                &d->out, &d->err);
     if (d->plan.writer.compress) {
         d->rc = write_packed(d, d->rc, &d->err);
         return;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cuts binary files into pieces, and reads, decodes and checks these in threads. */
+/* Cuts binary files into pieces, which threads take in turn. */
 #include "source/binary_source.h"
 
-#include <endian.h>
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <pthread.h>
@@ -16,8 +14,9 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
-#include "format/file_read.h"
+#include "source/binary_decode.h"
 #include "source/binary_kind.h"
+#include "source/source_threads.h"
 
 /* A file being read: by whoever is at the front, and by threads that took a piece of it. */
 struct file {
@@ -31,11 +30,10 @@ struct file {
 };
 
 struct worker {
+    struct ts_source_thread thread;
     struct ts_binary_source *source;
     struct ts_batch batch;
     unsigned char *raw;
-    pthread_t thread;
-    int made;
 };
 
 struct ts_binary_source {
@@ -451,197 +449,20 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
     return rc < 0 ? rc : 1;
 }
 
-/* ------------------------------------------------------------------ decoding */
+/* ------------------------------------------------------------------ the threads */
 
-static inline __attribute__((always_inline)) uint64_t number_at(const unsigned char *p,
-                                                                uint32_t bytes, int big)
-{
-    uint16_t half;
-    uint32_t word;
-    uint64_t pair;
-    switch (bytes) {
-    case 1:
-        return *p;
-    case 2:
-        memcpy(&half, p, 2);
-        return big ? be16toh(half) : le16toh(half);
-    case 4:
-        memcpy(&word, p, 4);
-        return big ? be32toh(word) : le32toh(word);
-    default:
-        memcpy(&pair, p, 8);
-        return big ? be64toh(pair) : le64toh(pair);
-    }
-}
-
-/* n numbers, `stride` bytes apart, less `base`, to each `step`th word of out. Returns the
- * largest. */
-static inline __attribute__((always_inline)) uint64_t
-decode_numbers(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
-               uint32_t base, uint64_t *out, uint32_t step)
-{
-    uint64_t max = 0;
-    for (uint64_t i = 0; i < n; i++) {
-        const uint64_t x = number_at(p + i * stride, bytes, big) - base;
-        out[i * step] = x;
-        max = x > max ? x : max;
-    }
-    return max;
-}
-
-/* The same with the widths known where the loop is. */
-static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
-                       uint32_t base, uint64_t *out, uint32_t step)
-{
-    if (bytes == 4 && !big && stride == 4)
-        return decode_numbers(p, 4, 4, 0, n, base, out, step);
-    if (bytes == 4 && !big)
-        return decode_numbers(p, stride, 4, 0, n, base, out, step);
-    if (bytes == 8 && !big)
-        return decode_numbers(p, stride, 8, 0, n, base, out, step);
-    if (bytes == 2 && !big)
-        return decode_numbers(p, stride, 2, 0, n, base, out, step);
-    return decode_numbers(p, stride, bytes, big, n, base, out, step);
-}
-
-/* Index or value of one nonzero, in words. */
-static int refuse(const struct job *j, uint64_t i, uint32_t m, uint64_t x, struct ts_err *err)
-{
-    const struct ts_binary_source *s = j->w->source;
-    const struct file *f = j->file;
-    char place[300];
-    snprintf(place, sizeof place, "%s: byte %" PRIu64, ts_byte_input_name(f->in),
-             ts_binary_place(&f->form, j->first + i, m));
-    if (m == s->order) {
-        const double value = ts_value_of_bits(x, f->form.value_bytes);
-        return ts_fail(err, TS_EFORMAT, "%s: the value of nonzero %" PRIu64 ", %g, is %s", place,
-                       j->first + i + 1, value,
-                       isfinite(value) ? "beyond the range of float32 (use " TS_SET_FLOAT64 ")"
-                                       : "not a finite number");
-    }
-    if (s->plan.base == 1 && x == 0)
-        return ts_fail(err, TS_EFORMAT,
-                       "%s: index 0 of nonzero %" PRIu64 " in " TS_NTH_MODE
-                       ", but with " TS_SET_BASE " 1 they start at 1",
-                       place, j->first + i + 1, m + 1);
-    return ts_fail(err, TS_EFORMAT,
-                   "%s: index %" PRIu64 " of nonzero %" PRIu64 " in " TS_NTH_MODE
-                   " is beyond its size of %" PRIu64 " (indices start at %" PRIu32 "%s)",
-                   place, x, j->first + i + 1, m + 1, f->form.dim[m], s->plan.base,
-                   x == f->form.dim[m] ? "; " TS_SET_BASE " 1 if they start at 1" : "");
-}
-
-/* The batch holds what cannot be: finds the first nonzero that is wrong. */
-static int find_fault(const struct job *j, struct ts_err *err)
-{
-    const struct ts_binary_source *s = j->w->source;
-    const struct ts_batch *b = &j->w->batch;
-    for (uint64_t i = 0; i < j->n; i++) {
-        double value;
-        for (uint32_t m = 0; m < s->order; m++)
-            if (b->index[i * s->order + m] >= s->dim[m])
-                return refuse(j, i, m, b->index[i * s->order + m] + s->plan.base, err);
-        value = ts_value_of_bits(b->value[i], j->file->form.value_bytes);
-        if (!isfinite(s->plan.value_bytes == 4 ? (double)(float)value : value))
-            return refuse(j, i, s->order, b->value[i], err);
-    }
-    return ts_fail(err, TS_EFORMAT, "%s: cannot be read", ts_byte_input_name(j->file->in));
-}
-
-/* The bytes of one mode (or of the values: m is the order) of a piece, `*stride` apart. */
-static int bring(const struct job *j, uint32_t m, const unsigned char **ret, uint64_t *stride,
-                 struct ts_err *err)
-{
-    const struct ts_binary_form *f = &j->file->form;
-    const char *name = ts_byte_input_name(j->file->in);
-    const uint32_t width = m < f->order ? f->index_bytes[m] : f->value_bytes;
-    *ret = j->w->raw;
-    *stride = width;
-    if (f->columns)
-        return ts_file_read_at(j->file->fd, name, ts_binary_place(f, j->first, m), j->n * width,
-                               j->w->raw, err);
-    *ret += ts_binary_place(f, 0, m) - f->header_bytes;
-    *stride = f->nonzero_bytes;
-    if (m == 0 && j->file->fd >= 0)
-        return ts_file_read_at(j->file->fd, name, ts_binary_place(f, j->first, 0),
-                               j->n * f->nonzero_bytes, j->w->raw, err);
-    return 0;
-}
-
-/* Whether all values are finite as they are kept. *tiny: whether some are to be rounded to 0. */
-static int all_finite(const struct job *j, int *tiny)
-{
-    const uint32_t from = j->file->form.value_bytes, to = j->w->source->plan.value_bytes;
-    const double least = to == 4 ? FLT_MIN : DBL_MIN;
-    const uint64_t *value = j->w->batch.value;
-    int finite = 1, below = 0;
-    for (uint64_t i = 0; i < j->n; i++) {
-        const double x = ts_value_of_bits(value[i], from), kept = to == 4 ? (double)(float)x : x;
-        finite &= isfinite(kept) != 0;
-        below |= (fabs(kept) < least) & (x != 0);
-    }
-    *tiny = below;
-    return finite;
-}
-
-static void round_values(struct ts_batch *b, uint32_t from, uint32_t to, int tiny)
-{
-    for (uint64_t i = 0; i < b->n && (from != to || tiny); i++)
-        b->value[i] = ts_value_keep(ts_value_of_bits(b->value[i], from), to, &b->n_rounded);
-}
-
-/* Drops zeros; or keeps them, and then -0 becomes 0. */
-static void drop_zeros(struct ts_batch *b, uint32_t value_bytes, int keep)
-{
-    const uint64_t sign = UINT64_C(1) << (8 * value_bytes - 1);
-    uint64_t n = 0;
-    for (uint64_t i = 0; i < b->n; i++) {
-        if ((b->value[i] & ~sign) == 0) {
-            if (!keep)
-                continue;
-            b->value[i] = 0;
-        }
-        if (n < i) {
-            memcpy(b->index + n * b->order, b->index + i * b->order, b->order * sizeof *b->index);
-            b->value[n] = b->value[i];
-        }
-        n++;
-    }
-    b->n_zeros = b->n - n;
-    b->n = n;
-}
-
-/* A piece to the batch, zeros among the nonzeros. */
 static int decode_piece(const struct job *j, struct ts_err *err)
 {
-    const struct ts_binary_source *s = j->w->source;
-    const struct ts_binary_form *f = &j->file->form;
-    struct ts_batch *b = &j->w->batch;
-    const unsigned char *raw;
-    uint64_t stride;
-    int right = 1, tiny = 0;
-    for (uint32_t m = 0; m <= s->order; m++) {
-        const int rc = bring(j, m, &raw, &stride, err);
-        if (rc < 0)
-            return rc;
-        if (m == s->order) {
-            decode(raw, stride, f->value_bytes, f->big_endian, j->n, 0, b->value, 1);
-            break;
-        }
-        b->max[m] = decode(raw, stride, f->index_bytes[m], f->big_endian, j->n, s->plan.base,
-                           b->index + m, s->order);
-        right &= b->max[m] < s->dim[m];
-    }
-    if (j->file->fd >= 0)
-        count_done(j->w->source, j->n * f->nonzero_bytes);
-    b->n = b->n_read = j->n;
-    if (!right || !all_finite(j, &tiny))
-        return find_fault(j, err);
-    round_values(b, f->value_bytes, s->plan.value_bytes, tiny);
-    return 0;
+    struct ts_binary_source *s = j->w->source;
+    const struct file *f = j->file;
+    const struct ts_binary_piece piece = {
+        &s->plan, s->dim, &f->form,  ts_byte_input_name(f->in), f->fd,
+        j->first, j->n,   j->w->raw, &j->w->batch
+    };
+    if (f->fd >= 0)
+        count_done(s, j->n * f->form.nonzero_bytes);
+    return ts_binary_decode(&piece, err);
 }
-
-/* ------------------------------------------------------------------ the threads */
 
 /* Reads the next piece. 1, 0 at the end, negative after a failure, which was told. */
 static int read_piece(struct worker *w)
@@ -657,7 +478,7 @@ static int read_piece(struct worker *w)
     if (rc > 0)
         rc = decode_piece(&j, &why) < 0 ? why.code : 1;
     if (rc > 0)
-        drop_zeros(&w->batch, s->plan.value_bytes, s->plan.zeros);
+        ts_binary_drop_zeros(&w->batch, s->plan.value_bytes, s->plan.zeros);
     if (j.file != NULL) {
         pthread_mutex_lock(&s->lock);
         s->ended |= rc < 0;
@@ -685,32 +506,16 @@ static void *read_and_put(void *arg)
 static int start(void *self, const struct ts_sink *to, struct ts_err *err)
 {
     struct ts_binary_source *s = self;
+    int n;
     s->to = *to;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, read_and_put, w);
-        w->made = errno == 0;
-        if (!w->made) {
-            struct ts_err none;
-            ts_fail_errno(&none, TS_ENOMEM, "cannot start a thread");
-            for (uint32_t k = t; k < s->threads; k++)
-                to->done(to->self);
-            if (t > 0)
-                return 0; /* fewer do the work as well */
-            return ts_fail(err, none.code, "%s", none.text);
-        }
-    }
-    return 0;
+    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->threads, read_and_put, to, err);
+    return n < 0 ? n : 0;
 }
 
 static void stop(void *self)
 {
     struct ts_binary_source *s = self;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        if (s->worker[t].made)
-            pthread_join(s->worker[t].thread, NULL);
-        s->worker[t].made = 0;
-    }
+    ts_source_threads_stop(s->worker, sizeof *s->worker, s->threads);
 }
 
 /* Nonzeros of a decoded piece that are at `index`. */
@@ -756,15 +561,11 @@ int ts_binary_source_find(const struct ts_binary_plan *plan, const uint64_t *ind
     return rc;
 }
 
-void ts_binary_source_progress(const struct ts_binary_source *s, uint64_t *done, uint64_t *total)
-{
-    *done = __atomic_load_n(&s->done_bytes, __ATOMIC_RELAXED);
-    *total = s->total_bytes;
-}
-
 static void progress(const void *self, uint64_t *done, uint64_t *total)
 {
-    ts_binary_source_progress(self, done, total);
+    const struct ts_binary_source *s = self;
+    *done = __atomic_load_n(&s->done_bytes, __ATOMIC_RELAXED);
+    *total = s->total_bytes;
 }
 
 struct ts_source ts_binary_source_as_source(struct ts_binary_source *s)

@@ -60,7 +60,4 @@ int ts_binary_source_find(const struct ts_binary_plan *plan, const uint64_t *ind
 
 struct ts_source ts_binary_source_as_source(struct ts_binary_source *s);
 
-/* Bytes read and in all, as they lie on disk; 0 in all when it is not known. */
-void ts_binary_source_progress(const struct ts_binary_source *s, uint64_t *done, uint64_t *total);
-
 #endif

@@ -13,8 +13,8 @@
 #include "format/cell_sum.h"
 #include "source/name_dictionary.h"
 #include "source/name_generations.h"
+#include "source/waiting.h"
 
-#define COPY_BYTES (UINT64_C(256) << 10)
 /* Addresses of an arena beyond its budget; they cost no memory. */
 #define SPARE_ROOM (UINT64_C(64) << 20)
 
@@ -34,9 +34,6 @@ struct mark {
 struct ts_names {
     struct ts_names_conf conf;
     struct mode mode[TS_MAX_ORDER];
-    uint64_t record_bytes;
-    uint32_t width[TS_MAX_ORDER]; /* bytes of an index that waits */
-
     pthread_mutex_t lock;
     pthread_cond_t moved;
     uint64_t turn, generation;
@@ -44,8 +41,7 @@ struct ts_names {
     int emptying, failed, ended;
 
     /* nonzeros that wait: chunks one after another, each a head and records */
-    int fd;
-    uint64_t bytes;
+    struct ts_waiting waiting;
     struct ts_cell_sum written, read; /* with the numbers that wait for indices */
 
     /* after the end */
@@ -97,15 +93,16 @@ int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct
         return ts_fail(err, TS_ENOMEM, "out of memory for names");
     g->conf = *conf;
     g->conf.sorted = conf->sorted && !conf->told;
-    g->fd = -1;
+    g->waiting = (struct ts_waiting){
+        .tmp = conf->tmp, .fd = -1, .entry_bytes = conf->entry_bytes, .record_bytes = conf->entry_bytes
+    };
     g->mapped = UINT64_MAX;
-    g->record_bytes = conf->entry_bytes;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->moved, NULL);
     for (uint32_t m = 0; m < conf->order; m++) {
         ts_name_generations_open(&g->mode[m].saved);
-        g->width[m] = conf->named[m] ? 4 : 5;
-        g->record_bytes += g->width[m];
+        g->waiting.width[m] = conf->named[m] ? 4 : 5;
+        g->waiting.record_bytes += g->waiting.width[m];
         if (conf->named[m] && rc == 0)
             rc = ts_name_dictionary_open(&g->mode[m].dictionary, conf->bytes + SPARE_ROOM, m, err);
     }
@@ -126,8 +123,8 @@ void ts_names_free(struct ts_names *g)
         ts_name_generations_close(&g->mode[m].saved);
         free(g->mode[m].map);
     }
-    if (g->fd >= 0)
-        close(g->fd);
+    if (g->waiting.fd >= 0)
+        close(g->waiting.fd);
     free(g->first);
     free(g->mark);
     pthread_mutex_destroy(&g->lock);
@@ -333,13 +330,13 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
     *wait = -1;
     if (rc == 0 && b->n > 0 &&
         (g->conf.sorted || g->conf.waits || g->conf.told || g->generation > 0)) {
-        if (g->fd < 0)
-            rc = ts_tempfile_new(g->conf.tmp, &g->fd, err);
-        *wait = (int64_t)g->bytes;
-        g->bytes += sizeof(struct chunk) + b->n * g->record_bytes;
+        if (g->waiting.fd < 0)
+            rc = ts_tempfile_new(g->conf.tmp, &g->waiting.fd, err);
+        *wait = (int64_t)g->waiting.bytes;
+        g->waiting.bytes += sizeof(struct chunk) + b->n * g->waiting.record_bytes;
         if (rc == 0) {
             const struct chunk head = { .generation = g->generation, .n = b->n };
-            rc = ts_tempfile_write(g->fd, g->conf.tmp, &head, sizeof head, (uint64_t)*wait, err);
+            rc = ts_tempfile_write(g->waiting.fd, g->conf.tmp, &head, sizeof head, (uint64_t)*wait, err);
         }
     }
     for (uint32_t m = 0; m < b->order && rc == 0; m++)
@@ -353,21 +350,6 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
 
 /* ------------------------------------------------------------------ nonzeros that wait */
 
-/* Bits of x beyond n bytes go to *lost; an entry of 0 bytes is not kept at all. */
-static char *put_bytes(char *at, uint64_t x, uint32_t n, uint64_t *lost)
-{
-    *lost |= n > 0 && n < 8 ? x >> (8 * n) : 0;
-    memcpy(at, &x, n); /* little-endian, as configure demands */
-    return at + n;
-}
-
-static const char *get_bytes(const char *at, uint64_t *x, uint32_t n)
-{
-    *x = 0;
-    memcpy(x, at, n);
-    return at + n;
-}
-
 /* Adds nonzeros of a batch from `first` on to a sum. */
 static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_batch *b,
                     uint64_t first, uint64_t n)
@@ -380,6 +362,13 @@ static void add_sum(struct ts_names *g, struct ts_cell_sum *to, const struct ts_
     pthread_mutex_unlock(&g->lock);
 }
 
+int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, struct ts_err *err)
+{
+    const int rc = ts_waiting_put(&g->waiting, b, (uint64_t)at + sizeof(struct chunk), err);
+    add_sum(g, &g->written, b, 0, b->n);
+    return rc;
+}
+
 int ts_names_check(const struct ts_names *g, struct ts_err *err)
 {
     if (ts_cell_sum_same(&g->written, &g->read))
@@ -389,35 +378,6 @@ int ts_names_check(const struct ts_names *g, struct ts_err *err)
                    " came back, or others: this is a bug in tstream, please report it; nothing was "
                    "written",
                    g->written.n, g->read.n);
-}
-
-int ts_names_wait(struct ts_names *g, const struct ts_batch *b, int64_t at, struct ts_err *err)
-{
-    const uint64_t room = COPY_BYTES / g->record_bytes;
-    uint64_t to = (uint64_t)at + sizeof(struct chunk), lost = 0;
-    char *buf = malloc(COPY_BYTES);
-    int rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
-    for (uint64_t i = 0, n; i < b->n && rc == 0; i += n) {
-        char *p = buf;
-        n = b->n - i < room ? b->n - i : room;
-        for (uint64_t k = i; k < i + n; k++) {
-            for (uint32_t m = 0; m < b->order; m++)
-                p = put_bytes(p, b->index[k * b->order + m], g->width[m], &lost);
-            p = put_bytes(p, b->value[k], g->conf.entry_bytes, &lost);
-        }
-        if (lost != 0) {
-            rc = ts_fail(err, TS_EIO,
-                         "internal error: a nonzero does not fit its record of %" PRIu64
-                         " bytes; please report it",
-                         g->record_bytes);
-            break;
-        }
-        rc = ts_tempfile_write(g->fd, g->conf.tmp, buf, (size_t)(p - buf), to, err);
-        to += (uint64_t)(p - buf);
-    }
-    free(buf);
-    add_sum(g, &g->written, b, 0, b->n);
-    return rc;
 }
 
 /* ------------------------------------------------------------------ the end */
@@ -539,10 +499,10 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     pthread_mutex_lock(&g->lock);
     for (;;) {
         /* the maps may be of another generation than the chunk's: then those who use them end */
-        if (g->at == g->bytes || (g->conf.told && !g->told))
+        if (g->at == g->waiting.bytes || (g->conf.told && !g->told))
             rc = 0;
         else
-            rc = ts_tempfile_read(g->fd, g->conf.tmp, head, sizeof *head, g->at, err) < 0 ? -1 : 1;
+            rc = ts_tempfile_read(g->waiting.fd, g->conf.tmp, head, sizeof *head, g->at, err) < 0 ? -1 : 1;
         if (rc <= 0 || head->generation == g->mapped)
             break;
         if (g->feeding == 0) {
@@ -555,7 +515,7 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     }
     if (rc > 0) {
         *at = g->at + sizeof *head;
-        g->at += sizeof *head + head->n * g->record_bytes;
+        g->at += sizeof *head + head->n * g->waiting.record_bytes;
         g->feeding++;
     }
     pthread_mutex_unlock(&g->lock);
@@ -578,20 +538,13 @@ static void map_indices(const uint64_t *map, struct ts_batch *b, uint64_t first,
 static int read_chunk(struct ts_names *g, const struct chunk *head, uint64_t at, char *buf,
                       size_t buf_bytes, struct ts_batch *b, struct ts_err *err)
 {
-    const uint64_t room = buf_bytes / g->record_bytes;
+    const uint64_t room = buf_bytes / g->waiting.record_bytes;
     for (uint64_t i = 0, n; i < head->n; i += n) {
-        const char *p = buf;
         int rc;
         n = head->n - i < room ? head->n - i : room;
-        rc = ts_tempfile_read(g->fd, g->conf.tmp, buf, n * g->record_bytes,
-                              at + i * g->record_bytes, err);
+        rc = ts_waiting_get(&g->waiting, at + i * g->waiting.record_bytes, n, buf, b, i, err);
         if (rc < 0)
             return rc;
-        for (uint64_t k = i; k < i + n; k++) {
-            for (uint32_t m = 0; m < b->order; m++)
-                p = get_bytes(p, &b->index[k * b->order + m], g->width[m]);
-            p = get_bytes(p, &b->value[k], g->conf.entry_bytes);
-        }
         add_sum(g, &g->read, b, i, n);
         for (uint32_t m = 0; m < b->order; m++)
             map_indices(g->mode[m].map, b, i, n, m);

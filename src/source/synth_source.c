@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Threads that draw batches and put them into the sink in any order. */
 #include "source/synth_source.h"
+#include "source/source_threads.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #define PIECE UINT64_C(16384) /* draws in a batch */
 
 struct worker {
+    struct ts_source_thread thread;
     struct ts_synth_source *source;
     struct ts_batch batch;
-    pthread_t thread;
-    int made;
 };
 
 struct ts_synth_source {
@@ -73,28 +72,16 @@ static void *draw_and_put(void *arg)
 static int start(void *self, const struct ts_sink *to, struct ts_err *err)
 {
     struct ts_synth_source *s = self;
+    int n;
     s->to = *to;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, draw_and_put, w);
-        w->made = errno == 0;
-        if (!w->made) {
-            for (uint32_t k = t; k < s->threads; k++)
-                to->done(to->self);
-            return t > 0 ? 0 : ts_fail_errno(err, TS_ENOMEM, "cannot start a thread");
-        }
-    }
-    return 0;
+    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->threads, draw_and_put, to, err);
+    return n < 0 ? n : 0;
 }
 
 static void stop(void *self)
 {
     struct ts_synth_source *s = self;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        if (s->worker[t].made)
-            pthread_join(s->worker[t].thread, NULL);
-        s->worker[t].made = 0;
-    }
+    ts_source_threads_stop(s->worker, sizeof *s->worker, s->threads);
 }
 
 void ts_synth_source_free(struct ts_synth_source *s)

@@ -572,38 +572,3 @@ void ts_table_free(struct ts_table *t)
     pthread_mutex_destroy(&t->lock);
     free(t);
 }
-
-enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode)
-{
-    return t->mode[mode].field;
-}
-
-const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode)
-{
-    return t->mode[mode].name;
-}
-
-char ts_table_separator(const struct ts_table *t)
-{
-    return t->plan.separator;
-}
-
-const char *ts_table_value_name(const struct ts_table *t)
-{
-    return t->value_name;
-}
-
-const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode)
-{
-    return &t->mode[mode].bin;
-}
-
-uint64_t ts_table_mode_least(const struct ts_table *t, uint32_t mode)
-{
-    return __atomic_load_n(&t->mode[mode].least, __ATOMIC_RELAXED);
-}
-
-void ts_table_names(struct ts_table *t, const struct ts_names *names)
-{
-    t->names = names;
-}

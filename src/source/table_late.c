@@ -89,32 +89,3 @@ int ts_table_look_on(struct ts_table *t, const char *text, size_t bytes, int fir
             close_look(&t->mode[m]);
     return ts_table_is_open(t);
 }
-
-/* ------------------------------------------------------------------ facts */
-
-void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *more)
-{
-    struct ts_table_facts *f = &t->mode[mode].facts;
-    pthread_mutex_lock(&t->lock);
-    for (uint32_t i = 0; i < TS_TABLE_FACTS; i++) {
-        if (more->n[i] > 0 && (f->n[i] == 0 || strcmp(more->example[i], f->example[i]) < 0))
-            memcpy(f->example[i], more->example[i], sizeof f->example[i]);
-        f->n[i] += more->n[i];
-    }
-    pthread_mutex_unlock(&t->lock);
-}
-
-const struct ts_table_facts *ts_table_mode_facts(const struct ts_table *t, uint32_t mode)
-{
-    return &t->mode[mode].facts;
-}
-
-int ts_table_mode_whole(const struct ts_table *t, uint32_t mode)
-{
-    return t->mode[mode].whole;
-}
-
-int ts_table_mode_open(const struct ts_table *t, uint32_t mode)
-{
-    return t->mode[mode].look.open;
-}

@@ -3,7 +3,6 @@
 #include "source/tensor_source.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,17 +10,17 @@
 #include "format/tensor_kind.h"
 #include "format/block_codec.h"
 #include "format/row_names.h"
+#include "source/source_threads.h"
 
 #define BATCH TS_PARTITION_NNZ /* nonzeros, and those of one more block */
 
 struct worker {
+    struct ts_source_thread thread;
     struct ts_tensor_source *source;
     uint32_t number;
     struct ts_batch batch;
     struct ts_block block;
     void *raw;
-    pthread_t thread;
-    int made;
 };
 
 struct ts_tensor_source {
@@ -202,28 +201,16 @@ static void *read_shards(void *arg)
 static int start(void *self, const struct ts_sink *to, struct ts_err *err)
 {
     struct ts_tensor_source *s = self;
+    int n;
     s->to = *to;
-    for (uint32_t i = 0; i < s->conf.threads; i++) {
-        struct worker *w = &s->worker[i];
-        errno = pthread_create(&w->thread, NULL, read_shards, w);
-        w->made = errno == 0;
-        if (!w->made) {
-            for (uint32_t k = i; k < s->conf.threads; k++)
-                to->done(to->self);
-            return i > 0 ? 0 : ts_fail_errno(err, TS_ENOMEM, "cannot start a thread");
-        }
-    }
-    return 0;
+    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->conf.threads, read_shards, to, err);
+    return n < 0 ? n : 0;
 }
 
 static void stop(void *self)
 {
     struct ts_tensor_source *s = self;
-    for (uint32_t i = 0; i < s->conf.threads; i++) {
-        if (s->worker[i].made)
-            pthread_join(s->worker[i].thread, NULL);
-        s->worker[i].made = 0;
-    }
+    ts_source_threads_stop(s->worker, sizeof *s->worker, s->conf.threads);
 }
 
 void ts_tensor_source_free(struct ts_tensor_source *s)

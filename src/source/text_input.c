@@ -335,3 +335,13 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
         return 0;
     }
 }
+
+uint64_t ts_text_lines(const char *text, size_t bytes)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += text[i] == '\n';
+    return n;
+}
+
+/* Leaves out of a piece what is not in this source's part. */

@@ -78,4 +78,7 @@ uint64_t ts_text_input_unpack_need(const char *const paths[], uint32_t n_paths);
 /* Bytes of all files on disk; 0 when one of them is a pipe. */
 uint64_t ts_text_input_total(const struct ts_text_input *in);
 
+/* Newlines of a text. */
+uint64_t ts_text_lines(const char *text, size_t bytes);
+
 #endif

@@ -7,20 +7,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/num.h"
 #include "base/setting.h"
 #include "source/binary_kind.h"
 #include "source/text_input.h"
 #include "source/text_kind.h"
+#include "source/text_order.h"
+#include "source/source_threads.h"
 
 struct worker {
+    struct ts_source_thread thread;
     struct ts_text_source *source;
     struct ts_batch batch;
     char *text, *side; /* side: as large as the text, for the kind's own use */
-    pthread_t thread;
-    int made;
 };
 
 struct ts_text_source {
@@ -119,51 +119,14 @@ static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, 
     return 0;
 }
 
-/* Says what a first line with one field may be. */
-static const char *one_field_hint(const char *line, const char *end)
-{
-    const char *next = memchr(line, '\n', (size_t)(end - line));
-    uint32_t order = 0;
-    if (next == NULL)
-        return "";
-    if (memchr(line, ',', (size_t)(next - line)) != NULL)
-        return "; there are commas in it: " TS_SET_FORMAT_CSV " reads such a file";
-    if (memchr(line, ';', (size_t)(next - line)) != NULL)
-        return "; there are semicolons in it: " TS_SET_FORMAT_SEMICOLON " reads such a file";
-    for (const char *p = line; *p >= '0' && *p <= '9' && order < 100; p++)
-        order = 10 * order + (uint32_t)(*p - '0');
-    if (order >= TS_MIN_ORDER && order <= TS_MAX_ORDER &&
-        ts_tns_fields(next + 1, (size_t)(end - next - 1), NULL) == order)
-        return "; if that is a header, of the order and, in the next line, the sizes, take both "
-               "lines out and give " TS_SET_SIZES;
-    return "";
-}
-
-static int check_order(struct ts_text_source *s, const char *first, uint64_t line,
+/* Whether the line that gives the order may be one: 1, or a failure. */
+static int check_order(const struct ts_text_source *s, const char *first, uint64_t number,
                        struct ts_err *err)
 {
-    const uint32_t order = s->rules.order;
-    const char *name = name_of(s, s->pending.file);
-    if (order == 0)
-        return ts_fail(err, TS_ELIMIT,
-                       "%s:%" PRIu64 ": the first line has 1 field; each line is an index for each "
-                       "mode, then a value, with blanks between%s",
-                       name, line, one_field_hint(first, s->worker[0].text + s->pending.bytes));
-    if (order < TS_MIN_ORDER)
-        return ts_fail(err, TS_ELIMIT,
-                       "%s:%" PRIu64 ": the first line has %u fields, so a tensor of %u "
-                       "mode: a decomposition needs at least 2 (each line is an index for each "
-                       "mode, then a value, with blanks between)",
-                       name, line, order + 1, order);
-    if (order > TS_MAX_ORDER)
-        return ts_fail(err, TS_ELIMIT,
-                       "%s:%" PRIu64 ": the first line has %u fields, so a tensor of %u "
-                       "modes; at most %u are possible",
-                       name, line, order + 1, order, TS_MAX_ORDER);
-    if (s->plan.n_dims > 0 && s->plan.n_dims != order)
-        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u size%s, but %s has %u modes",
-                       s->plan.n_dims, ts_num_plural(s->plan.n_dims), name, order);
-    return 0;
+    const struct ts_text_line line = { name_of(s, s->pending.file), number, first,
+                                       s->worker[0].text + s->pending.bytes };
+    const int rc = ts_text_order_check(&s->plan, &line, s->rules.order, err);
+    return rc < 0 ? rc : 1;
 }
 
 /* The first line with words of the pending piece gives the order, as a header or by its number of
@@ -187,8 +150,7 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
                        s->pending_lines + line, why.text);
     if (rc > 0) {
         s->rules.order = h.order;
-        rc = check_order(s, text, s->pending_lines + line, err);
-        return rc < 0 ? rc : 1;
+        return check_order(s, text, s->pending_lines + line, err);
     }
     fields = s->kind->fields(text + h.bytes, s->pending.bytes - h.bytes, &before);
     if (fields == 0)
@@ -202,14 +164,12 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
     if (rc < 0)
         return ts_fail(err, rc, "%s:%" PRIu64 ": %s", name_of(s, s->pending.file), line, why.text);
     s->rules.order = fields - 1;
-    rc = check_order(s, first, line, err);
-    return rc < 0 ? rc : 1;
+    return check_order(s, first, line, err);
 }
 
 /* Reads pieces until one has a line with words. */
 static int find_order(struct ts_text_source *s, struct ts_err *err)
 {
-    const char *text = s->worker[0].text;
     for (;;) {
         struct ts_err why;
         const uint32_t file = s->pending.file;
@@ -230,52 +190,8 @@ static int find_order(struct ts_text_source *s, struct ts_err *err)
         rc = order_of_piece(s, err);
         if (rc != 0)
             return rc < 0 ? rc : 0;
-        for (size_t i = 0; i < s->pending.bytes; i++)
-            s->pending_lines += text[i] == '\n';
+        s->pending_lines += ts_text_lines(s->worker[0].text, s->pending.bytes);
     }
-}
-
-static int is_file(const char *path)
-{
-    struct stat st;
-    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-/* Columns in which the start has nothing are what their first fields say: these are looked for in
- * the files, by an input of its own. What is no file cannot be read twice. */
-static int look_on(struct ts_text_source *s, struct ts_err *err)
-{
-    const struct ts_text_plan *p = &s->plan;
-    struct ts_text_input *in = NULL;
-    struct ts_text_piece piece = { .bytes = 1 };
-    uint32_t n = 0;
-    char *text;
-    int rc;
-    while (n < p->n_paths && is_file(p->paths[n]))
-        n++;
-    if (!ts_table_is_open(p->table) || n == 0)
-        return 0;
-    text = calloc(1, p->piece_bytes + TS_TEXT_PAD);
-    if (text == NULL)
-        return ts_fail(err, TS_ENOMEM, "out of memory for reading text");
-    rc = ts_text_input_open(p->paths, n, p->piece_bytes, p->stop, &in, err);
-    if (rc == 0)
-        ts_text_input_unpack(in, p->unpack_bytes);
-    while (rc == 0 && piece.bytes > 0) {
-        struct ts_err why;
-        rc = ts_text_input_next(in, text, &piece, &why);
-        if (rc < 0 && piece.bad_line)
-            piece.bytes = 0; /* it will be refused where it is parsed */
-        else if (rc < 0)
-            rc = ts_fail(err, rc, "%s", why.text);
-        if (piece.bad_line)
-            rc = 0;
-        if (rc == 0 && !ts_table_look_on(p->table, text, piece.bytes, piece.first))
-            break;
-    }
-    ts_text_input_close(in);
-    free(text);
-    return rc;
 }
 
 /* Chooses as many threads as there is memory for: it depends on the kind of text. */
@@ -331,7 +247,7 @@ int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source *
         rc = find_order(s, err);
     }
     if (rc == 0 && plan->table != NULL)
-        rc = look_on(s, err);
+        rc = ts_text_look_on(plan, err);
     if (rc < 0)
         goto fail;
     if (plan->n_dims > 0) {
@@ -380,20 +296,11 @@ void ts_text_source_close(struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ the threads */
 
-static uint64_t count_lines(const char *text, size_t bytes)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < bytes; i++)
-        n += text[i] == '\n';
-    return n;
-}
-
-/* Leaves out of a piece what is not in this source's part. */
 static void take_own(struct worker *w, const struct ts_text_piece *piece, size_t *skip)
 {
     if (piece->own <= *skip)
         return;
-    w->batch.n_lines += count_lines(w->text + *skip, piece->own - *skip);
+    w->batch.n_lines += ts_text_lines(w->text + *skip, piece->own - *skip);
     *skip = piece->own;
 }
 
@@ -469,7 +376,7 @@ static int parse_job(struct job *j, struct ts_err *err)
                                                    end - j->skip, &w->batch, &j->line, err);
     if (rc == 0 && s->plan.n_parts > 1) {
         const size_t seen = end > j->skip ? end : j->skip;
-        w->batch.n_lines += count_lines(w->text + seen, j->piece.bytes - seen);
+        w->batch.n_lines += ts_text_lines(w->text + seen, j->piece.bytes - seen);
     }
     return rc;
 }
@@ -631,35 +538,19 @@ void ts_text_source_names(struct ts_text_source *s, struct ts_names *names)
 static int start(void *self, const struct ts_sink *to, struct ts_err *err)
 {
     struct ts_text_source *s = self;
+    int n;
     s->to = *to;
     s->reading = s->threads;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        struct worker *w = &s->worker[t];
-        errno = pthread_create(&w->thread, NULL, read_and_put, w);
-        w->made = errno == 0;
-        if (!w->made) {
-            struct ts_err none;
-            ts_fail_errno(&none, TS_ENOMEM, "cannot start a thread");
-            for (uint32_t k = t; k < s->threads; k++) {
-                stop_reading(s, 0);
-                to->done(to->self);
-            }
-            if (t > 0)
-                return 0; /* fewer threads are enough */
-            return ts_fail(err, none.code, "%s", none.text);
-        }
-    }
-    return 0;
+    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->threads, read_and_put, to, err);
+    for (int t = n < 0 ? 0 : n; t < (int)s->threads; t++)
+        stop_reading(s, 0);
+    return n < 0 ? n : 0;
 }
 
 static void stop(void *self)
 {
     struct ts_text_source *s = self;
-    for (uint32_t t = 0; t < s->threads; t++) {
-        if (s->worker[t].made)
-            pthread_join(s->worker[t].thread, NULL);
-        s->worker[t].made = 0;
-    }
+    ts_source_threads_stop(s->worker, sizeof *s->worker, s->threads);
 }
 
 static int check_headers(const void *self, struct ts_err *err)
@@ -687,15 +578,11 @@ void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t 
     s->count[file].n_read = n;
 }
 
-void ts_text_source_progress(const struct ts_text_source *s, uint64_t *done, uint64_t *total)
-{
-    *done = __atomic_load_n(&s->done_bytes, __ATOMIC_RELAXED);
-    *total = ts_text_input_total(s->input);
-}
-
 static void progress(const void *self, uint64_t *done, uint64_t *total)
 {
-    ts_text_source_progress(self, done, total);
+    const struct ts_text_source *s = self;
+    *done = __atomic_load_n(&s->done_bytes, __ATOMIC_RELAXED);
+    *total = ts_text_input_total(s->input);
 }
 
 struct ts_source ts_text_source_as_source(struct ts_text_source *s)

@@ -77,7 +77,4 @@ struct ts_source ts_text_source_as_source(struct ts_text_source *s);
 uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file);
 void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n);
 
-/* Bytes read and total bytes, as stored on disk; the total is 0 when it is not known. */
-void ts_text_source_progress(const struct ts_text_source *s, uint64_t *done, uint64_t *total);
-
 #endif
