@@ -278,7 +278,7 @@ int ts_atomic_dir_held(int partial, long *pid)
 
 /* Refuses a place that cannot be replaced at the end, before the work begins: a mount point. A path
  * such as `.` is turned into one with a parent directory. */
-static int check_place(char **path, const char *what, struct ts_err *err)
+static int check_place(char **path, const char *noun, struct ts_err *err)
 {
     const char *last = strrchr(*path, '/');
     struct statx st;
@@ -294,7 +294,7 @@ static int check_place(char **path, const char *what, struct ts_err *err)
                        *path);
     if (!S_ISDIR(st.stx_mode))
         return ts_fail(err, TS_EBUSY, "%s exists and is not a %s, so it is not replaced", *path,
-                       what);
+                       noun);
     if (strcmp(last, ".") != 0 && strcmp(last, "..") != 0)
         return 0;
     real = realpath(*path, NULL);

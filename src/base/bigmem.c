@@ -39,7 +39,7 @@ static void *map_aligned(size_t size)
     return start;
 }
 
-int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err)
+int ts_bigmem_new(size_t bytes, const char *purpose, void **ret, struct ts_err *err)
 {
     void *addr = MAP_FAILED;
     errno = ENOMEM;
@@ -54,7 +54,7 @@ int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err
             (void)madvise(addr, size, MADV_HUGEPAGE); /* only speed depends on it */
     }
     if (addr == MAP_FAILED)
-        return ts_fail_errno(err, TS_ENOMEM, "no memory for the %zu bytes of %s", bytes, what);
+        return ts_fail_errno(err, TS_ENOMEM, "no memory for the %zu bytes of %s", bytes, purpose);
     *ret = addr;
     return 0;
 }

@@ -21,7 +21,7 @@
 #define TS_BIGMEM_SLACK ((size_t)256)
 
 /* `what` names the block in the sentence of a failure: "factor matrix of mode 2". */
-int ts_bigmem_new(size_t bytes, const char *what, void **ret, struct ts_err *err);
+int ts_bigmem_new(size_t bytes, const char *purpose, void **ret, struct ts_err *err);
 void ts_bigmem_free(void *addr, size_t bytes); /* NULL is fine */
 
 /* Bytes that ts_bigmem_new takes for a block of `bytes`, slack and rounding included. For

@@ -39,7 +39,7 @@ static void keep_ends(const char *whole, size_t len, char *text, size_t size)
 }
 
 /* The arguments may point into err->text, so that is written last. */
-static int fail(struct ts_err *err, int code, int sys, const char *fmt, va_list ap)
+static int write_sentence(struct ts_err *err, int code, int sys, const char *fmt, va_list ap)
 {
     char whole[WHOLE_CHARS];
     size_t len;
@@ -71,14 +71,14 @@ int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    fail(err, code, 0, fmt, ap);
+    write_sentence(err, code, 0, fmt, ap);
     va_end(ap);
     return code;
 }
 
 int ts_vfail(struct ts_err *err, int code, const char *fmt, va_list ap)
 {
-    return fail(err, code, 0, fmt, ap);
+    return write_sentence(err, code, 0, fmt, ap);
 }
 
 int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
@@ -86,7 +86,7 @@ int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
     const int saved = errno;
     va_list ap;
     va_start(ap, fmt);
-    fail(err, code, saved, fmt, ap);
+    write_sentence(err, code, saved, fmt, ap);
     va_end(ap);
     return code;
 }

@@ -24,10 +24,10 @@ struct parser {
     struct ts_err *err;
 };
 
-static int bad(const struct parser *p, const char *what)
+static int bad(const struct parser *p, const char *fault)
 {
     return ts_fail(p->err, TS_EFORMAT, "%s: byte %zu: %s", p->path, (size_t)(p->at - p->start),
-                   what);
+                   fault);
 }
 
 static void skip_blanks(struct parser *p)
@@ -366,30 +366,30 @@ void ts_json_free(struct ts_json_doc *d)
     memset(d, 0, sizeof *d);
 }
 
-const struct ts_json_value *ts_json_get(const struct ts_json_value *of, const char *key)
+const struct ts_json_value *ts_json_get(const struct ts_json_value *object, const char *key)
 {
-    if (of == NULL || of->kind != TS_JSON_OBJECT)
+    if (object == NULL || object->kind != TS_JSON_OBJECT)
         return NULL;
-    for (const struct ts_json_value *v = of->first; v != NULL; v = v->next)
+    for (const struct ts_json_value *v = object->first; v != NULL; v = v->next)
         if (strcmp(v->key, key) == 0)
             return v;
     return NULL;
 }
 
-const char *ts_json_text(const struct ts_json_value *of, const char *key, const char *otherwise)
+const char *ts_json_text(const struct ts_json_value *object, const char *key, const char *otherwise)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(object, key);
     return v == NULL || v->text == NULL || v->kind == TS_JSON_NULL ? otherwise : v->text;
 }
 
-uint32_t ts_json_u32(const struct ts_json_value *of, const char *key)
+uint32_t ts_json_u32(const struct ts_json_value *object, const char *key)
 {
-    const double x = ts_json_number(of, key);
+    const double x = ts_json_number(object, key);
     return x >= 0 && x <= UINT32_MAX ? (uint32_t)x : 0;
 }
 
-double ts_json_number(const struct ts_json_value *of, const char *key)
+double ts_json_number(const struct ts_json_value *object, const char *key)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(object, key);
     return v == NULL ? 0 : v->number;
 }

@@ -54,13 +54,13 @@ int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *
 void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 
 /* The member of that name, or NULL; also when `of` is NULL or no object. */
-const struct ts_json_value *ts_json_get(const struct ts_json_value *of, const char *key);
+const struct ts_json_value *ts_json_get(const struct ts_json_value *object, const char *key);
 
 /* Its text, or `otherwise` where there is none; its number, or 0. */
-const char *ts_json_text(const struct ts_json_value *of, const char *key, const char *otherwise);
-double ts_json_number(const struct ts_json_value *of, const char *key);
+const char *ts_json_text(const struct ts_json_value *object, const char *key, const char *otherwise);
+double ts_json_number(const struct ts_json_value *object, const char *key);
 
 /* Its number without a fraction; 0 where there is none, or one that is out of range. */
-uint32_t ts_json_u32(const struct ts_json_value *of, const char *key);
+uint32_t ts_json_u32(const struct ts_json_value *object, const char *key);
 
 #endif

@@ -94,10 +94,11 @@ static int fail_same(const struct ts_place *out, int exists, const struct ts_pla
                    out->path, other->path, out->option);
 }
 
-static int fail_two(const struct ts_place *out, const struct ts_place *other, const char *how,
+static int fail_two(const struct ts_place *out, const struct ts_place *other, const char *relation,
                     struct ts_err *err)
 {
-    return ts_fail(err, TS_EARG, "%s %s %s, which is %s; name another place with %s", out->path, how,
+    return ts_fail(err, TS_EARG, "%s %s %s, which is %s; name another place with %s", out->path,
+                   relation,
                    other->path, other->suffix == NULL ? "read" : "written too", out->option);
 }
 

@@ -216,18 +216,18 @@ static void quote(FILE *to, const char *text)
     fputc('"', to);
 }
 
-static void name_what(struct ts_trace *t, const char *what, uint32_t group, uint32_t lane,
+static void name_what(struct ts_trace *t, const char *label, uint32_t group, uint32_t lane,
                       const char *name)
 {
     begin(t);
     fprintf(t->file, "{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s_name\",\"args\":{\"name\":",
-            pid_of(group), tid_of(lane), what);
+            pid_of(group), tid_of(lane), label);
     quote(t->file, name);
     /* without an index viewers sort by name: "read 10" before "read 2" */
     fprintf(t->file,
             "}},\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s_sort_index\",\"args\":"
             "{\"sort_index\":%u}}",
-            pid_of(group), tid_of(lane), what, strcmp(what, "thread") == 0 ? lane : group);
+            pid_of(group), tid_of(lane), label, strcmp(label, "thread") == 0 ? lane : group);
     end(t);
 }
 
@@ -309,10 +309,10 @@ static void *write_events(void *arg)
     return NULL;
 }
 
-void ts_trace_add(struct ts_trace *t, uint32_t lane, const char *what, uint64_t start_ns,
+void ts_trace_add(struct ts_trace *t, uint32_t lane, const char *label, uint64_t start_ns,
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes)
 {
-    struct event x = { .what = what, .shard = shard, .bytes = bytes, .lane = lane, .mode = mode };
+    struct event x = { .what = label, .shard = shard, .bytes = bytes, .lane = lane, .mode = mode };
     if (t == NULL)
         return;
     x.start_ns = start_ns > t->start_ns ? start_ns : t->start_ns;

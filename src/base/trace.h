@@ -56,7 +56,7 @@ void ts_trace_lane(struct ts_trace *trace, uint32_t lane, const char *name);
 
 /* Adds an event: `what`, a string that must stay until close, from start_ns to end_ns. mode counts
  * from 0 and is shown from 1; bytes are those moved, 0: none. */
-void ts_trace_add(struct ts_trace *trace, uint32_t lane, const char *what, uint64_t start_ns,
+void ts_trace_add(struct ts_trace *trace, uint32_t lane, const char *label, uint64_t start_ns,
                   uint64_t end_ns, uint32_t mode, uint64_t shard, uint64_t bytes);
 
 /* Completes the file and puts it in place, or removes it and says why. Frees the trace in both

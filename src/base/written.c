@@ -21,24 +21,24 @@ void ts_written_begin(int fd)
     (void)fsetxattr(fd, MARK, PART, strlen(PART), 0);
 }
 
-static void mark(int fd, const char *how)
+static void mark(int fd, const char *value)
 {
     char text[96];
     struct stat st;
     if (fstat(fd, &st) != 0)
         return;
-    snprintf(text, sizeof text, LAST, how, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
+    snprintf(text, sizeof text, LAST, value, (uint64_t)st.st_size, (int64_t)st.st_mtim.tv_sec,
              (int64_t)st.st_mtim.tv_nsec);
     (void)fsetxattr(fd, MARK, text, strlen(text), 0);
 }
 
 /* Whether the mark is of a file as it is now. Archives and other file systems keep fewer digits of its time: seconds,
  * microseconds, units of 100 ns. */
-static int is_marked(const char *found, const char *how, const struct stat *st)
+static int is_marked(const char *found, const char *value, const struct stat *st)
 {
     char text[96];
     size_t n;
-    snprintf(text, sizeof text, LAST, how, (uint64_t)st->st_size, (int64_t)st->st_mtim.tv_sec,
+    snprintf(text, sizeof text, LAST, value, (uint64_t)st->st_size, (int64_t)st->st_mtim.tv_sec,
              (int64_t)st->st_mtim.tv_nsec);
     n = strlen(text);
     if (strlen(found) != n)

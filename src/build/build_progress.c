@@ -21,12 +21,12 @@ static uint64_t done_of(const struct ts_build *b, uint64_t done, uint64_t total)
     return done > reached ? done : reached;
 }
 
-int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
+int ts_build_tell(const struct ts_build *b, const char *step_name, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err)
 {
     const uint32_t writing = TS_BUILD_PACKING + b->order;
     const struct ts_build_step step = {
-        .what = what,
+        .what = step_name,
         .unit = unit,
         .phase = b->phase,
         .n_phases = writing,

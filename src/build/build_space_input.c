@@ -198,7 +198,7 @@ static double packed_text_low(int fd, uint64_t size, int gzip)
 
 /* Lines of a packed file, at least. Where lines may be left out, those of the start alone: all
  * that follow may be zeros, as in a table that is sorted by its values. */
-static double look_at_packed(const struct ts_build_space_in *of, const char *path, int fd,
+static double look_at_packed(const struct ts_build_space_in *space, const char *path, int fd,
                              uint64_t size, int gzip, uint64_t memory)
 {
     struct ts_byte_input *in = NULL;
@@ -211,12 +211,12 @@ static double look_at_packed(const struct ts_build_space_in *of, const char *pat
         struct lines l = { 0 };
         if (ts_byte_input_read(in, text, sizeof text, &n, NULL) < 0 || n == 0)
             break;
-        look_at_piece(of, text, n, 0, &l);
+        look_at_piece(space, text, n, 0, &l);
         low = l.bytes == 0 ? low : fmin(low, l.sure / l.bytes);
         seen += l.sure;
     }
     ts_byte_input_close(in);
-    if (!of->o->zeros || of->o->skip_missing)
+    if (!space->o->zeros || space->o->skip_missing)
         return seen;
     return low < INFINITY ? low * packed_text_low(fd, size, gzip) : 0;
 }

@@ -145,7 +145,7 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
 int ts_build_write_index(struct ts_build *b, struct ts_err *err);
 
 /* build_progress.c. Reports the progress of a step, and checks whether the user wants to stop. */
-int ts_build_tell(const struct ts_build *b, const char *what, const char *unit, uint64_t done,
+int ts_build_tell(const struct ts_build *b, const char *step_name, const char *unit, uint64_t done,
                   uint64_t total, struct ts_err *err);
 
 /* A phase begins, in which *b->work will grow to about `work`: a unit for each record and each time

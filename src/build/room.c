@@ -54,13 +54,13 @@ static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_
 
 /* One comparison: need bytes in dir, where there are some free. */
 static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint64_t there,
-                  const char *dir, const char *what, const char *advice, struct ts_err *err)
+                  const char *dir, const char *files, const char *advice, struct ts_err *err)
 {
     char a[TS_NUM_CHARS], c[TS_NUM_CHARS];
     return ts_fail(err, TS_EIO,
                    "%s: %s: %s at least %s, and %s has %s free: %s, or " TS_SET_NO_SPACE_CHECK
                    " tries it all the same",
-                   r->name, when, what, ts_num_bytes(a, need), dir, ts_num_bytes(c, there), advice);
+                   r->name, when, files, ts_num_bytes(a, need), dir, ts_num_bytes(c, there), advice);
 }
 
 int ts_room_check(const struct ts_room *r, const struct ts_need *need, const char *when,

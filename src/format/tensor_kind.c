@@ -107,12 +107,12 @@ int ts_tensor_is_sparse(const struct ts_tensor *t, const char *use, struct ts_er
                : ts_fail(err, TS_EARG, "%s: %s not possible with a dense tensor", t->path, use);
 }
 
-int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *what, struct ts_err *err)
+int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *use, struct ts_err *err)
 {
     return ts_tensor_weighted(t)
                ? ts_fail(err, TS_EARG,
                          "%s: its cells have weights, which %s does not use; "
                          "least squares with " TS_SET_OBSERVED " and tstream score do",
-                         t->path, what)
+                         t->path, use)
                : 0;
 }

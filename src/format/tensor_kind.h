@@ -26,6 +26,6 @@ uint64_t ts_tensor_partitions(const struct ts_tensor *t, uint32_t mode);
 int ts_tensor_is_sparse(const struct ts_tensor *t, const char *use, struct ts_err *err);
 
 /* 0; or TS_EARG where its cells have weights, which this, like "a fit", does not use. */
-int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *what, struct ts_err *err);
+int ts_tensor_is_unweighted(const struct ts_tensor *t, const char *use, struct ts_err *err);
 
 #endif

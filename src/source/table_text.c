@@ -85,13 +85,13 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
 }
 
 /* Puts the column in front of a sentence. */
-static int column_fails(const struct parser *p, uint32_t column, const char *what,
+static int column_fails(const struct parser *p, uint32_t column, const char *fault,
                         struct ts_err *err)
 {
     char buf[TS_CSV_QUOTE];
     const char *name = ts_table_column_name(p->t, column, buf);
     return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1, name != NULL ? " (" : "",
-                   name != NULL ? name : "", name != NULL ? ")" : "", what);
+                   name != NULL ? name : "", name != NULL ? ")" : "", fault);
 }
 
 static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, struct ts_err *err)
