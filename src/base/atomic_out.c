@@ -16,6 +16,7 @@
 #include "base/out_name.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
+#include "base/write_all.h"
 #include "base/written.h"
 
 #define TRIES      100 /* an attempt fails when another process renames or removes the file */
@@ -443,18 +444,10 @@ int ts_atomic_put_end(int dir, const char *where, const char *name, int fd, int 
 int ts_atomic_put(int dir, const char *where, const char *name, const void *data, size_t bytes,
                   enum ts_atomic_sync sync, struct ts_err *err)
 {
-    const char *p = data;
     int fd, rc = ts_atomic_put_begin(dir, where, name, &fd, err);
     if (rc < 0)
         return rc;
-    while (bytes > 0 && rc == 0) {
-        const ssize_t n = write(fd, p, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, name);
-        p += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
+    if (ts_write_all(fd, data, bytes, TS_WRITE_NEXT) < 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, name);
     return ts_atomic_put_end(dir, where, name, fd, rc, sync, err);
 }

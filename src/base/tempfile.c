@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/write_all.h"
+
 int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 {
     int fd = -1;
@@ -30,18 +32,9 @@ int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 int ts_tempfile_write(int fd, const char *dir, const void *data, size_t bytes, uint64_t at,
                       struct ts_err *err)
 {
-    const char *p = data;
-    while (bytes > 0) {
-        const ssize_t n = pwrite(fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot write to a temporary file there", dir);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return 0;
+    return ts_write_all(fd, data, bytes, at) < 0
+               ? ts_fail_errno(err, TS_EIO, "%s: cannot write to a temporary file there", dir)
+               : 0;
 }
 
 int ts_tempfile_read(int fd, const char *dir, void *data, size_t bytes, uint64_t at,

@@ -13,6 +13,7 @@
 
 #include "base/atomic_out.h"
 #include "base/setting.h"
+#include "base/write_all.h"
 #include "format/layout.h"
 #include "format/part.h"
 
@@ -131,21 +132,14 @@ void ts_build_dir_close(struct ts_build_dir *d)
 int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const void *data,
                        size_t bytes, struct ts_err *err)
 {
-    const char *p = data, *path = ts_build_dir_path(d);
+    const char *path = ts_build_dir_path(d);
     const int fd =
         openat(ts_atomic_dir_fd(d->dir), name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     int rc = 0;
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot create", path, name);
-    while (bytes > 0 && rc == 0) {
-        const ssize_t n = write(fd, p, bytes);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
-        p += n > 0 ? n : 0;
-        bytes -= n > 0 ? (size_t)n : 0;
-    }
+    if (ts_write_all(fd, data, bytes, TS_WRITE_NEXT) < 0)
+        rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
     if (close(fd) != 0 && rc == 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
     return rc;

@@ -19,6 +19,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
+#include "base/write_all.h"
 #include "source/text_input.h"
 
 #define PIECE_BYTES ((size_t)1 << 20)
@@ -46,18 +47,9 @@ static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
 
 static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at, struct ts_err *err)
 {
-    const char *p = data;
-    while (bytes > 0) {
-        const ssize_t n = pwrite(c->fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot write", c->to);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (size_t)n;
-    }
-    return 0;
+    return ts_write_all(c->fd, data, bytes, at) < 0
+               ? ts_fail_errno(err, TS_EIO, "%s: cannot write", c->to)
+               : 0;
 }
 
 /* Hashes the file by reading it again: its header comes first, but is known last. */
@@ -333,6 +325,33 @@ void ts_label_writer_free(struct ts_label_writer *w)
 
 /* ------------------------------------------------------------------ a file of names */
 
+/* Makes the file, whose head is written at the end. */
+static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
+{
+    memcpy(c->head.magic, TS_LABELS_MAGIC, sizeof c->head.magic);
+    c->head.version = TS_FORMAT_VERSION;
+    c->head.mode = mode;
+    c->buf = malloc(PIECE_BYTES);
+    c->fd = open(c->to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (c->buf == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->to);
+    return c->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", c->to) : 0;
+}
+
+/* After a failure too, whose code rc is. */
+static int end_labels(struct copy *c, int rc, uint64_t *bytes, uint64_t *hash, struct ts_err *err)
+{
+    if (rc == 0)
+        rc = write_at(c, &c->head, sizeof c->head, 0, err);
+    *bytes = sizeof c->head + c->head.text_bytes;
+    if (rc == 0)
+        rc = hash_file(c, *bytes, hash, err);
+    free(c->buf);
+    if (c->fd >= 0)
+        close(c->fd);
+    return rc;
+}
+
 int ts_label_write(const char *from, const char *to, uint32_t mode,
                    const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
                    uint64_t *hash, struct ts_err *err)
@@ -341,27 +360,12 @@ int ts_label_write(const char *from, const char *to, uint32_t mode,
     int rc = ts_text_input_open(&from, 1, PIECE_BYTES, stop, &c.in, err);
     if (rc < 0)
         return rc;
-    memcpy(c.head.magic, TS_LABELS_MAGIC, sizeof c.head.magic);
-    c.head.version = TS_FORMAT_VERSION;
-    c.head.mode = mode;
-    c.buf = malloc(PIECE_BYTES);
-    c.fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (c.buf == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", to);
-    else if (c.fd < 0)
-        rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", to);
-    else
+    rc = begin_labels(&c, mode, err);
+    if (rc == 0)
         rc = copy_lines(&c, err);
-    if (rc == 0)
-        rc = write_at(&c, &c.head, sizeof c.head, 0, err);
     *n_labels = c.head.n_labels;
-    *bytes = sizeof c.head + c.head.text_bytes;
-    if (rc == 0)
-        rc = hash_file(&c, *bytes, hash, err);
+    rc = end_labels(&c, rc, bytes, hash, err);
     ts_text_input_close(c.in);
-    free(c.buf);
-    if (c.fd >= 0)
-        close(c.fd);
     return rc;
 }
 
@@ -390,27 +394,10 @@ int ts_label_copy(const struct ts_tensor *t, uint32_t from, const char *to, uint
     int rc = ts_tensor_labels_check(t, from, err);
     if (rc < 0)
         return rc;
-    memcpy(c.head.magic, TS_LABELS_MAGIC, sizeof c.head.magic);
-    c.head.version = TS_FORMAT_VERSION;
-    c.head.mode = mode;
-    c.head.n_labels = m->disk.n_labels;
+    c.head.n_labels = *n_labels = m->disk.n_labels;
     c.head.text_bytes = m->disk.labels_bytes - sizeof c.head;
-    c.buf = malloc(PIECE_BYTES);
-    c.fd = open(to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (c.buf == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", to);
-    else if (c.fd < 0)
-        rc = ts_fail_errno(err, TS_EIO, "%s: cannot create", to);
-    else
+    rc = begin_labels(&c, mode, err);
+    if (rc == 0)
         rc = copy_text(&c, m->labels_fd, stop, err);
-    if (rc == 0)
-        rc = write_at(&c, &c.head, sizeof c.head, 0, err);
-    *n_labels = c.head.n_labels;
-    *bytes = m->disk.labels_bytes;
-    if (rc == 0)
-        rc = hash_file(&c, *bytes, hash, err);
-    free(c.buf);
-    if (c.fd >= 0)
-        close(c.fd);
-    return rc;
+    return end_labels(&c, rc, bytes, hash, err);
 }

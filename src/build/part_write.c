@@ -12,6 +12,7 @@
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "base/write_all.h"
 #include "build/build_dir.h"
 #include "build/room.h"
 #include "format/file_read.h"
@@ -42,17 +43,9 @@ uint64_t ts_part_shard_bytes(const struct ts_tensor *t, const struct ts_part *pa
 static int write_at(int fd, const char *path, uint64_t offset, const char *data, uint64_t n,
                     struct ts_err *err)
 {
-    while (n > 0) {
-        const ssize_t now = pwrite(fd, data, n, (off_t)offset);
-        if (now < 0 && errno == EINTR)
-            continue;
-        if (now <= 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot write", path);
-        data += now;
-        n -= (uint64_t)now;
-        offset += (uint64_t)now;
-    }
-    return 0;
+    return ts_write_all(fd, data, n, offset) < 0
+               ? ts_fail_errno(err, TS_EIO, "%s: cannot write", path)
+               : 0;
 }
 
 /* A new file of the directory. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/tempfile.h"
+#include "base/write_all.h"
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
@@ -48,22 +49,6 @@ int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t byte
     return rc;
 }
 
-static int write_at(const struct ts_partition_deal_plan *plan, int fd, const char *p, uint64_t bytes,
-                    uint64_t at, struct ts_err *err)
-{
-    while (bytes > 0) {
-        const ssize_t n = pwrite(fd, p, bytes, (off_t)at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return ts_fail_errno(err, TS_EIO, "%s: cannot write", plan->writer.path);
-        p += n;
-        at += (uint64_t)n;
-        bytes -= (uint64_t)n;
-    }
-    return 0;
-}
-
 int ts_shards_file_copy(const struct ts_partition_deal_plan *plan, int from, int to, uint64_t at,
                         uint64_t bytes, struct ts_err *err)
 {
@@ -72,8 +57,8 @@ int ts_shards_file_copy(const struct ts_partition_deal_plan *plan, int from, int
     for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
         n = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
         rc = ts_tempfile_read(from, plan->tmp, buffer, n, done, err);
-        if (rc == 0)
-            rc = write_at(plan, to, buffer, n, at + done, err);
+        if (rc == 0 && ts_write_all(to, buffer, n, at + done) < 0)
+            rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", plan->writer.path);
     }
     free(buffer);
     return rc;

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Writes all bytes, in as many calls as the system needs. */
+#include "base/write_all.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+int ts_write_all(int fd, const void *data, size_t bytes, uint64_t at)
+{
+    const char *p = data;
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = at == TS_WRITE_NEXT ? write(fd, p + done, bytes - done)
+                                              : pwrite(fd, p + done, bytes - done, (off_t)(at + done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n == 0 ? ENOSPC : errno;
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    return 0;
+}
