@@ -3,7 +3,6 @@
  * (base/atomic_out.h). */
 #include "build/build_dir.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

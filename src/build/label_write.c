@@ -2,7 +2,6 @@
 /* Checks files of names, and writes modeK.labels from a file or name by name. */
 #include "build/label_write.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* Copies shards to the same places of files that have holes elsewhere, and the other files whole. */
 #include "build/part_write.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

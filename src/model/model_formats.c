@@ -57,13 +57,6 @@ static int open_mode_file(struct ts_model *m, uint32_t mode, const char *suffix,
     return ts_model_open_file(m, name, err);
 }
 
-/* The file of a mode stays open. */
-static void keep_mode_file(struct ts_model *m, uint32_t mode)
-{
-    m->part[mode] = m->file;
-    m->file = NULL;
-}
-
 int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix,
                            struct ts_err *err)
 {
@@ -76,19 +69,34 @@ int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix,
     return ts_model_name_file(m, name, err);
 }
 
-#define END_OF_MODES 1
-
-/* The same while modes are counted: the first file that does not exist is the end, END_OF_MODES. A
- * file that exists and cannot be opened is a failure. */
-static int open_next_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err)
+/* Opens the files of the modes, which stay open, and reads the head of each. The first file that does
+ * not exist is the end. A file that exists and cannot be opened is a failure. */
+static int open_modes(struct ts_model *m, const char *suffix,
+                      int (*read_head)(struct ts_model *m, uint64_t *n_rows, struct ts_err *err),
+                      struct ts_err *err)
 {
-    struct ts_err why;
-    const int rc = open_mode_file(m, mode, suffix, &why);
-    if (rc == TS_EIO && why.sys == ENOENT && mode >= TS_MIN_ORDER)
-        return END_OF_MODES;
-    if (rc < 0 && err != NULL)
-        *err = why;
+    int rc = 0;
+    for (uint32_t k = 0; k < TS_MAX_ORDER && rc == 0; k++) {
+        struct ts_err why;
+        rc = open_mode_file(m, k, suffix, &why);
+        if (rc == TS_EIO && why.sys == ENOENT && k >= TS_MIN_ORDER)
+            return 0;
+        if (rc < 0 && err != NULL)
+            *err = why;
+        if (rc == 0)
+            rc = read_head(m, &m->n_rows[k], err);
+        m->order = k + 1;
+        m->part[k] = m->file;
+        m->file = NULL;
+    }
     return rc;
+}
+
+static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
+{
+    m->rank = (uint32_t)rank;
+    m->weight = calloc(m->rank, sizeof *m->weight);
+    return m->weight == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path) : 0;
 }
 
 /* ---- text ---- */
@@ -153,6 +161,14 @@ int ts_model_get_real(struct ts_model *m, double *ret, struct ts_err *err)
         return ts_fail(err, TS_EFORMAT, "%s: line %" PRIu64 ": \"%s\" is not a finite number",
                        m->name, m->line, word);
     return 0;
+}
+
+static int get_weights(struct ts_model *m, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t r = 0; r < m->rank && rc == 0; r++)
+        rc = ts_model_get_real(m, &m->weight[r], err);
+    return rc;
 }
 
 static int get_count(struct ts_model *m, const char *noun, uint64_t most, uint64_t *ret,
@@ -235,15 +251,9 @@ int ts_ktensor_open(struct ts_model *m, struct ts_err *err)
         rc = get_count(m, "size of a mode", TS_MAX_DIM, &m->n_rows[k], err);
     if (rc == 0)
         rc = get_count(m, "rank", TS_MAX_RANK, &x, err);
-    if (rc < 0)
-        return rc;
-    m->rank = (uint32_t)x;
-    m->weight = calloc(m->rank, sizeof *m->weight);
-    if (m->weight == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
-    for (uint32_t r = 0; r < m->rank && rc == 0; r++)
-        rc = ts_model_get_real(m, &m->weight[r], err);
-    return rc;
+    if (rc == 0)
+        rc = set_rank(m, x, err);
+    return rc < 0 ? rc : get_weights(m, err);
 }
 
 /* The text before a mode's rows: matrix (in files of GenTen facmatrix), 2, rows and rank. */
@@ -357,6 +367,18 @@ int ts_npy_numbers(struct ts_model *m, uint64_t n, double *ret, struct ts_err *e
     return 0;
 }
 
+static int npy_mode(struct ts_model *m, uint64_t *n_rows, struct ts_err *err)
+{
+    uint64_t columns = 0;
+    const int rc = ts_npy_rows_header(m, n_rows, &columns, err);
+    m->widest = m->item_bytes > m->widest ? m->item_bytes : m->widest;
+    return rc < 0 || columns == m->rank
+               ? rc
+               : ts_fail(err, TS_EFORMAT,
+                         "%s: byte 10: %" PRIu64 " columns, weights.npy has %u", m->name, columns,
+                         m->rank);
+}
+
 int ts_npy_open(struct ts_model *m, struct ts_err *err)
 {
     uint64_t rank = 0, columns = 0;
@@ -365,27 +387,11 @@ int ts_npy_open(struct ts_model *m, struct ts_err *err)
         rc = ts_npy_rows_header(m, &rank, &columns, err);
     if (rc == 0 && (columns != 0 || rank > TS_MAX_RANK))
         rc = ts_fail(err, TS_EFORMAT, "%s: byte 10: no vector of at most %u", m->name, TS_MAX_RANK);
-    if (rc < 0)
-        return rc;
-    m->rank = (uint32_t)rank;
-    m->weight = calloc(m->rank, sizeof *m->weight);
-    if (m->weight == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
-    rc = ts_npy_numbers(m, rank, m->weight, err);
-    for (uint32_t k = 0; k < TS_MAX_ORDER && rc == 0; k++) {
-        rc = open_next_mode(m, k, "npy", err);
-        if (rc == END_OF_MODES)
-            return 0;
-        if (rc == 0)
-            rc = ts_npy_rows_header(m, &m->n_rows[k], &columns, err);
-        m->widest = m->item_bytes > m->widest ? m->item_bytes : m->widest;
-        if (rc == 0 && columns != m->rank)
-            rc = ts_fail(err, TS_EFORMAT, "%s: byte 10: %" PRIu64 " columns, weights.npy has %u",
-                         m->name, columns, m->rank);
-        m->order = k + 1;
-        keep_mode_file(m, k);
-    }
-    return rc;
+    if (rc == 0)
+        rc = set_rank(m, rank, err);
+    if (rc == 0)
+        rc = ts_npy_numbers(m, rank, m->weight, err);
+    return rc < 0 ? rc : open_modes(m, "npy", npy_mode, err);
 }
 
 /* ---- SPLATT ---- */
@@ -419,6 +425,16 @@ static int count_rows(struct ts_model *m, uint64_t columns, uint64_t *ret, struc
     return 0;
 }
 
+static int splatt_mode(struct ts_model *m, uint64_t *n_rows, struct ts_err *err)
+{
+    const int rc = count_rows(m, m->rank, n_rows, err);
+    if (rc == 0 && *n_rows == 0)
+        return ts_fail(err, TS_EFORMAT, "%s: it has no rows", m->name);
+    if (rc == 0 && *n_rows > TS_MAX_DIM)
+        return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " rows are too many", m->name, *n_rows);
+    return rc;
+}
+
 int ts_splatt_open(struct ts_model *m, struct ts_err *err)
 {
     uint64_t rank = 0;
@@ -428,28 +444,11 @@ int ts_splatt_open(struct ts_model *m, struct ts_err *err)
     if (rc == 0 && (rank == 0 || rank > TS_MAX_RANK))
         rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " lines: no rank (1 to %u)", m->name, rank,
                      TS_MAX_RANK);
+    if (rc == 0)
+        rc = set_rank(m, rank, err);
     if (rc < 0)
         return rc;
-    m->rank = (uint32_t)rank;
-    m->weight = calloc(m->rank, sizeof *m->weight);
-    if (m->weight == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
     rewind(m->file);
-    for (uint32_t r = 0; r < m->rank && rc == 0; r++)
-        rc = ts_model_get_real(m, &m->weight[r], err);
-    for (uint32_t k = 0; k < TS_MAX_ORDER && rc == 0; k++) {
-        rc = open_next_mode(m, k, "mat", err);
-        if (rc == END_OF_MODES)
-            return 0;
-        if (rc == 0)
-            rc = count_rows(m, m->rank, &m->n_rows[k], err);
-        if (rc == 0 && m->n_rows[k] == 0)
-            rc = ts_fail(err, TS_EFORMAT, "%s: it has no rows", m->name);
-        if (rc == 0 && m->n_rows[k] > TS_MAX_DIM)
-            rc = ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " rows are too many", m->name,
-                         m->n_rows[k]);
-        m->order = k + 1;
-        keep_mode_file(m, k);
-    }
-    return rc;
+    rc = get_weights(m, err);
+    return rc < 0 ? rc : open_modes(m, "mat", splatt_mode, err);
 }
