@@ -58,7 +58,7 @@ static void fail(void *self, uint64_t number, const struct ts_err *why, const ch
 /* One thread: batches then come in their order. */
 static struct outcome run(const char *path, const uint8_t rules, size_t piece)
 {
-    struct ts_binary_plan plan = { .paths = &path,
+    struct ts_files_plan plan = { .paths = &path,
                                    .n_paths = 1,
                                    .piece_bytes = piece,
                                    .read_bytes = 1,

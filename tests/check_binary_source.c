@@ -417,7 +417,7 @@ START_TEST(a_sample_is_spread_over_the_file)
     const uint64_t n = 100000, dim[] = { n, 2 };
     struct list l = list_new(2, n);
     const char *path = part[0];
-    struct ts_binary_plan plan = { .paths = &path,
+    struct ts_files_plan plan = { .paths = &path,
                                    .n_paths = 1,
                                    .piece_bytes = 6 * 997,
                                    .read_bytes = 1 << 20,

@@ -60,6 +60,31 @@ static int check_counts(struct ts_build *b, struct ts_text_source *s, int rc, ui
     return rc == 0 ? source->check(source->self, err) : rc;
 }
 
+static struct ts_files_plan plan_of(const struct ts_build *b, const char *const paths[],
+                                    uint32_t n_paths, struct ts_byte_input *first, uint32_t base)
+{
+    const struct ts_build_options *o = b->o;
+    struct ts_files_plan plan = { .paths = paths,
+                                  .first = first,
+                                  .n_paths = n_paths,
+                                  .base = base,
+                                  .value_bytes = o->value_bytes,
+                                  .n_dims = o->n_dims,
+                                  .stop = o->stop,
+                                  .share = o->trial,
+                                  .zeros = o->zeros,
+                                  .skip_missing = o->skip_missing,
+                                  .part = o->comm == NULL ? 0 : o->comm->rank,
+                                  .n_parts = o->comm == NULL ? 1 : o->comm->n,
+                                  .table = b->table,
+                                  .unpack_bytes = b->unpack_bytes,
+                                  .threads = b->memory.read_threads,
+                                  .read_bytes = b->memory.read_bytes,
+                                  .piece_bytes = b->memory.piece_bytes };
+    memcpy(plan.dim, o->dim, sizeof plan.dim);
+    return plan;
+}
+
 static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_paths,
                       struct ts_byte_input *first, uint64_t start, struct ts_err *err)
 {
@@ -67,27 +92,10 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
     struct ts_text_source *s = NULL;
     const struct ts_text_kind *kind = NULL;
     struct ts_tns_rules rules = { 0 };
-    struct ts_text_plan plan = { .paths = paths,
-                                 .first = first,
-                                 .n_paths = n_paths,
-                                 .base = o->base,
-                                 .value_bytes = o->value_bytes,
-                                 .n_dims = o->n_dims,
-                                 .stop = o->stop,
-                                 .share = o->trial,
-                                 .zeros = o->zeros,
-                                 .skip_missing = o->skip_missing,
-                                 .part = o->comm == NULL ? 0 : o->comm->rank,
-                                 .n_parts = o->comm == NULL ? 1 : o->comm->n,
-                                 .table = b->table,
-                                 .unpack_bytes = b->unpack_bytes,
-                                 .threads = b->memory.read_threads,
-                                 .read_bytes = b->memory.read_bytes,
-                                 .piece_bytes = b->memory.piece_bytes };
+    const struct ts_files_plan plan = plan_of(b, paths, n_paths, first, o->base);
     int rc;
     b->n_files = n_paths;
     b->paths = paths;
-    memcpy(plan.dim, o->dim, sizeof plan.dim);
     rc = ts_text_source_open(&plan, &s, err);
     if (rc == 0) {
         b->order = ts_text_source_rules(s)->order;
@@ -132,23 +140,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
 {
     const struct ts_build_options *o = b->o;
     struct ts_binary_source *s = NULL;
-    struct ts_binary_plan plan = { .paths = paths,
-                                   .n_paths = n_paths,
-                                   .first = first,
-                                   .base = o->base_said ? o->base : 0,
-                                   .value_bytes = o->value_bytes,
-                                   .n_dims = o->n_dims,
-                                   .stop = o->stop,
-                                   .share = o->trial,
-                                   .zeros = o->zeros,
-                                   .part = o->comm == NULL ? 0 : o->comm->rank,
-                                   .n_parts = o->comm == NULL ? 1 : o->comm->n,
-                                   .unpack_bytes = b->unpack_bytes,
-                                   .threads = b->memory.read_threads,
-                                   .read_bytes = b->memory.read_bytes,
-                                   .piece_bytes = b->memory.piece_bytes };
+    struct ts_files_plan plan = plan_of(b, paths, n_paths, first, o->base_said ? o->base : 0);
     int rc;
-    memcpy(plan.dim, o->dim, sizeof plan.dim);
     b->base = plan.base;
     b->report->binary = 1;
     rc = ts_binary_source_open(&plan, &s, err);

@@ -227,7 +227,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
 
 /* ------------------------------------------------------------------ binary files */
 
-int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_binary_plan *plan,
+int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err)
 {
     const struct search s = { .b = b };

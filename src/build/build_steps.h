@@ -218,11 +218,11 @@ void ts_build_table_free(struct ts_build *b);
  * with the places of two of its nonzeros, if the files (text, or binary ones) can be read again.
  * Returns TS_EFORMAT, or TS_ESTOP. */
 struct ts_text_kind;
-struct ts_binary_plan;
+struct ts_files_plan;
 int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind *kind,
                             const struct ts_tns_rules *rules, const char *const paths[],
                             uint32_t n_paths, struct ts_err *err);
-int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_binary_plan *plan,
+int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err);
 
 /* build_sums.c. After the merge, after each step that numbers, and after the copies: whether sums agree. All ranks call the first

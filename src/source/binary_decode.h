@@ -14,7 +14,7 @@
 
 /* Nonzeros [first, first + n) of a file. */
 struct ts_binary_piece {
-    const struct ts_binary_plan *plan;
+    const struct ts_files_plan *plan;
     const uint64_t *dim; /* sizes that indices must be below */
     const struct ts_binary_form *form;
     const char *name;

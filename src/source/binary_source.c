@@ -37,7 +37,7 @@ struct worker {
 };
 
 struct ts_binary_source {
-    struct ts_binary_plan plan;
+    struct ts_files_plan plan;
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER];
     uint64_t piece_nnz; /* nonzeros that a thread takes at a time */
@@ -279,7 +279,7 @@ static int new_workers(struct ts_binary_source *s, struct ts_err *err)
     return rc;
 }
 
-int ts_binary_source_open(const struct ts_binary_plan *plan, struct ts_binary_source **ret,
+int ts_binary_source_open(const struct ts_files_plan *plan, struct ts_binary_source **ret,
                           struct ts_err *err)
 {
     struct ts_binary_source *s = calloc(1, sizeof *s);
@@ -532,10 +532,10 @@ static void find_in_piece(const struct job *j, const uint64_t *index, struct ts_
                                           ts_binary_place(&j->file->form, j->first + i, 0) };
 }
 
-int ts_binary_source_find(const struct ts_binary_plan *plan, const uint64_t *index,
+int ts_binary_source_find(const struct ts_files_plan *plan, const uint64_t *index,
                           struct ts_binary_found ret[2], uint32_t *n, struct ts_err *err)
 {
-    struct ts_binary_plan alone = *plan;
+    struct ts_files_plan alone = *plan;
     struct ts_binary_source *s = NULL;
     int rc;
     alone.threads = 1;

@@ -18,31 +18,13 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "source/byte_input.h"
+#include "source/files_plan.h"
 #include "source/source.h"
 
 struct ts_binary_source;
 
-struct ts_binary_plan {
-    const char *const *paths; /* "-": standard input */
-    uint32_t n_paths;
-    struct ts_byte_input
-        *first; /* paths[0], open already: the source's from here on; NULL: it is not */
-    const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
-    size_t piece_bytes;  /* as of text: a piece is as many nonzeros as it could hold */
-    uint64_t read_bytes; /* memory for what is read and what becomes of it */
-    uint32_t threads, base, value_bytes;
-    uint32_t n_dims; /* 0: not given; else the headers must agree */
-    uint64_t dim[TS_MAX_ORDER];
-    uint64_t unpack_bytes; /* memory that unpacking may take */
-    double share; /* of each file to read: pieces spread over it, its start if packed; 0: all */
-    int zeros;    /* zeros are nonzeros like any other, and not dropped */
-    /* Which part of each file to read, of equal ones; a packed file is the part of one, in turn. n_parts 0: all. */
-    uint32_t part, n_parts;
-};
-
 /* Takes the header of the first file, and looks at those of the others that are plain files. */
-int ts_binary_source_open(const struct ts_binary_plan *plan, struct ts_binary_source **ret,
+int ts_binary_source_open(const struct ts_files_plan *plan, struct ts_binary_source **ret,
                           struct ts_err *err);
 void ts_binary_source_close(struct ts_binary_source *s); /* after stop; NULL is fine */
 
@@ -55,7 +37,7 @@ struct ts_binary_found {
     uint32_t file;
     uint64_t nonzero, byte; /* nonzero: from 1 */
 };
-int ts_binary_source_find(const struct ts_binary_plan *plan, const uint64_t *index,
+int ts_binary_source_find(const struct ts_files_plan *plan, const uint64_t *index,
                           struct ts_binary_found ret[2], uint32_t *n, struct ts_err *err);
 
 struct ts_source ts_binary_source_as_source(struct ts_binary_source *s);

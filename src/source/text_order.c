@@ -33,7 +33,7 @@ static const char *one_field_hint(const char *line, const char *end)
     return "";
 }
 
-int ts_text_order_check(const struct ts_text_plan *p, const struct ts_text_line *l, uint32_t order,
+int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line *l, uint32_t order,
                         struct ts_err *err)
 {
     if (order == 0)
@@ -64,7 +64,7 @@ static int is_file(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-int ts_text_look_on(const struct ts_text_plan *p, struct ts_err *err)
+int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err)
 {
     struct ts_text_input *in = NULL;
     struct ts_text_piece piece = { .bytes = 1 };

@@ -17,11 +17,11 @@ struct ts_text_line {
 };
 
 /* Whether a tensor may have the order that a line gives. */
-int ts_text_order_check(const struct ts_text_plan *p, const struct ts_text_line *l, uint32_t order,
+int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line *l, uint32_t order,
                         struct ts_err *err);
 
 /* Columns in which the start has nothing are what their first fields say: these are looked for in
  * the files, by an input of its own. What is no file cannot be read twice. */
-int ts_text_look_on(const struct ts_text_plan *p, struct ts_err *err);
+int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err);
 
 #endif

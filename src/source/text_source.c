@@ -24,7 +24,7 @@ struct worker {
 };
 
 struct ts_text_source {
-    struct ts_text_plan plan;
+    struct ts_files_plan plan;
     const struct ts_text_kind *kind; /* the kind of the first file, and so of all */
     void *form;
     struct ts_tns_rules rules;
@@ -207,7 +207,7 @@ static void choose_threads(struct ts_text_source *s, uint32_t side)
     }
 }
 
-int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source **ret,
+int ts_text_source_open(const struct ts_files_plan *plan, struct ts_text_source **ret,
                         struct ts_err *err)
 {
     struct ts_text_source *s = calloc(1, sizeof *s);

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "source/byte_input.h"
+#include "source/files_plan.h"
 #include "source/source.h"
 #include "source/names.h"
 #include "source/table_text.h"
@@ -35,27 +35,8 @@ static inline size_t ts_text_source_bytes(size_t piece_bytes)
     return 5 * piece_bytes;
 }
 
-struct ts_text_plan {
-    const char *const *paths; /* "-": standard input */
-    struct ts_byte_input
-        *first; /* paths[0], open already: the source's from here on; NULL: it is not */
-    const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
-    uint32_t n_paths;
-    size_t piece_bytes;
-    uint64_t read_bytes; /* memory for text and the batches made of it */
-    uint32_t threads, base, value_bytes;
-    uint32_t n_dims; /* 0: not given */
-    uint64_t dim[TS_MAX_ORDER];
-    uint64_t unpack_bytes;  /* memory that unpacking may take (text_input.h) */
-    struct ts_table *table; /* the files are tables; NULL: their first bytes tell what they are */
-    double share;           /* of the text to read (text_input.h); 0: all */
-    int skip_missing;       /* lines with a missing field are left out, not refused */
-    int zeros;              /* zeros are nonzeros like any other, and not dropped */
-    uint32_t part, n_parts; /* which part of each file to read (text_input.h); n_parts 0: all */
-};
-
 /* Reads up to the first nonzero, which gives the order, and parses an sptensor header. */
-int ts_text_source_open(const struct ts_text_plan *plan, struct ts_text_source **ret,
+int ts_text_source_open(const struct ts_files_plan *plan, struct ts_text_source **ret,
                         struct ts_err *err);
 void ts_text_source_close(struct ts_text_source *s); /* after stop; NULL is fine */
 
