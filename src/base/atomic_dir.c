@@ -13,6 +13,7 @@
 #include "base/atomic_steps.h"
 #include "base/atomic_out.h"
 #include "base/disk_free.h"
+#include "base/fd.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
 #include "base/written.h"
@@ -57,10 +58,8 @@ static int fail_busy(const struct ts_atomic_dir *d, const char *text, struct ts_
 
 static void let_go(struct ts_atomic_dir *d)
 {
-    if (d->lock_fd >= 0)
-        close(d->lock_fd);
-    if (d->fd >= 0)
-        close(d->fd);
+    ts_fd_close(d->lock_fd);
+    ts_fd_close(d->fd);
     d->lock_fd = d->fd = -1;
 }
 
@@ -208,8 +207,7 @@ static int unmark(const char *path, struct ts_err *err)
     if (fd < 0 || (unlinkat(fd, TS_ATOMIC_LOCK, 0) != 0 && errno != ENOENT) ||
         ts_atomic_fsync(fd) != 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be removed", path, TS_ATOMIC_LOCK);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return rc;
 }
 
@@ -247,8 +245,7 @@ int ts_atomic_dir_replaced(const char *path)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int ret = fd >= 0 && ts_lock_replaces(fd);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return ret;
 }
 
@@ -337,7 +334,7 @@ static int open_dir(struct ts_atomic_dir *d, const char *path, struct ts_err *er
         return rc;
     d->partial = ts_atomic_join(d->path, d->conf.suffix, "");
     if (d->partial == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     rc = check_target(d, &there, err);
     if (rc == 0)
         rc = take_dir(d, err);
@@ -363,7 +360,7 @@ int ts_atomic_dir_open(const struct ts_atomic_conf *conf, struct ts_atomic_dir *
     struct ts_atomic_dir *d = calloc(1, sizeof *d);
     int rc;
     if (d == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->path);
+        return ts_no_memory(err, conf->path);
     d->conf = *conf;
     d->fd = d->lock_fd = -1;
     ts_unfinished_add(&d->unfinished, undo, d);
@@ -397,7 +394,7 @@ int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, 
     if (file == NULL)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be created", d->partial, name);
     else if (full == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+        rc = ts_no_memory(err, name);
     if (rc == 0) {
         *ret = file;
         *path = full;
@@ -405,8 +402,7 @@ int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, 
     }
     if (file != NULL)
         fclose(file);
-    else if (fd >= 0)
-        close(fd);
+    else ts_fd_close(fd);
     free(full);
     return rc;
 }
@@ -438,8 +434,7 @@ static int sync_name(void *ctx, int dir, const char *name)
         return 0;
     if (fd < 0 || ts_atomic_fsync(fd) != 0)
         s->rc = ts_fail_errno(s->err, TS_EIO, "%s/%s: cannot be written", s->path, name);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return s->rc < 0;
 }
 
@@ -463,7 +458,7 @@ static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn,
     snprintf(suffix, sizeof suffix, ".old.%ld", (long)getpid());
     old = ts_atomic_join(d->path, suffix, "");
     if (old == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", d->path);
+        return ts_no_memory(err, d->path);
     if (lstat(old, &st) == 0) {
         rc = ts_fail(err, TS_EBUSY,
                      "%s: the name is needed to replace %s; move what is there elsewhere", old,

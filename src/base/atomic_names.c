@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/atomic_steps.h"
+#include "base/fd.h"
 
 int ts_atomic_walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx)
 {
@@ -20,8 +21,7 @@ int ts_atomic_walk(int dir, int (*f)(void *ctx, int dir, const char *name), void
     int rc = 0, saved;
     if (names == NULL) {
         saved = errno;
-        if (fd >= 0)
-            close(fd);
+        ts_fd_close(fd);
         errno = saved;
         return -1;
     }

@@ -16,7 +16,7 @@
 #include "base/out_name.h"
 #include "base/setting.h"
 #include "base/unfinished.h"
-#include "base/write_all.h"
+#include "base/fd.h"
 #include "base/written.h"
 
 #define TRIES      100 /* an attempt fails when another process renames or removes the file */
@@ -82,8 +82,7 @@ void ts_atomic_sync_parent(const char *path, int fd, struct ts_err *warn)
                       "%s: is in place, but its directory cannot be written to the disk; a "
                       "power cut could undo it",
                       path);
-    if (at >= 0)
-        close(at);
+    ts_fd_close(at);
     free(parent);
 }
 
@@ -94,7 +93,7 @@ int ts_atomic_name(const char *path, char **ret, struct ts_err *err)
     int rc;
     while (name != NULL && n > 1 && name[n - 1] == '/')
         name[--n] = '\0';
-    rc = name == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+    rc = name == NULL ? ts_no_memory(err, path)
                       : ts_out_name(name, ret, err);
     free(name);
     return rc;
@@ -133,7 +132,7 @@ int ts_atomic_may_move(const struct ts_atomic_conf *conf, const char *path, stru
     struct stat st, up;
     int may = 1;
     if (parent == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     if (lstat(path, &st) == 0 && stat(parent, &up) == 0)
         may = user == 0 || (up.st_mode & S_ISVTX) == 0 || st.st_uid == user || up.st_uid == user;
     free(parent);
@@ -310,7 +309,7 @@ static int open_file(struct ts_atomic_file *f, const char *path, struct ts_err *
     f->path = name != NULL ? name : strdup(path);
     f->partial = name != NULL ? ts_atomic_join(name, f->conf.suffix, "") : NULL;
     if (f->path == NULL || (name != NULL && f->partial == NULL))
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     if (name == NULL) {
         f->fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
         return f->fd >= 0 ? 0 : ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path);
@@ -320,8 +319,7 @@ static int open_file(struct ts_atomic_file *f, const char *path, struct ts_err *
         rc = take_file(f, err);
         if (rc != 1)
             return rc;
-        if (f->fd >= 0)
-            close(f->fd);
+        ts_fd_close(f->fd);
         f->fd = -1;
         rc = 0;
     }
@@ -342,7 +340,7 @@ int ts_atomic_file_open(const struct ts_atomic_conf *conf, struct ts_atomic_file
     struct ts_atomic_file *f = calloc(1, sizeof *f);
     int rc;
     if (f == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->path);
+        return ts_no_memory(err, conf->path);
     f->conf = *conf;
     f->conf.resumable = 0;
     f->fd = -1;
@@ -361,8 +359,7 @@ void ts_atomic_file_close(struct ts_atomic_file *f)
         return;
     ts_unfinished_drop(&f->unfinished);
     undo(f);
-    if (f->fd >= 0)
-        close(f->fd);
+    ts_fd_close(f->fd);
     free(f->partial);
     free(f->path);
     free(f);
@@ -403,7 +400,7 @@ static char *new_name(const char *name, struct ts_err *err)
 {
     char *temp = ts_atomic_join(name, ".new", "");
     if (temp == NULL)
-        ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+        ts_no_memory(err, name);
     return temp;
 }
 
@@ -447,7 +444,7 @@ int ts_atomic_put(int dir, const char *where, const char *name, const void *data
     int fd, rc = ts_atomic_put_begin(dir, where, name, &fd, err);
     if (rc < 0)
         return rc;
-    if (ts_write_all(fd, data, bytes, TS_WRITE_NEXT) < 0)
+    if (ts_fd_write(fd, data, bytes, TS_FD_NEXT) < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", where, name);
     return ts_atomic_put_end(dir, where, name, fd, rc, sync, err);
 }

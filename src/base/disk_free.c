@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/machine.h"
 
 #define TMPFS 0x01021994
@@ -71,6 +72,5 @@ void ts_disk_free_get(const char *dir, struct ts_disk_free *ret)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     ts_disk_free_of(fd, ret);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
 }

@@ -90,3 +90,8 @@ int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
     va_end(ap);
     return code;
 }
+
+int ts_no_memory(struct ts_err *err, const char *name)
+{
+    return ts_fail(err, TS_ENOMEM, "%s: out of memory", name);
+}

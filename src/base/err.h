@@ -38,6 +38,9 @@ int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
 int ts_vfail(struct ts_err *err, int code, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
+/* The same for TS_ENOMEM: "NAME: out of memory". */
+int ts_no_memory(struct ts_err *err, const char *name);
+
 /* The same, with errno: stores it in err->sys and appends ": " and its text to the sentence. */
 int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));

@@ -223,7 +223,7 @@ static int read_bytes(int fd, const char *path, struct ts_json_doc *d, struct ts
         d->raw = malloc((size_t)st.st_size + 1);
         d->text = malloc((size_t)st.st_size + 1);
         if (d->raw == NULL || d->text == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+            rc = ts_no_memory(err, path);
     }
     while (rc == 0 && done < (size_t)st.st_size) {
         const ssize_t n = read(fd, d->raw + done, (size_t)st.st_size - done);
@@ -280,7 +280,7 @@ static int parse(const char *path, struct ts_json_doc *d, struct ts_err *err)
     int rc = 0;
     d->value = calloc(count_values(d->text, d->bytes), sizeof *d->value);
     if (d->value == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        rc = ts_no_memory(err, path);
     if (rc == 0) {
         p.start = p.at = d->text;
         p.end = d->text + d->bytes;
@@ -327,7 +327,7 @@ int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc
                struct ts_err *err)
 {
     struct ts_json_doc d = { .raw = malloc(n + 1), .text = malloc(n + 1), .bytes = n };
-    int rc = d.raw == NULL || d.text == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+    int rc = d.raw == NULL || d.text == NULL ? ts_no_memory(err, path)
                                              : 0;
     if (rc == 0) {
         memcpy(d.raw, bytes, n);

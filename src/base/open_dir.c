@@ -90,7 +90,7 @@ static int make(int fd, const char *path, const char *real, struct ts_open_dir *
     if (d == NULL)
         close(fd);
     ts_open_dir_close(d);
-    return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+    return ts_no_memory(err, path);
 }
 
 int ts_open_dir_new(const char *path, struct ts_open_dir **ret, struct ts_err *err)
@@ -174,7 +174,7 @@ int ts_open_dir_named(const struct ts_open_dir *d, const char *name, int *fd, ch
     if (rc <= 0 || asprintf(path, "%s/%s", d->path, name) >= 0)
         return rc;
     close(*fd);
-    return ts_fail(err, TS_ENOMEM, "%s: out of memory", d->path);
+    return ts_no_memory(err, d->path);
 }
 
 int ts_open_dir_replaced(const struct ts_open_dir *d)

@@ -44,11 +44,11 @@ static int find(const char *path, const char *suffix, struct where *w, struct ts
     *w = (struct where){ 0 };
     w->real = real_path(path);
     if (w->real == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     if (suffix[0] != '\0') {
         char *longer;
         if (asprintf(&longer, "%s%s", w->real, suffix) < 0)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+            return ts_no_memory(err, path);
         free(w->real);
         w->real = longer;
     }

@@ -3,8 +3,8 @@
 #include "base/sorted_runs.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 
@@ -13,8 +13,7 @@
 void ts_sorted_runs_close(struct ts_sorted_runs *r)
 {
     free(r->list);
-    if (r->fd >= 0)
-        close(r->fd);
+    ts_fd_close(r->fd);
 }
 
 int ts_sorted_runs_room(struct ts_sorted_runs *r, size_t entry_bytes, struct ts_err *err)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/write_all.h"
+#include "base/fd.h"
 
 int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 {
@@ -32,7 +32,7 @@ int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 int ts_tempfile_write(int fd, const char *dir, const void *data, size_t bytes, uint64_t at,
                       struct ts_err *err)
 {
-    return ts_write_all(fd, data, bytes, at) < 0
+    return ts_fd_write(fd, data, bytes, at) < 0
                ? ts_fail_errno(err, TS_EIO, "%s: cannot write to a temporary file there", dir)
                : 0;
 }

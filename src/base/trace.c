@@ -14,6 +14,7 @@
 
 #include "base/atomic_out.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/setting.h"
 #include "base/thread.h"
 
@@ -73,8 +74,7 @@ static int open_file(struct ts_trace *t, int force, struct ts_err *err)
     t->file = fd < 0 ? NULL : fdopen(fd, "w");
     if (t->file == NULL) {
         rc = ts_fail_errno(err, TS_EIO, "%s: the trace cannot be written", t->path);
-        if (fd >= 0)
-            close(fd);
+        ts_fd_close(fd);
         return rc;
     }
     setvbuf(t->file, t->buffer, _IOFBF, BUFFER_BYTES);
@@ -125,7 +125,7 @@ int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_
     struct ts_trace *t = calloc(1, sizeof *t);
     int rc = 0;
     if (t == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     pthread_mutex_init(&t->lock, NULL);
     pthread_mutex_init(&t->file_lock, NULL);
     pthread_cond_init(&t->more, NULL);
@@ -135,7 +135,7 @@ int ts_trace_open(const char *path, int force, struct ts_trace **ret, struct ts_
     t->buffer = malloc(BUFFER_BYTES);
     t->event = malloc(QUEUE_EVENTS * sizeof *t->event);
     if (t->path == NULL || t->buffer == NULL || t->event == NULL)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        rc = ts_no_memory(err, path);
     if (rc == 0)
         rc = open_file(t, force, err);
     if (rc == 0) {

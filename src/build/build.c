@@ -207,7 +207,7 @@ static int check_places(const struct ts_build_options *o, const char *const path
     struct ts_place *place = calloc((size_t)n + TS_MAX_ORDER + 1, sizeof *place);
     int rc;
     if (place == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
+        return ts_no_memory(err, o->out);
     for (uint32_t i = 0; i < n; i++)
         place[i].path = path[i];
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
@@ -246,7 +246,7 @@ int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const ch
         b->space.dim[m] = (struct ts_space){ 1, UINT64_C(1) << 32 };
     ts_build_memory_share(o, TS_MIN_ORDER, &b->memory);
     if (b->tmp == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->out);
+        return ts_no_memory(err, o->out);
     rc = o->tmp == NULL ? 0 : check_tmp(b->tmp, err);
     if (rc == 0)
         rc = check_places(o, path, n_paths, err);

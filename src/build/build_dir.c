@@ -12,7 +12,7 @@
 
 #include "base/atomic_out.h"
 #include "base/setting.h"
-#include "base/write_all.h"
+#include "base/fd.h"
 #include "format/layout.h"
 #include "format/part.h"
 
@@ -90,7 +90,7 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
     struct ts_build_dir *d = calloc(1, sizeof *d);
     int rc;
     if (d == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     rc = ts_atomic_dir_open(&conf, &d->dir, err);
     if (rc == 0)
         *ret = d;
@@ -112,7 +112,7 @@ int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err
     struct ts_build_dir *d = calloc(1, sizeof *d);
     if (d == NULL || (d->path = strdup(path)) == NULL) {
         free(d);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     }
     *ret = d;
     return 0;
@@ -137,7 +137,7 @@ int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const voi
     int rc = 0;
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot create", path, name);
-    if (ts_write_all(fd, data, bytes, TS_WRITE_NEXT) < 0)
+    if (ts_fd_write(fd, data, bytes, TS_FD_NEXT) < 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
     if (close(fd) != 0 && rc == 0)
         rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot write", path, name);
@@ -155,8 +155,7 @@ int ts_build_dir_sync(const struct ts_build_dir *d, uint32_t order, struct ts_er
         if (fd < 0 || fsync(fd) != 0)
             rc = ts_fail_errno(err, TS_EIO, "%s/%s: cannot be flushed to the disk",
                                ts_build_dir_path(d), name);
-        if (fd >= 0)
-            close(fd);
+        ts_fd_close(fd);
     }
     return rc;
 }

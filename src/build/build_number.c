@@ -33,7 +33,7 @@ static int write_rows(struct ts_build *b, uint32_t m, struct ts_err *err)
     if (s->n_rows == b->dim[m] - b->shift[m] || !ts_build_ranks_writes_rows(b, m))
         return 0;
     path = ts_build_dir_file(b->dir, "mode%u.rows", m + 1);
-    rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+    rc = path == NULL ? ts_no_memory(err, b->o->out)
                       : ts_rows_write_new(path, m, b->dim[m] - b->shift[m], &w, err);
     for (uint64_t word = 0; word < (s->dim + 63) / 64 && rc == 0; word++)
         for (uint64_t bits = s->bitmap[word]; bits != 0 && rc == 0; bits &= bits - 1) {
@@ -165,7 +165,7 @@ static int number_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
         g.source[source[f]] = (uint8_t)f;
     g.out.fd = -1;
     if (path == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+        return ts_no_memory(err, b->o->out);
     ts_build_spool_close_gaps(b);
     if (b->spool.mem != NULL) {
         g.out.mem = b->spool.mem; /* the records are elsewhere now */
@@ -438,7 +438,7 @@ int ts_build_number(struct ts_build *b, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         rc = b->merge.slices[m].bitmap != NULL ? write_rows(b, m, err) : number_mode(b, m, err);
         if (rc == 0 && drop_full_rows(b, m) < 0)
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+            rc = ts_no_memory(err, b->o->out);
         if (rc == 0 && b->n_rows[m] >= UINT64_C(1) << 32)
             rc = ts_fail(err, TS_ELIMIT,
                          TS_NTH_MODE " has %" PRIu64 " used slices; at most 2^32 - 1 = "
@@ -453,7 +453,7 @@ int ts_build_number(struct ts_build *b, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         b->dim[m] -= b->shift[m];
         if (b->shift[m] > 0 && drop_full_rows(b, m) < 0)
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+            rc = ts_no_memory(err, b->o->out);
     }
     return rc;
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/num.h"
 #include "build/build_steps.h"
 #include "build/build_ranks.h"
@@ -44,8 +45,7 @@ static uint64_t text_high(const char *path)
     ssize_t n = -1;
     if (fd >= 0)
         n = pread(fd, head, sizeof head, 0);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return n < 0 || ts_decompress_find(head, (size_t)n) != NULL ? UINT64_MAX : (uint64_t)st.st_size;
 }
 

@@ -18,7 +18,7 @@
 static int open_writer(struct ts_build *b, uint32_t m, struct ts_err *err)
 {
     char *path = ts_build_dir_file(b->dir, "mode%u.labels", m + 1);
-    const int rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+    const int rc = path == NULL ? ts_no_memory(err, b->o->out)
                                 : ts_label_writer_new(path, m, &b->label[m], err);
     free(path);
     return rc;

@@ -115,7 +115,7 @@ static int write_mode(struct ts_build *b, uint32_t m, struct ts_err *err)
     char what[48], *path = ts_build_dir_file(b->dir, "mode%u.shards", m + 1);
     int rc;
     if (path == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out);
+        return ts_no_memory(err, b->o->out);
     ts_setting_print(what, sizeof what, "packing " TS_NTH_MODE, m + 1);
     for (uint32_t f = 0; f <= b->order; f++) {
         source[f] = b->field[f < b->order ? disk->level[f] : b->order];
@@ -210,7 +210,7 @@ int ts_build_write_labels(struct ts_build *b, struct ts_err *err)
             free(path);
             continue;
         }
-        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", b->o->out)
+        rc = path == NULL ? ts_no_memory(err, b->o->out)
                           : ts_label_write(b->o->map[m], path, m, b->o->stop, &disk->n_labels,
                                            &disk->labels_bytes, &disk->labels_hash, err);
         free(path);

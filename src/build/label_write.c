@@ -18,7 +18,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
-#include "base/write_all.h"
+#include "base/fd.h"
 #include "source/text_input.h"
 
 #define PIECE_BYTES ((size_t)1 << 20)
@@ -46,7 +46,7 @@ static size_t drop_returns(char *text, size_t bytes, uint64_t *n_lines)
 
 static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at, struct ts_err *err)
 {
-    return ts_write_all(c->fd, data, bytes, at) < 0
+    return ts_fd_write(c->fd, data, bytes, at) < 0
                ? ts_fail_errno(err, TS_EIO, "%s: cannot write", c->to)
                : 0;
 }
@@ -55,7 +55,7 @@ static int write_at(struct copy *c, const void *data, size_t bytes, uint64_t at,
 static int hash_file(struct copy *c, uint64_t bytes, uint64_t *hash, struct ts_err *err)
 {
     XXH3_state_t *state = XXH3_createState();
-    int rc = state == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", c->to) : 0;
+    int rc = state == NULL ? ts_no_memory(err, c->to) : 0;
     if (rc == 0)
         XXH3_64bits_reset(state);
     for (uint64_t at = 0; at < bytes && rc == 0; at += PIECE_BYTES) {
@@ -195,7 +195,7 @@ int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial,
     if (strcmp(from, "-") == 0 || stat(from, &st) < 0 || !S_ISREG(st.st_mode))
         return 0;
     buf = malloc(PIECE_BYTES);
-    rc = buf == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", from)
+    rc = buf == NULL ? ts_no_memory(err, from)
                      : ts_text_input_open(&from, 1, PIECE_BYTES, stop, &in, err);
     if (rc == 0)
         rc = ts_string_sort_new(tmp, CHECK_BYTES, stop, &sort, err);
@@ -236,7 +236,7 @@ int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer 
         if (w != NULL)
             free(w->path);
         free(w);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     }
     w->copy.to = w->path;
     memcpy(w->copy.head.magic, TS_LABELS_MAGIC, sizeof w->copy.head.magic);
@@ -315,8 +315,7 @@ void ts_label_writer_free(struct ts_label_writer *w)
 {
     if (w == NULL)
         return;
-    if (w->copy.fd >= 0)
-        close(w->copy.fd);
+    ts_fd_close(w->copy.fd);
     free(w->copy.buf);
     free(w->path);
     free(w);
@@ -333,7 +332,7 @@ static int begin_labels(struct copy *c, uint32_t mode, struct ts_err *err)
     c->buf = malloc(PIECE_BYTES);
     c->fd = open(c->to, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (c->buf == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->to);
+        return ts_no_memory(err, c->to);
     return c->fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", c->to) : 0;
 }
 
@@ -346,8 +345,7 @@ static int end_labels(struct copy *c, int rc, uint64_t *bytes, uint64_t *hash, s
     if (rc == 0)
         rc = hash_file(c, *bytes, hash, err);
     free(c->buf);
-    if (c->fd >= 0)
-        close(c->fd);
+    ts_fd_close(c->fd);
     return rc;
 }
 

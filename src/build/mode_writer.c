@@ -361,7 +361,7 @@ int ts_mode_writer_new(const struct ts_mode_writer_plan *plan, struct ts_mode_wr
     struct ts_shard_writer_plan shards;
     int rc;
     if (w == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
+        return ts_no_memory(err, plan->path);
     w->plan = *plan;
     w->n_codes = plan->weights ? 2 : ts_value_codes(plan->code->kind);
     shards = share_memory(w);

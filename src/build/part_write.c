@@ -11,7 +11,7 @@
 #include "base/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
-#include "base/write_all.h"
+#include "base/fd.h"
 #include "build/build_dir.h"
 #include "build/room.h"
 #include "format/file_read.h"
@@ -42,7 +42,7 @@ uint64_t ts_part_shard_bytes(const struct ts_tensor *t, const struct ts_part *pa
 static int write_at(int fd, const char *path, uint64_t offset, const char *data, uint64_t n,
                     struct ts_err *err)
 {
-    return ts_write_all(fd, data, n, offset) < 0
+    return ts_fd_write(fd, data, n, offset) < 0
                ? ts_fail_errno(err, TS_EIO, "%s: cannot write", path)
                : 0;
 }
@@ -52,7 +52,7 @@ static int create(const struct copy *c, const char *name, char **path, int *fd, 
 {
     *path = ts_build_dir_file(c->dir, name, 0);
     if (*path == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->conf->out);
+        return ts_no_memory(err, c->conf->out);
     *fd = open(*path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     return *fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot create", *path) : 0;
 }
@@ -117,7 +117,7 @@ static int copy_open(struct copy *c, const char *name, int from, struct ts_err *
     int to = -1, rc;
     if (asprintf(&from_path, "%s/%s", c->conf->tensor->path, name) < 0) {
         close(from);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", c->conf->out);
+        return ts_no_memory(err, c->conf->out);
     }
     rc = ts_file_read_size(from, from_path, &n, err);
     if (rc == 0)
@@ -171,8 +171,7 @@ static int copy_all(struct copy *c, struct ts_err *err)
                                 err);
     if (rc == 0)
         return copy_open(c, TS_INDEX_NAME, index, err);
-    if (index >= 0)
-        close(index);
+    ts_fd_close(index);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/tempfile.h"
 #include "build/shards_file.h"
 
@@ -56,7 +57,7 @@ int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_p
     struct ts_partition_deal *d = calloc(1, sizeof *d);
     int rc;
     if (d == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->writer.path);
+        return ts_no_memory(err, plan->writer.path);
     d->plan = *plan;
     d->out = -1;
     rc = ts_tempfile_new(plan->tmp, &d->fd, err);
@@ -74,8 +75,7 @@ void ts_partition_deal_free(struct ts_partition_deal *d)
     if (d == NULL)
         return;
     ts_partition_deal_wait(d);
-    if (d->out >= 0)
-        close(d->out);
+    ts_fd_close(d->out);
     free(d->shard);
     close(d->fd);
     pthread_mutex_destroy(&d->lock);
@@ -450,8 +450,7 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
         d->shard[s - d->begin].offset += at;
     if (rc == 0)
         rc = ts_shards_file_copy(&d->plan, tmp, d->out, at, bytes, err);
-    if (tmp >= 0)
-        close(tmp);
+    ts_fd_close(tmp);
     return end_file(d, rc, err);
 }
 

@@ -23,7 +23,7 @@ int ts_rows_write_new(const char *path, uint32_t mode, uint64_t dim, struct ts_r
 {
     struct ts_rows_writer *w = calloc(1, sizeof *w);
     if (w == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     w->path = path;
     memcpy(w->head.magic, TS_ROWS_MAGIC, sizeof w->head.magic);
     w->head.version = TS_FORMAT_VERSION;

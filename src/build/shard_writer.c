@@ -368,7 +368,7 @@ int ts_shard_writer_new(const struct ts_shard_writer_plan *plan, struct ts_shard
     struct ts_shard_writer *w = calloc(1, sizeof *w);
     int rc = 0;
     if (w == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", plan->path);
+        return ts_no_memory(err, plan->path);
     w->plan = *plan;
     w->fd = -1;
     pthread_mutex_init(&w->lock, NULL);

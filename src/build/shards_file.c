@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/tempfile.h"
-#include "base/write_all.h"
+#include "base/fd.h"
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
@@ -57,7 +57,7 @@ int ts_shards_file_copy(const struct ts_partition_deal_plan *plan, int from, int
     for (uint64_t done = 0, n; done < bytes && rc == 0; done += n) {
         n = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
         rc = ts_tempfile_read(from, plan->tmp, buffer, n, done, err);
-        if (rc == 0 && ts_write_all(to, buffer, n, at + done) < 0)
+        if (rc == 0 && ts_fd_write(to, buffer, n, at + done) < 0)
             rc = ts_fail_errno(err, TS_EIO, "%s: cannot write", plan->writer.path);
     }
     free(buffer);

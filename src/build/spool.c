@@ -3,8 +3,8 @@
 #include "build/spool.h"
 
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/tempfile.h"
 
 static void take_room(struct ts_spool *s)
@@ -48,8 +48,7 @@ void ts_spool_close(struct ts_spool *s)
 {
     if (s->room > 0)
         s->rooms->taken[s->room - 1] = 0;
-    if (s->fd >= 0)
-        close(s->fd);
+    ts_fd_close(s->fd);
     memset(s, 0, sizeof *s);
     s->fd = -1;
 }

@@ -16,6 +16,7 @@
 #include <xxhash.h>
 
 #include "base/atomic_out.h"
+#include "base/fd.h"
 #include "base/out_name.h"
 #include "format/file_read.h"
 
@@ -138,7 +139,7 @@ int ts_array_index_may_replace(const char *path, struct ts_err *err)
     if (rc < 0)
         return rc;
     if (asprintf(&first, "%s.new", path) < 0) /* the name of base/atomic_out.h */
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     rc = may_replace(first, err);
     free(first);
     return rc;
@@ -172,8 +173,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
         rc = fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", dir)
                     : ts_atomic_put(fd, dir, name, data, bytes + sizeof(uint64_t),
                                     TS_ATOMIC_DURABLE, err);
-        if (fd >= 0)
-            close(fd);
+        ts_fd_close(fd);
     }
     free(path);
     free(named);
@@ -256,7 +256,7 @@ int ts_array_index_read(struct ts_dense *d, struct ts_err *err)
         return 0;
     }
     data = malloc(room);
-    rc = data == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
+    rc = data == NULL ? ts_no_memory(err, path)
                       : ts_array_index_new(d, err);
     if (rc == 0)
         rc = ts_file_read_small(path, room, data, &bytes, err);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/fd.h"
 #include "base/num.h"
 #include "base/setting.h"
 #include "format/array_name.h"
@@ -220,7 +221,7 @@ int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, st
         free(t != NULL ? t->path : NULL);
         free(t);
         free(d);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", array->path);
+        return ts_no_memory(err, array->path);
     }
     t->dense = d;
     d->fd = -1;
@@ -323,8 +324,7 @@ int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err)
     a.exact = 1; /* behind the cells may be a second array, which would go unseen */
     if (rc == 0)
         return ts_dense_file(&a, fd, ret, err);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return rc;
 }
 
@@ -332,7 +332,7 @@ int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_dense_array a = { .path = path, .exact = 1, .raw = 1 };
     char *file = strndup(path, ts_array_name_cells(path));
-    int fd = -1, rc = file == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path) : 0;
+    int fd = -1, rc = file == NULL ? ts_no_memory(err, path) : 0;
     if (rc == 0)
         rc = ts_array_name_parse(path, &a, err);
     a.file = file;

@@ -114,7 +114,7 @@ int ts_file_read_check(int fd, const char *path, uint64_t n, uint64_t expected, 
     uint64_t found;
     int rc = 0;
     if (state == NULL || piece == NULL) {
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        rc = ts_no_memory(err, path);
         goto done;
     }
     XXH3_64bits_reset(state);

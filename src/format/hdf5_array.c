@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "format/array_name.h"
 #include "format/dense.h"
 
@@ -184,7 +185,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
                        path, path);
     file = strndup(path, n);
     if (file == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     a.file = file;
     rc = fd = ts_dense_open_file(file, err);
     if (rc >= 0)
@@ -193,8 +194,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
         rc = ts_open_dir_fail(file, err);
     if (rc >= 0)
         rc = ts_dense_file(&a, fd, ret, err);
-    else if (fd >= 0)
-        close(fd);
+    else ts_fd_close(fd);
     free(file);
     return rc;
 }

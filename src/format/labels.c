@@ -21,7 +21,7 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
 {
     char *longer = realloc(line->text, line->n + n + 1);
     if (longer == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     line->text = longer;
     memcpy(line->text + line->n, text, n);
     line->n += n;
@@ -79,7 +79,7 @@ static int scan_piece(const char *piece, size_t n_bytes, uint64_t *at, uint64_t 
             while (*next < n && index[*next] == *at) { /* the same index may be asked for twice */
                 ret[*next] = strdup(ret[*next - 1]);
                 if (ret[(*next)++] == NULL)
-                    return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+                    return ts_no_memory(err, path);
             }
         }
         (*at)++;
@@ -120,7 +120,7 @@ int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_e
     const uint64_t end = m->disk.labels_bytes;
     uint64_t n_lines = 0;
     char *piece = malloc(PIECE_BYTES), last = '\n';
-    int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path)
+    int rc = piece == NULL ? ts_no_memory(err, m->labels_path)
                            : ts_tensor_labels_check(t, mode, err);
     for (uint64_t at = sizeof(struct ts_disk_labels); rc == 0 && at < end; at += PIECE_BYTES) {
         const size_t n = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
@@ -143,7 +143,7 @@ static int read_labels(int fd, const struct ts_mode *m, uint64_t n, const uint64
     uint64_t at = sizeof(struct ts_disk_labels), line_no = 0, next = 0;
     char *piece = malloc(PIECE_BYTES);
     struct line line = { 0 };
-    int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path) : 0;
+    int rc = piece == NULL ? ts_no_memory(err, m->labels_path) : 0;
     while (n > 0 && index[n - 1] >= m->disk.n_labels) /* these indices have no line */
         n--;
     while (rc == 0 && next < n && at < end) {

@@ -25,7 +25,7 @@ static int take_names(struct ts_tensor *t, const char *text, uint64_t bytes, con
                            t->order);
         t->name[i] = n == 0 ? NULL : strndup(text, n);
         if (n > 0 && t->name[i] == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+            return ts_no_memory(err, path);
         text = stop + 1;
     }
     return text == end
@@ -66,7 +66,7 @@ int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err)
     int rc;
     t->base = 1;
     if (asprintf(&path, "%s/" TS_MODES_NAME, t->path) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+        return ts_no_memory(err, t->path);
     rc = ts_file_read_small_in(t->dir, TS_MODES_NAME, sizeof bytes, bytes, &n, err);
     if (rc <= 0) {
         free(path);

@@ -229,7 +229,7 @@ int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct t
                        path, file_bytes, bytes);
     text = calloc(1, bytes + 1);
     if (text == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     rc = ts_file_read_at(fd, path, at, bytes, text, err);
     r.text = r.at = text;
     r.first = at;

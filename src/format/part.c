@@ -50,7 +50,7 @@ int ts_part_read(struct ts_tensor *t, struct ts_err *err)
     uint64_t n = 0;
     int rc;
     if (asprintf(&path, "%s/" TS_PART_NAME, t->path) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+        return ts_no_memory(err, t->path);
     rc = ts_file_read_small_in(t->dir, TS_PART_NAME, TS_PART_BYTES, text, &n, err);
     if (rc <= 0) {
         free(path);

@@ -162,7 +162,7 @@ static int fill_begin(const struct ts_row_names_conf *conf, struct ts_name_table
     if (rc == 0 && t->mem == NULL) {
         ret->buffer = malloc(PIECE_BYTES);
         if (ret->buffer == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+            return ts_no_memory(err, conf->tensor->path);
     }
     return rc;
 }
@@ -238,7 +238,7 @@ static int fill_text(const struct ts_row_names_conf *conf, struct ts_row_names *
     char *piece = malloc(PIECE_BYTES);
     struct lines l = { .most = m->disk.n_labels };
     struct fill f = { 0 };
-    int rc = piece == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->labels_path)
+    int rc = piece == NULL ? ts_no_memory(err, m->labels_path)
                            : ts_tensor_labels_check(conf->tensor, mode, err);
     text->path = m->labels_path;
     text->fd = m->labels_fd;
@@ -275,7 +275,7 @@ int ts_row_names_open(const struct ts_row_names_conf *conf, struct ts_row_names 
     struct ts_row_names *r = calloc(1, sizeof *r);
     int rc = 0;
     if (r == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+        return ts_no_memory(err, conf->tensor->path);
     r->tensor = conf->tensor;
     r->threads = conf->threads;
     for (uint32_t m = 0; m < conf->tensor->order; m++) {
@@ -289,7 +289,7 @@ int ts_row_names_open(const struct ts_row_names_conf *conf, struct ts_row_names 
         r->mode[m].line = calloc(conf->threads, sizeof *r->mode[m].line);
         r->mode[m].line_room = calloc(conf->threads, sizeof *r->mode[m].line_room);
         if (r->mode[m].line == NULL || r->mode[m].line_room == NULL)
-            rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+            rc = ts_no_memory(err, conf->tensor->path);
     }
     share_memory(conf, r);
     for (uint32_t m = 0; m < conf->tensor->order && rc == 0; m++) {
@@ -386,7 +386,7 @@ static int append(struct ts_row_names *r, uint32_t thread, uint32_t mode, size_t
         *room = 0;
         *line = malloc(r->mode[mode].longest);
         if (*line == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", r->mode[mode].text.path);
+            return ts_no_memory(err, r->mode[mode].text.path);
         *room = r->mode[mode].longest;
     }
     memcpy(*line + held, text, n);

@@ -128,7 +128,7 @@ int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows
         r->place.fd = m->rows_fd;
         r->in = fopencookie(&r->place, "rb", (cookie_io_functions_t){ .read = read_on });
     }
-    rc = r == NULL || r->in == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->rows_path)
+    rc = r == NULL || r->in == NULL ? ts_no_memory(err, m->rows_path)
                                     : check_header(r->in, m, mode, err);
     if (rc < 0)
         ts_rows_reader_close(r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens a .tsh directory: reads and checks the index, then finds the other files. */
 #include "format/dense.h"
+#include "base/fd.h"
 #include "format/tensor.h"
 
 #include <errno.h>
@@ -122,7 +123,7 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
     uint64_t n_bytes;
     int fd = -1, rc = TS_ENOMEM;
     if (index == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+        return ts_no_memory(err, t->path);
     sprintf(index, "%s/" TS_INDEX_NAME, t->path);
     rc = open_index(t, index, &fd, err);
     if (rc < 0)
@@ -146,8 +147,7 @@ static int read_index(struct ts_tensor *t, struct ts_err *err)
 done:
     free(bytes);
     free(index);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return rc;
 }
 
@@ -225,7 +225,7 @@ static int find_files(struct ts_tensor *t, struct ts_err *err)
         mode->rows_path = mode_path(t->path, m, "rows");
         mode->labels_path = mode_path(t->path, m, "labels");
         if (mode->shards_path == NULL || mode->rows_path == NULL || mode->labels_path == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+            return ts_no_memory(err, t->path);
         rc = find_shards(t, mode, err);
         if (rc == 0)
             rc = open_file(t, mode->rows_path, mode->disk.rows_bytes, &mode->rows_fd, err);
@@ -244,7 +244,7 @@ static int open_once(const char *path, struct ts_tensor **ret, struct ts_err *er
     for (uint32_t m = 0; t != NULL && m < TS_MAX_ORDER; m++)
         t->mode[m].rows_fd = t->mode[m].labels_fd = t->mode[m].shards_fd = -1;
     if (t == NULL || (t->path = strdup(path)) == NULL) {
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        rc = ts_no_memory(err, path);
         goto fail;
     }
     rc = read_index(t, err);

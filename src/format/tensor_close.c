@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor_close.c - gives back all that an open tensor of any kind holds. */
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/bigmem.h"
+#include "base/fd.h"
 #include "base/open_dir.h"
 #include "format/dense.h"
 #include "format/mode_names.h"
@@ -16,8 +16,7 @@ static void free_dense(struct ts_dense *d)
         return;
     if (d->own != NULL)
         ts_bigmem_free(d->own, d->own_bytes);
-    if (d->fd >= 0)
-        close(d->fd);
+    ts_fd_close(d->fd);
     free((char *)(uintptr_t)d->array.file);
     free(d->sum);
     free(d);
@@ -33,12 +32,9 @@ void ts_tensor_close(struct ts_tensor *t)
         free(t->mode[m].shards_path);
         free(t->mode[m].rows_path);
         free(t->mode[m].labels_path);
-        if (t->mode[m].rows_fd >= 0)
-            close(t->mode[m].rows_fd);
-        if (t->mode[m].labels_fd >= 0)
-            close(t->mode[m].labels_fd);
-        if (t->mode[m].shards_fd >= 0)
-            close(t->mode[m].shards_fd);
+        ts_fd_close(t->mode[m].rows_fd);
+        ts_fd_close(t->mode[m].labels_fd);
+        ts_fd_close(t->mode[m].shards_fd);
     }
     ts_open_dir_close(t->dir);
     free_dense(t->dense);

@@ -255,14 +255,14 @@ static int copy_tables(const uint8_t *at, struct ts_tensor *t, const char *where
     const size_t dict_bytes = t->header.n_dict * sizeof *t->dict;
     t->dict = malloc(dict_bytes + 1);
     if (t->dict == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", where);
+        return ts_no_memory(err, where);
     memcpy(t->dict, at, dict_bytes);
     at += dict_bytes;
     for (uint32_t m = 0; m < t->order; m++) {
         const size_t bytes = t->mode[m].disk.n_shards * sizeof *t->mode[m].shard;
         t->mode[m].shard = malloc(bytes);
         if (t->mode[m].shard == NULL)
-            return ts_fail(err, TS_ENOMEM, "%s: out of memory", where);
+            return ts_no_memory(err, where);
         memcpy(t->mode[m].shard, at, bytes);
         at += bytes;
     }

@@ -57,7 +57,7 @@ int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, s
     int rc;
     memset(ret, 0, sizeof *ret);
     if (asprintf(&path, "%s/" TS_SUMS_NAME, t->path) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);
+        return ts_no_memory(err, t->path);
     rc = ts_file_read_small_in(t->dir, TS_SUMS_NAME, sizeof d, &d, &bytes, err);
     if (rc > 0)
         rc = check_bytes(t, &d, bytes, path, err);

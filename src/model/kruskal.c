@@ -180,7 +180,7 @@ int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struc
     const enum ts_precision precision = ts_model_is_float32(m) ? TS_FLOAT32 : TS_FLOAT64;
     struct ts_kruskal *k = NULL;
     double *rows = malloc(chunk_rows(m->rank) * m->rank * sizeof *rows);
-    int rc = rows == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path)
+    int rc = rows == NULL ? ts_no_memory(err, m->path)
                           : new_empty(m->order, m->rank, precision, m->n_rows, m->n_rows, &k, err);
     for (uint32_t mode = 0; mode < m->order && rc == 0; mode++)
         rc = read_mode(k, m, mode, rows, stop, err);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/written.h"
 #include "format/layout.h"
 #include "model/model_read.h"
@@ -217,8 +218,7 @@ static int partial_has_state(int dir, const char *name)
 {
     const int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     const int there = fd >= 0 && has_state(fd);
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return there;
 }
 
@@ -292,8 +292,7 @@ static int ask(const char *path, int (*is)(int dir))
 {
     const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     const int ret = dir >= 0 && is(dir);
-    if (dir >= 0)
-        close(dir);
+    ts_fd_close(dir);
     return ret;
 }
 
@@ -363,7 +362,7 @@ int ts_models_best(struct ts_open_dir **dir, struct ts_err *err)
                        "are %s)",
                        path, (int)end, path, first, all);
     if (asprintf(&name, "%.*s/%s", (int)end, path, first) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     rc = ts_open_dir_inside(*dir, first, name, &best, err);
     free(name);
     if (rc == 0) {

@@ -23,7 +23,7 @@ int ts_model_name_file(struct ts_model *m, const char *name, struct ts_err *err)
     free(m->name);
     m->name = malloc(n);
     if (m->name == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
+        return ts_no_memory(err, m->path);
     snprintf(m->name, n, "%s%s%s", m->path, name == NULL ? "" : "/", name == NULL ? "" : name);
     m->line = 1;
     return 0;
@@ -96,7 +96,7 @@ static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
 {
     m->rank = (uint32_t)rank;
     m->weight = calloc(m->rank, sizeof *m->weight);
-    return m->weight == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path) : 0;
+    return m->weight == NULL ? ts_no_memory(err, m->path) : 0;
 }
 
 /* ---- text ---- */

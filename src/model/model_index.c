@@ -66,7 +66,7 @@ int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, stru
     if (m->index_fd[mode] < 0)
         return 0;
     if (asprintf(&name, "%s/mode%u.index", m->path, mode + 1) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", m->path);
+        return ts_no_memory(err, m->path);
     f = stream_of(m->index_fd[mode]);
     if (f == NULL) {
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be opened", name);

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/setting.h"
 #include "model/model_files.h"
 #include "model/model_formats.h"
@@ -64,7 +65,7 @@ static struct ts_model *new_model(const char *path, struct ts_err *err)
     struct ts_model *m = calloc(1, sizeof *m);
     if (m == NULL || (m->path = strdup(path)) == NULL) {
         free(m);
-        ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        ts_no_memory(err, path);
         return NULL;
     }
     m->mode = UINT32_MAX; /* none begun */
@@ -151,9 +152,8 @@ static int open_alone(int fd, const char *path, struct ts_model **ret, struct ts
     if (rc == 0 && (m->file = fdopen(fd, "rb")) != NULL)
         fd = -1;
     else if (rc == 0)
-        rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
-    if (fd >= 0)
-        close(fd);
+        rc = ts_no_memory(err, path);
+    ts_fd_close(fd);
     if (rc == 0)
         rc = ts_ktensor_open(m, err);
     if (rc == 0)
@@ -178,7 +178,7 @@ int ts_model_open_inside(const struct ts_open_dir *parent, const char *name, str
         return rc;
     }
     if (asprintf(&path, "%s/%s", ts_open_dir_path(parent), name) < 0)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(parent));
+        return ts_no_memory(err, ts_open_dir_path(parent));
     rc = ts_open_dir_inside(parent, name, path, &dir, err);
     free(path);
     return rc < 0 ? rc : open_in(dir, NULL, TS_MODEL_KTENSOR, ret, err);
@@ -193,7 +193,7 @@ int ts_model_open_file_in(const struct ts_open_dir *dir, const char *name, struc
         return rc;
     if (asprintf(&path, "%s/%s", ts_open_dir_path(dir), name) < 0) {
         close(fd);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", ts_open_dir_path(dir));
+        return ts_no_memory(err, ts_open_dir_path(dir));
     }
     rc = open_alone(fd, path, ret, err);
     free(path);
@@ -261,8 +261,7 @@ void ts_model_close(struct ts_model *m)
             m->file = NULL;
         if (m->part[k] != NULL)
             fclose(m->part[k]);
-        if (m->index_fd[k] >= 0)
-            close(m->index_fd[k]);
+        ts_fd_close(m->index_fd[k]);
     }
     if (m->file != NULL)
         fclose(m->file);

@@ -73,7 +73,7 @@ int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, 
     struct ts_model_out *o = calloc(1, sizeof *o);
     int rc;
     if (o == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->dir);
+        return ts_no_memory(err, conf->dir);
     o->conf = *conf;
     o->chunk = CHUNK_BYTES / (conf->rank * sizeof(double)) + 1;
     rc = ts_atomic_dir_open(&place, &o->dir, err);
@@ -124,7 +124,7 @@ static int make_rows(struct ts_model_out *o, struct ts_err *err)
     if (o->raw != NULL && o->rows != NULL && o->used != NULL && o->text != NULL)
         return 0;
     free_rows(o);
-    return ts_fail(err, TS_ENOMEM, "%s: out of memory", o->conf.dir);
+    return ts_no_memory(err, o->conf.dir);
 }
 
 /* The indices of the used rows of a mode, from a file or from memory. */

@@ -97,7 +97,7 @@ int ts_byte_input_open(const char *path, uint64_t unpack_bytes, const volatile s
     struct stat st;
     int rc = 0;
     if (in == NULL)
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
+        return ts_no_memory(err, path);
     in->stop = stop;
     in->unpack_bytes = unpack_bytes > TS_BYTE_INPUT_UNPACK ? unpack_bytes : TS_BYTE_INPUT_UNPACK;
     in->name = strcmp(path, "-") == 0 ? "standard input" : path;

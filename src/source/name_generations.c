@@ -5,8 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/fd.h"
 #include "base/stop.h"
 #include "base/tempfile.h"
 #include "source/number_pairs.h"
@@ -24,10 +24,8 @@ void ts_name_generations_open(struct ts_name_generations *s)
 void ts_name_generations_close(struct ts_name_generations *s)
 {
     ts_string_sort_free(s->runs);
-    if (s->arena_fd >= 0)
-        close(s->arena_fd);
-    if (s->map_fd >= 0)
-        close(s->map_fd);
+    ts_fd_close(s->arena_fd);
+    ts_fd_close(s->map_fd);
 }
 
 /* ------------------------------------------------------------------ a generation to disk */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/tempfile.h"
 #include "format/cell_sum.h"
 #include "source/name_dictionary.h"
@@ -123,8 +124,7 @@ void ts_names_free(struct ts_names *g)
         ts_name_generations_close(&g->mode[m].saved);
         free(g->mode[m].map);
     }
-    if (g->waiting.fd >= 0)
-        close(g->waiting.fd);
+    ts_fd_close(g->waiting.fd);
     free(g->first);
     free(g->mark);
     pthread_mutex_destroy(&g->lock);

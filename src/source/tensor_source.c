@@ -79,7 +79,7 @@ int ts_tensor_source_new(const struct ts_tensor_source_conf *conf, struct ts_ten
     }
     if (s == NULL || (s->worker = calloc(conf->threads, sizeof *s->worker)) == NULL) {
         free(s);
-        return ts_fail(err, TS_ENOMEM, "%s: out of memory", conf->tensor->path);
+        return ts_no_memory(err, conf->tensor->path);
     }
     s->conf = *conf;
     s->order = order_of(conf);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fd.h"
 #include "base/setting.h"
 #include "source/decompress.h"
 
@@ -130,8 +131,7 @@ uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t fi
             lines += buf[i] == '\n';
         at += (uint64_t)n;
     }
-    if (fd >= 0)
-        close(fd);
+    ts_fd_close(fd);
     return lines;
 }
 
@@ -155,8 +155,7 @@ uint64_t ts_text_input_unpack_need(const char *const paths[], uint32_t n_paths)
             n = read(fd, head, sizeof head);
         if (n > 0 && ts_decompress_memory(head, (size_t)n) > most)
             most = ts_decompress_memory(head, (size_t)n);
-        if (fd >= 0)
-            close(fd);
+        ts_fd_close(fd);
     }
     return most;
 }

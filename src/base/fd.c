@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes all bytes, in as many calls as the system needs. */
-#include "base/write_all.h"
+/* Writes all bytes to an open file, in as many calls as the system needs, and closes it. */
+#include "base/fd.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-int ts_write_all(int fd, const void *data, size_t bytes, uint64_t at)
+int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at)
 {
     const char *p = data;
     for (size_t done = 0; done < bytes;) {
-        const ssize_t n = at == TS_WRITE_NEXT ? write(fd, p + done, bytes - done)
+        const ssize_t n = at == TS_FD_NEXT ? write(fd, p + done, bytes - done)
                                               : pwrite(fd, p + done, bytes - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR)
             continue;
@@ -20,4 +20,10 @@ int ts_write_all(int fd, const void *data, size_t bytes, uint64_t at)
         done += (size_t)n;
     }
     return 0;
+}
+
+void ts_fd_close(int fd)
+{
+    if (fd >= 0)
+        close(fd);
 }

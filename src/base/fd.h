@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fd.h - descriptors of open files: writes that continue until all bytes are written, and the end.
+ *
+ *   units    bytes
+ *   threads  any
+ *   errors   0, or -1, and errno says why
+ */
+#ifndef TS_BASE_FD_H
+#define TS_BASE_FD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TS_FD_NEXT UINT64_MAX /* as an offset: where the file stands, as write(2) does */
+
+int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at);
+
+void ts_fd_close(int fd); /* -1 is fine */
+
+#endif
