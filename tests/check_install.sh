@@ -5,7 +5,8 @@
 set -eu
 
 build=$(cd "${TOP_BUILDDIR:?}" && pwd)
-. "${TOP_SRCDIR:?}/tests/make_alone.sh"
+: "${TOP_SRCDIR:?}"
+. "$TOP_SRCDIR/tests/make_alone.sh"
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 failed=0
