@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What cannot be met together: the pairs of spec_pairs.def, the numbers of a mode, and what modes leave to each other. */
 #include <math.h>
+#include <stddef.h>
 
 #include "base/setting.h"
 #include "cpd/spec.h"
@@ -83,6 +84,54 @@ static int check_bounds(const struct ts_spec *s, uint32_t mode, struct ts_err *e
         return ts_fail(err, TS_EARG, TS_NTH_MODE ": no entry is nonnegative and at most %g",
                        mode + 1, c->upper);
     return 0;
+}
+
+/* Whether a member of struct ts_constraint is a property, so that rows say what excludes it. */
+static int is_property(size_t at)
+{
+    static const size_t of_mode[] = {
+#define OF_MODE(NAME, member, value) offsetof(struct ts_constraint, member),
+#include "cpd/spec_pairs.def"
+    };
+    size_t i = 0;
+    while (i < sizeof of_mode / sizeof of_mode[0] && of_mode[i] != at)
+        i++;
+    return i < sizeof of_mode / sizeof of_mode[0];
+}
+
+/* A setting of modes without a property is one of least squares of all cells: no other method reads
+ * it. */
+static int check_others(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
+{
+    const struct ts_constraint *c = &s->mode[mode];
+    const char *name = NULL;
+    if (!s->poisson && s->loss == TS_GCP_NONE && !s->observed)
+        return 0;
+#define ASKED(x, option)                                              \
+    if (c->x != 0 && !is_property(offsetof(struct ts_constraint, x))) \
+        name = option;
+#define NAME_OF(option) TS_SET_OPTION(option)
+#define WHETHER(x, f)   ASKED(x, option_name)
+#define PENALTY(x, f)   ASKED(x, option_name)
+#define BOUNDS(x, f)    ASKED(x, option_name)
+#define SETTING(member, option, letter, kind, ...)         \
+    {                                                      \
+        static const char option_name[] = NAME_OF(option); \
+        (void)option_name;                                 \
+        TS_MODES_OF_##kind                                 \
+    }
+#include "base/settings.def"
+#undef WHETHER
+#undef PENALTY
+#undef BOUNDS
+#undef NAME_OF
+#undef ASKED
+    return name == NULL
+               ? 0
+               : ts_fail(err, TS_EARG,
+                         TS_NTH_MODE ": %s is a setting of least squares of all cells, and "
+                                     "no other method reads it",
+                         mode + 1, name);
 }
 
 /* ---- the table ---- */
