@@ -12,6 +12,7 @@ bin=$(cd "$1" && pwd)
 shift
 [ $# -gt 0 ] || set -- tests kernels memory link disk
 here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/.." && pwd)
 events=$(cat "$here/events.awk")
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -45,7 +46,7 @@ run_tests()
         run "check_gpu_cells.$k" "$bin/tests/check_gpu_cells" &
     done
     wait
-    TOP_BUILDDIR=$bin TOP_SRCDIR=$here/.. run check_gpu_arrays.sh "$here/../tests/check_gpu_arrays.sh"
+    TOP_BUILDDIR=$bin TOP_SRCDIR=$here/.. run check_gpu_arrays.sh "$top/tests/check_gpu_arrays.sh"
 }
 
 # A piece of 17 MB again and again: what the cells are does not matter here.
