@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows with Gram matrices of their own. A warp decodes blocks as for the MTTKRP, and takes the rows in
- * one of three ways:
+/* Rows with Gram matrices of their own. A warp decodes blocks as for the MTTKRP, and takes the
+ * rows in one of three ways:
  *
- * A row's products go through tensor cores as loads leave them (gram_tiles.cuh), and when it ends the warp solves for it in the
- * same registers (tile_solve.cuh), where l2 is above 0 and entries have no bounds. That takes some 1300 instructions a row, as many as
- * some 80 nonzeros. Otherwise S goes to shared memory (gram_solve.cuh), since there columns are left out in
- * their order, and bounds need S again.
+ * A row's products go through tensor cores as loads leave them (gram_tiles.cuh), and when it
+ * ends the warp solves for it in the same registers (tile_solve.cuh), where l2 is above 0 and
+ * entries have no bounds. That takes some 1300 instructions a row, as many as some 80 nonzeros.
+ * Otherwise S goes to shared memory (gram_solve.cuh), since there columns are left out in their
+ * order, and bounds need S again.
  *
- * So up to 8 nonzeros of rows that lie in them as a whole are taken together, where l2 is above 0, entries have no bounds
- * and rows no fewer columns than that: with their products as the rows of P, a = P' y and (P P' + l2 I) y = x. P P' of 8 nonzeros
- * is one tile, whichever rows they are of, and all rows in it are solved for at once. Of up to 16 nonzeros of a row of more
+ * So up to 8 nonzeros of rows that lie in them as a whole are taken together, where l2 is above
+ * 0, entries have no bounds and rows no fewer columns than that: with their products as the rows
+ * of P, a = P' y and (P P' + l2 I) y = x. P P' of 8 nonzeros is one tile, whichever rows they
+ * are of, and all rows in it are solved for at once. Of up to 16 nonzeros of a row of more
  * columns y has the smaller Gram matrix, too.
  *
  * Sums and solutions are float64; products are in the precision of the rows, as on CPU cores. */
@@ -18,190 +20,22 @@
 
 #include <cuda_runtime.h>
 
-#include "gpu/gram_solve.cuh"
-#include "gpu/gram_tiles.cuh"
 #include "gpu/mttkrp_stages.cuh"
+#include "gpu/observed_few.cuh"
 #include "gpu/observed_long.h"
-#include "gpu/observed_stages.cuh"
+#include "gpu/observed_row.cuh"
 #include "gpu/observed_wide.h"
-#include "gpu/row_pairs.cuh"
-#include "gpu/tile_solve.cuh"
 
 enum {
-    SHORT = 8,    /* nonzeros that are taken together */
-    SOME = 16,    /* of a row that is solved for by its nonzeros, where it has more columns */
     NARROW = 32,  /* columns of which a warp's registers hold a Gram matrix */
     RESIDENT = 14 /* warps of a multiprocessor: the compiler takes 128 registers a thread */
 };
 static_assert(WARPS == TS_OBSERVED_UNITS, "a warp a unit");
 
-/* ------------------------------------------------------------------ a warp's memory */
-
-/* Beside what the stages of the MTTKRP take: S, where a row is solved for in shared memory, and the same once more where entries have
- * bounds, or the products of SHORT nonzeros; which nonzeros of a block begin rows, and which are not held out. */
-template <int C> struct own_memory {
-    double *s, *copy;
-    uint32_t *begins, *kept; /* 10 words each: bit 256 is that after the last nonzero */
-
-    static __host__ __device__ uint32_t elements(bool plain, bool bounded)
-    {
-        return plain ? SHORT * gram_square<C>::stride
-                     : (bounded ? 2 : 1) * gram_square<C>::elements;
-    }
-    static __host__ __device__ uint32_t bytes(bool plain, bool bounded)
-    {
-        return elements(plain, bounded) * (uint32_t)sizeof(double) + 80;
-    }
-    __device__ own_memory(char *shared, uint32_t warp, bool plain, bool bounded)
-    {
-        s = (double *)(shared + warp * bytes(plain, bounded));
-        copy = s + gram_square<C>::elements;
-        begins = (uint32_t *)(s + elements(plain, bounded));
-        kept = begins + 10;
-    }
-};
-
-/* ------------------------------------------------------------------ one row */
-
-/* Solves for a row: S, a sum, is in own.s, m(lane) and the count are given. */
-template <class T, int C, class COUNT>
-static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                        const own_memory<C> &own, uint32_t row, double m,
-                                        COUNT count, uint32_t lane)
-{
-    constexpr int stride = gram_square<C>::stride;
-    const double weight = o.by_count ? count : 1.0;
-    double diagonal = 0, a = 0;
-    T *const to = (T *)p.out + (uint64_t)row * p.ld;
-    if (count > 0) {
-        if (lane < o.rank) {
-            diagonal = own.s[lane * stride + lane] + o.l2 * weight;
-            own.s[lane * stride + lane] = diagonal;
-        }
-        __syncwarp();
-        if (is_bounded(o)) {
-            for (uint32_t i = 0; i < 8 * C; i++)
-                if (lane < 8 * C && lane >= i)
-                    own.copy[i * stride + lane] = own.copy[lane * stride + i] =
-                        own.s[i * stride + lane];
-            __syncwarp();
-        }
-        const double cut = cut_of<T>(o), tolerance = sizeof(T) == sizeof(float) ? 1e-7 : 1e-15;
-        bool whole;
-        a = solve_gram<C>(own.s, m, diagonal, cut, lane, &whole);
-        __syncwarp(); /* own.s is written again */
-        if (is_bounded(o) &&
-            !pivot_gram<C>(own.s, own.copy, m, a, cut, o.rank, o.lower, o.upper, tolerance, lane))
-            a = descend_gram<C>(own.copy, m, a, o.rank, o.lower, o.upper, tolerance, lane);
-    }
-    const T kept = (T)(lane < o.rank ? a : 0.0);
-    if (lane < p.ld)
-        to[lane] = kept;
-    if (o.size != NULL) {
-        const double square = warp_sum((double)kept * (double)kept);
-        if (lane == 0)
-            o.size[row] = weight * square;
-    }
-    __syncwarp(); /* own.s is written again */
-}
-
-/* m of a sum: m[c] becomes that of column C g + c. */
-template <int C, class COUNT>
-static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&m)[C])
-{
-#pragma unroll
-    for (int c = 0; c < C; c++) {
-        m[c] = sum.m[c];
-        m[c] += __shfl_xor_sync(ALL_LANES, m[c], 1);
-        m[c] += __shfl_xor_sync(ALL_LANES, m[c], 2);
-    }
-}
-
-/* S of a sum to own.s; returns m(lane). */
-template <int C, class COUNT>
-static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const own_memory<C> &own,
-                                          uint32_t lane)
-{
-    constexpr int stride = gram_square<C>::stride;
-    double m[C];
-    sum_right(sum, m);
-    sum.each(lane, [&](const gram_place &at, double x) { own.s[at.row * stride + at.column] = x; });
-#pragma unroll
-    for (int c = 0; c < C; c++)
-        if (lane % 4 == 0)
-            own.s[8 * C * stride + C * (lane / 4) + c] = m[c];
-    __syncwarp();
-    return lane < 8 * C ? own.s[8 * C * stride + lane] : 0;
-}
-
-/* Solves for a row without bounds, l2 being above 0, in registers. */
-template <class T, int C, class COUNT>
-static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                        const gram_sum<C, COUNT> &sum, COUNT count, uint32_t row,
-                                        uint32_t lane)
-{
-    const uint32_t g = lane / 4, t = lane % 4;
-    const double weight = o.by_count ? count : 1.0, cut = cut_of<T>(o);
-    double s[C][C][2], m[C], r[C][2], least[C], turned[C], square = 0;
-    T *const to = (T *)p.out + (uint64_t)row * p.ld;
-    sum.tiles(s);
-    sum_right(sum, m);
-#pragma unroll
-    for (int c = 0; c < C; c++) {
-        const double l2 = t == g / 2 && C * g + c < o.rank ? o.l2 * weight : 0.0;
-        s[c][c][0] += g % 2 == 0 ? l2 : 0.0;
-        s[c][c][1] += g % 2 == 1 ? l2 : 0.0;
-        least[c] = cut * (g % 2 == 0 ? s[c][c][0] : s[c][c][1]);
-#pragma unroll
-        for (int e = 0; e < 2; e++) {
-            const double x = __shfl_sync(ALL_LANES, m[c], 4 * (2 * t + e));
-            r[c][e] = g == 0 ? x : 0.0;
-        }
-    }
-    solve_tiles<C>(s, r, least, turned, lane);
-#pragma unroll
-    for (uint32_t e = 0; e < 2; e++) {
-        const uint32_t column = C * (2 * t + e);
-        T x[C];
-#pragma unroll
-        for (int c = 0; c < C; c++) {
-            x[c] = column + c < o.rank ? (T)-r[c][e] : (T)0;
-            square += (double)x[c] * (double)x[c];
-        }
-        if (g == 0)
-            store_columns<C>(to + column, x, column, p.ld);
-    }
-    if (o.size != NULL) {
-        square += __shfl_xor_sync(ALL_LANES, square, 1);
-        square += __shfl_xor_sync(ALL_LANES, square, 2);
-        if (lane == 0)
-            o.size[row] = weight * square;
-    }
-}
-
-/* A sum to a part. */
-template <int C, class COUNT>
-static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
-                                        double *to, uint32_t lane)
-{
-    double m[C];
-    sum_right(sum, m);
-    sum.each(lane, [&](const gram_place &at, double x) {
-        if (at.column < (int)rank)
-            to[at.row * (int)rank - at.row * (at.row + 1) / 2 + at.column] = x;
-    });
-    to += rank * (rank + 1) / 2;
-#pragma unroll
-    for (int c = 0; c < C; c++)
-        if (lane % 4 == 0 && C * (lane / 4) + c < rank)
-            to[C * (lane / 4) + c] = m[c];
-    if (lane == 0)
-        to[rank] = count;
-}
-
 /* ------------------------------------------------------------------ rows one by one */
 
-/* from + index * bytes: of factors in 64 bits the compiler would multiply upper halves that are 0. */
+/* from + index * bytes: of factors in 64 bits the compiler would multiply upper halves that are
+ * 0. */
 static __device__ inline const char *row_at(const char *from, uint32_t index, uint32_t bytes)
 {
     uint64_t at;
@@ -209,7 +43,8 @@ static __device__ inline const char *row_at(const char *from, uint32_t index, ui
     return from + at;
 }
 
-/* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t and pos + 4 + t. */
+/* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t
+ * and pos + 4 + t. */
 template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
     uint32_t place[2];
@@ -245,7 +80,8 @@ template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     }
 };
 
-/* x, or 0 where mask is 0 and not UINT32_MAX: in assembly, or the compiler would choose between two halves of what x is widened to. */
+/* x, or 0 where mask is 0 and not UINT32_MAX: in assembly, or the compiler would choose between
+ * two halves of what x is widened to. */
 static __device__ inline float masked(float x, uint32_t mask)
 {
     uint32_t bits = __float_as_uint(x);
@@ -257,8 +93,8 @@ static __device__ inline double masked(double x, uint32_t mask)
     return mask != 0 ? x : 0.0;
 }
 
-/* Adds 8 nonzeros. Bits 0 .. 7 of `on`: which of them count; `whole`: all lanes have columns. Mostly all count, which is known to all
- * lanes: then nothing is to be made 0. */
+/* Adds 8 nonzeros. Bits 0 .. 7 of `on`: which of them count; `whole`: all lanes have columns.
+ * Mostly all count, which is known to all lanes: then nothing is to be made 0. */
 template <class T, int C, class COUNT>
 static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint32_t on, uint32_t t,
                                         bool active, bool whole, gram_sum<C, COUNT> &sum)
@@ -286,7 +122,8 @@ static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint3
     sum.add(d[0], d[1]);
 }
 
-/* A number that stays as it is: the compiler would compute parts of addresses anew for each load. */
+/* A number that stays as it is: the compiler would compute parts of addresses anew for each
+ * load. */
 template <class X> static __device__ inline X opaque(X x)
 {
     if constexpr (sizeof(X) == 8)
@@ -354,187 +191,6 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
                     add_eight(two, value, on >> 4 * k, t, active, whole, sum);
                 }
         }
-    }
-}
-
-/* ------------------------------------------------------------------ short rows together */
-
-/* The i-th bit that is set in 8, or 7. */
-static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
-{
-    for (; i > 0; i--)
-        bits &= bits - 1;
-    return bits != 0 ? __ffs(bits) - 1 : 7;
-}
-
-/* Rows first, ... that have the n nonzeros from position pos on and no others. Bit q of ends: one ends after nonzero q. */
-template <class T, int C, int NL, class WEIGHTS>
-static __device__ inline void
-solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
-            const own_memory<C> &own, const WEIGHTS &weights, uint32_t pos, uint32_t n,
-            uint32_t ends, uint32_t row, uint32_t lane)
-{
-    constexpr int stride = gram_square<C>::stride;
-    const uint32_t g = lane / 4, t = lane % 4, at = pos + min(g, n - 1);
-    const uint32_t kept = bits_from(own.kept, pos) & below(n);
-    const bool on = kept >> g & 1;
-    const uint32_t first = 32 - __clz(ends & below(g)), end = g < n ? g + __ffs(ends >> g) : first;
-    const typename WEIGHTS::count count = weights.of(kept & below(end) & ~below(first), pos);
-    const double l2 = o.l2 * (o.by_count ? count : 1.0), cut = cut_of_few(o);
-    uint32_t place[2], byte[2];
-    T x[2][C];
-    double d[2] = { 0, 0 };
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        const uint32_t column = 4 * C * h + C * t;
-        place[h] = spread<LANES>::at(at);
-        byte[h] = column < p.ld ? column * (uint32_t)sizeof(T) : 0;
-    }
-    multiply_rows<T, C, NL, 2>(p, mem, weights, place, byte, x);
-#pragma unroll
-    for (int h = 0; h < 2; h++)
-#pragma unroll
-        for (int c = 0; c < C; c++) {
-            const uint32_t column = 4 * C * h + C * t;
-            const double one = on && column < p.ld ? (double)x[h][c] : 0.0;
-            own.s[g * stride + column + c] = one;
-            multiply_add(d, one, one);
-        }
-    const double value = on ? (double)mem.val[place[0]] : 0.0;
-    const bool diagonal = t == g / 2;
-    d[0] += diagonal && g % 2 == 0 ? l2 : 0;
-    d[1] += diagonal && g % 2 == 1 ? l2 : 0;
-    const double least = cut * (g % 2 == 0 ? d[0] : d[1]);
-
-    /* Gauss-Jordan: in step i the i-th nonzero of every row, all others of the row. Columns of other rows are not read. */
-    double y = value;
-    const uint32_t steps = __reduce_max_sync(ALL_LANES, end - first);
-#pragma unroll 1
-    for (uint32_t i = 0; i < steps; i++) {
-        const uint32_t k = min(first + i, 7u);
-        const bool counts = first + i < end;
-        const double mine = g % 2 == 0 ? d[0] : d[1];
-        const bool fine = diagonal && mine > least;
-        const double inverse = fine ? reciprocal(mine) : 0;
-        const double by = __shfl_sync(ALL_LANES, inverse, 4 * k + k / 2);
-        const double r0 = __shfl_sync(ALL_LANES, d[0], 4 * k + t);
-        const double r1 = __shfl_sync(ALL_LANES, d[1], 4 * k + t);
-        const double c0 = __shfl_sync(ALL_LANES, d[0], 4 * g + k / 2);
-        const double c1 = __shfl_sync(ALL_LANES, d[1], 4 * g + k / 2);
-        const double yk = __shfl_sync(ALL_LANES, y, 4 * k) * by;
-        const double f = (k % 2 == 0 ? c0 : c1) * by;
-        if (counts) {
-            d[0] = g == k ? r0 * by : d[0] - f * r0;
-            d[1] = g == k ? r1 * by : d[1] - f * r1;
-            y = g == k ? yk : y - (k % 2 == 0 ? c0 : c1) * yk;
-        }
-    }
-    /* a = P' y of each row, as the tiles of M P: row i of M is y where a nonzero is of the i-th row. */
-    __syncwarp();
-    const uint32_t of_row = __popc(ends & below(g)), rows = __popc(ends);
-    double m[2], square = 0;
-#pragma unroll
-    for (uint32_t h = 0; h < 2; h++) {
-        const uint32_t q = 4 * (t + 4 * h); /* the lane that has nonzero t + 4 h */
-        const double one = __shfl_sync(ALL_LANES, y, q);
-        m[h] = __shfl_sync(ALL_LANES, of_row, q) == g ? one : 0.0;
-    }
-    T *const to = (T *)p.out + (uint64_t)(row + g) * p.ld;
-#pragma unroll
-    for (uint32_t c = 0; c < C; c++) {
-        const uint32_t column = 8 * c + 2 * t;
-        double a[2] = { 0, 0 };
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++)
-            multiply_add(a, m[h], own.s[(t + 4 * h) * stride + 8 * c + g]);
-        T x[2];
-#pragma unroll
-        for (uint32_t e = 0; e < 2; e++) {
-            x[e] = (T)(column + e < o.rank ? a[e] : 0.0);
-            square += (double)x[e] * (double)x[e];
-        }
-        if (g < rows)
-            store_columns<2>(to + column, x, column, p.ld);
-    }
-    if (o.size != NULL) {
-        square += __shfl_xor_sync(ALL_LANES, square, 1);
-        square += __shfl_xor_sync(ALL_LANES, square, 2);
-        const typename WEIGHTS::count kept_of_row =
-            __shfl_sync(ALL_LANES, count, 4 * last_of(ends, g));
-        if (t == 0 && g < rows)
-            o.size[row + g] = (o.by_count ? kept_of_row : 1.0) * square;
-    }
-    __syncwarp();
-}
-
-/* ------------------------------------------------------------------ rows of some nonzeros */
-
-/* Row `row`, which has the n nonzeros from position pos on, more than SHORT and no more than SOME, and no others: y by the solution
- * of 16 columns, which takes less than that of 32. */
-template <class T, int NL, class WEIGHTS>
-static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
-                                         const warp_memory<T, LANES, NL> &mem,
-                                         const own_memory<4> &own, const WEIGHTS &weights,
-                                         uint32_t pos, uint32_t n, uint32_t row, uint32_t lane)
-{
-    const uint32_t g = lane / 4, t = lane % 4;
-    const uint32_t kept = bits_from(own.kept, pos) & below(n);
-    const typename WEIGHTS::count count = weights.of(kept, pos);
-    const double weight = o.by_count ? count : 1.0, cut = cut_of_few(o);
-    double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
-#pragma unroll
-    for (uint32_t u = 0; u < 2;
-         u++) { /* nonzero 8 u + g, its columns 4 t .. 4 t + 3 and those 16 further on */
-        const uint32_t q = 8 * u + g, at = spread<LANES>::at(pos + min(q, n - 1));
-        const bool on = kept >> q & 1;
-        const uint32_t place[2] = { at, at };
-        uint32_t byte[2];
-        T z[2][4];
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++)
-            byte[h] = 16 * h + 4 * t < p.ld ? (16 * h + 4 * t) * (uint32_t)sizeof(T) : 0;
-        multiply_rows<T, 4, NL, 2>(p, mem, weights, place, byte, z);
-#pragma unroll
-        for (uint32_t h = 0; h < 2; h++)
-#pragma unroll
-            for (uint32_t c = 0; c < 4; c++)
-                x[u][4 * h + c] = (double)(on && 16 * h + 4 * t < p.ld ? z[h][c] : (T)0);
-    }
-    s[1][1][0] = s[1][1][1] = 0;
-#pragma unroll
-    for (int v = 0; v < 8; v += 2) {
-        const double upper[2] = { x[0][v], x[0][v + 1] }, lower[2] = { x[1][v], x[1][v + 1] };
-        multiply_add_pair(both, upper, lower, upper);
-        add_tiles(s[1][1], lower, lower);
-    }
-#pragma unroll
-    for (uint32_t u = 0; u < 2; u++) {
-        const double l2 = t == g / 2 && 8 * u + g < n ? o.l2 * weight : 0.0;
-        s[u][0][0] = both[2 * u];
-        s[u][0][1] = both[2 * u + 1];
-        s[u][u][0] += g % 2 == 0 ? l2 : 0.0;
-        s[u][u][1] += g % 2 == 1 ? l2 : 0.0;
-        least[u] = cut * (g % 2 == 0 ? s[u][u][0] : s[u][u][1]);
-#pragma unroll
-        for (uint32_t e = 0; e < 2; e++) {
-            const uint32_t q = 8 * u + 2 * t + e;
-            r[u][e] =
-                g == 0 && (kept >> q & 1) != 0 ? (double)mem.val[spread<LANES>::at(pos + q)] : 0.0;
-        }
-    }
-    solve_tiles<2>(s, r, least, y, lane);
-#pragma unroll
-    for (int v = 0; v < 8; v++)
-        a[v] = -(y[0] * x[0][v] + y[1] * x[1][v]);
-    const uint32_t column = 16 * (g / 4) + 4 * t + g % 4;
-    const double mine = sum_of_groups(a, lane);
-    const T done = (T)(column < o.rank ? mine : 0.0);
-    if (column < p.ld)
-        ((T *)p.out)[(uint64_t)row * p.ld + column] = done;
-    if (o.size != NULL) {
-        const double sum = warp_sum((double)done * (double)done);
-        if (lane == 0)
-            o.size[row] = weight * sum;
     }
 }
 
@@ -620,9 +276,10 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
 
 /* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
  *
- *   launch  grid (units of the launch), thread blocks of one warp: a unit with many rows takes long, and a thread block of four
- *           would keep the place of all until the last is done
- *   out     only rows that begin and end inside the unit are stored: no other warp has a nonzero of them
+ *   launch  grid (units of the launch), thread blocks of one warp: a unit with many rows takes
+ *           long, and a thread block of four would keep the place of all until the last is done
+ *   out     only rows that begin and end inside the unit are stored: no other warp has a nonzero
+ *           of them
  *   part    (2 x units of the mode copy) what the unit has of its first and its last row */
 template <class T, int C, int NL, bool WEIGHTED>
 __global__ void __launch_bounds__(32, RESIDENT)
@@ -663,7 +320,8 @@ __global__ void __launch_bounds__(32, RESIDENT)
             b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, i);
         const uint32_t next_row = __shfl_sync(ALL_LANES, blocks.lane_row, min(i + 1, 31u));
-        /* warps are each elsewhere in much code here, and wait for what the instruction cache lacks */
+        /* warps are each elsewhere in much code here, and wait for what the instruction cache
+         * lacks */
         const decoded d = take_block<0>(p, shard, at, mem, blocks, b, weights.decoded());
         const bool closed = b + 1 < blocks.end && next_row != first_row + d.n_rows;
         prepare_block(p, o, mem, weights, own.begins, own.kept, d, first_row, closed, lane);
@@ -695,8 +353,9 @@ static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t r
     return lane < rank ? from[lane] : 0;
 }
 
-/* Adds parts from e on, if the row begins with that one, and solves for it; or leaves the sum of a row that may go on outside of
- * the parts in `ends`, of which there are two, unless that is NULL. */
+/* Adds parts from e on, if the row begins with that one, and solves for it; or leaves the sum of
+ * a row that may go on outside of the parts in `ends`, of which there are two, unless that is
+ * NULL. */
 template <class T, int C>
 static __device__ inline void
 fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &own,
