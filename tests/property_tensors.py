@@ -42,10 +42,11 @@ class Refused(Exception):
 
 
 def program(name, *args):
-    """What it prints; one that fails says so in a sentence, which may come behind notes."""
+    """What it prints; one that fails says so in a sentence, which may come behind notes, and before where help is."""
     rc, out, err = run(os.path.join(here.bin, name), *args)
-    if rc in (1, 2) and err.strip():
-        raise Refused(err.strip().splitlines()[-1])
+    said = [line for line in err.strip().splitlines() if not line.startswith("Try '")]
+    if rc in (1, 2) and said:
+        raise Refused(said[-1])
     if rc:
         raise Refused(" | ".join([f"exit status {rc}", *err.strip().splitlines()]))
     return out
