@@ -71,6 +71,20 @@ done < "$tmp/names" >> "$tmp/said"
         echo "$table: no method in src/cpd reads the member $name, which a row makes"
 done >> "$tmp/said"
 
+sed -n 's/^OF_MODE([A-Z0-9_]*, \([a-z0-9_]*\), .*/\1/p' src/cpd/spec_pairs.def > "$tmp/names"
+[ "$(wc -l < "$tmp/names")" -ge 5 ] || complain "src/cpd/spec_pairs.def: few properties of modes are found; the search for them is broken"
+while read -r name; do
+    grep -qx "$name" "$tmp/of_modes" || echo "$table: no row makes the member $name of struct ts_constraint, of which src/cpd/spec_pairs.def has a property"
+done < "$tmp/names" >> "$tmp/said"
+
+# ---- row updates that no backend makes ----
+table=src/stream/row_update.h
+sed -n 's/^    MAKER(\([A-Z_]*\), .*/\1/p' src/cpd/row_maker.h > "$tmp/names"
+[ "$(wc -l < "$tmp/names")" -ge 3 ] || complain "src/cpd/row_maker.h: few makers of rows are found; the search for them is broken"
+while read -r name; do
+    grep -q "^    KIND($name, " $table || echo "$table: TS_ROW_KINDS has no line of $name, of which src/cpd/row_maker.h has a maker"
+done < "$tmp/names" >> "$tmp/said"
+
 # ---- methods ----
 table=src/cpd/method.h
 grep -o '^const struct ts_method ts_[a-z0-9_]*' src/cpd/*.c | sed 's/:const struct ts_method ts_/ /' | while read -r file name; do
