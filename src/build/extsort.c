@@ -409,9 +409,7 @@ static int load_range(struct ts_extsort *x, struct ts_err *err)
 
 int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err)
 {
-    const uint32_t words = x->layout.words;
-    const uint64_t room = x->area.words / words;
-    uint64_t got = x->left;
+    uint64_t got = x->left, room;
     int rc = 0;
     *n = x->n_whole;
     *rec = x->whole;
@@ -426,6 +424,7 @@ int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts
             break;
         x->next_bound++;
     }
+    room = x->area.words / x->layout.words;
     if (x->left > room)
         rc = choose_range(x, room, &got, err);
     else
