@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at < size && argc <= MOST_WORDS; at += strlen(text + at) + 1)
         argv[argc++] = text + at;
     rc = ts_opt_parse(&cmd, argc, argv, &a, &n, operand, &given, &err);
-    MUST(rc == 0 || rc == 1 || rc == TS_EARG);
+    MUST(rc == 0 || rc == 1 || rc == 2 || rc == TS_EARG); /* 1: --help, 2: -h */
     if (rc == TS_EARG)
         MUST(err.code == rc && err.text[0] != '\0');
     if (rc == 0) {
