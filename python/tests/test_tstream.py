@@ -652,7 +652,7 @@ def test_a_session_is_told_which_modes_keep_their_old_rows(tensor, monkeypatch):
         opened.append((conf["cpu"], conf["own_rows"]))
         raise Enough
 
-    monkeypatch.setattr(ts._model, "_session_conf", session_conf)
+    monkeypatch.setattr(ts._run, "session_conf", session_conf)
     for arguments in ({}, {"l1": 0}, {"l1": [0, 0, 0]}, {"l1": {1: 0}, "l2": 1}, {"nonneg": [False] * 3},
                       {"l1": {1: 0.5}}, {"l1": 0.5}, {"nonneg": [0], "l1": [0, 0, 1]}):
         with pytest.raises(Enough):
@@ -966,7 +966,7 @@ import sys
 import threading
 import time
 import tstream as ts
-from tstream import _model
+from tstream import _run
 
 class Bar:  # which Ctrl-C reaches while nothing happens
     def set_postfix_str(self, *text, **how):
@@ -977,13 +977,13 @@ class Bar:  # which Ctrl-C reaches while nothing happens
     def close(self):
         pass
 
-class Slow(_model.Sweep):  # made in the thread of the call, between two sweeps
+class Slow(_run.Sweep):  # made in the thread of the call, between two sweeps
     def __init__(self, *args):
         time.sleep(0.5)
         super().__init__(*args)
 
-_model._progress_bar = lambda sweeps: Bar()
-_model.Sweep = Slow
+_run.progress_bar = lambda sweeps: Bar()
+_run.Sweep = Slow
 try:
     ts.cp(sys.argv[1], 8, sweeps=10**9, tol=0, cpu=True)
 except KeyboardInterrupt:

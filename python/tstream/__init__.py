@@ -15,11 +15,14 @@ count from 0. Failures are subclasses of :class:`Error` with the sentences of th
 
 from ._build import build, from_batches, from_coo
 from ._collection import Collection
+from ._evaluation import Evaluation
 from ._frame import from_frame
 from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
                    OutOfMemory, Stopped, TstreamWarning, lib)
-from ._model import Evaluation, Model, Sweep, load, losses
+from ._losses import losses
+from ._model import Model, load
 from ._settings import cp, cross_validate
+from ._sweep import Sweep
 from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",

@@ -3,8 +3,11 @@
 
 from typing import Any, Callable, Dict, Optional, Sequence, Union
 
+from ._aliases import one_name_each
+from ._folds import compute_folds
 from ._lib import Array, Path, Size
-from ._model import Sweep, compute, compute_folds, one_name_each
+from ._run import compute
+from ._sweep import Sweep
 from ._tensor import Tensor
 
 ALIASES = {"iters": "sweeps", "output": "out", "format": "formats", "force": "replace"}

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs: what :func:`cp` does with its settings."""
+
+import ctypes as c
+import numbers
+import operator
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, Dict, List, Tuple
+
+import numpy as np
+
+from ._collection import Collection, table
+from ._conf import files_of, session_conf
+from ._lib import (ArgumentError, Call, encoded, lib, mode_fn, several_sweep_fn, sweep_fn, ts_cp_conf,
+                   ts_cp_result, ts_progress, ts_several_conf, ts_several_result, warn)
+from ._losses import OPTIMIZERS, POISSON, loss_of
+from ._model import Model
+from ._modes import bounds_of, mode_bits, penalties
+from ._starts import starts_of
+from ._sweep import Sweep
+from ._tensor import as_tensor
+
+_Key = Tuple[int, int]  # rank and seed
+
+
+def progress_bar(sweeps: int) -> Any:
+    """A bar of tqdm, where there is one and somebody looks: what takes a sweep."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return None
+    return tqdm(total=sweeps, unit="sweep", disable=None)
+
+
+def _models_of(o: SimpleNamespace) -> None:
+    """Which models are asked for: `keys`, and whether they are `several`."""
+    if not issubclass(type(o.hold_out), numbers.Real):
+        raise ArgumentError(f"hold_out={o.hold_out!r}: a share of the cells, 0 or more and below 1")
+    o.several = o.restarts is not None or isinstance(o.rank, (Iterable, np.ndarray))
+    ranks = [operator.index(r) for r in o.rank] if isinstance(o.rank, Iterable) else [operator.index(o.rank)]
+    seeds = range(o.seed, o.seed + (1 if o.restarts is None else operator.index(o.restarts)))
+    if not ranks or not seeds or len(set(ranks)) < len(ranks):
+        raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
+    for what, number in [*(("rank", each) for each in ranks), ("seed", o.seed), ("patience", o.patience),
+                         ("threads", o.threads)]:
+        if number < 0:
+            raise ArgumentError(f"{what}={number}: it is not negative")
+    o.ranks, o.n_seeds = ranks, len(seeds)
+    o.keys = [(each, start) for each in ranks for start in seeds]
+
+
+def _check(o: SimpleNamespace) -> None:
+    """Refuses settings that the library does not see as they are given, and fills in defaults."""
+    o.starts = None if o.init is None or isinstance(o.init, str) else starts_of(o.init, o.keys, o.several)
+    if o.several and o.trace is not None:
+        raise ArgumentError("a trace is of one model: leave it out where several are computed")
+    o.loss_number, o.loss_at = loss_of(o.loss)
+    if o.optimizer not in OPTIMIZERS or (o.optimizer != "adam" and o.loss_number <= POISSON):
+        raise ArgumentError(f"optimizer is one of {', '.join(OPTIMIZERS)}, of losses after 'poisson'")
+    if o.inner < 1:
+        raise ArgumentError("a row takes at least one round a sweep")
+    if o.tol is None:
+        o.tol = 1e-5 if o.loss == "least-squares" else 1e-4
+    if o.sweeps < 1:
+        raise ArgumentError("there must be at least one sweep")
+    if isinstance(o.init, str) and o.init != "nvecs":
+        raise ArgumentError(f"init is a Model or 'nvecs', not {o.init!r}; tstream.load reads a model")
+    if o.resume not in (False, True, "auto"):
+        raise ArgumentError("resume is True, False or 'auto'")
+    if o.out is None and o.resume:
+        raise ArgumentError("a run goes on in the directory that it writes: out is not given")
+    if o.tensor.dense and o.hold_out > 0 and o.loss == "least-squares":
+        o.observed = True
+    if not o.observed and not (o.l1 or o.smooth or o.simplex or o.orthogonal or o.accelerate):
+        o.observed = bool(Call().run(lambda err: lib.ts_takes_observed(o.tensor._open(), o.loss_number)))
+        if o.observed and o.loss_number == 0:  # another loss takes it where all cells are listed, which changes nothing
+            warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
+                 "pass it to say so")
+
+
+def _constrain(o: SimpleNamespace) -> None:
+    """Constraints and penalties, as the library takes them."""
+    order = len(o.tensor.shape)
+    o.fixed = mode_bits(o.fix, order)
+    o.bits, o.sums, o.squares = mode_bits(o.nonneg, order), penalties(o.l1, order, o.fixed), penalties(o.l2, order, o.fixed)
+    if isinstance(o.nonneg, (bool, np.bool_)):
+        o.bits &= ~o.fixed
+    own_rows = o.bits if o.sums is None else o.bits | sum(1 << m for m in range(order) if o.sums[m] > 0)
+    own_rows |= o.fixed & 1 << (order - 1)
+    o.on_simplex = mode_bits(o.simplex, order)
+    o.limits = bounds_of(o.bounds, order, o.fixed)
+    o.orthonormal = mode_bits(o.orthogonal, order)
+    if isinstance(o.smooth, (int, float)):
+        raise ArgumentError("smooth names its modes: {mode: number}, or a number for each")
+    o.bends = penalties(o.smooth, order, o.fixed)
+    o.bent = 0 if o.bends is None else sum(1 << m for m in range(order) if o.bends[m] > 0)
+    own_rows |= o.on_simplex
+    if o.limits is not None:
+        own_rows |= sum(1 << m for m in range(order) if np.isfinite(o.limits[:, m]).any())
+    if o.l2_scale not in ("none", "count"):
+        raise ArgumentError("l2_scale is 'none' or 'count'")
+    if o.observed and o.squares is None and o.loss == "least-squares":
+        o.squares = np.array([0 if o.fixed >> m & 1 else 0.1 for m in range(order)])
+    o.own_rows = 0 if o.observed or o.loss != "least-squares" else own_rows
+
+
+def _address(array: Any) -> Any:
+    return None if array is None else array.ctypes.data
+
+
+class _Run:
+    """A run that goes on: its histories, its bar, and what the library calls after a sweep."""
+
+    def __init__(self, o: SimpleNamespace) -> None:
+        self.o = o
+        self.call = Call()
+        self.histories: "Dict[_Key, List[Sweep]]" = {key: [] for key in o.keys}
+        self.session: Any = None
+        self.bar: Any = None
+
+    def swept(self, s: Sweep) -> None:
+        o, bar = self.o, self.bar
+        self.histories[s.rank, s.seed].append(s)
+        if bar is not None:
+            bar.set_postfix_str(f"rank {s.rank}, seed {s.seed}" if o.several else f"fit {s.fit:.6f}", refresh=False)
+            bar.n = bar.n + 1 if o.several else s.sweep
+            bar.refresh()
+        if o.on_sweep is not None:
+            o.on_sweep(s)
+
+    def move_bar(self) -> None:
+        place = ts_progress()
+        lib.ts_session_progress(self.session, c.byref(place))
+        if place.sweep > 0:
+            part = place.mode + min(place.done / place.total, 1)
+            self.bar.n = round(place.sweep - 1 + part / self.o.tensor.order, 1)
+            self.bar.refresh()
+
+    def take_of(self, ctx: Any, number: int, s: Any) -> int:
+        sweep = Sweep(s.contents, *self.o.keys[number])
+        if self.o.on_sweep is not None:
+            return self.call.ask(self.swept, sweep)  # what it raises ends the run here, not sweeps later
+        self.call.tell(self.swept, sweep)
+        return 0
+
+    def take(self, ctx: Any, s: Any) -> int:
+        return self.take_of(ctx, 0, s)
+
+    def close_bar(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def cp_conf(self) -> ts_cp_conf:
+        o = self.o
+        start = None if o.several or o.starts is None or o.starts[0] is None else o.starts[0]._handle
+        return ts_cp_conf(
+            sweeps=o.sweeps, tol=o.tol, seed=o.seed, sweep=sweep_fn() if o.several else sweep_fn(self.take),
+            mode=mode_fn(), start=start, nvecs=o.init == "nvecs" if isinstance(o.init, str) else False,
+            max_seconds=o.max_time or 0, out=None if o.out is None else encoded(o.out),
+            formats=files_of(o.formats, o.rows), held_rows=o.rows == "used", replace=bool(o.replace),
+            save_init=bool(o.save_init), resume={False: 0, True: 1, "auto": 2}[o.resume],
+            checkpoint_seconds=o.checkpoint if o.checkpoint > 0 else -1, nonneg=o.bits, fix=o.fixed,
+            simplex=o.on_simplex, orthogonal=o.orthonormal, smooth=_address(o.bends),
+            lower=None if o.limits is None else o.limits[0].ctypes.data,
+            upper=None if o.limits is None else o.limits[1].ctypes.data,
+            l1=_address(o.sums), l2=_address(o.squares), accelerate=bool(o.accelerate),
+            observed=bool(o.observed), l2_by_count=o.l2_scale == "count", mean=bool(o.mean), hold_out=o.hold_out,
+            hold_out_from=o.hold_out_from, patience=o.patience, loss=o.loss_number, inner=o.inner,
+            loss_at=o.loss_at, optimizer=OPTIMIZERS.index(o.optimizer))
+
+    def session_conf(self) -> Any:
+        o = self.o
+        return session_conf(
+            self.call, rank=o.ranks[0], precision=o.precision, threads=o.threads, host_memory=o.host_memory,
+            cpu=o.cpu, gpus=o.gpus, gpu_memory=o.gpu_memory, checkpoints=o.out is not None and o.checkpoint > 0,
+            replace=bool(o.replace), own_rows=o.own_rows, smooth=o.bent, accelerate=bool(o.accelerate),
+            observed=bool(o.observed), loss=o.loss_number, optimizer=OPTIMIZERS.index(o.optimizer),
+            patience=o.patience > 0, hold_out=o.hold_out > 0, trace=None if o.trace is None else encoded(o.trace))
+
+    def several(self) -> Collection:
+        """Models of several ranks or starts, side by side."""
+        o, keys = self.o, self.o.keys
+        conf, of_session = self.cp_conf(), self.session_conf()
+        self.bar = progress_bar(o.sweeps * len(keys)) if o.progress else None
+        several_conf = ts_several_conf(n_ranks=len(o.ranks), rank=(c.c_uint32 * len(o.ranks))(*o.ranks),
+                                       restarts=o.n_seeds, run=c.pointer(conf), sweep=several_sweep_fn(self.take_of))
+        if o.starts is not None:
+            several_conf.start = (c.c_void_p * len(keys))(*[None if m is None else m._handle for m in o.starts])
+        handles, results = (c.c_void_p * len(keys))(), (ts_several_result * len(keys))()
+        results[0].size = c.sizeof(ts_several_result)
+        try:
+            self.call.run(lib.ts_cp_several, o.tensor._open(), c.byref(of_session), c.byref(several_conf), handles,
+                          results)
+        finally:
+            self.close_bar()
+        models = {key: Model(handle, o.tensor) for key, handle in zip(keys, handles)}
+        for key, result in zip(keys, results):
+            models[key].history = self.histories[key]
+            models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
+        return Collection(models, table(results))
+
+    def one(self) -> Model:
+        o = self.o
+        conf, of_session = self.cp_conf(), self.session_conf()
+        self.bar = progress_bar(o.sweeps) if o.progress else None
+        handle = o.tensor._open()  # for as long as the session
+        self.session = self.call.run(lib.ts_session_open, handle, c.byref(of_session))
+        ended = ts_cp_result()
+        if self.bar is not None:
+            self.call.idle = self.move_bar
+        try:
+            model = Model(self.call.run(lib.ts_cp, self.session, c.byref(conf), c.byref(ended)), o.tensor)
+        finally:
+            self.call.idle = None  # it asks the session, which is closed
+            self.close_bar()
+            lib.ts_session_close(self.session)
+        model.history = self.histories[o.keys[0]]
+        model.converged, model.exact = bool(ended.converged), bool(ended.exact)
+        model.sweeps_before = ended.sweeps_before
+        model.mean = ended.mean if o.mean else None
+        model.best_sweep = ended.best_sweep or None
+        return model
+
+
+def compute(**settings: Any) -> Any:
+    """What :func:`cp` does, with all of its settings."""
+    o = SimpleNamespace(**settings)
+    o.tensor = as_tensor(o.tensor)
+    _models_of(o)
+    _check(o)
+    _constrain(o)
+    run = _Run(o)
+    return run.several() if o.several else run.one()
