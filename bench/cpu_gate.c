@@ -18,7 +18,7 @@
 #include "base/rng.h"
 #include "bench/measure.h"
 #include "bench/sweep.h"
-#include "cpu/pass.h"
+#include "cpu/sparse/pass.h"
 
 #define MOST_SIDES  8
 #define MOST_TURNS  1000

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/clock.h"
 #include "base/rng.h"
 #include "bench/measure.h"
 #include "cpu/cpu_backend.h"
-#include "format/dense.h"
+#include "format/arrays/dense.h"
 
 #define ROUNDS 5
 

@@ -46,7 +46,7 @@ run_tests()
         run "check_gpu_cells.$k" "$bin/tests/check_gpu_cells" &
     done
     wait
-    TOP_BUILDDIR=$bin TOP_SRCDIR=$here/.. run check_gpu_arrays.sh "$top/tests/check_gpu_arrays.sh"
+    TOP_BUILDDIR=$bin TOP_SRCDIR=$here/.. run check_gpu_arrays.sh "$top/tests/gpu/check_gpu_arrays.sh"
 }
 
 # A piece of 17 MB again and again: what the cells are does not matter here.

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/rng.h"
-#include "format/dense.h"
-#include "gpu/gpu_backend.h"
+#include "format/arrays/dense.h"
+#include "gpu/team/gpu_backend.h"
 #include "stream/backend.h"
 
 #define ROUNDS 7

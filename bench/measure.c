@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/clock.h"
 #include "base/rng.h"
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 #define LIST        16384u /* indices: 64 KB */
 #define TRIAD_BYTES ((size_t)256 << 20)
@@ -158,18 +158,18 @@ static inline __attribute__((always_inline)) double chains(uint64_t n, double a,
 }
 
 #ifdef __x86_64__
-#include "base/target_avx512.h"
+#include "base/machine/target_avx512.h"
 static double chains_avx512(uint64_t n, double a, double b)
 {
     return chains(n, a, b);
 }
-#include "base/target_pop.h"
-#include "base/target_avx2.h"
+#include "base/machine/target_pop.h"
+#include "base/machine/target_avx2.h"
 static double chains_avx2(uint64_t n, double a, double b)
 {
     return chains(n, a, b);
 }
-#include "base/target_pop.h"
+#include "base/machine/target_pop.h"
 #endif
 
 static double chains_portable(uint64_t n, double a, double b)

@@ -14,22 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/clock.h"
 #include "base/opt.h"
 #include "base/rng.h"
 #include "bench/measure.h"
 #include "bench/sweep.h"
 #include "cpu/cpu_backend.h"
-#include "cpu/kernel.h"
+#include "cpu/sparse/kernel.h"
 #include "format/shard.h"
 #ifdef __x86_64__
-#include "base/target_avx2.h"
+#include "base/machine/target_avx2.h"
 
-#include "cpu/plain_expand.h"
-#include "base/target_pop.h"
+#include "cpu/sparse/plain_expand.h"
+#include "base/machine/target_pop.h"
 #else
-#include "cpu/plain_expand.h"
+#include "cpu/sparse/plain_expand.h"
 #endif
 
 /* M nonzeros/s at ranks 16, 32, 64, float32, 2 threads, and seconds of a sweep at rank 32: the best

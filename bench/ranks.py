@@ -7,10 +7,10 @@ one, to be set beside runs. On more than one host nobody has run it.
 
 A sweep is, mode after mode: the products of the rank that has most, its part of the row work, and the rows that reach
 its host from others. Rows reach all hosts, or, mode by mode where that is cheaper, those that have a nonzero with them in one of the
-other modes' copies (need lists: src/cpu/needs.h, whose rule counts what packing takes; GPUs do not have them). Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
+other modes' copies (need lists: src/cpu/ranks/needs.h, whose rule counts what packing takes; GPUs do not have them). Of a tensor the parts come from its table of shards; of the shapes of Amazon's reviews and
 Reddit's comments from equal parts. How many hosts need a row comes from a power law of its nonzeros, of a tensor, too: LAW, or 0.8.
 
-GPUs send rows while they compute (src/gpu/gpu_ranks.h): "hidden" is what a sweep were if as much were hidden as can be, and runs
+GPUs send rows while they compute (src/gpu/team/gpu_ranks.h): "hidden" is what a sweep were if as much were hidden as can be, and runs
 lie between it and "a sweep" of all rows. CPU cores send them afterwards; ranks of a host share their factors, so that a row
 reaches a host once.
 """

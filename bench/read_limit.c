@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/clock.h"
 
 #define READ_BYTES ((uint64_t)1 << 20)

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/opt.h"
 #include "bench/measure.h"
-#include "cpu/rowsolve.h"
+#include "cpu/rows/rowsolve.h"
 
 #define MOST  16
 #define TURNS 300

@@ -3,7 +3,7 @@
 """The picture of docs/architecture.md: the folders of the tree in their layers, and two sequences.
 
     docs/architecture.py > docs/architecture.svg
-    docs/architecture.py --levels      # "base 1", ...: what tests/check_layers.sh compares with its own
+    docs/architecture.py --levels      # "base 1", ...: what tests/house/check_layers.sh compares with its own
 
 A layer may include itself and the layers below it. Colours follow the reader's light or dark scheme, as in
 sweeps.py.

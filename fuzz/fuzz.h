@@ -57,7 +57,7 @@ static inline uint64_t fuzz_seal(uint8_t *data, uint64_t size, uint64_t at, uint
     return at + n + sizeof hash;
 }
 
-/* The state of a run (cpd/state.h): its size and the checksums of head and sections. */
+/* The state of a run (cpd/state/state.h): its size and the checksums of head and sections. */
 static inline void fuzz_seal_state(uint8_t *data, uint64_t size)
 {
     uint32_t n;

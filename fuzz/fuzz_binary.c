@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 
 #include "fuzz/fuzz.h"
-#include "source/binary_kind.h"
-#include "source/binary_source.h"
+#include "source/binary/binary_kind.h"
+#include "source/binary/binary_source.h"
 
 /* What a file came to, and what its nonzeros must obey. */
 struct outcome {

@@ -6,15 +6,15 @@
 #include <fcntl.h>
 #include <math.h>
 
-#include "build/label_write.h"
-#include "format/array_index.h"
+#include "build/write/label_write.h"
+#include "format/arrays/array_index.h"
 #include "format/mode_names.h"
 #include "format/part.h"
 #include "format/row_names.h"
 #include "format/tensor_kind.h"
 #include "format/tensor_sums.h"
 #include "fuzz/fuzz.h"
-#include "source/name_list.h"
+#include "source/names/name_list.h"
 
 /* ---- a tensor of which one file is the input ---- */
 

@@ -14,8 +14,8 @@
  */
 #include <sys/mman.h>
 
-#include "base/isa.h"
-#include "format/unpack.h"
+#include "base/machine/isa.h"
+#include "format/blocks/unpack.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_index.h"

@@ -5,8 +5,8 @@
  * Whatever the bytes, what is taken is a state of sane sizes whose rows can be read, and a refusal has its
  * sentence.
  */
-#include "cpd/init.h"
-#include "cpd/state.h"
+#include "cpd/solver/init.h"
+#include "cpd/state/state.h"
 #include "fuzz/fuzz.h"
 
 static void read_all(const char *path)

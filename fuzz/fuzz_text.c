@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: text as tshard build reads it, of each kind of the table in source/text_kind.h. The first byte
+/* libFuzzer: text as tshard build reads it, of each kind of the table in source/text/text_kind.h. The first byte
  * chooses the rules (base, precision, fixed sizes; the highest bit: one piece, of a table unless the file begins
  * like another kind), the second the length of the pieces, or the separator, the rest is the file: plain text, or
  * packed when it starts like that.
@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 
 #include "fuzz/fuzz.h"
-#include "source/table_text.h"
-#include "source/text_input.h"
-#include "source/text_kind.h"
-#include "source/tns_text.h"
+#include "source/text/table_text.h"
+#include "source/text/text_input.h"
+#include "source/text/text_kind.h"
+#include "source/text/tns_text.h"
 #include "build/value_table.h"
 
 /* What a text came to. */

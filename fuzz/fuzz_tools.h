@@ -10,9 +10,9 @@
 #define TS_FUZZ_TOOLS_H
 
 #include "fuzz/fuzz.h"
-#include "tools/tool.h"
+#include "tools/common/tool.h"
 #include "tools/tstream.h"
-#include "tools/tstream_cp.h"
+#include "tools/cp/tstream_cp.h"
 
 /* Runs a command with words that NULL ends. */
 static inline int fuzz_run(const struct ts_cmd *cmd, const char *const *words)

@@ -4,7 +4,7 @@
 # record, a table, a sentence, an exit status, a link; and leaves out times alone. `.ci/run bits` is the comparison itself.
 set -eu
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
-. "$top/tests/outside.sh"
+. "$top/tests/support/outside.sh"
 command -v python3 > /dev/null || { echo "there is no python3"; exit 77; }
 
 for list in bits.list bits_gpu.list; do

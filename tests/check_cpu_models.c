@@ -9,11 +9,11 @@
 
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
-#include "cpu/needs.h"
-#include "cpu/pass.h"
+#include "cpu/ranks/needs.h"
+#include "cpu/sparse/pass.h"
 #include "base/rng.h"
-#include "tests/memfeed.h"
-#include "tests/run_suite.h"
+#include "tests/stream/memfeed.h"
+#include "tests/support/run_suite.h"
 
 #define MOST 12
 

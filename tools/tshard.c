@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "api/tools.h"
-#include "tools/tool.h"
+#include "tools/common/tool.h"
 
 static const char description[] =
     "tshard makes a directory of a tensor in a text file, or in a table with names. For each mode "

@@ -4,7 +4,7 @@
 #define TS_TOOLS_TSHARD_H
 
 #include "api/tools.h"
-#include "tools/tool_progress.h"
+#include "tools/common/tool_progress.h"
 
 extern const struct ts_cmd tshard_build_cmd;
 extern const struct ts_cmd tshard_plan_cmd;

@@ -2,8 +2,8 @@
 /* tshard_main.c - tshard: alone, or one of several ranks, which tshard-mpi is for. */
 #include <stddef.h>
 
-#include "tools/tool_launch.h"
-#include "tools/tool_openmp.h"
+#include "tools/common/tool_launch.h"
+#include "tools/common/tool_openmp.h"
 #include "tools/tshard.h"
 
 int main(int argc, char **argv)

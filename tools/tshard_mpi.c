@@ -2,8 +2,8 @@
 /* tshard_mpi.c - tshard-mpi: tshard as one of several ranks, started by mpirun or srun. */
 #include <stddef.h>
 
-#include "tools/tool_mpi.h"
-#include "tools/tool_openmp.h"
+#include "tools/common/tool_mpi.h"
+#include "tools/common/tool_openmp.h"
 #include "tools/tshard.h"
 
 int main(int argc, char **argv)

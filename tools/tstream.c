@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "tools/settings_page.h"
-#include "tools/tool.h"
+#include "tools/common/settings_page.h"
+#include "tools/common/tool.h"
 
 static const char description[] =
     "tstream computes the CP decomposition (CANDECOMP/PARAFAC) of a sparse tensor that tshard "
@@ -97,7 +97,7 @@ void tstream_environment(void)
 {
     /* By default all streams share 8 queues, and work waits for earlier work in the same queue. */
     (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    (void)setenv("NCCL_NVLS_ENABLE", "0", 1); /* src/gpu/exchange_nccl.c says why */
+    (void)setenv("NCCL_NVLS_ENABLE", "0", 1); /* src/gpu/exchange/exchange_nccl.c says why */
 }
 
 int tstream_run(int argc, char **argv)

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 
 #include "api/tools.h"
-#include "tools/common_opts.h"
-#include "tools/tool.h"
+#include "tools/common/common_opts.h"
+#include "tools/common/tool.h"
 #ifdef HAVE_CUDA
-#include "tools/tool_term.h"
+#include "tools/common/tool_term.h"
 #endif
 #include "tools/tstream.h"
 

@@ -2,8 +2,8 @@
 /* tstream_main.c - tstream: alone, or one of several ranks, which tstream-mpi is for. */
 #include <stddef.h>
 
-#include "tools/tool_launch.h"
-#include "tools/tool_openmp.h"
+#include "tools/common/tool_launch.h"
+#include "tools/common/tool_openmp.h"
 #include "tools/tstream.h"
 
 int main(int argc, char **argv)

@@ -2,8 +2,8 @@
 /* tstream_mpi.c - tstream-mpi: tstream as one of several ranks, started by mpirun or srun. */
 #include <stddef.h>
 
-#include "tools/tool_mpi.h"
-#include "tools/tool_openmp.h"
+#include "tools/common/tool_mpi.h"
+#include "tools/common/tool_openmp.h"
 #include "tools/tstream.h"
 
 int main(int argc, char **argv)

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tools/tool.h"
+#include "tools/common/tool.h"
 
 static int ends_with(const char *name, const char *suffix)
 {

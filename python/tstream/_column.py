@@ -17,7 +17,7 @@ from ._lib import ArgumentError, Array
 
 LARGEST = (1 << 40) - 1  # index of a mode
 _absent = frozenset(("", "nan", "na", "n/a", "null", "none", "nat", "<na>", "-nan", "+nan", "#n/a", "#na", "#n/a n/a", "1.#ind",
-                     "-1.#ind", "1.#qnan", "-1.#qnan", "\\n", "missing"))  # as src/source/number_text.c has them
+                     "-1.#ind", "1.#qnan", "-1.#qnan", "\\n", "missing"))  # as src/source/text/number_text.c has them
 _number = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 

@@ -3,9 +3,9 @@
 #include <math.h>
 
 #include "api/api.h"
-#include "base/threads.h"
-#include "cpu/dense_scan.h"
-#include "format/dense.h"
+#include "base/machine/threads.h"
+#include "cpu/dense/dense_scan.h"
+#include "format/arrays/dense.h"
 
 static int take_array(const ts_array_conf *conf, struct ts_dense_array *ret, struct ts_err *err)
 {

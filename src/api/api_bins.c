@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "source/time_bin.h"
+#include "source/text/time_bin.h"
 
 struct ts_bins {
     struct ts_time_bin bin;

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 #include "api/api.h"
-#include "base/place.h"
+#include "base/files/place.h"
 #include "base/setting.h"
 #include "build/build.h"
-#include "build/build_budget.h"
+#include "build/room/build_budget.h"
 #include "source/push_source.h"
 #include "source/tensor_source.h"
 #include "format/tensor_kind.h"

@@ -4,7 +4,7 @@
 
 #include "api/api_run.h"
 #include "base/setting.h"
-#include "cpd/accelerate.h"
+#include "cpd/solver/accelerate.h"
 
 #define SWEEPS 50u
 #define INNER  10u

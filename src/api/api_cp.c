@@ -6,11 +6,11 @@
 
 #include "api/api_run.h"
 #include "base/clock.h"
-#include "base/place.h"
+#include "base/files/place.h"
 #include "base/c_locale.h"
 #include "base/setting.h"
 #include "base/stop.h"
-#include "cpd/run_values.h"
+#include "cpd/spec/run_values.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 

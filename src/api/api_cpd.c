@@ -5,7 +5,7 @@
 
 #include "api/api.h"
 #include "base/setting.h"
-#include "base/threads.h"
+#include "base/machine/threads.h"
 #include "model/kruskal.h"
 #include "model/model_write.h"
 #include "model/predict.h"

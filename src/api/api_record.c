@@ -9,10 +9,10 @@
 #include "api/version.h"
 #include "base/setting.h"
 #include "base/setting_kind.h"
-#include "cpd/run_options.h"
+#include "cpd/state/run_options.h"
 #include "engine/models_table.h"
 #include "engine/processor.h"
-#include "format/array_name.h"
+#include "format/arrays/array_name.h"
 
 #define SECOND_NS     1e9
 #define MOST_NS       9e18                   /* of what is told */

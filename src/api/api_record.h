@@ -11,8 +11,8 @@
 
 #include "api/api_session.h"
 #include "base/opt.h"
-#include "cpd/spec.h"
-#include "cpd/state.h"
+#include "cpd/spec/spec.h"
+#include "cpd/state/state.h"
 #include "engine/run_record.h"
 
 /* The options of a run as conf says. out: the directory of the result; resumed: from a state there. */

@@ -3,7 +3,7 @@
  *
  *     rc = ts_api_run_begin(&run, err);
  *     if (rc == 0) {
- *         rc = ts_run_alone(&run.run, err);  (or with others by cpd/solver_group.h)
+ *         rc = ts_run_alone(&run.run, err);  (or with others by cpd/solver/solver_group.h)
  *         rc = ts_api_run_end(&run, rc, &model, &result, err);
  *     }
  *     ts_api_run_close(&run);

@@ -5,9 +5,9 @@
 
 #include "api/api_session.h"
 #include "base/setting.h"
-#include "base/threads.h"
-#include "cpd/core_consistency.h"
-#include "cpd/score.h"
+#include "base/machine/threads.h"
+#include "cpd/judge/core_consistency.h"
+#include "cpd/judge/score.h"
 #include "format/tensor_kind.h"
 
 static int take_conf(const ts_cpd_score_conf *given, const ts_tensor *t, ts_cpd_score_conf *conf,

@@ -3,12 +3,12 @@
 #include <stdlib.h>
 
 #include "api/api_session.h"
-#include "base/place.h"
+#include "base/files/place.h"
 #include "base/setting.h"
-#include "base/threads.h"
-#include "cpd/known_fit.h"
-#include "cpu/dense_scan.h"
-#include "format/dense.h"
+#include "base/machine/threads.h"
+#include "cpd/judge/known_fit.h"
+#include "cpu/dense/dense_scan.h"
+#include "format/arrays/dense.h"
 #include "model/kruskal.h"
 
 _Static_assert(sizeof(sig_atomic_t) == sizeof(int), "a stop flag is an int");

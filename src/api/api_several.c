@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "api/api_run.h"
-#include "base/place.h"
+#include "base/files/place.h"
 #include "base/setting.h"
 #include "base/stop.h"
-#include "cpd/run_values.h"
+#include "cpd/spec/run_values.h"
 #include "engine/run_several.h"
 
 #define MOST_RESTARTS 1000u

@@ -6,7 +6,7 @@
 #include "api/api.h"
 #include "base/json_read.h"
 #include "base/setting.h"
-#include "base/threads.h"
+#include "base/machine/threads.h"
 #include "format/shard.h"
 #include "format/tensor.h"
 #include "format/tensor_kind.h"

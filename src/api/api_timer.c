@@ -6,7 +6,7 @@
 #include "api/api_run.h"
 #include "base/clock.h"
 #include "base/stop.h"
-#include "base/thread.h"
+#include "base/machine/thread.h"
 
 #define SECOND_NS    1e9
 #define MOST_SECONDS 1e9 /* some thirty years */

@@ -3,7 +3,7 @@
  *
  * The programs are linked with the library and could reach anything in it. They may use what is
  * named here, with its types and constants, and include no other header of src/: so what a change
- * of the inside may break in tools/ is seen in this one file. tests/check_layers.sh holds tools/
+ * of the inside may break in tools/ is seen in this one file. tests/house/check_layers.sh holds tools/
  * to it, in both directions. Before a name is added: what other programs would want belongs in
  * tstream.h, and what tstream.h has is taken from there.
  *
@@ -23,7 +23,7 @@
 /* the stop flag: ts_stop_ask, ts_stop_asked, ts_stop_check, ts_stop_number */
 #include "base/stop.h"
 /* what a process that ends early leaves: ts_unfinished_undo */
-#include "base/unfinished.h"
+#include "base/files/unfinished.h"
 
 /* ---- the command line ---- */
 
@@ -44,7 +44,7 @@
 
 /* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
  * ts_open_dir_fail, ts_open_dir_replaced, ts_open_dir_fd, ts_open_dir_close */
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
 
@@ -63,15 +63,15 @@
 
 /* what the machine and this process may take: ts_machine_get, ts_machine_peak_bytes,
  * ts_machine_share */
-#include "base/machine.h"
+#include "base/machine/machine.h"
 /* how many: ts_threads_get */
-#include "base/threads.h"
+#include "base/machine/threads.h"
 /* one, with signals masked: ts_thread_new */
-#include "base/thread.h"
+#include "base/machine/thread.h"
 /* nanoseconds: ts_clock_ns */
 #include "base/clock.h"
 /* large memory, by the page: ts_bigmem_new, ts_bigmem_free */
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 /* what ran when: ts_trace_open, ts_trace_close, ts_trace_drop, ts_trace_add, ts_trace_group,
  * ts_trace_lane */
 #include "base/trace.h"
@@ -81,13 +81,13 @@
 /* files and directories: ts_atomic_file_open, ts_atomic_file_fd, ts_atomic_file_path,
  * ts_atomic_file_commit, ts_atomic_file_close, ts_atomic_dir_fd,
  * ts_atomic_dir_held, ts_atomic_dir_commit */
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 /* inputs and outputs against each other: ts_place_check */
-#include "base/place.h"
+#include "base/files/place.h"
 /* whose file it is: ts_written_end */
-#include "base/written.h"
+#include "base/files/written.h"
 /* files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */
-#include "base/tempfile.h"
+#include "base/files/tempfile.h"
 
 /* ---- a tensor on disk, beyond its shape and names: what is verified, told, exported ---- */
 
@@ -103,15 +103,15 @@
 #include "format/tensor_kind.h"
 /* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
  * one of fewer slices: ts_dense_open, ts_dense_hold */
-#include "format/dense.h"
+#include "format/arrays/dense.h"
 /* its name: ts_array_name_cells, ts_array_name_make, ts_array_name_real */
-#include "format/array_name.h"
+#include "format/arrays/array_name.h"
 /* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_leave, ts_slabs_next */
-#include "stream/slabs.h"
+#include "stream/feed/slabs.h"
 /* its index: ts_array_index_path, ts_array_index_may_replace, ts_array_index_new, ts_array_index_read, ts_array_index_write */
-#include "format/array_index.h"
+#include "format/arrays/array_index.h"
 /* its checksum: ts_dense_scan_alone, ts_dense_scan_sums */
-#include "cpu/dense_scan.h"
+#include "cpu/dense/dense_scan.h"
 /* sums over cells: ts_cell_key, ts_cell_sum_term, ts_cell_sum_mix, ts_cell_sum_join, ts_cell_sum_same */
 #include "format/cell_sum.h"
 /* and their file: ts_tensor_sums_read, ts_cell_sum_text */
@@ -121,7 +121,7 @@
 /* the blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
 /* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
-#include "format/block_codec.h"
+#include "format/blocks/block_codec.h"
 /* names for many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
  * ts_row_names_most, ts_row_index, ts_row_label */
 #include "format/row_names.h"
@@ -133,22 +133,22 @@
 /* the place of one: ts_build_dir_check */
 #include "build/build_dir.h"
 /* some shards of a tensor: ts_part_write, ts_part_shard_bytes */
-#include "build/part_write.h"
+#include "build/write/part_write.h"
 /* memory, before a build: ts_build_budget */
-#include "build/build_budget.h"
+#include "build/room/build_budget.h"
 /* memory, in a plan: ts_build_memory_share */
-#include "build/build_memory.h"
+#include "build/room/build_memory.h"
 /* disk, in a plan: ts_build_space_estimate */
-#include "build/build_space.h"
+#include "build/room/build_space.h"
 /* and what is free: ts_room_look, ts_room_is_one_disk, ts_room_check, ts_room_may_lack, ts_room_free */
-#include "build/room.h"
+#include "build/room/room.h"
 /* in a plan of a run, and of a file: ts_disk_free_get, ts_disk_free_of */
-#include "base/disk_free.h"
+#include "base/files/disk_free.h"
 /* limits of the table of values */
 #include "build/value_table.h"
 /* nonzeros sorted otherwise: ts_reorder, ts_reorder_block, ts_reorder_sorted,
  * ts_reorder_least, ts_reorder_most */
-#include "build/reorder.h"
+#include "build/sort/reorder.h"
 /* a part of a tensor: ts_pick_ranges, ts_pick_at_least, ts_pick_count_sides,
  * ts_pick_free */
 #include "source/tensor_source.h"
@@ -156,20 +156,20 @@
 #include "source/batch.h"
 /* text in pieces of whole lines: ts_text_input_open, ts_text_input_next, ts_text_input_total,
  * ts_text_input_close */
-#include "source/text_input.h"
+#include "source/text/text_input.h"
 /* names of files of text: ts_text_kind_has_ending */
-#include "source/text_kind.h"
+#include "source/text/text_kind.h"
 /* lines to cells: ts_tns_parse, ts_tns_fields, ts_tns_value, ts_tns_index, ts_tns_add */
-#include "source/tns_text.h"
+#include "source/text/tns_text.h"
 /* fields of tables: ts_csv_next, ts_csv_go_on, ts_csv_skip_blanks, ts_csv_is_end, ts_csv_is_index, ts_csv_quote */
-#include "source/csv_field.h"
+#include "source/text/csv_field.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
-#include "source/synth.h"
+#include "source/synth/synth.h"
 /* words for times: ts_time_bin_parse, ts_time_unit_parse; times: ts_time_read */
-#include "source/time_bin.h"
-#include "source/time_text.h"
+#include "source/text/time_bin.h"
+#include "source/text/time_text.h"
 /* what this build reads: ts_decompress_names */
-#include "source/decompress.h"
+#include "source/packed/decompress.h"
 
 /* ---- ranks: processes that compute one decomposition together ---- */
 
@@ -205,64 +205,64 @@
 /* what a backend can do, and what it tells of a pass: ts_backend_can, ts_backend_told */
 #include "stream/backend.h"
 /* what is read, and was: ts_feed_new, ts_feed_free, ts_feed_rewind, ts_feed_stats */
-#include "stream/feed.h"
+#include "stream/feed/feed.h"
 /* what stays in memory, in a plan: ts_residency_bytes, ts_residency_stored */
-#include "stream/residency.h"
+#include "stream/feed/residency.h"
 /* how fast the disk is, in a plan: ts_reader_new, ts_reader_kick, ts_reader_free */
-#include "stream/reader.h"
+#include "stream/feed/reader.h"
 /* what kernels this processor runs: ts_isa_best */
-#include "base/isa.h"
+#include "base/machine/isa.h"
 /* which process computes what, in a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes, ts_share_shards_of */
-#include "cpu/share.h"
+#include "cpu/ranks/share.h"
 /* and of GPUs: ts_balance_even, ts_balance_shares */
 #include "stream/balance.h"
 
 /* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */
 
 /* which there are: ts_gpu_devices, ts_gpu_count, ts_gpu_usable */
-#include "gpu/gpu_devices.h"
+#include "gpu/team/gpu_devices.h"
 /* how they exchange: ts_exchange_note, ts_exchange_used */
-#include "gpu/exchange.h"
+#include "gpu/exchange/exchange.h"
 /* how fast: ts_exchange_speed_new, ts_exchange_speed_run, ts_exchange_speed_of,
  * ts_exchange_speed_free */
-#include "gpu/exchange_speed.h"
+#include "gpu/exchange/exchange_speed.h"
 
 /* ---- methods: alternating least squares, and fits ---- */
 
 /* the method: ts_solver_run */
-#include "cpd/solver.h"
+#include "cpd/solver/solver.h"
 /* what it goes with: ts_accelerate_check */
-#include "cpd/accelerate.h"
+#include "cpd/solver/accelerate.h"
 /* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
-#include "cpd/spec.h"
+#include "cpd/spec/spec.h"
 /* whether it leaves a model the sign of its values: ts_method_lost_sign */
-#include "cpd/method.h"
+#include "cpd/methods/method.h"
 /* what a model is judged by: ts_loss_parse, ts_loss_of, ts_loss_names, ts_loss_help */
 #include "stream/loss.h"
 /* where it starts: ts_init_check, ts_init_mode, ts_init_save_bytes */
-#include "cpd/init.h"
+#include "cpd/solver/init.h"
 /* states that are saved: ts_checkpoint_disk */
-#include "cpd/checkpoint.h"
+#include "cpd/state/checkpoint.h"
 /* a run that goes on: ts_resume_open, ts_resume_close */
-#include "cpd/resume.h"
+#include "cpd/state/resume.h"
 /* the directories of a run: ts_run_dirs_read, ts_run_dirs_close */
-#include "cpd/run_dirs.h"
+#include "cpd/state/run_dirs.h"
 /* its options: ts_run_option */
-#include "cpd/run_options.h"
+#include "cpd/state/run_options.h"
 /* which values make one up: ts_run_values_spec, ts_run_values_check, ts_run_values_set, ts_run_values_same */
-#include "cpd/run_values.h"
+#include "cpd/spec/run_values.h"
 /* shares of nonzeros as people write them: ts_hold_out_part, ts_hold_out_fold */
-#include "cpd/hold_out_share.h"
+#include "cpd/spec/hold_out_share.h"
 /* what a state says: ts_state_get, ts_state_option, ts_state_path, ts_state_sign */
-#include "cpd/state.h"
+#include "cpd/state/state.h"
 /* in float64: ts_exact_fit_run, ts_exact_fit_mode, ts_exact_fit_bytes */
-#include "cpd/exact_fit.h"
+#include "cpd/judge/exact_fit.h"
 /* at known cells alone: ts_known_fit_run, ts_known_fit_shape, ts_known_fit_wanted */
-#include "cpd/known_fit.h"
+#include "cpd/judge/known_fit.h"
 /* at the nonzeros: ts_score_run, ts_score_free, ts_score_bytes */
-#include "cpd/score.h"
+#include "cpd/judge/score.h"
 /* of several ranks: ts_core_run, ts_core_check */
-#include "cpd/core_consistency.h"
+#include "cpd/judge/core_consistency.h"
 
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 

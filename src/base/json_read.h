@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 
 enum ts_json_kind {
     TS_JSON_NULL,

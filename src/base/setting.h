@@ -6,7 +6,7 @@
  *
  *     ts_fail(err, TS_EARG, "give less with " TS_SET_HOST_MEMORY);
  *
- * and ts_fail writes what the reader calls it. setting.c has the names; tests/check_settings.sh compares
+ * and ts_fail writes what the reader calls it. setting.c has the names; tests/python/check_settings.sh compares
  * them with the option tables, tstream.h and the package. What only a program has is named with it.
  *
  * A number that counts from 1 for a user of the programs counts from 0 in Python. A sentence marks it,
@@ -14,7 +14,7 @@
  *
  *     ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE, mode + 1);
  *
- * tests/check_settings.sh finds a number of a mode or component without the mark.
+ * tests/python/check_settings.sh finds a number of a mode or component without the mark.
  *
  *   threads  any; ts_setting_words at the start of a program
  *   errors   none

@@ -12,11 +12,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 #include "base/clock.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/setting.h"
-#include "base/thread.h"
+#include "base/machine/thread.h"
 
 #define BUFFER_BYTES (256u << 10) /* about 2000 events */
 #define QUEUE_EVENTS 32768u       /* half a second at the rate of four GPUs */

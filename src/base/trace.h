@@ -7,7 +7,7 @@
  * one queue of two megabytes, however long the run is.
  *
  *   owner    the caller that opened it, until ts_trace_close or ts_trace_drop. The file is written
- *            as PATH.partial and gets its name when it is complete (base/atomic_out.h)
+ *            as PATH.partial and gets its name when it is complete (base/files/atomic_out.h)
  *   units    nanoseconds of ts_clock_ns; bytes
  *   threads  group, lane and add from any thread; open, close and drop from one, while no other
  *            call runs

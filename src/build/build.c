@@ -8,14 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/clock.h"
 #include "base/num.h"
-#include "base/place.h"
+#include "base/files/place.h"
 #include "base/setting.h"
-#include "base/tempfile.h"
+#include "base/files/tempfile.h"
 #include "build/build_steps.h"
-#include "build/build_ranks.h"
+#include "build/ranks/build_ranks.h"
 #include "source/source.h"
 
 /* ------------------------------------------------------------------ memory */

@@ -22,9 +22,9 @@
 #include "base/err.h"
 #include "format/layout.h"
 #include "build/merge.h"
-#include "build/room.h"
-#include "source/synth.h"
-#include "source/table_text.h"
+#include "build/room/room.h"
+#include "source/synth/synth.h"
+#include "source/text/table_text.h"
 
 enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATES_ERROR = 2 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which files belong to a tensor, for the directory that appears whole or not at all
- * (base/atomic_out.h). */
+ * (base/files/atomic_out.h). */
 #include "build/build_dir.h"
 
 #include <fcntl.h>
@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 #include "base/setting.h"
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "format/layout.h"
 #include "format/part.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_dir.h - the directory of a tensor that is being built: NAME.tsh.building. It is renamed to
- * NAME.tsh when everything in it is on disk (base/atomic_out.h). The index is written last, so an
+ * NAME.tsh when everything in it is on disk (base/files/atomic_out.h). The index is written last, so an
  * unfinished tensor can never be opened.
  *
  *   owner    the caller; paths are relative to the working directory

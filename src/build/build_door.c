@@ -11,14 +11,14 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "build/build_steps.h"
-#include "build/build_ranks.h"
-#include "source/binary_kind.h"
-#include "source/binary_source.h"
-#include "source/byte_input.h"
-#include "source/synth_source.h"
+#include "build/ranks/build_ranks.h"
+#include "source/binary/binary_kind.h"
+#include "source/binary/binary_source.h"
+#include "source/packed/byte_input.h"
+#include "source/synth/synth_source.h"
 #include "source/tensor_source.h"
-#include "source/text_input.h"
-#include "source/text_source.h"
+#include "source/text/text_input.h"
+#include "source/text/text_source.h"
 
 /* Memory set aside for decompression: what the files may need, at most a quarter. */
 static uint64_t unpack_bytes(const struct ts_build_options *o, const char *const paths[],

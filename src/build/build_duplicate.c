@@ -9,10 +9,10 @@
 
 #include "base/setting.h"
 #include "build/build_steps.h"
-#include "source/binary_source.h"
-#include "source/text_input.h"
-#include "source/text_kind.h"
-#include "source/text_source.h"
+#include "source/binary/binary_source.h"
+#include "source/text/text_input.h"
+#include "source/text/text_kind.h"
+#include "source/text/text_source.h"
 
 #define CELL_CHARS (48u * TS_MAX_ORDER)
 #define NAME_CHARS 32u /* of a name in a sentence */

@@ -9,7 +9,7 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "build/build_steps.h"
-#include "build/build_ranks.h"
+#include "build/ranks/build_ranks.h"
 
 /* The collected records as what is to be sorted. */
 static struct ts_extsort_area settle_collected(struct ts_build *b)

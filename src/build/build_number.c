@@ -10,8 +10,8 @@
 
 #include "base/setting.h"
 #include "build/build_steps.h"
-#include "build/build_ranks.h"
-#include "build/rows_write.h"
+#include "build/ranks/build_ranks.h"
+#include "build/write/rows_write.h"
 
 /* ------------------------------------------------------------------ numbering */
 

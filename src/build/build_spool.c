@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "build/build_steps.h"
-#include "build/record_sort.h"
+#include "build/sort/record_sort.h"
 
 /* Records given to a thread at a time, whole partitions: some tenths of a second of packing, so
  * that waiting for the last thread of each piece does not matter. */

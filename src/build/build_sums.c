@@ -3,7 +3,7 @@
 #include <inttypes.h>
 
 #include "base/setting.h"
-#include "build/build_comm.h"
+#include "build/ranks/build_comm.h"
 #include "build/build_steps.h"
 #include "format/tensor_sums.h"
 

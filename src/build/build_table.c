@@ -8,8 +8,8 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "build/build_steps.h"
-#include "build/build_ranks.h"
-#include "source/text_source.h"
+#include "build/ranks/build_ranks.h"
+#include "source/text/text_source.h"
 
 #define NAMES_SHARE 4u                  /* share of the memory during reading */
 #define MODE_CHARS  128u                /* of "mode 3 (its name)" */

@@ -12,12 +12,12 @@
 #include "base/setting.h"
 #include "build/build_steps.h"
 #include "build/build_index.h"
-#include "build/build_ranks.h"
-#include "build/label_write.h"
-#include "build/level_order.h"
-#include "build/mode_names_write.h"
-#include "build/mode_writer.h"
-#include "source/text_source.h"
+#include "build/ranks/build_ranks.h"
+#include "build/write/label_write.h"
+#include "build/write/level_order.h"
+#include "build/write/mode_names_write.h"
+#include "build/write/mode_writer.h"
+#include "source/text/text_source.h"
 
 static int give_to_writer(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {

@@ -21,7 +21,7 @@
 #include "base/err.h"
 #include "format/cell_sum.h"
 #include "source/source.h"
-#include "build/record.h"
+#include "build/sort/record.h"
 
 struct ts_collect_segment {
     uint64_t at;       /* in the array, in words */

@@ -15,8 +15,8 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "build/level_order.h"
-#include "build/record.h"
+#include "build/write/level_order.h"
+#include "build/sort/record.h"
 #include "build/slices.h"
 #include "build/value_table.h"
 #include "format/cell_sum.h"

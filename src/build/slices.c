@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 
 int ts_slices_init(struct ts_slices *s, uint64_t dim, struct ts_err *err)
 {

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "cpu/cpu_state.h"
-#include "cpu/dense_cells.h"
-#include "cpu/dense_rows.h"
+#include "cpu/dense/dense_cells.h"
+#include "cpu/dense/dense_rows.h"
 #include "stream/fit_sums.h"
 
 static void *cpu_model(void *be, uint32_t k)

@@ -2,16 +2,16 @@
 /* What a backend of CPU cores takes, from what it is asked for alone: memory, and how many models go together. */
 #include <omp.h>
 
-#include "base/bigmem.h"
-#include "base/machine.h"
+#include "base/machine/bigmem.h"
+#include "base/machine/machine.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
-#include "cpu/dense_cells.h"
-#include "cpu/dense_rows.h"
-#include "cpu/descend.h"
-#include "cpu/needs.h"
-#include "cpu/plain.h"
-#include "cpu/rounds.h"
+#include "cpu/dense/dense_cells.h"
+#include "cpu/dense/dense_rows.h"
+#include "cpu/losses/descend.h"
+#include "cpu/ranks/needs.h"
+#include "cpu/sparse/plain.h"
+#include "cpu/losses/rounds.h"
 
 #define MOST_COLUMNS 1024u /* of models that are computed together; one may have more */
 

@@ -5,9 +5,9 @@
 #include "base/clock.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
-#include "cpu/descend.h"
+#include "cpu/losses/descend.h"
 #include "cpu/pass_loop.h"
-#include "cpu/rounds.h"
+#include "cpu/losses/rounds.h"
 
 static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
 {

@@ -7,9 +7,9 @@
 #include "base/setting.h"
 #include "cpu/cpu_backend.h"
 #include "cpu/cpu_state.h"
-#include "cpu/dense_rows.h"
-#include "cpu/descend.h"
-#include "cpu/rounds.h"
+#include "cpu/dense/dense_rows.h"
+#include "cpu/losses/descend.h"
+#include "cpu/losses/rounds.h"
 
 static void close_shared(struct ts_cpu_shared *s)
 {

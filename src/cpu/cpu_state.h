@@ -14,13 +14,13 @@
 #ifndef TS_CPU_CPU_STATE_H
 #define TS_CPU_CPU_STATE_H
 
-#include "cpu/dense_product.h"
+#include "cpu/dense/dense_product.h"
 #include "cpu/extent.h"
 #include "cpu/fmat.h"
-#include "cpu/needs.h"
-#include "cpu/pass.h"
-#include "cpu/rowsolve.h"
-#include "cpu/share.h"
+#include "cpu/ranks/needs.h"
+#include "cpu/sparse/pass.h"
+#include "cpu/rows/rowsolve.h"
+#include "cpu/ranks/share.h"
 #include "stream/backend.h"
 
 /* Rows of these updates go to all ranks, each in a way of its own; those of others may go to the ranks that need them alone. */

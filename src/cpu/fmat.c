@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision)
 {

@@ -2,7 +2,7 @@
 /* fmat.h - a factor matrix in the memory of the CPU backend.
  *
  * Rows are padded with zero columns to whole vectors, so that no kernel masks a tail: a product of
- * padding is zero, and stays zero. Large matrices lie on huge pages (base/bigmem.h): their rows are
+ * padding is zero, and stays zero. Large matrices lie on huge pages (base/machine/bigmem.h): their rows are
  * read at random.
  *
  * Several matrices may lie side by side in the rows of one: a *view* is one of them.

@@ -3,7 +3,7 @@
 #include "cpu/pass_loop.h"
 
 #include "base/clock.h"
-#include "cpu/share.h"
+#include "cpu/ranks/share.h"
 
 /* Stops the pass where a visitor has failed: no thread takes another partition. */
 static void end_early(struct ts_pass_loop *l, int rc, const struct ts_err *err)

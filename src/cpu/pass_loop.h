@@ -24,8 +24,8 @@
 #include <stdatomic.h>
 
 #include "stream/backend.h"
-#include "stream/feed.h"
-#include "stream/slabs.h"
+#include "stream/feed/feed.h"
+#include "stream/feed/slabs.h"
 
 /* A shard or slab that the feed has lent. */
 struct ts_loan {

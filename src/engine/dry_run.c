@@ -2,8 +2,8 @@
 /* Counts what a run would hold and move. */
 #include "engine/dry_run.h"
 
-#include "base/bigmem.h"
-#include "format/dense.h"
+#include "base/machine/bigmem.h"
+#include "format/arrays/dense.h"
 
 /* A sweep passes over the last mode once more, for errors or a loss. */
 static int judges_apart(const struct ts_spec *c)

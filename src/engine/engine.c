@@ -8,9 +8,9 @@
 
 #include "base/num.h"
 #include "base/setting.h"
-#include "base/threads.h"
-#include "cpu/dense_scan.h"
-#include "format/dense.h"
+#include "base/machine/threads.h"
+#include "cpu/dense/dense_scan.h"
+#include "format/arrays/dense.h"
 #include "format/tensor_kind.h"
 #include "model/model_read.h"
 #include "stream/cells_norm.h"

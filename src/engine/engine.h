@@ -12,10 +12,10 @@
 #include <signal.h>
 
 #include "base/trace.h"
-#include "cpd/spec.h"
+#include "cpd/spec/spec.h"
 #include "stream/backend.h"
-#include "stream/residency.h"
-#include "stream/slabs.h"
+#include "stream/feed/residency.h"
+#include "stream/feed/slabs.h"
 #include "engine/processor.h"
 #include "engine/engine_memory.h"
 
@@ -31,7 +31,7 @@ struct ts_engine_conf {
     struct ts_processor processor;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
     int unknown; /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
-    int accelerate;       /* runs are accelerated (cpd/accelerate.h), which takes second factors */
+    int accelerate;       /* runs are accelerated (cpd/solver/accelerate.h), which takes second factors */
     uint32_t n_named;     /* the highest mode that is asked for by its number, from 1; 0: none */
     struct ts_comm *comm; /* of the ranks that compute each a part; NULL: this process alone */
     uint64_t own_bytes;   /* factors of the command itself; they count like the backend's */

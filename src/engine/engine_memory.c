@@ -5,17 +5,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "base/bigmem.h"
-#include "base/machine.h"
+#include "base/machine/bigmem.h"
+#include "base/machine/machine.h"
 #include "base/num.h"
 #include "stream/comm.h"
 #include "base/setting.h"
-#include "cpd/accelerate.h"
-#include "cpd/best.h"
-#include "cpd/solver.h"
-#include "cpd/method.h"
-#include "cpu/share.h"
-#include "format/dense.h"
+#include "cpd/solver/accelerate.h"
+#include "cpd/solver/best.h"
+#include "cpd/solver/solver.h"
+#include "cpd/methods/method.h"
+#include "cpu/ranks/share.h"
+#include "format/arrays/dense.h"
 
 /* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
  * and Gram matrices of all but the largest tensors and ranks, so that a small budget is a budget

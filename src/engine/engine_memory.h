@@ -4,7 +4,7 @@
  *
  * Factors come on top of the budget (--host-memory). Other large parts of a run are taken from the
  * budget. The rest is for the feed: shards that stay, and slots for the others
- * (stream/residency.h). Of several models side by side the factors of the largest come on top, and those of
+ * (stream/feed/residency.h). Of several models side by side the factors of the largest come on top, and those of
  * the others are taken from the budget, at most half of it: so they take no more memory than one after another.
  *
  *   units    bytes
@@ -14,7 +14,7 @@
 #ifndef TS_ENGINE_ENGINE_MEMORY_H
 #define TS_ENGINE_ENGINE_MEMORY_H
 
-#include "cpd/spec.h"
+#include "cpd/spec/spec.h"
 #include "stream/backend.h"
 
 struct ts_engine_memory {

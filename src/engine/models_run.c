@@ -10,8 +10,8 @@
 #include <xxhash.h>
 
 #include "base/setting.h"
-#include "cpd/run_dirs.h"
-#include "cpd/run_options.h"
+#include "cpd/state/run_dirs.h"
+#include "cpd/state/run_options.h"
 #include "model/model_files.h"
 
 #define PARTIAL    ".partial"

@@ -2,7 +2,7 @@
 /* models_run.h - models.run, the options of a run of several models: what --resume goes on with.
  *
  * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: "version", the options
- * (cpd/run_options.h), "checksum", that of the tensor's index, and "xxh3", the checksum of the file up to there. Files of
+ * (cpd/state/run_options.h), "checksum", that of the tensor's index, and "xxh3", the checksum of the file up to there. Files of
  * 0.2.0 and before have no version and no checksum of their own.
  *
  *   owner    the struct owns its strings until close
@@ -12,9 +12,9 @@
 #ifndef TS_ENGINE_MODELS_RUN_H
 #define TS_ENGINE_MODELS_RUN_H
 
-#include "base/atomic_out.h"
-#include "base/open_dir.h"
-#include "cpd/state.h"
+#include "base/files/atomic_out.h"
+#include "base/files/open_dir.h"
+#include "cpd/state/state.h"
 
 struct ts_models_run {
     char *dir;    /* X.cp; NULL: nothing is open */

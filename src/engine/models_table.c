@@ -10,7 +10,7 @@
 
 #include "base/json_read.h"
 #include "engine/run_record.h"
-#include "format/array_name.h"
+#include "format/arrays/array_name.h"
 #include "model/match.h"
 
 int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, uint64_t seed,

@@ -12,8 +12,8 @@
 
 #include "cpu/cpu_backend.h"
 #ifdef HAVE_CUDA
-#include "gpu/gpu_backend.h"
-#include "gpu/gpu_devices.h"
+#include "gpu/team/gpu_backend.h"
+#include "gpu/team/gpu_devices.h"
 #include "stream/comm.h"
 #endif
 

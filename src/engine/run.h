@@ -3,25 +3,25 @@
  *
  *     rc = ts_run_begin(&run, &conf, err);
  *     if (rc == 0 && ts_run_is_under_way(&run)) {
- *         rc = ts_run_alone(&run, err);          (or with others by cpd/solver_group.h)
+ *         rc = ts_run_alone(&run, err);          (or with others by cpd/solver/solver_group.h)
  *         rc = ts_run_end(&run, rc, err);
  *     }
  *
  * The programs and the library are listeners: they hear events, and print or call back. The run
- * does the rest. cpd/solver.h computes; cpd/checkpoint.h saves states; engine/run_status.h writes
+ * does the rest. cpd/solver/solver.h computes; cpd/state/checkpoint.h saves states; engine/run_status.h writes
  * status.json, and engine/run_record.h run.json.
  *
  *   owner    the caller owns the struct, which must not move, and what the conf points to, which
  *            must stay until the end
  *   threads  one; `figures` is also called from another one
  *   errors   0 or a negative ts_code. A state that cannot be saved is a note
- *   bits     those of cpd/solver.h
+ *   bits     those of cpd/solver/solver.h
  */
 #ifndef TS_ENGINE_RUN_H
 #define TS_ENGINE_RUN_H
 
-#include "cpd/solver.h"
-#include "cpd/resume.h"
+#include "cpd/solver/solver.h"
+#include "cpd/state/resume.h"
 #include "engine/engine.h"
 #include "engine/run_record.h"
 #include "engine/run_start.h"

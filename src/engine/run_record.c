@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/machine.h"
-#include "format/array_name.h"
+#include "base/machine/machine.h"
+#include "format/arrays/array_name.h"
 #include "engine/processor.h"
 
 #define NS 1e-9

@@ -18,8 +18,8 @@
 
 #include "base/err.h"
 #include "base/opt.h"
-#include "cpd/solver.h"
-#include "cpd/state.h"
+#include "cpd/solver/solver.h"
+#include "cpd/state/state.h"
 #include "engine/engine.h"
 
 #define TS_RUN_RECORD_NAME "run.json"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/stop.h"
-#include "cpd/solver_group.h"
+#include "cpd/solver/solver_group.h"
 
 /* ---- the directory ---- */
 

@@ -2,7 +2,7 @@
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
  * The next models are those rows of the table that are not done. As many of them as the engine has
- * room for share their passes (cpd/solver_group.h). The engine stays open for models of the same
+ * room for share their passes (cpd/solver/solver_group.h). The engine stays open for models of the same
  * ranks, so that shards in its memory stay there. The first model under way leads: progress and status
  * describe it.
  *
@@ -16,7 +16,7 @@
 #ifndef TS_ENGINE_RUN_SEVERAL_H
 #define TS_ENGINE_RUN_SEVERAL_H
 
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 #include "engine/models_run.h"
 #include "engine/models_table.h"
 #include "engine/run.h"

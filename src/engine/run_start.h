@@ -12,8 +12,8 @@
 #ifndef TS_ENGINE_RUN_START_H
 #define TS_ENGINE_RUN_START_H
 
-#include "cpd/init.h"
-#include "cpd/resume.h"
+#include "cpd/solver/init.h"
+#include "cpd/state/resume.h"
 
 /* Factors that the caller gives to the run. */
 struct ts_run_given {

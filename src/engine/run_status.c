@@ -8,12 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/json.h"
-#include "base/thread.h"
-#include "format/array_name.h"
+#include "base/machine/thread.h"
+#include "format/arrays/array_name.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 

@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 #include "base/opt.h"
 
 #define TS_RUN_STATUS_NAME   "status.json"

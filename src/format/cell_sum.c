@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-#include "base/isa.h"
+#include "base/machine/isa.h"
 #include "format/shard.h"
-#include "format/unpack.h"
+#include "format/blocks/unpack.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define PIECE  TS_BLOCK_NNZ
@@ -119,9 +119,9 @@ typedef void unpacked_fn(const struct keys *k, const struct ts_unpacked *u,
 FUNCTIONS(any)
 
 #ifdef __x86_64__
-#include "base/target_avx512.h"
+#include "base/machine/target_avx512.h"
 FUNCTIONS(avx512)
-#include "base/target_pop.h"
+#include "base/machine/target_pop.h"
 #else
 #define term_avx512     term_any
 #define weighted_avx512 weighted_any

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 
 /* Opens a file, or a pipe that may have no writer yet, for ts_file_read_next. Does not wait for a
  * writer. Returns the descriptor. */

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/stop.h"
-#include "base/tempfile.h"
+#include "base/files/tempfile.h"
 #include "format/file_read.h"
 
 #define PAGE_BYTES  ((size_t)4096)

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "format/block_codec.h"
+#include "format/blocks/block_codec.h"
 #include "format/layout.h"
 
 /* Readers may load up to this many bytes after the raw bytes of a shard, without using them: the

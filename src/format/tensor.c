@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Opens a .tsh directory: reads and checks the index, then finds the other files. */
-#include "format/dense.h"
-#include "base/fd.h"
+#include "format/arrays/dense.h"
+#include "base/files/fd.h"
 #include "format/tensor.h"
 
 #include <errno.h>
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/dense.h"
+#include "format/arrays/dense.h"
 #include "format/file_read.h"
 #include "format/mode_names.h"
 #include "format/part.h"
 #include "format/tensor_index.h"
-#include "format/array_kind.h"
+#include "format/arrays/array_kind.h"
 
 /* "dir/mode3.rows"; NULL when out of memory. */
 static char *mode_path(const char *dir, uint32_t mode, const char *suffix)

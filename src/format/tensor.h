@@ -2,7 +2,7 @@
 /* tensor.h - an opened .tsh directory: what `index` says, and the files beside it.
  *
  * Opening reads and checks all of `index` (it is small: 64 bytes a shard) and the sizes of the
- * other files. Shards are read later (by stream/feed.h or ts_tensor_read_shard) and checked against
+ * other files. Shards are read later (by stream/feed/feed.h or ts_tensor_read_shard) and checked against
  * the hash in their entry before use.
  *
  *   owner    the tensor owns everything that it points to, until ts_tensor_close
@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 #include "format/layout.h"
 
 struct ts_block; /* block_codec.h */

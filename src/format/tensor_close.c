@@ -2,10 +2,10 @@
 /* tensor_close.c - gives back all that an open tensor of any kind holds. */
 #include <stdlib.h>
 
-#include "base/bigmem.h"
-#include "base/fd.h"
-#include "base/open_dir.h"
-#include "format/dense.h"
+#include "base/machine/bigmem.h"
+#include "base/files/fd.h"
+#include "base/files/open_dir.h"
+#include "format/arrays/dense.h"
 #include "format/mode_names.h"
 #include "format/tensor.h"
 #include "format/tensor_index.h"

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 #include "base/setting.h"
-#include "format/array_index.h"
-#include "format/dense.h"
+#include "format/arrays/array_index.h"
+#include "format/arrays/dense.h"
 #include "format/shard.h"
 
 static int refuse_unrooted(const char *path, struct ts_tensor **ret, struct ts_err *err)

@@ -11,7 +11,7 @@
 #ifndef TS_FORMAT_TENSOR_KIND_H
 #define TS_FORMAT_TENSOR_KIND_H
 
-#include "format/array_kind.h"
+#include "format/arrays/array_kind.h"
 #include "format/tensor.h"
 
 int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err);

@@ -9,7 +9,7 @@
 #include <xxhash.h>
 
 #include "base/stop.h"
-#include "format/dense.h"
+#include "format/arrays/dense.h"
 #include "format/file_read.h"
 #include "format/part.h"
 #include "format/shard.h"

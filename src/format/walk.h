@@ -2,7 +2,7 @@
 /* walk.h - the nonzeros of a tensor with the indices of its input, block by block.
  *
  * A mode copy is walked in its order: shard by shard, and inside a shard block by block
- * (TS_BLOCK_NNZ). Shards are read the simple way and checked; backends use stream/feed.h instead.
+ * (TS_BLOCK_NNZ). Shards are read the simple way and checked; backends use stream/feed/feed.h instead.
  *
  *   owner    the walk owns the lists of used slices; the tensor must stay
  *   units    indices from 0 in the order of the modes, n x order, row-major; values as float64

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bigmem.h"
+#include "base/machine/bigmem.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "model/model_write.h"

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
-#include "base/written.h"
+#include "base/files/fd.h"
+#include "base/files/written.h"
 #include "format/layout.h"
 #include "model/model_read.h"
 #include "model/model_write.h"

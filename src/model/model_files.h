@@ -16,8 +16,8 @@
 
 #include <stdint.h>
 
-#include "base/atomic_out.h"
-#include "base/open_dir.h"
+#include "base/files/atomic_out.h"
+#include "base/files/open_dir.h"
 
 #define TS_MODELS_JSON       "models.json"
 #define TS_MODELS_TSV        "models.tsv"

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/fd.h"
+#include "base/files/fd.h"
 #include "base/setting.h"
 #include "model/model_files.h"
 #include "model/model_formats.h"

@@ -5,7 +5,7 @@
  * weights.npy and modeK.npy, or lambda.mat and modeK.mat (looked for in this order); and one of several such
  * directories (model/model_files.h), whose best one is taken where all have one rank. Rows are read
  * front to back, mode after mode, so memory is a few buffers for any size. All files are opened at the start, through their
- * directory: a model that is replaced meanwhile is still the one that was opened (base/open_dir.h).
+ * directory: a model that is replaced meanwhile is still the one that was opened (base/files/open_dir.h).
  *
  *   owner    the model owns what it points to, until ts_model_close
  *   units    rows; row 0 of a mode is its index 0, or its first used one (model->n_rows tells)
@@ -19,7 +19,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/open_dir.h"
+#include "base/files/open_dir.h"
 #include "format/layout.h"
 
 #define TS_MAX_RANK 2048u /* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/atomic_out.h"
+#include "base/files/atomic_out.h"
 #include "base/c_locale.h"
 #include "base/setting.h"
 #include "base/stop.h"

@@ -2,7 +2,7 @@
 /* model_write.h - a decomposition as files: whole or not at all.
  *
  * Everything is written into DIR.partial, flushed to disk, and then renamed to DIR in one step
- * (base/atomic_out.h). An earlier decomposition in DIR is replaced if conf->force or conf->resume
+ * (base/files/atomic_out.h). An earlier decomposition in DIR is replaced if conf->force or conf->resume
  * says so. A DIR that holds anything else is refused before the work starts, and so is a result for
  * which the disk has no room. The next run clears what a killed run left in DIR.partial, except its
  * state (state.0, state.1), which only conf->force drops.

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "format/layout.h"
-#include "source/byte_input.h"
+#include "source/packed/byte_input.h"
 
 struct ts_table;
 

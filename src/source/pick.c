@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "format/block_codec.h"
+#include "format/blocks/block_codec.h"
 #include "source/tensor_source.h"
 
 void ts_pick_free(struct ts_pick *p)

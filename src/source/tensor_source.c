@@ -8,7 +8,7 @@
 
 #include "base/stop.h"
 #include "format/tensor_kind.h"
-#include "format/block_codec.h"
+#include "format/blocks/block_codec.h"
 #include "format/row_names.h"
 #include "source/source_threads.h"
 

@@ -26,7 +26,7 @@
 #include "base/err.h"
 #include "format/tensor.h"
 #include "stream/capability.h"
-#include "stream/feed.h"
+#include "stream/feed/feed.h"
 #include "stream/request.h"
 
 enum ts_precision { TS_FLOAT32 = 0, TS_FLOAT64 = 1 };
@@ -65,7 +65,7 @@ struct ts_backend_conf {
     int products;          /* products are all that is wanted: nothing is solved with them */
     uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
     int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
-    int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange.h); 0 chooses */
+    int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
     struct ts_comm *comm;  /* of the ranks that compute each a part; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
     struct ts_trace *trace;            /* gets the copies and kernels; or NULL */

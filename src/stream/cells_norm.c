@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "format/block_codec.h"
+#include "format/blocks/block_codec.h"
 #include "format/part.h"
 
 #define MOST_BYTES (UINT64_C(64) << 20) /* where the caller does not say how many */

@@ -10,7 +10,7 @@
 #include "base/c_locale.h"
 #include "stream/loss_functions.h"
 
-_Static_assert(TS_N_GCP - 1 <= 15, "a state (cpd/state.h) has four bits for the loss");
+_Static_assert(TS_N_GCP - 1 <= 15, "a state (cpd/state/state.h) has four bits for the loss");
 
 /* ---- of a block ---- */
 

@@ -9,7 +9,7 @@
  *             sum to 1 (Chi, Kolda 2012); judged by x log m, whose sum without that of all cells' m is the log-likelihood
  *             (without the term of x alone). m counts as TS_LOSS_LEAST where it is less
  *
- * Those of cpd/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f (Hong, Kolda, Duersch 2020).
+ * Those of cpd/methods/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f (Hong, Kolda, Duersch 2020).
  *
  *   threads  any: nothing is kept
  *   units    all float64; at: the number of a loss that takes one (its `number`), else of no use
@@ -26,7 +26,7 @@
 /* A kind of loss is its place in losses.def, an enum ts_loss_kind of loss_functions.h. */
 enum { TS_GCP_NONE }; /* none of them */
 
-/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/deviance.h). */
+/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/methods/deviance.h). */
 enum ts_loss_in_x {
     TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
     TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */

@@ -85,7 +85,7 @@ TS_ANYWHERE static inline double ts_loss_value(int kind, double x, double m, dou
     return 0;
 }
 
-/* What the deviance (cpd/deviance.h) takes of a cell of value x beside its loss: of a LINEAR loss the least that any model has
+/* What the deviance (cpd/methods/deviance.h) takes of a cell of value x beside its loss: of a LINEAR loss the least that any model has
  * there (the saturated model; McCullagh and Nelder, Generalized Linear Models, 2.3); of the others, whose least is 0, the loss
  * of the model that has 1 (APART) or 0 everywhere. */
 #define TS_LOSS_APART_AT 1.0

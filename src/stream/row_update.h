@@ -26,19 +26,19 @@
  *                   left of an entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is zero.
  *   polar           the rows A of which A' A = I that have the largest tr(A' M), M being the product of all rows: its polar
  *                   factor M (M' M)^-1/2. It is least squares with a W that the method finds once M is there
- *                   (cpd/polar.c), from the backend's calls, so that a backend has it which has `solve` apart from a product.
+ *                   (cpd/rows/polar.c), from the backend's calls, so that a backend has it which has `solve` apart from a product.
  *                   It does not read the old rows.
  *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
  *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
- *                   put_rows (cpd/smooth.c), once M is there, with such a backend. It does not read the old rows.
+ *                   put_rows (cpd/rows/smooth.c), once M is there, with such a backend. It does not read the old rows.
  *   smooth within   the same with bounds and l1 sum |A|: from the old rows, column after column, a few rounds, which end as those of
- *                   coordinate descent do (cpd/smooth_within.c). A backend has it that has coordinate descent and `keep`, by which
+ *                   coordinate descent do (cpd/rows/smooth_within.c). A backend has it that has coordinate descent and `keep`, by which
  *                   the method gets at the product that lies beside the old rows.
  *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
  *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
  *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
  *                   takes a Gram matrix for each row, so that product and rows are one call (request ROWS of
- *                   request.h). With lower or upper, block principal pivoting from the solution without them (cpu/bounded_row.h);
+ *                   request.h). With lower or upper, block principal pivoting from the solution without them (cpu/rows/bounded_row.h);
  *                   on GPUs, at ranks of which a thread block does not hold S, coordinate descent from there, clamped. It does not read
  *                   the old row.
  *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
@@ -62,7 +62,7 @@
  *
  *   old       the update reads the old row, so that product and factor are two matrices
  *   backend   the backend makes it, in a pass or in `solve`; else a file of cpd makes it of the product, from
- *             other calls: it has a line in TS_ROW_MAKERS of cpd/row_maker.h
+ *             other calls: it has a line in TS_ROW_MAKERS of cpd/rows/row_maker.h
  *   grams     rows have Gram matrices of their own, and are made in a pass of their own
  *   loss      rows are made nonzero by nonzero, by a loss, in a pass of their own
  */

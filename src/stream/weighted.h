@@ -25,7 +25,7 @@
 
 /* Nonzeros of a block, in the order of the file. */
 struct ts_cells {
-    uint64_t partition; /* of the mode copy; of a dense tensor, of the array (cpu/dense_cells.h) */
+    uint64_t partition; /* of the mode copy; of a dense tensor, of the array (cpu/dense/dense_cells.h) */
     uint32_t first;     /* nonzeros of the partition before these */
     uint32_t n;         /* at most TS_BLOCK_NNZ; 0 in the last of a dense tensor's alone */
     int last;           /* the partition ends with them */

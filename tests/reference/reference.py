@@ -5,7 +5,7 @@
     reference.py FILE.tns[.gz] RANK SWEEPS SEED    one JSON object on standard output
 
 Written from the definition alone, and compared digit for digit with pyttb's cp_als. The initial factors
-are those of `tstream cp --init random --seed SEED` (src/cpd/init.c): A_m(i, r) =
+are those of `tstream cp --init random --seed SEED` (src/cpd/solver/init.c): A_m(i, r) =
 (mix(mix(mix(seed + m) + i) + r) >> 11) / 2^53, with m, i and r from 0. The file has each cell once.
 
 `fits` are 1 - |X - model| / |X| after each sweep; they do not depend on how columns are scaled between

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* atomic_names.h - the names in a directory that is or becomes a result (atomic_out.h): which files
+ * are ours, and the removal of these.
+ *
+ *   owner    the caller owns the open directory
+ *   threads  any
+ *   errors   0 or a negative ts_code, unless a function says otherwise
+ */
+#ifndef TS_BASE_ATOMIC_NAMES_H
+#define TS_BASE_ATOMIC_NAMES_H
+
+#include "base/files/atomic_out.h"
+
+/* Calls f for each name but "." and ".." until f returns something other than 0; returns that.
+ * Returns -1 with errno when the directory cannot be read. */
+int ts_atomic_walk(int dir, int (*f)(void *ctx, int dir, const char *name), void *ctx);
+
+/* What a look at all names has found. */
+struct ts_atomic_names {
+    const struct ts_atomic_conf *conf;
+    int whole;
+    int has_files, has_state;
+    int unmarked; /* `foreign` looks like a file of ours */
+    int fixed; /* a directory in it, whose files this user cannot remove */
+    char foreign[256]; /* the name of a file that is not ours; "": none */
+    int unread;        /* errno when it could not be read; 0: it could */
+};
+
+/* Refuses a directory that holds a file which we did not write. `whole`: it is a result. */
+int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
+                   struct ts_atomic_names *s, struct ts_err *err);
+
+/* Removes our files but the lock, and states too if `states` is 1. What cannot be removed stays. */
+void ts_atomic_clear(const struct ts_atomic_conf *conf, int dir, int states);
+
+#endif

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* shards_file.h - the file of shards of a mode that several processes write (partition_deal.h).
+ *
+ *   owner    the caller closes the file
+ *   units    bytes
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_SHARDS_FILE_H
+#define TS_BUILD_SHARDS_FILE_H
+
+#include "build/ranks/partition_deal.h"
+
+/* Rank 0 makes the file, with its size where that is known (`bytes`, or 0), so that writes run side
+ * by side; the others open it then. */
+int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t bytes, int *fd,
+                        struct ts_err *err);
+
+/* Copies compressed shards of this rank from a temporary file to their place. */
+int ts_shards_file_copy(const struct ts_partition_deal_plan *plan, int from, int to, uint64_t at,
+                        uint64_t bytes, struct ts_err *err);
+
+#endif

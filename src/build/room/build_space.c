@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Bounds of what a build takes of disk and memory. */
+#include "build/room/build_space.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "build/room/build_memory.h"
+#include "build/write/mode_writer.h"
+#include "build/sort/record.h"
+#include "build/write/shard_writer.h"
+#include "build/slices.h"
+#include "format/layout.h"
+#include "stream/comm.h"
+
+#define LZ4_MOST  255                  /* bytes that LZ4 makes of one, at most */
+#define ROW_BYTES 6                    /* of an index in modeK.rows, at most */
+#define PAGES     (UINT64_C(64) << 10) /* of temporary files, whose last page is whole on disk */
+#define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_bits)
+{
+    uint32_t all[TS_RECORD_FIELDS];
+    struct ts_record_layout l;
+    memcpy(all, width, order * sizeof *all);
+    all[order] = value_bits;
+    ts_record_layout_set(&l, order + 1, all);
+    return l.words;
+}
+
+/* Words of a record as it is read, and as it is packed: of rows, of which there are no more than
+ * nonzeros. `slack`: of sorted runs that came before the largest indices. */
+static double read_words(const struct ts_build_space_in *in, int high, uint32_t slack)
+{
+    const uint32_t value = in->o->weights ? 64 : 8 * in->o->value_bytes;
+    uint32_t width[TS_MAX_ORDER];
+    for (uint32_t m = 0; m < in->order; m++) {
+        const uint64_t dim = high ? least(in->dim[m].high, TS_MAX_DIM) : in->dim[m].low;
+        width[m] = dim == 0 ? 0 : ts_record_width(dim - 1);
+        width[m] -= least(width[m], slack);
+    }
+    return words_of(width, in->order, value);
+}
+
+static uint32_t row_width(const struct ts_build_space_in *in, uint32_t m)
+{
+    const uint64_t rows = least(in->dim[m].high, least(in->nnz.high, UINT32_MAX));
+    return rows == 0 ? 0 : ts_record_width(rows - 1);
+}
+
+static double packed_words(const struct ts_build_space_in *in, int high)
+{
+    uint32_t width[TS_MAX_ORDER] = { 0 };
+    for (uint32_t m = 0; m < in->order && high; m++)
+        width[m] = row_width(in, m);
+    return words_of(width, in->order, high ? in->value_bits : 0);
+}
+
+/* A copy with every index at its full width: of a row only where it begins, of each level its
+ * flags, of each stream and block what block_codec.h says. */
+static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
+{
+    const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
+    const double nnz = ts_space_number(in->nnz.high), blocks = nnz / TS_BLOCK_NNZ + 1;
+    double bits = in->value_bits + levels, body;
+    for (uint32_t m = 0; m < in->order; m++)
+        bits += m == mode ? 0 : row_width(in, m);
+    body = nnz * bits / 8 + blocks * 4 * (levels + 12.0 + 3 * streams);
+    return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
+}
+
+/* Headers of blocks, which LZ4 may shrink; and the information of the cells that rows and index do
+ * not have. */
+static double copy_low(const struct ts_build_space_in *in)
+{
+    const uint32_t levels = in->order - 1;
+    double least_bits = 0, rows = 0;
+    const double blocks = ceil((double)in->nnz.low / TS_BLOCK_NNZ);
+    for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) { /* log2 of dim choose rows */
+        const double dim = ts_space_number(in->dim[m].high);
+        const double n = fmin(ts_space_number(in->nnz.high), dim / 2);
+        rows += fmin(dim, n * (log2(dim / n) + 1.4427));
+    }
+    least_bits = fmax(0, in->cell_bits - rows - 8 * 16384.0);
+    return fmax(blocks * 4 * (levels / 4 + 2 * levels) / LZ4_MOST, least_bits / 8);
+}
+
+static void estimate_result(const struct ts_build_space_in *in, struct ts_need *s)
+{
+    double low = 0, high = 65536.0 + ts_space_number(in->names_bytes), ahead = 0;
+    for (uint32_t m = 0; m < in->order; m++) {
+        const int known = in->copy[m].high > 0;
+        const double one_low = known ? ts_space_number(in->copy[m].low) : copy_low(in);
+        const double one = known ? ts_space_number(in->copy[m].high) : copy_high(in, m);
+        low += one_low;
+        s->file = most(s->file, ts_space_bytes(one_low));
+        high += one + ts_space_number(least(in->dim[m].high, in->nnz.high)) * ROW_BYTES + TS_PAGE;
+        high += one / ((double)in->o->shard_bytes / 2) * sizeof(struct ts_disk_shard);
+        if (one > TS_SHARD_WRITER_AHEAD) /* such a file grows ahead of what is written */
+            ahead = fmax(ahead, fmax(one / 4, TS_SHARD_WRITER_AHEAD));
+    }
+    s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
+}
+
+/* Whether a mode may be numbered by a sort (high), or certainly is. */
+static int is_numbered(const struct ts_build_space_in *in, const struct ts_build_memory *m,
+                       int high)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < in->order; k++) {
+        const uint64_t dim = high ? least(in->dim[k].high, TS_MAX_DIM) : in->dim[k].low;
+        const double one = (double)ts_slices_bytes(dim);
+        sum = high ? sum + one : fmax(sum, one);
+    }
+    return sum > (double)m->bitmap_bytes;
+}
+
+/* What records take at most, and all that is held beside them; no more than is allowed. */
+static double memory_high(const struct ts_build_space_in *in, const struct ts_build_memory *m,
+                          double words)
+{
+    const uint64_t beside = most(m->read_bytes, most(m->merge_bytes, m->pack_bytes));
+    const double records = 16 * fmin(words, (double)m->area_words) + 16 * (double)m->room_words;
+    const double all = records + 8 * (double)m->scratch_words + (double)(m->sort_bytes + beside);
+    return fmin(all, (double)in->o->memory) + (double)PROGRAM;
+}
+
+/* Of several ranks this one's: what it reads lies in two areas, two rooms and a file. */
+static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
+                       double words)
+{
+    const double held = 2 * (double)(m->area_words + m->room_words) + (double)m->scratch_words;
+    return fmax(8 * (words - held), (double)in->runs_bytes);
+}
+
+void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need *ret)
+{
+    struct ts_need s;
+    struct ts_build_memory m;
+    const int ranks = ts_comm_many(in->o->comm);
+    const double w_low = read_words(in, 0, 4), nnz_low = (double)in->nnz.low;
+    const double own_words = w_low * (double)(ranks ? in->own_low : in->read.low);
+    const double read = ts_space_number(in->read.high), nnz = ts_space_number(in->nnz.high);
+    const double w = read_words(in, 1, 0), p = packed_words(in, 1);
+    double low = 0, high = 0, pack_low = 0, pack_high = 0, area;
+    memset(&s, 0, sizeof s);
+    ts_build_memory_share_beside(in->o, in->order, in->beside_bytes, &m);
+    area = (double)m.area_words;
+    estimate_result(in, &s);
+    s.memory = (struct ts_space){ ts_space_bytes(8 * fmin(own_words, area)),
+                                  ts_space_bytes(memory_high(in, &m, read * w)) };
+    if (ranks)
+        low = fmax(0, rank_low(in, &m, own_words));
+    if (!ranks && (in->runs_bytes > 0 || own_words > area)) {
+        const double runs = fmax(8 * own_words, (double)in->runs_bytes);
+        const double cells = 8 * nnz_low * read_words(in, 0, 0);
+        low = fmax(runs + cells, is_numbered(in, &m, 0) ? 2 * cells : 0);
+        pack_low = 8 * nnz_low * packed_words(in, 0);
+        s.file = most(s.file, ts_space_bytes(runs));
+    }
+    if (ranks || read * w > area / 2) {
+        high = fmax(8 * (read + nnz) * w, is_numbered(in, &m, 1) ? 24 * nnz * w : 0);
+        high = fmax(high, 8 * nnz * (w + p));
+        pack_high = 16 * nnz * p;
+    }
+    if (ranks) { /* what is dealt, its runs, what comes of it; packed partitions of two modes */
+        high = 8 * (2 * read + nnz) * w;
+        pack_high = 24 * nnz * p + (double)s.result.high;
+    }
+    high += ts_space_number(in->names_bytes) + (high > 0 ? PAGES : 0);
+    pack_high += pack_high > 0 ? PAGES : 0;
+    s.tmp = (struct ts_space){ ts_space_bytes(fmax(low, pack_low)),
+                               ts_space_bytes(fmax(high, pack_high)) };
+    s.both.low = ts_space_bytes(fmax(low, pack_low + (double)s.result.low));
+    s.both.high = ts_space_bytes(fmax(high, pack_high) + ts_space_number(s.result.high));
+    *ret = s;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* extsort.h - sorts records of fixed length, also more than memory holds: the kind of sort
+ * (base/files/sorted_runs.h) for nonzeros.
+ *
+ * Records fill an area of the caller's. A full area is sorted and becomes a run. Runs are not
+ * merged record by record. Instead a range of keys that fits in memory is read from all runs and
+ * sorted there by all threads; samples of each run tell which range fits. So any number of runs
+ * takes one pass, and reads are long. There are at most 65536 samples, a few megabytes. With so many
+ * runs that samples are too coarse, the end of a range is searched for in the runs themselves.
+ *
+ *   owner    the caller owns the records and areas it gives
+ *   units    records (record.h)
+ *   threads  called from one, uses `threads`
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_EXTSORT_H
+#define TS_BUILD_EXTSORT_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "build/sort/record.h"
+
+struct ts_extsort;
+
+#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* memory it takes, beside the areas given */
+
+/* tmp must stay; the file is made with the first run. Once *stop (may be NULL) is set, calls end
+ * soon with TS_ESTOP. *work (may be NULL) grows by up to 2 for each record that is sorted
+ * (record_sort.h). */
+int ts_extsort_new(const char *tmp, uint32_t threads, const volatile sig_atomic_t *stop,
+                   _Atomic uint64_t *work, struct ts_extsort **ret, struct ts_err *err);
+
+uint64_t ts_extsort_bytes(const struct ts_extsort *x); /* of the runs so far */
+
+void ts_extsort_free(struct ts_extsort *x); /* NULL is fine */
+
+/* Two areas of memory, and the records that fill the first of them. */
+struct ts_extsort_area {
+    const struct ts_record_layout *layout;
+    uint32_t key_bits; /* as in record_sort.h */
+    uint64_t *mem[2];  /* the areas, */
+    uint64_t words;    /* each of so many words */
+    uint64_t n;        /* records in mem[0] */
+};
+
+/* Sorts the records and makes a run of them: the areas are free again. Runs may differ in the
+ * widths of their fields. */
+int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
+
+/* The same for the last records, which stay in memory if there is no run. Ranges will come in this
+ * layout. */
+int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
+
+/* Takes n records of this layout as a run, sorted by all their bits. */
+int ts_extsort_spill(struct ts_extsort *x, const struct ts_record_layout *layout,
+                     const uint64_t *rec, uint64_t n, struct ts_err *err);
+
+uint64_t ts_extsort_runs(const struct ts_extsort *x);
+
+/* The next range: *n records at *rec, 0 at the end. */
+int ts_extsort_next(struct ts_extsort *x, uint64_t **rec, uint64_t *n, struct ts_err *err);
+
+/* Whether the range just returned was the last. */
+int ts_extsort_at_end(const struct ts_extsort *x);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* spool.h - a sequence of records, in memory or in a temporary file, or the first of them in memory and the rest in a file.
+ *
+ *   owner    the spool owns its file; memory and rooms belong to the caller
+ *   units    records of one layout
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_BUILD_SPOOL_H
+#define TS_BUILD_SPOOL_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "build/sort/record.h"
+
+/* Memory for the first records of two spools at a time: what is read, and what becomes of it. */
+struct ts_spool_rooms {
+    uint64_t *mem[2], words; /* words: of each; 0: there are none */
+    int taken[2];
+};
+
+struct ts_spool {
+    struct ts_record_layout layout;
+    uint64_t n;
+    uint64_t *mem; /* NULL: in the file */
+    int fd;        /* -1: none */
+    const char *tmp;
+    struct ts_spool_rooms
+        *rooms;    /* of which one is asked for with the first records; NULL: there are none */
+    uint32_t room; /* of them, from 1; 0: none is this spool's */
+    uint64_t *head, head_n; /* the room: the first records, as many as fit */
+};
+
+/* Makes an empty spool in a temporary file of directory tmp, which must stay; its first records go into a room, if one is
+ * free by then, until it is closed. */
+int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
+                  struct ts_spool_rooms *rooms, struct ts_err *err);
+
+/* Gives an empty spool the n records at *mem, memory as large as a room, in exchange for a free room, which *mem is from then on:
+ * 1, or 0 where there is no such room and nothing was done. */
+int ts_spool_adopt(struct ts_spool *s, uint64_t **mem, uint64_t n);
+void ts_spool_close(struct ts_spool *s);
+
+int ts_spool_append(struct ts_spool *s, const uint64_t *rec, uint64_t n, struct ts_err *err);
+
+/* Returns records [first, first + n): where they are in memory, or read into buf. */
+int ts_spool_read(const struct ts_spool *s, uint64_t first, uint64_t n, uint64_t *buf,
+                  const uint64_t **ret, struct ts_err *err);
+
+#endif

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sums the core of a tensor for a model's factors, group of nonzeros by group. */
+#include "cpd/judge/core_consistency.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/machine/bigmem.h"
+#include "base/machine/machine.h"
+#include "base/num.h"
+#include "base/setting.h"
+#include "base/stop.h"
+#include "cpd/rows/symm.h"
+#include "format/walk.h"
+#include "model/kruskal_sums.h"
+
+#define LONE_ADDS 65536 /* so few are not worth a team of threads */
+#define NO_ROW    UINT64_MAX
+
+struct core {
+    const struct ts_core_conf *conf;
+    uint32_t order, rank;
+    int threads;
+    double *inverse[TS_MAX_ORDER]; /* rows of the pseudo-inverse's transpose, of used slices */
+    size_t inverse_bytes[TS_MAX_ORDER];
+    uint8_t level[TS_MAX_ORDER];   /* the modes in the order of the copy */
+    uint64_t at[TS_MAX_ORDER];     /* by level: the row of the nonzero before */
+    double *sum[TS_MAX_ORDER + 1]; /* by level l, rank^(order - l): of nonzeros alike before l */
+    size_t size[TS_MAX_ORDER + 1];
+    size_t sum_bytes;
+    double *norm; /* order x rank, of the model's columns */
+    double *by;   /* rank: what the columns of an inverse are multiplied with */
+    uint32_t n_singular;
+};
+
+int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err)
+{
+    const double entries = pow(rank, order);
+    const double most = floor(pow((double)TS_CORE_ENTRIES, 1.0 / order) * (1 + 1e-12));
+    if (entries <= (double)TS_CORE_ENTRIES)
+        return 0;
+    return ts_fail(err, TS_ELIMIT,
+                   "core consistency: a model of rank %u and %u modes has a core of %.3g entries; "
+                   "it is computed up to %.3g, which is rank %.0f",
+                   rank, order, entries, (double)TS_CORE_ENTRIES, most);
+}
+
+/* ---- pseudo-inverses ---- */
+
+/* Whether rows of the model are those of used slices, without indices of their own; -1: neither. */
+static int has_used_rows(const struct core *c, uint32_t mode)
+{
+    const struct ts_kruskal *k = c->conf->model;
+    const struct ts_disk_mode *disk = &c->conf->tensor->mode[mode].disk;
+    if (k->index[mode] != NULL)
+        return k->index[mode][k->n_rows[mode] - 1] < disk->dim ? 0 : -1;
+    if (k->n_rows[mode] == disk->dim)
+        return 0;
+    return k->n_rows[mode] == disk->n_rows ? 1 : -1;
+}
+
+/* gram := of columns near 1 in size, which are 2^-exponent of the model's, and the norms of the model's */
+static int take_gram(struct core *c, uint32_t mode, double *gram, int *exponent, struct ts_err *err)
+{
+    const int rc = ts_kruskal_gram(c->conf->model, mode, (uint32_t)c->threads, c->conf->stop, gram,
+                                   exponent, err);
+    for (uint32_t p = 0; p < c->rank && rc == 0; p++)
+        c->norm[(size_t)mode * c->rank + p] =
+            ldexp(sqrt(gram[(size_t)p * c->rank + p]), exponent[p]);
+    return rc;
+}
+
+static double reciprocal(double x)
+{
+    return x > 0 ? 1 / x : 0;
+}
+
+/* gram := its pseudo-inverse as for columns of norm 1, between the scales that rows and columns get. */
+static int invert(struct core *c, uint32_t mode, double *gram, double *ret, struct ts_err *err)
+{
+    const double *norm = c->norm + (size_t)mode * c->rank;
+    const uint32_t rank = c->rank;
+    double own[TS_MAX_RANK];
+    int singular, rc;
+    for (uint32_t p = 0; p < rank; p++)
+        own[p] = reciprocal(sqrt(gram[(size_t)p * rank + p]));
+    for (uint32_t p = 0; p < rank; p++)
+        for (uint32_t q = 0; q < rank; q++)
+            gram[(size_t)p * rank + q] *= own[p] * own[q];
+    rc = ts_symm_pinv(rank, gram, TS_SYMM_CUT, c->conf->stop, ret, &singular, err);
+    c->n_singular += rc == 0 && singular;
+    for (uint32_t p = 0; p < rank; p++)
+        for (uint32_t q = 0; q < rank; q++)
+            ret[(size_t)p * rank + q] *= reciprocal(norm[p]);
+    return rc;
+}
+
+static int fill_inverse(struct core *c, uint32_t mode, const double *w, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->conf->tensor;
+    const uint64_t n_rows = t->mode[mode].disk.n_rows;
+    const uint32_t rank = c->rank;
+    const int used = has_used_rows(c, mode);
+    double *row = malloc((size_t)c->threads * rank * sizeof *row);
+    uint64_t *index = NULL;
+    int rc = row == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows")
+             : used      ? 0
+                         : ts_tensor_rows(t, mode, &index, err);
+    if (rc == 0) {
+#pragma omp parallel for num_threads(c->threads) if (n_rows * rank * rank > LONE_ADDS)
+        for (uint64_t i = 0; i < n_rows; i++) {
+            double *x = row + (size_t)omp_get_thread_num() * rank;
+            double *to = c->inverse[mode] + i * rank;
+            ts_kruskal_rows(c->conf->model, mode, index == NULL ? i : index[i], 1, x);
+            memset(to, 0, rank * sizeof *to);
+            for (uint32_t p = 0; p < rank; p++)
+                for (uint32_t q = 0; q < rank; q++)
+                    to[q] += x[p] * w[(size_t)p * rank + q];
+        }
+    }
+    free(index);
+    free(row);
+    return rc;
+}
+
+static int check_shape(const struct core *c, struct ts_err *err)
+{
+    const struct ts_kruskal *k = c->conf->model;
+    const struct ts_tensor *t = c->conf->tensor;
+    if (k->order != t->order)
+        return ts_fail(err, TS_EARG, "the model has %u modes, the tensor %u", k->order, t->order);
+    for (uint32_t m = 0; m < t->order; m++)
+        if (has_used_rows(c, m) < 0)
+            return ts_fail(err, TS_EARG,
+                           TS_NTH_MODE " of the model has %" PRIu64 " row%s, of the tensor %" PRIu64,
+                           m + 1, k->n_rows[m], ts_num_plural(k->n_rows[m]), t->mode[m].disk.dim);
+    return ts_core_check(k->order, k->rank, err);
+}
+
+/* Rows of an inverse for columns whose component has one weight: w, shared among the modes. The sign goes
+ * to the first one. */
+static void share_weights(struct core *c)
+{
+    for (uint32_t r = 0; r < c->rank; r++) {
+        double log_sum = log(fabs(c->conf->model->weight[r]));
+        for (uint32_t m = 0; m < c->order; m++)
+            log_sum += log(c->norm[(size_t)m * c->rank + r]);
+        c->by[r] = isfinite(log_sum) ? exp(-log_sum / c->order) : 0;
+    }
+}
+
+static void scale_inverse(struct core *c, uint32_t mode)
+{
+    const uint64_t n_rows = c->conf->tensor->mode[mode].disk.n_rows;
+    for (uint64_t i = 0; i < n_rows; i++)
+        for (uint32_t r = 0; r < c->rank; r++) {
+            const int flip = mode == 0 && c->conf->model->weight[r] < 0;
+            c->inverse[mode][i * c->rank + r] *= flip ? -c->by[r] : c->by[r];
+        }
+}
+
+static int make_inverses(struct core *c, struct ts_err *err)
+{
+    const size_t square = (size_t)c->rank * c->rank;
+    double *gram = malloc(2 * square * sizeof *gram), *w = gram + square;
+    int exponent[TS_MAX_RANK];
+    int rc = gram == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for Gram matrices") : 0;
+    for (uint32_t m = 0; m < c->order && rc == 0; m++) {
+        rc = take_gram(c, m, gram, exponent, err);
+        if (rc == 0)
+            rc = invert(c, m, gram, w, err);
+        if (rc == 0)
+            rc = fill_inverse(c, m, w, err);
+        if (rc == 0)
+            rc = ts_stop_check(c->conf->stop, err);
+    }
+    free(gram);
+    if (rc < 0)
+        return rc;
+    share_weights(c);
+    for (uint32_t m = 0; m < c->order; m++)
+        scale_inverse(c, m);
+    return 0;
+}
+
+/* ---- the core ---- */
+
+/* sum[l] += outer product of the row at level l and sum[l + 1], which is empty then. */
+static void fold(struct core *c, uint32_t l)
+{
+    const double *row = c->inverse[c->level[l]] + c->at[l] * c->rank;
+    double *to = c->sum[l], *from = c->sum[l + 1];
+    const size_t n = c->size[l + 1];
+#pragma omp parallel for num_threads(c->threads) if (n * c->rank > LONE_ADDS)
+    for (uint32_t r = 0; r < c->rank; r++) {
+        double *restrict part = to + r * n;
+        for (size_t i = 0; i < n; i++)
+            part[i] += row[r] * from[i];
+    }
+    memset(from, 0, n * sizeof *from);
+}
+
+/* n nonzeros in the order of the copy; index: rows of used slices. */
+static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
+                        const double *value, struct ts_err *err)
+{
+    struct core *c = ctx;
+    const uint32_t leaf = c->order - 1;
+    double *restrict sum = c->sum[leaf];
+    (void)thread;
+    for (uint64_t i = 0; i < n; i++, index += c->order) {
+        const double *row = c->inverse[c->level[leaf]] + index[c->level[leaf]] * c->rank;
+        uint32_t first = 0; /* level that differs from the nonzero before */
+        while (first < leaf && c->at[first] == index[c->level[first]])
+            first++;
+        if (first < leaf) {
+            for (uint32_t l = leaf; l-- > first && c->at[l] != NO_ROW;)
+                fold(c, l);
+            for (uint32_t l = first; l < leaf; l++)
+                c->at[l] = index[c->level[l]];
+        }
+        for (uint32_t r = 0; r < c->rank; r++)
+            sum[r] += value[i] * row[r];
+    }
+    if (c->conf->done != NULL)
+        c->conf->done(c->conf->done_ctx, n);
+    return ts_stop_check(c->conf->stop, err);
+}
+
+/* The copy with the fewest slices: each costs a whole core. */
+static uint32_t choose_mode(const struct ts_tensor *t)
+{
+    uint32_t mode = 0;
+    for (uint32_t m = 1; m < t->order; m++)
+        if (t->mode[m].disk.n_rows < t->mode[mode].disk.n_rows)
+            mode = m;
+    return mode;
+}
+
+static int sum_core(struct core *c, struct ts_err *err)
+{
+    const struct ts_tensor *t = c->conf->tensor;
+    /* without lists of used slices it gives their rows */
+    const struct ts_walk walk = { .tensor = t, .mode = choose_mode(t) };
+    int rc;
+    for (uint32_t l = 0; l < c->order; l++) {
+        c->level[l] = (uint8_t)t->mode[walk.mode].disk.level[l];
+        c->at[l] = NO_ROW;
+    }
+    rc = ts_walk_all(&walk, 1, add_nonzeros, c, c->conf->stop, err);
+    for (uint32_t l = c->order - 1; rc == 0 && l-- > 0 && c->at[l] != NO_ROW;)
+        fold(c, l);
+    return rc;
+}
+
+/* What column r of a mode is multiplied with, where columns are as the model has them and weights are
+ * in the first mode, beside columns of shared sizes. */
+static double as_given(const struct core *c, uint32_t mode, uint32_t r)
+{
+    const double weight = mode == 0 ? fabs(c->conf->model->weight[r]) : 1;
+    return c->norm[(size_t)mode * c->rank + r] * weight * c->by[r];
+}
+
+/* An entry of the core of shared sizes, as that of the factors as given. */
+static double given_entry(const struct core *c, size_t i)
+{
+    double g = c->sum[0][i];
+    for (uint32_t l = 0; l < c->order; l++) {
+        const double scale = as_given(c, c->level[l], (uint32_t)(i / c->size[l + 1] % c->rank));
+        g = scale > 0 ? g / scale : 0;
+    }
+    return g;
+}
+
+static void conclude(const struct core *c, struct ts_core *ret)
+{
+    double left = 0, all = 0, given_left = 0, given_all = 0;
+    size_t diagonal = 0; /* from one entry of equal indices to the next */
+    for (uint32_t l = 1; l <= c->order; l++)
+        diagonal += c->size[l];
+    for (size_t i = 0; i < c->size[0]; i++) {
+        const double want = i % diagonal == 0 ? 1 : 0;
+        const double g = c->sum[0][i], given = given_entry(c, i);
+        left += (g - want) * (g - want);
+        all += g * g;
+        given_left += (given - want) * (given - want);
+        given_all += given * given;
+    }
+    ret->given = 100 * (1 - given_left / c->rank);
+    ret->given_normalised = given_all == 0 ? 0 : 100 * (1 - given_left / given_all);
+    ret->consistency = 100 * (1 - left / c->rank);
+    ret->normalised = all == 0 ? 0 : 100 * (1 - left / all);
+    ret->n_singular = c->n_singular;
+}
+
+/* ---- memory ---- */
+
+static int check_memory(const struct core *c, struct ts_err *err)
+{
+    struct ts_machine machine;
+    uint64_t bytes = c->sum_bytes;
+    char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
+    for (uint32_t m = 0; m < c->order; m++)
+        bytes += c->inverse_bytes[m];
+    ts_machine_get(&machine);
+    return bytes <= machine.free_bytes
+               ? 0
+               : ts_fail(err, TS_ELIMIT, "core consistency takes %s of memory, and %s are free",
+                         ts_num_bytes(a, bytes), ts_num_bytes(b, machine.free_bytes));
+}
+
+static int core_new(struct core *c, struct ts_err *err)
+{
+    size_t entries = 0;
+    int rc;
+    for (uint32_t l = c->order + 1; l-- > 0;) {
+        c->size[l] = l == c->order ? 1 : c->size[l + 1] * c->rank;
+        entries += l < c->order ? c->size[l] : 0;
+    }
+    c->sum_bytes = entries * sizeof(double);
+    for (uint32_t m = 0; m < c->order; m++)
+        c->inverse_bytes[m] = c->conf->tensor->mode[m].disk.n_rows * c->rank * sizeof(double);
+    rc = check_memory(c, err);
+    if (rc == 0)
+        rc = ts_bigmem_new(c->sum_bytes, "a core", (void **)&c->sum[0], err);
+    for (uint32_t l = 1; l < c->order && rc == 0; l++)
+        c->sum[l] = c->sum[l - 1] + c->size[l - 1];
+    for (uint32_t m = 0; m < c->order && rc == 0; m++)
+        rc = ts_bigmem_new(c->inverse_bytes[m], "a pseudo-inverse", (void **)&c->inverse[m], err);
+    if (rc == 0) {
+        c->norm = calloc((c->order + 1) * (size_t)c->rank, sizeof *c->norm);
+        if (c->norm == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for norms");
+        c->by = c->norm + c->order * (size_t)c->rank;
+    }
+    return rc;
+}
+
+int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_err *err)
+{
+    struct core c = { .conf = conf,
+                      .order = conf->model->order,
+                      .rank = conf->model->rank,
+                      .threads = conf->threads > 0 ? (int)conf->threads : omp_get_max_threads() };
+    int rc = check_shape(&c, err);
+    if (rc == 0)
+        rc = core_new(&c, err);
+    if (rc == 0)
+        rc = make_inverses(&c, err);
+    if (rc == 0)
+        rc = sum_core(&c, err);
+    if (rc == 0) {
+        conclude(&c, ret);
+        if (!isfinite(ret->consistency + ret->normalised + ret->given + ret->given_normalised))
+            rc = ts_fail(err, TS_ELIMIT,
+                         "core consistency: the model's components leave the range of float64");
+    }
+    for (uint32_t m = 0; m < c.order; m++)
+        ts_bigmem_free(c.inverse[m], c.inverse_bytes[m]);
+    ts_bigmem_free(c.sum[0], c.sum_bytes);
+    free(c.norm);
+    return rc;
+}

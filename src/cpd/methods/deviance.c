@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The deviance, from sums over the listed cells: no pass of its own. */
+#include "cpd/methods/deviance.h"
+#include "stream/loss_functions.h"
+
+#include <math.h>
+
+/* Of sums in float64, relative to their terms: below it C and S are one number. */
+#define TS_DEVIANCE_ROUNDING 1e-13
+
+static double value(const struct ts_loss *loss, double x, double m, double at)
+{
+    return loss->judge(1, &x, &m, at);
+}
+
+/* Of `n` unlisted cells. A loss that is not for zeros has none of them, and no value at 0. */
+static double of_zeros(const struct ts_loss *loss, double n, double m, double at)
+{
+    return n > 0 ? n * value(loss, 0, m, at) : 0;
+}
+
+/* kept->reference is F of the model that has TS_LOSS_APART_AT everywhere; f at m less f there is a + b x, for any x. Cells of
+ * value 0 are not asked, at which c(x) may be infinite. */
+static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
+                    double m)
+{
+    const double d1 = value(loss, 1, m, at) - value(loss, 1, TS_LOSS_APART_AT, at);
+    const double d2 = value(loss, 2, m, at) - value(loss, 2, TS_LOSS_APART_AT, at);
+    const double b = d2 - d1, a = d1 - b;
+    return kept->reference + kept->n * a + kept->x * b;
+}
+
+double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
+                            const struct ts_cell_losses *kept)
+{
+    const double unlisted = cells - kept->n;
+    const double mean = kept->x / cells;
+    double m;
+    if (loss->in_x == TS_IN_X_ANY)
+        return kept->reference + of_zeros(loss, unlisted, 0, at);
+    m = loss->constant(mean, at);
+    if (!isfinite(m)) /* all values are the same one, which an infinite m predicts */
+        return 0;
+    if (loss->in_x == TS_IN_X_APART)
+        return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
+    /* LINEAR: the sum over cells is their number times f at the mean. Of f at 0 and at 1 the
+     * difference is lost where m is large. */
+    return cells * value(loss, mean, m, at);
+}
+
+/* How far C less S may be off. Where x is about 1 terms of a cell cancel, as 1 and log x do, or x
+ * and x log x: the lesser of n and x is counted, so that units of x do not matter. Sums of APART
+ * are those apart from a model of 1. Of ANY nothing is subtracted. */
+static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
+                       double of_constant)
+{
+    const double n = kept->n, x = fabs(kept->x);
+    const double cancelled = loss->in_x == TS_IN_X_APART ? n + x : fmin(n, x);
+    return loss->in_x == TS_IN_X_ANY
+               ? 0
+               : TS_DEVIANCE_ROUNDING * (fabs(of_constant) + fabs(kept->reference) + cancelled);
+}
+
+double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
+                       const struct ts_cell_losses *kept, double sum)
+{
+    const double of_constant = ts_deviance_constant(loss, at, cells, kept);
+    const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
+    const double most = of_constant - least; /* the deviance of the constant model, not negative */
+    return kept->n == 0                               ? 1
+           : most > rounding(loss, kept, of_constant) ? (of_constant - sum) / most
+                                                      : least - sum;
+}

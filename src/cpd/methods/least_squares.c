@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Alternating least squares, with constraints: the equations of solver.h. */
+#include <float.h>
+#include <math.h>
+
+#include "base/clock.h"
+#include "cpd/solver/accelerate.h"
+#include "cpd/solver/solver_struct.h"
+#include "cpd/rows/row_maker.h"
+#include "cpd/rows/symm.h"
+
+#define CALM 2.0 /* so much better than needed must float32 be to be gone back to */
+
+/* ---- before the pass ---- */
+
+/* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
+ * their lengths. For a->update.ready, or before the pass. */
+static int invert(void *ctx, struct ts_err *err)
+{
+    struct ts_solver *a = ctx;
+    const double cut = a->conf->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const double square = a->v[(size_t)r * a->rank + r];
+        a->scale[r] = square > 0 ? 1 / sqrt(square) : 1;
+    }
+    ts_solver_scale_both(a, a->v);
+    rc = ts_symm_pinv_by(a->conf->init.threads, a->rank, a->v, cut, a->conf->init.stop, a->w,
+                         &a->singular, err);
+    ts_solver_scale_both(a, a->w);
+    return rc;
+}
+
+/* Of ADMM, whose rounds are as many again: w := (v + rho I)^-1, of a condition below rank + 1. */
+static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
+{
+    double sum = 0;
+    int rc;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        a->scale[r] = a->v[(size_t)r * a->rank + r];
+        sum += a->scale[r] / a->rank;
+    }
+    ret->rho = sum > 0 ? sum : 1;
+    ret->inverse = a->w;
+    ret->rounds *= 2;
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] += ret->rho;
+    rc = ts_symm_pinv_by(a->conf->init.threads, a->rank, a->v, TS_SYMM_CUT, a->conf->init.stop,
+                         a->w, NULL, err);
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->v[(size_t)r * a->rank + r] = a->scale[r];
+    return rc;
+}
+
+/* Bounds and penalties of the mode. */
+void ts_solver_limit_rows(struct ts_solver *a)
+{
+    const struct ts_constraint *c = &a->spec->mode[a->product];
+    struct ts_row_update *update = &a->update;
+    update->lower = c->nonneg ? 0 : -INFINITY;
+    update->upper = INFINITY;
+    if (c->bounded) {
+        update->lower = fmax(update->lower, c->lower);
+        update->upper = c->upper;
+    }
+    update->l2 = c->l2;
+}
+
+/* Before the first mode that is solved in the first sweep a start may be of any size. */
+static int starts_too_large(struct ts_solver *a)
+{
+    const struct ts_tensor *t = a->conf->init.tensor;
+    double cells = 1;
+    for (uint32_t m = 0; m < a->order; m++)
+        cells *= (double)t->mode[m].disk.n_rows;
+    return a->now.sweep <= 1 &&
+           ts_constraint_too_large(t->header.norm, t->nnz, cells, ts_solver_fit_model_square(a));
+}
+
+static int begin(struct ts_solver *a, struct ts_err *err)
+{
+    const uint32_t mode = a->product;
+    struct ts_row_update *update = &a->update;
+    int too_large;
+    too_large = ts_row_reads_old(update->kind) && starts_too_large(a);
+    ts_solver_limit_rows(a);
+    ts_solver_multiply_grams(a, mode);
+    for (uint32_t r = 0; r < a->rank && update->l2 > 0; r++)
+        a->v[(size_t)r * a->rank + r] += update->l2;
+    if (update->kind == TS_ROW_LEAST_SQUARES) {
+        update->matrix = a->w;
+        if (!ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE))
+            return invert(a, err);
+        update->ready = invert;
+        update->ctx = a;
+        return 0;
+    }
+    update->matrix = a->v;
+    update->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
+                                  : 0; /* before the first sweep it might leave nothing */
+    a->sums.size = update->l1 > 0 ? &a->size[mode] : NULL;
+    update->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
+                                          a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
+    return update->kind == TS_ROW_SIMPLEX ? prepare_simplex(a, update, err) : 0;
+}
+
+/* ---- product and rows ---- */
+
+/* The product, and with a backend that has both in one call the rows. */
+static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
+{
+    (void)err;
+    a->solved =
+        ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE) && ts_row_by_backend(a->update.kind);
+    ret->kind = TS_REQUEST_PRODUCT;
+    ret->how = a->solved ? &a->update : NULL;
+    ret->sums = a->solved ? &a->sums : NULL;
+    ret->name = a->solved ? "product and rows" : "product";
+    return 0;
+}
+
+static int rows(struct ts_solver *a, struct ts_err *err)
+{
+    const struct ts_init_conf *c = &a->conf->init;
+    const struct ts_row_maker *maker = ts_row_maker_of(a->update.kind);
+    const struct ts_row_task task = { .init = c,
+                                      .precision = a->conf->precision,
+                                      .mode = a->product,
+                                      .update = &a->update,
+                                      .gram = a->v,
+                                      .scratch = a->w,
+                                      .sums = &a->sums,
+                                      .size = &a->size[a->product],
+                                      .singular = &a->singular };
+    return maker != NULL ? maker->make(&task, err)
+                         : c->backend->solve(c->be, a->product, &a->update, &a->sums, err);
+}
+
+/* Columns are divided by the power of two next to their norm. Division by the norm would round
+ * the entries once more, and the Gram matrix would be that of other entries: wrong by about a
+ * rounding of float32, which is more than is left of |X - model|^2 near a fit of 1. */
+static void norm_columns(struct ts_solver *a, uint32_t mode)
+{
+    double *gram = a->gram + mode * a->square;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const double norm = sqrt(gram[(size_t)r * a->rank + r]);
+        a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
+        a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
+        if (a->constrained && norm == 0) /* the column is 0, not the weight of others' */
+            a->lambda[r] = 1;
+    }
+    ts_solver_scale_both(a, gram);
+}
+
+/* Of columns that keep their lengths those of length 1, but for a power of two, that the model does not see, since the component is
+ * zeros in another mode: least squares leaves rounding there, which beyond the range of float32 would end the run.
+ * At such a length the component can come back in that mode. ret: whether there are any. */
+static int norm_unseen(struct ts_solver *a, uint32_t mode)
+{
+    double *gram = a->gram + mode * a->square;
+    int any = 0;
+    for (uint32_t r = 0; r < a->rank; r++) {
+        const size_t at = (size_t)r * a->rank + r;
+        const int unseen = a->v[at] == 0 && gram[at] > 0 && isfinite(gram[at]);
+        a->scale[r] = unseen ? 1 / exp2(rint(log2(sqrt(gram[at])))) : 1;
+        any |= unseen;
+    }
+    if (any)
+        ts_solver_scale_both(a, gram);
+    return any;
+}
+
+/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
+int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
+{
+    const uint32_t mode = a->product;
+    const struct ts_init_conf *c = &a->conf->init;
+    if (!a->balanced) {
+        norm_columns(a, mode);
+        return c->backend->scale(c->be, mode, a->scale, err);
+    }
+    for (uint32_t r = 0; r < a->rank; r++)
+        a->lambda[r] = 1;
+    if (a->update.kind == TS_ROW_LEAST_SQUARES && a->update.l2 == 0 && norm_unseen(a, mode))
+        return c->backend->scale(c->be, mode, a->scale, err);
+    return 0;
+}
+
+/* ---- the fit ---- */
+
+/* The last mode once more, in float64. By least squares it is solved again, from the same operands; where
+ * rows come from the old ones that would be a step further, so there the factor stays. */
+static int begin_again(struct ts_solver *a, struct ts_err *err)
+{
+    const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);
+    ts_solver_sum_in(a, TS_FLOAT64);
+    if (!ts_row_reads_old(kind))
+        a->now.n_singular -= a->last_singular;
+    a->pending = ts_row_reads_old(kind);
+    return ts_solver_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
+}
+
+/* How the next sweep's last mode is to be summed. */
+static void choose_sums(struct ts_solver *a)
+{
+    a->wide = !ts_solver_fit_float32_will_do(a, CALM);
+    ts_solver_sum_in(a, a->wide ? TS_FLOAT64 : TS_FLOAT32);
+}
+
+static int judge(struct ts_solver *a, struct ts_err *err)
+{
+    if (!a->pending)
+        a->now.fit = ts_solver_fit_now(a);
+    if (a->conf->precision != TS_FLOAT32)
+        return ts_solver_fit_check(a, err);
+    if (a->pending || (!a->wide && !ts_solver_fit_float32_will_do(a, 1)))
+        return begin_again(a, err);
+    choose_sums(a);
+    return ts_solver_fit_check(a, err);
+}
+
+static int judged(struct ts_solver *a, struct ts_err *err)
+{
+    a->pending = 0;
+    a->now.fit = ts_solver_fit_now(a);
+    choose_sums(a);
+    return ts_solver_fit_check(a, err);
+}
+
+static int settled(const struct ts_solver *a, double change)
+{
+    return a->accelerate != NULL ? ts_accelerate_settled(a->accelerate, a->conf->tol)
+                                 : fabs(change) < a->conf->tol;
+}
+
+static int is_asked(const struct ts_spec *spec)
+{
+    (void)spec;
+    return 1;
+}
+
+static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
+                                    enum ts_precision precision, const struct ts_spec *spec)
+{
+    (void)precision;
+    return (struct ts_method_bytes){ .work = ts_row_makers_bytes(t, rank, spec) };
+}
+
+const struct ts_method ts_least_squares = {
+    .name = "least squares",
+    .sums_of_modes = 1,
+    .judged_by_cells = 1,
+    .bytes = bytes,
+    .is_asked = is_asked,
+    .begin = begin,
+    .request = request,
+    .rows = rows,
+    .norm = ts_solver_norm,
+    .judge = judge,
+    .judged = judged,
+    .exact = ts_solver_fit_nothing_left,
+    .objective = ts_solver_fit_objective,
+    .settled = settled,
+};

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Looks at the index of a tensor, and at its values where that leaves it open. */
+#include "cpd/methods/loss_values.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "format/walk.h"
+
+struct search {
+    const struct ts_tensor *tensor;
+    const struct ts_loss *loss;
+};
+
+/* The first value that is none of the loss, as the input counts. */
+static int refuse(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
+                  const double *value, struct ts_err *err)
+{
+    const struct search *s = ctx;
+    const uint32_t order = s->tensor->order;
+    char where[TS_MAX_ORDER * 24] = "";
+    (void)thread;
+    for (uint64_t i = 0; i < n; i++) {
+        size_t at = 0;
+        if (s->loss->allows(value[i]))
+            continue;
+        for (uint32_t m = 0; m < order; m++)
+            at += (size_t)snprintf(where + at, sizeof where - at, "%s%" PRIu64, m > 0 ? ", " : "",
+                                   index[i * order + m] + ts_tensor_base(s->tensor));
+        return ts_fail(err, TS_EARG, "%s: the value at (%s) is %g: loss %s is for %s",
+                       s->tensor->path, where, value[i], s->loss->name, s->loss->values);
+    }
+    return 0;
+}
+
+int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
+                         const volatile sig_atomic_t *stop, struct ts_err *err)
+{
+    struct search search = { t, loss };
+    const double least = t->header.value_min, most = t->header.value_max;
+    const int between =
+        loss->allows(least / 2 + most / 2); /* those between are allowed as the ends are */
+    struct ts_walk walk;
+    int rc;
+    if (t->nnz == 0 || (loss->allows(least) && loss->allows(most) && (between || least == most)))
+        return 0;
+    rc = ts_walk_open(t, 0, &walk, err);
+    if (rc < 0)
+        return rc;
+    walk.here = 1; /* other ranks look at theirs */
+    rc = ts_walk_all(&walk, 1, refuse, &search, stop, err);
+    ts_walk_close(&walk);
+    return rc;
+}

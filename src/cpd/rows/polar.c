@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* polar.c - rows of a mode whose columns are to be orthonormal: TS_ROW_POLAR of stream/row_update.h.
+ *
+ * Of all A with A' A = I the one nearest to the tensor, the other factors being as they are, has the largest
+ * tr(A' M), M being the product: it is the polar factor M (M' M)^-1/2 (Schoenemann 1966, the Procrustes problem). So
+ * it is a row update by a matrix that is known once the product is. Directions of which M has
+ * less than POLAR_NONE of its largest (in squares) do not say where their columns are to lie: those are drawn,
+ * orthogonal to the others. M' M squares the condition of M; where its rounding shows, what came out is made orthonormal once more.
+ * tr(A' M) of what comes out then is not summed again: in float32 a fit near 1 may be off by the root of FLT_EPSILON (3e-4)
+ * where the last mode is of this kind.
+ *
+ *   owner    the caller owns the matrices; rows are the backend's
+ *   threads  one calls
+ *   errors   0 or a negative ts_code
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/setting.h"
+#include "cpd/rows/row_columns.h"
+#include "cpd/rows/symm.h"
+
+#define POLAR_NONE  1e-13
+#define DRAW_SEED   UINT64_C(0x706F6C6172)
+#define MOST_DRAWS  8u   /* for a column */
+#define LEAST_LEFT  1e-6 /* of a drawn column's square, once the others are taken off */
+
+struct polar {
+    const struct ts_init_conf *init;
+    uint32_t mode, rank;
+    double *d; /* rank: eigenvalues; and behind them rank: of one row or column */
+    double *x;
+    double *v, *w; /* rank x rank */
+};
+
+/* v := sum of z z' / sqrt(d) over eigenvectors of gram whose d is above `least`. Returns how many they are; w has them all. */
+static int inverse_root(struct polar *s, const double *gram, double share, double *sum,
+                        uint32_t *ret, struct ts_err *err)
+{
+    const uint32_t rank = s->rank;
+    double least = 0;
+    int rc = ts_symm_eigen(rank, gram, s->d, s->w, err);
+    if (rc < 0)
+        return rc;
+    for (uint32_t k = 0; k < rank; k++)
+        least = fmax(least, share * s->d[k]);
+    *ret = 0;
+    *sum = 0;
+    memset(s->v, 0, (size_t)rank * rank * sizeof *s->v);
+    for (uint32_t k = 0; k < rank; k++) {
+        const double *z = s->w + (size_t)k * rank;
+        if (!(s->d[k] > least) || !isfinite(1 / s->d[k]))
+            continue;
+        ++*ret;
+        *sum += sqrt(s->d[k]);
+        for (uint32_t i = 0; i < rank; i++)
+            for (uint32_t j = 0; j < rank; j++)
+                s->v[(size_t)i * rank + j] += z[i] * z[j] / sqrt(s->d[k]);
+    }
+    return 0;
+}
+
+/* How far from 0 or 1 the eigenvalues are that the Gram matrix has: |gram gram - gram|, which is 0 for a projector;
+ * where all are to be 1, |gram - I|. */
+static double defect(const struct polar *s, const double *gram, int whole)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < s->rank && whole; i++)
+        for (uint32_t j = i; j < s->rank; j++)
+            most = fmax(most, fabs(gram[(size_t)i * s->rank + j] - (i == j)));
+    if (whole)
+        return most;
+    for (uint32_t i = 0; i < s->rank; i++)
+        for (uint32_t j = i; j < s->rank; j++) {
+            double sum = -gram[(size_t)i * s->rank + j];
+            for (uint32_t k = 0; k < s->rank; k++)
+                sum += gram[(size_t)i * s->rank + k] * gram[(size_t)j * s->rank + k];
+            most = fmax(most, fabs(sum));
+        }
+    return most;
+}
+
+static double drawn(const struct polar *s, uint64_t row, uint32_t which)
+{
+    return ts_init_entry(s->init->seed + DRAW_SEED, s->mode, row, which) - 0.5;
+}
+
+/* What is left of the square of drawn column `which` beside the columns of A: x := A' of it. */
+static int project(struct polar *s, uint32_t which, double *chunk, double *ret, struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const uint64_t n_rows = c->tensor->mode[s->mode].disk.n_rows;
+    const uint64_t most = ts_row_columns_chunk(s->rank);
+    double square = 0;
+    int rc = 0;
+    memset(s->x, 0, s->rank * sizeof *s->x);
+    for (uint64_t row = 0; row < n_rows && rc == 0; row += most) {
+        const uint64_t n = n_rows - row < most ? n_rows - row : most;
+        rc = c->backend->get_rows(c->be, s->mode, row, n, chunk, err);
+        for (uint64_t i = 0; i < n && rc == 0; i++) {
+            const double u = drawn(s, row + i, which);
+            square += u * u;
+            for (uint32_t r = 0; r < s->rank; r++)
+                s->x[r] += u * chunk[i * s->rank + r];
+        }
+    }
+    *ret = square;
+    for (uint32_t r = 0; r < s->rank; r++)
+        *ret -= s->x[r] * s->x[r];
+    if (!(*ret > LEAST_LEFT * square))
+        *ret = 0;
+    return rc;
+}
+
+/* A += e z', e being what is left of the drawn column, of length 1 */
+static int add_column(struct polar *s, uint32_t which, double left, const double *z, double *chunk,
+                      struct ts_err *err)
+{
+    const struct ts_init_conf *c = s->init;
+    const uint64_t n_rows = c->tensor->mode[s->mode].disk.n_rows;
+    const uint64_t most = ts_row_columns_chunk(s->rank);
+    int rc = 0;
+    for (uint64_t row = 0; row < n_rows && rc == 0; row += most) {
+        const uint64_t n = n_rows - row < most ? n_rows - row : most;
+        rc = c->backend->get_rows(c->be, s->mode, row, n, chunk, err);
+        for (uint64_t i = 0; i < n && rc == 0; i++) {
+            double e = drawn(s, row + i, which), *a = chunk + i * s->rank;
+            for (uint32_t r = 0; r < s->rank; r++)
+                e -= a[r] * s->x[r];
+            for (uint32_t r = 0; r < s->rank; r++)
+                a[r] += e / sqrt(left) * z[r];
+        }
+        if (rc == 0)
+            rc = c->backend->put_rows(c->be, s->mode, row, n, chunk, err);
+    }
+    return rc;
+}
+
+/* Columns in all directions that A has none in: those of small eigenvalues of its Gram matrix. */
+static int complete(struct polar *s, double *gram, struct ts_err *err)
+{
+    uint32_t which = 0;
+    double *chunk = malloc(ts_row_columns_chunk(s->rank) * s->rank * sizeof *chunk);
+    int rc = chunk == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for rows of factors")
+                           : ts_symm_eigen(s->rank, gram, s->d, s->w, err);
+    for (uint32_t k = 0; k < s->rank && rc == 0; k++) {
+        const uint32_t end = which + MOST_DRAWS;
+        double left = 0;
+        if (s->d[k] > 0.5)
+            continue;
+        while (which < end && left == 0 && rc == 0)
+            rc = project(s, which++, chunk, &left, err);
+        if (rc == 0 && left > 0)
+            rc = add_column(s, which - 1, left, s->w + (size_t)k * s->rank, chunk, err);
+    }
+    free(chunk);
+    return rc == 0 ? s->init->backend->gram(s->init->be, s->mode, gram, err) : rc;
+}
+
+static int solve(struct polar *s, enum ts_precision precision, const struct ts_row_sums *sums,
+                 int *singular, struct ts_err *err)
+{
+    const struct ts_backend *backend = s->init->backend;
+    const double rounding = precision == TS_FLOAT32 ? 1e-6 : 1e-12;
+    const struct ts_row_update update = { .kind = TS_ROW_LEAST_SQUARES, .matrix = s->v };
+    double all, unused;
+    uint32_t kept, again;
+    int rc = backend->gram(s->init->be, s->mode, sums->gram, err);
+    for (size_t i = 0; i < (size_t)s->rank * s->rank && rc == 0; i++)
+        if (!isfinite(sums->gram[i])) { /* which the fit will show */
+            memcpy(s->v, sums->gram, (size_t)s->rank * s->rank * sizeof *s->v);
+            return backend->solve(s->init->be, s->mode, &update, sums, err);
+        }
+    if (rc == 0)
+        rc = inverse_root(s, sums->gram, POLAR_NONE, &all, &kept, err);
+    if (rc == 0)
+        rc = backend->solve(s->init->be, s->mode, &update, sums, err);
+    if (rc == 0 && defect(s, sums->gram, kept == s->rank) > rounding) {
+        const struct ts_row_sums rest = { .gram = sums->gram };
+        rc = inverse_root(s, sums->gram, 0.5, &unused, &again, err);
+        if (rc == 0)
+            rc = backend->solve(s->init->be, s->mode, &update, &rest, err);
+        if (sums->inner != NULL) /* M is gone, but tr(A' M) is the sum of M's singular values */
+            *sums->inner = all;
+    }
+    *singular = rc == 0 && kept < s->rank;
+    return *singular ? complete(s, sums->gram, err) : rc;
+}
+
+static int make(const struct ts_row_task *task, struct ts_err *err)
+{
+    const uint32_t rank = task->init->rank;
+    struct polar s = {
+        .init = task->init, .mode = task->mode, .rank = rank, .v = task->gram, .w = task->scratch
+    };
+    int rc;
+    s.d = malloc(2 * rank * sizeof *s.d);
+    if (s.d == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for %u columns", rank);
+    s.x = s.d + rank;
+    rc = solve(&s, task->precision, task->sums, task->singular, err);
+    free(s.d);
+    return rc;
+}
+
+static int check(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err)
+{
+    const uint64_t n_rows = t->mode[mode].disk.n_rows;
+    return n_rows >= rank ? 0
+                          : ts_fail(err, TS_EARG,
+                                    TS_NTH_MODE " has %" PRIu64
+                                                " used indices, so no more of its columns can be "
+                                                "orthogonal, and the rank is %u",
+                                    mode + 1, n_rows, rank);
+}
+
+const struct ts_row_maker ts_rows_polar = {
+    .check = check,
+    .make = make,
+};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* run_dirs.h - the directories of a run: X.cp, the result, and X.cp.partial, written until all is done.
+ *
+ * A run that ends meanwhile replaces both. So both are opened once, and everything is read through the
+ * open directories. Where one of them has become another, reading begins again.
+ *
+ *   owner    the caller owns what ts_run_dirs_read returns, until close
+ *   threads  one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_CPD_RUN_DIRS_H
+#define TS_CPD_RUN_DIRS_H
+
+#include "base/files/open_dir.h"
+
+struct ts_run_dirs {
+    char *name, *partial_name;            /* "X.cp", "X.cp.partial" */
+    struct ts_open_dir *result, *partial; /* NULL: there is none, or it cannot be opened: */
+    struct ts_err no_result, no_partial;  /* why; code 0: there is none */
+    int is_left; /* X.cp.partial was left by a kill after X.cp had replaced it: not a run */
+};
+
+/* Reads from them. It may be called again, and then forgets what it has read before. */
+typedef int ts_run_dirs_fn(void *ctx, const struct ts_run_dirs *d, struct ts_err *err);
+
+/* `name` is X.cp, X.cp/ or X.cp.partial. */
+int ts_run_dirs_read(const char *name, ts_run_dirs_fn *read, void *ctx, struct ts_run_dirs *ret,
+                     struct ts_err *err);
+void ts_run_dirs_close(struct ts_run_dirs *d); /* what the caller has taken is NULL */
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* state.h - where a decomposition is between two modes, as a file that it can go on from.
+ *
+ * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
+ * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
+ * so a mode that was given up in the middle is simply done again. Where the mode has a constraint, its rows
+ * are updated from the old ones, and so its own factor is in the state too. A run that is accelerated
+ * (accelerate.h) has factors of the sweep before besides. docs/checkpoint.md has the bytes.
+ *
+ *   owner    of a state to be written, the caller owns what it points to; of one that was opened, the file
+ *   units    bytes, nanoseconds
+ *   threads  one at a time
+ *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is opened,
+ *            every byte of it against checksums, before memory is taken for what it claims to hold
+ */
+#ifndef TS_CPD_STATE_H
+#define TS_CPD_STATE_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/files/open_dir.h"
+#include "cpd/spec/spec.h"
+#include "stream/backend.h"
+
+#define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
+#define TS_STATE_VERSION 1u
+
+/* Starts the file. 256 bytes, followed by struct ts_disk_section[n_sections], the XXH3-64 (seed 0) of all
+ * that, and the sections one after another, each padded with zeros to a multiple of 8 bytes and followed
+ * by the XXH3-64 of itself and its padding. */
+struct ts_disk_state {
+    char magic[8];
+    uint32_t version;
+    uint32_t n_sections;
+    uint64_t file_bytes;
+    uint64_t serial;      /* of two states of a run the later one has the greater */
+    uint64_t tensor_hash; /* checksum of the tensor's index */
+    uint64_t nnz;
+    uint32_t order, rank;
+    uint32_t precision;    /* 0: float32, 1: float64 */
+    uint32_t flags;        /* TS_STATE_* */
+    uint32_t sweep, mode;  /* that come next: from 1, from 0 */
+    uint64_t saved_s;      /* time of day, seconds since 1970 */
+    uint64_t run_ns;       /* time that the run took until then, pauses apart */
+    uint8_t reserved[168]; /* zero */
+};
+
+struct ts_disk_section {
+    char name[16];  /* padded with zeros */
+    uint64_t bytes; /* without padding and checksum */
+    uint64_t reserved;
+};
+
+/* The section "constraints" has one for each mode. It is there where any mode has a constraint. */
+struct ts_disk_constraint {
+    uint32_t demands; /* TS_DEMAND_*; programs that know the first alone refuse the others */
+    uint32_t fixed;   /* 0 or 1 */
+    double l1, l2;
+    double
+        size; /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
+                          * differences of rows, where smooth is not, or where both are not l1 times the one and half of
+                          * smooth times the other; observed: of squares, as they count in l2 */
+    double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
+    double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
+    double loss_at;      /* of a loss that has a number; else 0 */
+};
+
+enum ts_demand {
+    TS_DEMAND_NONNEG = 1,
+    TS_DEMAND_SIMPLEX = 2,
+    TS_DEMAND_BOUNDS = 4,
+    TS_DEMAND_ORTHOGONAL = 8,
+    TS_DEMAND_SMOOTH = 16,
+    TS_DEMAND_OBSERVED = 32,
+    TS_DEMAND_BY_COUNT = 64,
+    TS_DEMAND_POISSON = 128,
+    TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
+    TS_DEMAND_LBFGSB = 4096,
+    TS_DEMAND_MEAN = 8192,
+    TS_DEMAND_BEST = 16384,
+    TS_DEMAND_HELD = 32768,
+    TS_DEMAND_END = 65536
+};
+
+/* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
+ * float64) and the norms of its columns (order x rank) follow. */
+struct ts_disk_accelerate {
+    double
+        step; /* of the sweep that comes next or is under way; -1: it starts where the one before did */
+    double best; /* fit (accelerate.h) of the last sweep that went well */
+    double
+        gain[2]; /* how far the fits of the last two sweeps, the later one first, were from that */
+    uint64_t streak; /* sweeps that went well since one did not */
+    uint64_t taken;  /* 1: the step is made, 0: it comes next */
+    uint64_t reserved[2];
+};
+
+_Static_assert(sizeof(struct ts_disk_accelerate) == 64, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
+_Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
+
+/* Starts the section "best", which is there where the best factors are kept (best.h): of their sweep its number (0: there was
+ * none), fit, change, objective, errors at observed and held-out cells, loss there, log-likelihood, violation, components that
+ * are zero, and the mean. The weights (rank float64) and the norms of columns (order x rank) follow. */
+#define TS_BEST_NUMBERS 16u
+
+/* The section "figures" has one for each sweep that is over, where a mode has a constraint: what was told of it beside its fit
+ * (NaN: the run has no such figure). It may be missing: earlier programs did not write it. */
+struct ts_disk_figures {
+    double objective, log_likelihood, violation, rmse, held_out, held_out_loss;
+    uint64_t n_dead; /* components that are zero in some mode */
+    uint64_t reserved;
+};
+
+_Static_assert(sizeof(struct ts_disk_figures) == 64, "on-disk size");
+
+enum ts_state_flag {
+    TS_STATE_ENDED = 1, /* the run made all its sweeps: only its result may be missing */
+    TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
+    TS_STATE_EXACT =
+        4, /* after the last whole sweep nothing but rounding was left of the residual */
+    TS_STATE_FIT =
+        8, /* the last mode is solved, and one more pass over it is to be made for the fit: its product
+            * summed in float64, or the errors at observed cells */
+};
+
+/* Of the sweep under way, over the modes that are done: sums of struct ts_solver_sweep. */
+enum ts_state_part {
+    TS_PART_TOTAL_NS,
+    TS_PART_WAIT_NS,
+    TS_PART_COPY_NS,
+    TS_PART_KERNEL_NS,
+    TS_PART_SOLVE_NS,
+    TS_PART_EXPOSED_NS,
+    TS_PART_SLOWEST_NS,
+    TS_PART_BYTES_READ,
+    TS_PART_N_SINGULAR,
+    TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
+    TS_PART_HELD_SINCE, /* and how many of them came after it */
+    TS_PART_KKT, /* of a Poisson model: float64, the violation of the modes that are done, or of the last sweep */
+    TS_PART_LOSS,                /* float64: log-likelihood after the last whole sweep */
+    TS_PART_RATE,                /* of a model that descends: float64, the rate of its steps; */
+    TS_PART_OBJECTIVE,           /* float64: the objective after the last whole sweep */
+    TS_PART_PAIRS,               /* of one by L-BFGS-B: what is kept of its steps (lbfgsb.c) */
+    TS_PART_MEAN = TS_PART_LOSS, /* of observed cells less their mean: float64, that */
+    TS_N_PARTS = 16
+};
+
+struct ts_state_past { /* of a sweep that is over */
+    double fit;
+    uint64_t total_ns;
+};
+
+struct ts_state {
+    uint64_t serial, tensor_hash, nnz, saved_s, run_ns;
+    uint32_t order, rank, sweep, mode;
+    enum ts_precision precision;
+    unsigned flags;
+    uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
+    uint32_t
+        factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless
+                   its update reads old rows */
+    int constrained; /* it is more than least squares of all cells: */
+    struct ts_spec spec;
+    double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
+    int accelerated;           /* there are these: */
+    struct ts_disk_accelerate pace;
+    double *before; /* rank + order x rank: weights and norms of the sweep before */
+    double *best;   /* TS_BEST_NUMBERS + rank + order x rank, where they are kept */
+    uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
+    const void *moment
+        [TS_MOMENTS_MOST]
+        [TS_MAX_ORDER]; /* to be written of a model that descends: of all modes, as many as its
+                                                        * constraints ask for */
+    const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
+    double *gram;                          /* order x rank x rank */
+    double *lambda;                        /* rank: norms of the mode solved last */
+    uint64_t part[TS_N_PARTS];
+    struct ts_state_past *past; /* sweep - 1 of them */
+    int figured;                /* as many of these are there, too */
+    struct ts_disk_figures *figures;
+    char *options; /* the caller's own: strings "name=value", each ended by a NUL */
+    uint64_t options_bytes;
+};
+
+#define TS_STATE_MAX_OPTIONS (UINT64_C(1) << 16)
+
+/* ---- writing ---- */
+
+/* Rows row .. row+n-1 of the factor of `mode` in its precision, n x rank. */
+typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
+                             struct ts_err *err);
+
+uint64_t ts_state_bytes(const struct ts_state *s); /* of the file */
+
+/* Writes the file to fd, from where that is on. give_up (may be NULL): TS_ESTOP once it is not 0. */
+int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
+                   const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
+
+/* ---- reading ---- */
+
+struct ts_state_file;
+
+/* TS_EIO with err->sys ENOENT when there is none. */
+int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
+
+/* The file NAME of an open directory: 1, 0 where there is none, or a negative ts_code. */
+int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_state_file **ret,
+                     struct ts_err *err);
+void ts_state_close(struct ts_state_file *f); /* NULL is fine */
+const struct ts_state *ts_state_get(const struct ts_state_file *f);
+const char *ts_state_path(const struct ts_state_file *f);
+uint64_t ts_state_sign(const struct ts_state_file *f); /* tells states apart */
+
+/* Rows of a factor that is there, as the backend takes them. */
+int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
+                  double *ret, struct ts_err *err);
+
+/* All rows of the factor of the sweep before, in the precision of the run; it is there (kept). */
+int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
+
+/* All rows of a moment (from 0) of a factor, likewise; of a model that descends. */
+int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
+                    struct ts_err *err);
+
+/* 0, or TS_EARG and what the tensor differs in from the one of the state. */
+int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
+                          struct ts_err *err);
+
+/* The value of an option, or NULL. */
+const char *ts_state_option(const struct ts_state *s, const char *name);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The tile product of dense tensors for AVX-512. */
+#ifdef __x86_64__
+#include "cpu/dense/dense_gemm.h"
+
+#include "base/machine/target_avx512.h"
+
+#define TS_TILE_ROWS 12
+
+#define TS_REAL      float
+#define TS_LANES     16
+#define TS_GEMM_NAME ts_gemm_avx512_f32
+#include "cpu/dense/dense_gemm_body.h"
+
+#define TS_REAL      double
+#define TS_LANES     8
+#define TS_GEMM_NAME ts_gemm_avx512_f64
+#include "cpu/dense/dense_gemm_body.h"
+
+#include "base/machine/target_pop.h"
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dense_slab.c - what a slab of a dense tensor gives to products: tiles of cells times panels, and rows that are gathered. */
+#include <omp.h>
+#include <string.h>
+
+#include "base/machine/fpmode.h"
+#include "cpu/dense/dense_state.h"
+#include "format/arrays/dense_held.h"
+
+#define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
+#define STRIP_COLS   48u
+#define STRIP_STRIDE (STRIP_COLS + 8u)
+#define GROUP_BYTES \
+    (UINT64_C(192) << 10) /* of rows that are fetched whole: beside those before in that cache */
+#define WHOLE_COLS (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
+
+struct gather_task {
+    uint64_t row, row_end;
+    uint32_t col, col_end;
+};
+
+struct scratch {
+    void *tile, *out;
+    double *row; /* 3 rows */
+};
+
+const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide)
+{
+#ifdef __x86_64__
+    if (isa == TS_ISA_AVX512)
+        return wide ? &ts_gemm_avx512_f64 : &ts_gemm_avx512_f32;
+    if (isa == TS_ISA_AVX2)
+        return wide ? &ts_gemm_avx2_f64 : &ts_gemm_avx2_f32;
+#endif
+    (void)isa;
+    return wide ? &ts_gemm_portable_f64 : &ts_gemm_portable_f32;
+}
+
+uint64_t ts_dense_slab_scratch(uint32_t width)
+{
+    const uint64_t along = (uint64_t)GROUP_ROWS * TS_GEMM_STRIDE;
+    const uint64_t across = (uint64_t)TS_GEMM_DEPTH * STRIP_STRIDE;
+    return ((along > across ? along : across) + TS_GEMM_MOST + 3 * (uint64_t)width) *
+           sizeof(double);
+}
+
+/* Whether the values that are multiplied are the cells. */
+static int takes_all(const struct ts_dense_product *p)
+{
+    return p->dense->n_unknown == 0 && p->hold_out.share == 0 && p->mean == 0;
+}
+
+/* ---- rows of factors ---- */
+
+/* Columns col .. col + n - 1 of the product of the rows that stand for row q of the grid: in ret, or where they lie. */
+static const double *grid_part(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                               uint64_t q, uint32_t col, uint32_t n, double *ret)
+{
+    if (g->n == 0)
+        for (uint32_t c = 0; c < n; c++)
+            ret[c] = 1;
+    for (uint32_t l = g->n; l-- > 0;) {
+        const uint32_t m = g->mode[l];
+        const uint64_t dim = p->dense->array.dim[m];
+        const double *x = p->table[m] + q % dim * p->stride[m] + col;
+        q /= dim;
+        if (l + 1 == g->n)
+            memcpy(ret, x, n * sizeof *ret);
+        else
+            for (uint32_t c = 0; c < n; c++)
+                ret[c] *= x[c];
+    }
+    return ret;
+}
+
+/* All columns, with zeros in those that fill the last panel. */
+static void grid_row(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t q,
+                     double *ret)
+{
+    grid_part(p, g, q, 0, p->rank, ret);
+    for (uint32_t c = p->rank; c < p->width; c++)
+        ret[c] = 0;
+}
+
+static struct gather_task task_of(const struct ts_dense_target *t, uint32_t task, uint32_t rank)
+{
+    const uint32_t i = task / t->col_tasks, j = task % t->col_tasks;
+    struct gather_task w = { .row = t->dim * i / t->row_tasks,
+                             .row_end = t->dim * (i + UINT64_C(1)) / t->row_tasks,
+                             .col_end = rank };
+    if (t->col_tasks > 1) {
+        w.col = j * TS_DENSE_TASK_COLS;
+        w.col_end = w.col + TS_DENSE_TASK_COLS < rank ? w.col + TS_DENSE_TASK_COLS : rank;
+    }
+    return w;
+}
+
+/* ---- what is wanted next ---- */
+
+/* Columns of the panel that begins with column r: two vectors, or the last one. */
+static uint32_t panel_cols(const struct ts_dense_product *p, uint32_t r)
+{
+    return p->width - r < 2 * p->gemm->lanes ? p->gemm->lanes : 2 * p->gemm->lanes;
+}
+
+static uint32_t panels(const struct ts_dense_product *p)
+{
+    return (p->width + 2 * p->gemm->lanes - 1) / (2 * p->gemm->lanes);
+}
+
+static size_t row_bytes(const struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    return v->part.cols * p->dense->cell_bytes;
+}
+
+/* Where a cell of the slab lies; behind the last row, in the slab that comes next in memory. */
+static uintptr_t cell_at(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                         uint64_t row, uint64_t col)
+{
+    return (uintptr_t)v->cells + row * row_bytes(p, v) + col * p->dense->cell_bytes;
+}
+
+/* The group of rows that a thread takes next, and how far it has been fetched. */
+struct wanted {
+    uint64_t next;
+    uintptr_t at, end;
+    size_t step; /* 0: rows are too long to be fetched whole */
+};
+
+static struct wanted wanted_rows(const struct ts_dense_product *p, const struct ts_slab_view *v,
+                                 uint64_t n, uint64_t next)
+{
+    const uint64_t tiles = (n + p->gemm->rows - 1) / p->gemm->rows;
+    const uint64_t bytes = n * row_bytes(p, v), steps = v->part.cols * tiles * panels(p);
+    struct wanted w = { .next = next, .at = cell_at(p, v, next, 0) };
+    w.end = w.at + bytes;
+    if (v->part.cols <= WHOLE_COLS)
+        w.step = bytes / steps + 1 < 128 ? bytes / steps + 1 : 128;
+    return w;
+}
+
+/* What a product of k columns from c on fetches, of the tile at `row` and of the panel at r. Of long rows it is a share of the tile's next
+ * columns. */
+static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
+                                        const struct ts_slab_view *v, uint64_t row, uint64_t c,
+                                        uint32_t r, uint32_t k)
+{
+    struct ts_gemm_ahead a = { .at = w->at };
+    if (w->step == 0) {
+        const uint32_t tile = p->gemm->rows, n = (tile + panels(p) - 1) / panels(p);
+        const uint32_t first = r / (2 * p->gemm->lanes) * n;
+        const int two = n > TS_GEMM_DEPTH / TS_GEMM_BLOCK;
+        const int more = c + TS_GEMM_DEPTH < v->part.cols;
+        if (first < tile)
+            a = (struct ts_gemm_ahead){
+                .at = cell_at(p, v, first + (more ? row : w->next), more ? c + TS_GEMM_DEPTH : 0),
+                .hop = (two ? 2 : 1) * row_bytes(p, v),
+                .step = TS_GEMM_DEPTH / TS_GEMM_BLOCK * p->dense->cell_bytes,
+                .beside = two ? row_bytes(p, v) : 0
+            };
+        if (first < tile && !more)
+            w->next += r + panel_cols(p, r) == p->width ? tile : 0;
+    } else if (w->at < w->end) {
+        a.step = w->step;
+        a.hop = TS_GEMM_BLOCK * w->step;
+        a.beside = w->step / 2;
+        w->at += k * w->step;
+    }
+    return a;
+}
+
+/* Of a strip, what its products fetch one after another: lines, or pairs, of each of its next rows. */
+struct strip_wanted {
+    uintptr_t at;
+    size_t row_bytes, beside;
+    uint64_t left; /* lines */
+};
+
+static struct strip_wanted wanted_strip(const struct ts_dense_product *p,
+                                        const struct ts_slab_view *v, uint64_t row, uint64_t col,
+                                        uint64_t n, uint64_t next)
+{
+    const uint64_t tiles = (n + p->gemm->rows - 1) / p->gemm->rows;
+    const uint64_t lines = n * p->dense->cell_bytes / 64 + 1;
+    const int more = row + TS_GEMM_DEPTH < v->part.rows;
+    struct strip_wanted w = { .row_bytes = row_bytes(p, v), .left = lines };
+    w.at = next >= v->part.cols && !more ? cell_at(p, v, v->part.rows, next - v->part.cols)
+           : more                        ? cell_at(p, v, row + TS_GEMM_DEPTH, col)
+                                         : cell_at(p, v, 0, next);
+    w.beside = tiles * panels(p) < lines ? 64 : 0;
+    return w;
+}
+
+static struct ts_gemm_ahead next_of_strip(struct strip_wanted *w)
+{
+    const struct ts_gemm_ahead a = { .at = w->at,
+                                     .step = w->left > 0 ? w->row_bytes : 0,
+                                     .hop = w->left > 0 ? TS_GEMM_BLOCK * w->row_bytes : 0,
+                                     .beside = w->left > 0 ? w->beside : 0 };
+    const uint32_t n = w->beside > 0 ? 2 : 1;
+    if (w->left > 0)
+        w->at += 64 * n;
+    w->left -= w->left < n ? w->left : n;
+    return a;
+}
+
+/* Whether parts of many rows can be in the second cache together: rows whose length is a multiple of a large power of 2 share few places. */
+static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    return row_bytes(p, v) % 1024 != 0;
+}
+
+/* What is done in float32 and in float64. */
+struct slab_ops {
+    void (*put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                         uint64_t q, void *panels, uint64_t n, uint64_t place, double *row);
+    void (*along)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t row,
+                  uint64_t n, uint64_t next, void *y, struct scratch *s);
+    void (*across)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t col,
+                   uint64_t n, uint64_t next, struct scratch *s);
+    void (*gather)(const struct ts_dense_product *p, const struct ts_dense_target *t, const void *z,
+                   uint64_t base, uint64_t first, uint64_t end, uint32_t task, struct scratch *s);
+};
+
+#define REAL      float
+#define NAME(x)   x##_f32
+#define GET_CELLS ts_dense_get_f32
+#include "cpu/dense/dense_product_body.h"
+
+#define REAL      double
+#define NAME(x)   x##_f64
+#define GET_CELLS ts_dense_get_f64
+#include "cpu/dense/dense_product_body.h"
+
+static const struct slab_ops *ops_of(int wide)
+{
+    return wide ? &ops_f64 : &ops_f32;
+}
+
+static struct scratch scratch_of(const struct ts_dense_product *p)
+{
+    const uint64_t bytes = ts_dense_slab_scratch(p->most_width);
+    double *at = (double *)(p->scratch + (uint64_t)omp_get_thread_num() * bytes);
+    struct scratch s = { .row = at };
+    s.out = at + 3 * (size_t)p->most_width;
+    s.tile = (double *)s.out + TS_GEMM_MOST;
+    return s;
+}
+
+/* ---- parallel regions ---- */
+
+void ts_dense_make_b(struct ts_dense_product *p)
+{
+    const uint64_t n = p->dense->inner;
+#pragma omp parallel num_threads(p->conf.threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        const struct scratch s = scratch_of(p);
+#pragma omp for schedule(static)
+        for (uint64_t c = 0; c < n; c++)
+            ops_of(p->wide)->put_products(p, &p->inner, c, p->b, n, c, s.row);
+        ts_fpmode_restore(mode);
+    }
+}
+
+/* n rows or columns in tasks of whole tiles, as many for each thread and of at most `most`: task k begins with cut_at(c, k). */
+struct cut {
+    uint64_t n, tiles, tasks;
+    uint32_t tile;
+};
+
+static struct cut cut_of(const struct ts_dense_product *p, uint64_t n, uint64_t most)
+{
+    struct cut c = { .n = n, .tile = p->gemm->rows };
+    const uint64_t tiles = most < c.tile ? 1 : most / c.tile, threads = p->conf.threads;
+    c.tiles = (n + c.tile - 1) / c.tile;
+    c.tasks = (c.tiles + threads * tiles - 1) / (threads * tiles) * threads;
+    if (c.tasks > c.tiles)
+        c.tasks = c.tiles;
+    return c;
+}
+
+/* Behind the last task come those of the next slab, which is taken for one like this. */
+static uint64_t cut_at(const struct cut *c, uint64_t task)
+{
+    const uint64_t at = task % c->tasks * c->tiles / c->tasks * c->tile;
+    return task / c->tasks * c->n + (at < c->n ? at : c->n);
+}
+
+/* The task after the thread's task: each takes one while it does the one before, so that it knows what it needs next. */
+static uint64_t take_task(uint64_t *taken)
+{
+    uint64_t k;
+#pragma omp atomic capture
+    k = (*taken)++;
+    return k + (uint64_t)omp_get_num_threads();
+}
+
+/* Where the thread's first task of the next slab begins, for one that has no further task. */
+static uint64_t next_at(const struct cut *c, uint64_t task)
+{
+    return cut_at(c, task < c->tasks ? task : c->tasks + (uint64_t)omp_get_thread_num() % c->tasks);
+}
+
+void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
+                         const struct ts_dense_target *t, void *y)
+{
+    const uint64_t fit = GROUP_BYTES / row_bytes(p, v);
+    const struct cut c =
+        cut_of(p, v->part.rows, fit < GROUP_ROWS && v->part.cols <= WHOLE_COLS ? fit : GROUP_ROWS);
+    const int whole = v->part.col + v->part.cols == p->dense->inner;
+    const uint32_t tasks = t->row_tasks * t->col_tasks;
+    uint64_t taken = 0;
+#pragma omp parallel num_threads(p->conf.threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        struct scratch s = scratch_of(p);
+        uint64_t next;
+        for (uint64_t k = (uint64_t)omp_get_thread_num(); k < c.tasks; k = next) {
+            const uint64_t row = cut_at(&c, k), n = cut_at(&c, k + 1) - row;
+            next = take_task(&taken);
+            ops_of(p->wide)->along(p, v, row, n, next_at(&c, next), y, &s);
+        }
+        if (whole) {
+#pragma omp barrier
+#pragma omp for schedule(static)
+            for (uint32_t k = 0; k < tasks; k++)
+                ops_of(p->wide)->gather(p, t, y, v->part.row, v->part.row,
+                                        v->part.row + v->part.rows, k, &s);
+        }
+        ts_fpmode_restore(mode);
+    }
+}
+
+void ts_dense_across_slab(struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    const struct cut c = cut_of(p, v->part.cols, STRIP_COLS);
+    uint64_t taken = 0;
+#pragma omp parallel num_threads(p->conf.threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        struct scratch s = scratch_of(p);
+        uint64_t next;
+#pragma omp for schedule(static)
+        for (uint64_t i = 0; i < v->part.rows; i++)
+            ops_of(p->wide)->put_products(p, &p->outer, v->part.row + i, p->k, p->dense->slab_rows,
+                                          i, s.row);
+        for (uint64_t k = (uint64_t)omp_get_thread_num(); k < c.tasks; k = next) {
+            const uint64_t col = cut_at(&c, k), n = cut_at(&c, k + 1) - col;
+            next = take_task(&taken);
+            ops_of(p->wide)->across(p, v, col, n, next_at(&c, next), &s);
+        }
+        ts_fpmode_restore(mode);
+    }
+}
+
+void ts_dense_gather_all(struct ts_dense_product *p, const struct ts_dense_target *t, const void *z,
+                         int wide, uint64_t n, uint64_t step)
+{
+    const uint32_t tasks = t->row_tasks * t->col_tasks;
+#pragma omp parallel num_threads(p->conf.threads)
+    {
+        const uint64_t mode = ts_fpmode_flush();
+        struct scratch s = scratch_of(p);
+#pragma omp for schedule(dynamic)
+        for (uint32_t k = 0; k < tasks; k++)
+            for (uint64_t at = 0; at < n; at += step)
+                ops_of(wide)->gather(p, t, z, 0, at, n - at < step ? n : at + step, k, &s);
+        ts_fpmode_restore(mode);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* rowsolve_state.h - what the files of the row solve share.
+ *
+ *   rowsolve.c  solves for rows, and sums their Gram matrix
+ *   rowscale.c  multiplies columns
+ *
+ *   owner    rowsolve.c makes and frees it
+ *   units    rows; a block is TS_ROWBLOCK_ROWS of them
+ */
+#ifndef TS_CPU_ROWSOLVE_STATE_H
+#define TS_CPU_ROWSOLVE_STATE_H
+
+#include <stdatomic.h>
+
+#include "cpu/rows/rowblock.h"
+#include "cpu/rows/rowsolve.h"
+
+/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and behind them
+ * inner and size. */
+struct ts_rowsolve_turn {
+    _Alignas(64) atomic_uint parts;
+};
+
+struct ts_rowsolve {
+    const struct ts_rowblock_ops *ops;
+    uint32_t rank, padded, threads;
+    uint64_t max_rows;
+    uint64_t square;     /* float64 of a Gram matrix, */
+    uint64_t group_size; /* and with 8 partial sums of inner and size */
+    uint64_t room;       /* rows of a thread */
+    void *memory;        /* all that follows */
+    uint64_t bytes;
+    double *w;                     /* rank x padded */
+    double *part;                  /* groups x group_size */
+    double *blocks;                /* threads x 2 x room x padded: m and a */
+    struct ts_rowsolve_turn *turn; /* threads */
+
+    /* of updates that read the old rows; NULL: nobody asked for them */
+    void *own;
+    uint64_t own_bytes;
+    double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
+    double *inverse;         /* padded x padded */
+    double *weight;          /* padded */
+    struct ts_rowstep *step; /* padded */
+};
+
+static inline uint64_t ts_rowsolve_blocks(uint64_t n_rows)
+{
+    return (n_rows + TS_ROWBLOCK_ROWS - 1) / TS_ROWBLOCK_ROWS;
+}
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* pass_state.h - what the files of a pass share.
+ *
+ *   pass.c           the object, and what all passes have in common
+ *   pass_products.c  MTTKRPs
+ *   pass_cells.c     values of models at the nonzeros
+ *   pass_rows.c      rows that are solved for in the pass
+ *
+ *   owner    pass.c makes and frees it
+ *   threads  a visit is one thread's, with scratch of its own
+ */
+#ifndef TS_CPU_PASS_STATE_H
+#define TS_CPU_PASS_STATE_H
+
+#include "cpu/sparse/pass.h"
+#include "cpu/pass_loop.h"
+
+struct ts_pass {
+    const struct ts_tensor *tensor;
+    ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
+    enum ts_precision precision;
+    enum ts_isa isa;
+    uint32_t rank, stride, threads;
+    uint64_t max_partitions;
+    void *heads; /* a row for each partition of a mode; with a wide kernel, then its rest */
+    uint64_t heads_bytes;
+    struct ts_kernel_edge *edge;       /* max_partitions */
+    struct ts_kernel_scratch *scratch; /* threads */
+    uint64_t scratch_bytes;
+    ts_unpack_fn *unpack;
+    struct ts_hold_out hold_out; /* from products */
+    struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
+    int plain_is_lent;
+    struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
+    uint32_t *rows;            /* of weighted passes: for each thread rows of a block; or NULL */
+    struct ts_loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
+    struct ts_share *share;    /* of several ranks; NULL: this process alone */
+    struct ts_needs *needs;    /* wants to know of rows; or NULL */
+};
+
+struct ts_pass_run;
+
+/* The arithmetic of a pass on a partition. */
+typedef int ts_pass_visit(const struct ts_pass_run *r, const struct ts_kernel_input *in,
+                          uint64_t partition, struct ts_kernel_scratch *scratch,
+                          struct ts_err *err);
+
+/* A pass under way. */
+struct ts_pass_run {
+    struct ts_pass *pass;
+    ts_pass_visit *visit;
+    void *models; /* of the visit */
+    uint32_t n;   /* so many */
+    int keep;     /* 1: blocks are kept decoded */
+    int walks;    /* 1: rows are marked */
+    uint64_t begin_ns;
+    struct ts_pass_loop loop;
+};
+
+/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run. Returns 0 or what failed. */
+int ts_pass_over(struct ts_pass_run *r, struct ts_pass *p, uint32_t mode, struct ts_feed *feed,
+                 int (*start)(void *run, struct ts_err *err), struct ts_err *err);
+
+/* All ranks are through with it. */
+void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_backend_times *times);
+
+/* The job of a kernel that reads these factors of all modes; out: the rows of the model that it computes. */
+void ts_pass_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
+                 const struct ts_fmat *factor, const struct ts_fmat *out,
+                 struct ts_kernel_job *job);
+
+#endif

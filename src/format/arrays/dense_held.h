@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* dense_held.h - which cells of a dense tensor are held out (hold_out.h), for runs of them.
+ *
+ * Their rows are their indices: the same cells are held out of a tensor of nonzeros that lists them all.
+ *
+ *   units    cells, counted from the first of the array
+ *   threads  pure
+ *   errors   none
+ */
+#ifndef TS_FORMAT_DENSE_HELD_H
+#define TS_FORMAT_DENSE_HELD_H
+
+#include "format/arrays/dense.h"
+#include "format/hold_out.h"
+
+/* ret[i] := whether cell first + i is, for n of them. */
+void ts_dense_held(const struct ts_dense *d, const struct ts_hold_out *h, uint64_t first,
+                   uint32_t n, unsigned char *ret);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* unpack.h - decoding blocks for computing: what ts_block_decode gives, fast, with values as
+ * numbers and indices arranged as the kernels take them.
+ *
+ * A *fibre* is a node of the level above the leaf: nonzeros that differ in the leaf index alone.
+ * Where fibres are long, the product of the rows above the leaf is computed once a fibre (the
+ * block is `shared`); else once a nonzero. Which it is depends on the block alone.
+ *
+ *   owner    the caller owns the struct ts_unpacked; one per thread
+ *   units    positions in the block, 0..255; arrays have UNPACK_SLACK entries that vector code may
+ *            write and nobody reads
+ *   threads  all functions are pure
+ *   errors   none: blocks are trusted, ts_shard_check saw them before
+ */
+#ifndef TS_FORMAT_UNPACK_H
+#define TS_FORMAT_UNPACK_H
+
+#include <stdint.h>
+
+#include "format/blocks/block_codec.h"
+#include "format/shard.h"
+
+/* What all blocks of a tensor share. */
+struct ts_unpack_conf {
+    uint32_t order, n_codes;
+    uint32_t value_kind;
+    int weights;   /* nonzeros have weights, which the second code is */
+    int as_double; /* values are wanted as float64, else float32 */
+    int small;     /* TS_VALUE_INT whose every value float32 holds exactly */
+    double value_base;
+    const double *dict; /* of TS_VALUE_DICT */
+};
+
+#define TS_UNPACK_SLACK 32u
+
+struct ts_unpacked {
+    uint32_t n;                                     /* nonzeros */
+    uint32_t row;                                   /* of the first nonzero */
+    uint32_t n_starts;                              /* rows that start inside: level-0 flags */
+    int shared;                                     /* see idx; only for orders above 3 */
+    uint32_t n_fibres;                              /* when shared */
+    uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* their positions, ascending, never 0 */
+    union {
+        float f[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
+        double d[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
+    } value;
+    /* Indices at level l: idx[leaf][p] of nonzero p. For 1 <= l < leaf, idx[l][p] of nonzero p, or,
+     * when shared, idx[l][k] of fibre k, and idx[0][p] is the fibre of nonzero p. */
+    uint32_t idx[TS_MAX_ORDER][TS_BLOCK_NNZ + TS_UNPACK_SLACK];
+    float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* where there are weights */
+};
+
+/* Whether sharing saves time. It costs a store and a load of a row for each fibre. It saves the
+ * products of the rows above the leaf for all nonzeros of the fibre but one. */
+static inline int ts_unpack_shares(uint32_t order, uint32_t n, uint32_t n_fibres)
+{
+    return order > 3 && 3 * n_fibres <= 2 * n;
+}
+
+typedef void ts_unpack_fn(const struct ts_unpack_conf *conf, const struct ts_block_at *at,
+                          struct ts_unpacked *ret);
+
+ts_unpack_fn ts_unpack_portable, ts_unpack_avx2, ts_unpack_avx512;
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Exchange by copies: each rank writes its spans into the other replicas. */
+#include <cuda_runtime.h>
+
+#include "gpu/exchange/exchange_way.h"
+#include "gpu/team/gpu_fail.h"
+
+/* The driver copies directly where peer access is enabled (exchange.c does that), otherwise through
+ * page-locked host memory of its own. Rank r starts with rank r + 1, so that the ranks do not all
+ * write to one GPU at a time. */
+static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
+                       const struct ts_exchange_part part[], ts_gpu_stream stream,
+                       struct ts_err *err)
+{
+    const struct ts_exchange_part *own = &part[rank];
+    for (uint32_t k = 1; k < x->n; k++) {
+        const uint32_t to = (rank + k) % x->n;
+        for (uint32_t i = 0; i < own->n; i++) {
+            const struct ts_exchange_span *s = &own->span[i];
+            ts_gpu_error e;
+            if (s->bytes == 0)
+                continue;
+            e = cudaMemcpyPeerAsync((char *)base[to] + s->offset, x->device[to],
+                                    (const char *)base[rank] + s->offset, x->device[rank], s->bytes,
+                                    stream);
+            if (e != cudaSuccess)
+                return ts_gpu_fail(err, e, "copying from GPU to GPU");
+        }
+    }
+    return 0;
+}
+
+const struct ts_exchange_way ts_exchange_copy = {
+    .kind = TS_EXCHANGE_COPY,
+    .pushes = 1,
+    .gather = copy_gather,
+};

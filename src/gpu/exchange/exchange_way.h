@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* exchange_way.h - what the ways of exchanging share. Included by exchange*.c alone.
+ *
+ *   owner    exchange.c makes and frees it; `way` belongs to the way
+ *   threads  as exchange.h says; `aborted` is set once, by any thread
+ */
+#ifndef TS_GPU_EXCHANGE_WAY_H
+#define TS_GPU_EXCHANGE_WAY_H
+
+#include <stdatomic.h>
+
+#include "gpu/exchange/exchange.h"
+#include "gpu/team/gpu_types.h"
+
+struct ts_exchange {
+    const struct ts_exchange_way *ops;
+    void *way;
+    uint32_t n; /* ranks, of which this process has first .. first + n_here - 1 */
+    uint32_t first, n_here;
+    struct ts_comm *comm; /* NULL: they are all of this process */
+    uint32_t *first_of;   /* of each process, as in struct ts_exchange_conf */
+    uint64_t *byte;       /* room for as many numbers, for calls of comm */
+    int *device;          /* of each rank; -1: of another process */
+    ts_gpu_event *done; /* of each rank: recorded after its last gather, on that gather's stream */
+    const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
+    atomic_int aborted;
+    atomic_int suspect; /* a failure was noticed that another process may be the cause of */
+    char note[sizeof((struct ts_err *)0)->text];
+};
+
+/* One way of exchanging; `gather` as in exchange.h, with more than one rank. */
+struct ts_exchange_way {
+    enum ts_exchange_kind kind;
+    int pushes; /* a gather writes the other ranks' replicas, not its own */
+    int blocks; /* it waits until it is done */
+    int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
+    void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
+    int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
+                  const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);
+    int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */
+    void (*abort)(struct ts_exchange *x); /* x->aborted is set; NULL: nothing to do */
+};
+
+extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_host, ts_exchange_nccl;
+
+/* Whether NCCL can be used by this process: 0, or TS_ELIMIT and why not. */
+int ts_exchange_nccl_there(struct ts_err *err);
+
+static inline int ts_exchange_is_here(const struct ts_exchange *x, uint32_t rank)
+{
+    return rank - x->first < x->n_here;
+}
+
+/* Waits between two checks of something that will soon be done; the first check was at `since`. A
+ * gather takes 20 us to some ms, and the shortest sleep about 60 us. */
+void ts_exchange_pause(uint64_t since_ns);
+
+/* Fails with the sentence of every call after an abort. */
+int ts_exchange_fail_aborted(struct ts_err *err);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gram_solve.cuh - solves for a row by a warp: S a = m, S in shared memory, 8 C columns and no more than 32.
+ *
+ * The upper triangle of S lies in `stride` columns a row. It becomes U' U in panels of 8 rows: what rows
+ * before a panel take from it by tensor cores, the panel itself a column a lane. As on CPU cores (cpu/sparse/gram_body.h) a column of which
+ * no more than rounding is left beside those before it gets 0.
+ *
+ *   owner    shared memory is the caller's
+ *   units    lane j has column j
+ *   threads  all 32 lanes of a warp take part
+ */
+#ifndef TS_GPU_GRAM_SOLVE_CUH
+#define TS_GPU_GRAM_SOLVE_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "gpu/rows/row_pairs.cuh"
+#include "gpu/rows/tensor_core.cuh"
+
+template <int C> struct gram_square {
+    static constexpr int columns = 8 * C, stride = 8 * C + 2;
+    static constexpr int elements = (columns + 2) * stride; /* with two rows more */
+};
+
+/* What the rows above a panel take from it. */
+template <int C> static __device__ inline void update_panel(double *s, int panel, uint32_t lane)
+{
+    constexpr int stride = gram_square<C>::stride;
+    const uint32_t g = lane / 4, t = lane % 4;
+    for (int b = panel; b < C; b++) {
+        double d[2] = { 0, 0 };
+        for (int k = 0; k < 8 * panel; k += 4) {
+            const double *const row = s + (k + t) * stride + g;
+            multiply_add(d, row[8 * panel], row[8 * b]);
+        }
+        double *const to = s + (8 * panel + g) * stride + 8 * b + 2 * t;
+        to[0] -= d[0];
+        to[1] -= d[1];
+    }
+    __syncwarp();
+}
+
+/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything was subtracted. *whole: no column
+ * was left out; in all lanes. */
+template <int C>
+static __device__ inline double solve_gram(double *s, double m, double diagonal, double cut,
+                                           uint32_t lane, bool *whole)
+{
+    constexpr int n = gram_square<C>::columns, stride = gram_square<C>::stride;
+    const int j = (int)lane < n ? (int)lane : n - 1;
+    const double least = cut * diagonal;
+    double inverse = 0, a = 0;
+#pragma unroll
+    for (int panel = 0; panel < C; panel++) {
+        double x[8];
+        if (panel > 0)
+            update_panel<C>(s, panel, lane);
+#pragma unroll
+        for (int k = 0; k < 8; k++)
+            x[k] = j >= 8 * panel + k ? s[(8 * panel + k) * stride + j] : 0;
+        __syncwarp();
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            const int row = 8 * panel + k;
+            const bool mine = (int)lane == row;
+            const bool counts = mine && x[k] > least;
+            const double own = rsqrt(counts ? x[k] : 1.0);
+            const double by = __shfl_sync(0xffffffff, counts ? own : 0.0, row);
+            const double y = __shfl_sync(0xffffffff, m, row) * by, u = x[k] * by;
+            if ((int)lane < n)
+                s[row * stride + lane] = u;
+            inverse = mine ? by : inverse;
+            m = mine ? y : (int)lane > row ? m - u * y : m;
+            __syncwarp();
+#pragma unroll
+            for (int i = k + 1; i < 8; i++)
+                x[i] -= s[row * stride + 8 * panel + i] * u;
+        }
+        __syncwarp();
+    }
+    *whole = __all_sync(0xffffffff, inverse > 0 || (int)lane >= n);
+#pragma unroll 8
+    for (int k = n - 1; k >= 0; k--) {
+        const double now = __shfl_sync(0xffffffff, m * inverse, k);
+        a = (int)lane == k ? now : a;
+        if ((int)lane < k)
+            m -= s[lane * stride + k] * now;
+    }
+    return a;
+}
+
+/* Whether block principal pivoting (cpu/rows/bounded_row.h says how) finds the best row within the bounds, which is in a then. From a(lane),
+ * which solves S a = m; copy: all of S, s: memory for another one. S is positive definite for what is free, or it is not found. */
+template <int C>
+static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
+                                         double cut, uint32_t rank, double lower, double upper,
+                                         double tolerance, uint32_t lane)
+{
+    constexpr int n = gram_square<C>::columns, stride = gram_square<C>::stride;
+    const uint32_t j = lane < n ? lane : n - 1, all = rank < 32 ? (1u << rank) - 1 : UINT32_MAX;
+    const double diagonal = copy[j * stride + j];
+    uint32_t free = all, at_upper = 0, least = 33, spare = 3;
+    if (__any_sync(0xffffffff, lane < rank && !(diagonal > 0)))
+        return false;
+    a = lane < rank ? a : 0.0;
+#pragma unroll 1
+    for (int k = 0; k < 100; k++) {
+        if (k > 0) { /* S of the free entries, 1 at the diagonal for the others */
+            const bool mine = free >> lane & 1;
+            double right = m;
+            for (uint32_t left = ~free & all; left != 0; left &= left - 1) {
+                const uint32_t i = __ffs(left) - 1;
+                right -= copy[i * stride + j] * __shfl_sync(0xffffffff, a, i);
+            }
+            for (uint32_t i = 0; i < n; i++)
+                if (lane < n && lane >= i)
+                    s[i * stride + lane] = mine && (free >> i & 1) != 0 ? copy[i * stride + lane]
+                                           : i == lane                  ? 1.0
+                                                                        : 0.0;
+            __syncwarp();
+            bool whole;
+            const double x =
+                solve_gram<C>(s, mine ? right : 0.0, mine ? diagonal : 1.0, cut, lane, &whole);
+            __syncwarp(); /* s is written again */
+            if (!whole)
+                return false;
+            a = mine ? x : a;
+        }
+        const double few = (tolerance > 1e-13 ? tolerance : 1e-13) *
+                           sqrt(warp_sum(a * a * diagonal)) * sqrt(diagonal);
+        double left = m;
+        for (uint32_t i = 0; i < rank; i++)
+            left -= copy[i * stride + j] * __shfl_sync(0xffffffff, a, i);
+        const bool is_free = free >> lane & 1, is_upper = at_upper >> lane & 1;
+        const bool wrong = lane < rank && (is_free    ? a < lower || a > upper
+                                           : is_upper ? left < -few
+                                                      : left > few);
+        uint32_t change = __ballot_sync(0xffffffff, wrong);
+        const uint32_t number = __popc(change);
+        if (change == 0)
+            return true;
+        if (number < least) {
+            least = number;
+            spare = 3;
+        } else if (spare > 0) {
+            spare--;
+        } else {
+            change = 1u << (31 - __clz(change));
+        }
+        at_upper = (at_upper & ~change) |
+                   __ballot_sync(0xffffffff, (change >> lane & 1) != 0 && is_free && a > upper);
+        free ^= change;
+        if ((change >> lane & 1) != 0 && is_free)
+            a = a > upper ? upper : lower;
+    }
+    return false;
+}
+
+/* From a, clamped, to the best row within the bounds, by coordinate descent to the end; s: all of S. */
+template <int C>
+static __device__ inline double descend_gram(const double *s, double m, double a, uint32_t rank,
+                                             double lower, double upper, double tolerance,
+                                             uint32_t lane)
+{
+    constexpr int n = gram_square<C>::columns, stride = gram_square<C>::stride;
+    const uint32_t j = lane < n ? lane : n - 1;
+    const double diagonal = s[j * stride + j];
+    a = lane < rank ? fmin(fmax(a, lower), upper) : 0;
+    for (int round = 0; round < 500; round++) {
+        double left = m, change = 0, size;
+        for (uint32_t k = 0; k < rank; k++)
+            left -= s[k * stride + j] * __shfl_sync(0xffffffff, a, k);
+        for (uint32_t k = 0; k < rank; k++) {
+            const double want = fmin(fmax(a + left / diagonal, lower), upper);
+            const double own = diagonal > 0 ? want - a : 0;
+            const double by = __shfl_sync(0xffffffff, own, k);
+            a = lane == k && diagonal > 0 ? want : a;
+            left -= s[k * stride + j] * by;
+            change += by * by;
+        }
+        size = warp_sum(a * a);
+        if (change <= tolerance * tolerance * size)
+            break;
+    }
+    return a;
+}
+
+#endif

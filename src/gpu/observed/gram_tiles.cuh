@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gram_tiles.cuh - the Gram matrix of one row in the registers of a warp, by tensor cores.
+ *
+ * It has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). Of products p of 8 nonzeros it holds columns C g .. C g + C - 1 of
+ * nonzeros t and t + 4, as loads of neighbouring columns leave them: the same registers are left
+ * and right operands, if column C g + c is called column g of tile c. So what an accumulator of tiles (a, b) has is
+ * entry (C g + a, C (2 t + e) + b) of S. These are the tiles a >= b: for each even a the tiles (a, b) and (a + 1, b) as a pair
+ * with each b up to a, and the tile (a + 1, a + 1).
+ *
+ *   owner    all in registers
+ *   threads  all 32 lanes of a warp take part
+ */
+#ifndef TS_GPU_GRAM_TILES_CUH
+#define TS_GPU_GRAM_TILES_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+
+#include "gpu/rows/tensor_core.cuh"
+
+/* How many tiles and pairs there are, and which tiles those of a number are. */
+template <int C> struct gram_shape {
+    static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
+    __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
+    __host__ __device__ static constexpr int upper(int i) { return C == 4 && i < 3 ? 2 : 0; }
+    __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
+};
+
+/* Where value k of a pair of tiles (a, b) and (a + 1, b), or of the tile (a, b), belongs in a lane: row <= column. Of a
+ * tile (b, b) one half counts. */
+struct gram_place {
+    int row, column;
+    bool counts;
+};
+
+template <int C>
+static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint32_t lane)
+{
+    const int g = (int)lane / 4, t = (int)lane % 4, tile = a + k / 2;
+    const int row = C * g + tile, column = C * (2 * t + k % 2) + b;
+    return { row < column ? row : column, row < column ? column : row, tile != b || row <= column };
+}
+
+/* COUNT: what cells count, which is one each, or their weights. */
+template <int C, class COUNT = uint32_t> struct gram_sum {
+    typedef gram_shape<C> shape;
+    double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
+    double m[C]; /* of nonzeros t, t + 4, ...: to be added over t */
+    COUNT count; /* the same in all lanes; of weights those of nonzeros t, t + 4, ..., like m */
+
+    __device__ inline void clear()
+    {
+#pragma unroll
+        for (int i = 0; i < shape::tiles; i++)
+            tile[i][0] = tile[i][1] = 0;
+#pragma unroll
+        for (int i = 0; i < shape::pairs; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                pair[i][k] = 0;
+#pragma unroll
+        for (int c = 0; c < C; c++)
+            m[c] = 0;
+        count = 0;
+    }
+
+    /* Adds the products of 8 nonzeros. */
+    __device__ inline void add(const double (&near)[C], const double (&far)[C])
+    {
+#pragma unroll
+        for (int i = 0; i < shape::pairs; i++) {
+            const int a = shape::upper(i), b = shape::beside(i);
+            const double upper[2] = { near[a], far[a] }, lower[2] = { near[a + 1], far[a + 1] };
+            const double right[2] = { near[b], far[b] };
+            multiply_add_pair(pair[i], upper, lower, right);
+        }
+#pragma unroll
+        for (int i = 0; i < shape::tiles; i++) {
+            const int a = shape::tile(i);
+            multiply_add(tile[i], near[a], near[a]);
+            multiply_add(tile[i], far[a], far[a]);
+        }
+    }
+
+    /* s[a][b][e] := entry (C g + a, C (2 t + e) + b), for a >= b. */
+    __device__ inline void tiles(double (&s)[C][C][2]) const
+    {
+#pragma unroll
+        for (int k = 0; k < 2; k++) {
+#pragma unroll
+            for (int i = 0; i < shape::tiles; i++)
+                s[shape::tile(i)][shape::tile(i)][k] = tile[i][k];
+#pragma unroll
+            for (int i = 0; i < shape::pairs; i++) {
+                s[shape::upper(i)][shape::beside(i)][k] = pair[i][k];
+                s[shape::upper(i) + 1][shape::beside(i)][k] = pair[i][2 + k];
+            }
+        }
+    }
+
+    /* Calls f(place, value) for each entry that the lane has of the upper triangle. */
+    template <class F> __device__ inline void each(uint32_t lane, const F &f) const
+    {
+#pragma unroll
+        for (int i = 0; i < shape::tiles; i++)
+#pragma unroll
+            for (int k = 0; k < 2; k++) {
+                const gram_place at = place_of<C>(shape::tile(i), shape::tile(i), k, lane);
+                if (at.counts)
+                    f(at, tile[i][k]);
+            }
+#pragma unroll
+        for (int i = 0; i < shape::pairs; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                const gram_place at = place_of<C>(shape::upper(i), shape::beside(i), k, lane);
+                if (at.counts)
+                    f(at, pair[i][k]);
+            }
+    }
+};
+
+#endif

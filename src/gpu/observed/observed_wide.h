@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* observed_wide.h - what observed_kernel.h says, of rows of more than 32 columns: a thread block a share, and
+ * a unit of it.
+ *
+ *   owner, units, threads, errors   as there
+ */
+#ifndef TS_GPU_OBSERVED_WIDE_H
+#define TS_GPU_OBSERVED_WIDE_H
+
+#include "gpu/team/gpu_types.h"
+#include "gpu/observed/observed_kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The highest rank: S of a row lies in shared memory. */
+uint32_t ts_observed_wide_most(enum ts_precision precision);
+
+ts_gpu_error ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                     const struct ts_gpu_observed *o, ts_gpu_stream stream);
+ts_gpu_error ts_observed_wide_fold_shards(enum ts_precision precision,
+                                          const struct ts_gpu_mttkrp *args,
+                                          const struct ts_gpu_observed *o, double *ends,
+                                          ts_gpu_stream stream);
+ts_gpu_error ts_observed_wide_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                                   const struct ts_gpu_observed *o, uint64_t n_shards,
+                                   const double *ends, const uint32_t *edge_row,
+                                   ts_gpu_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpu_pass.h - a pass over a mode: what is asked for, what each member has of it, and its steps.
+ *
+ *   owner    ts_gpu_pass_run; what a request points to is the caller's
+ *   units    nanoseconds, bytes, nonzeros
+ *   threads  ts_gpu_pass_run: those that call the backend; the others: the member's
+ *   errors   0 or a negative ts_code, or a ts_gpu_error (gpu_types.h)
+ */
+#ifndef TS_GPU_GPU_PASS_H
+#define TS_GPU_GPU_PASS_H
+
+#include "gpu/team/gpu_state.h"
+
+/* ---- gpu_pass.c */
+struct ts_gpu_request {
+    uint32_t mode;
+    struct ts_feed *feed;
+    enum ts_request_kind kind;   /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
+    uint32_t n;                  /* models */
+    const struct ts_request *of; /* each, a struct ts_gpu_model, and what is wanted of it */
+    int multiplies;              /* of TS_REQUEST_MULTIPLY: rows have their rounds in this pass, */
+    int judges;                  /* and are judged after them, where that is wanted */
+};
+
+/* Whether a pass sums over nonzeros, and makes no rows. */
+static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
+{
+    return ask->kind == TS_REQUEST_ERRORS || ask->kind == TS_REQUEST_LOSSES ||
+           ask->kind == TS_REQUEST_SCORES;
+}
+
+/* level[m]: that of mode m in the copy of `mode`. */
+static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
+{
+    for (uint32_t l = 0; l < g->tensor->order; l++)
+        level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
+}
+
+/* A whole pass; to be called from the thread that calls the backend. */
+int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
+                    struct ts_backend_times *times, struct ts_err *err);
+
+struct ts_gpu_pass;
+
+struct ts_gpu_product { /* of a model, in a member's pass */
+    struct ts_gpu_pass *pass;
+    struct ts_gpu_model *of;
+    struct ts_gpu_replica *my;
+    const struct ts_request *want;
+    const struct ts_row_update *how; /* of a product and of rows; NULL: only the product */
+    const struct ts_row_sums *sums;  /* NULL where `how` is */
+    uint32_t rounds;                 /* of rows that are multiplied, in this pass */
+    struct ts_gpu_mttkrp args;       /* but for the shards */
+    int wide;                        /* factors in float32, products and sums in float64 */
+    int apart;                       /* products are kept apart: ts_gpu_owns */
+    enum ts_gpu_buffer out;          /* where the products are */
+    uint64_t out_bytes;              /* of a row of them */
+};
+
+/* The shards of a launch: one, or `n_many` of a table on the device. */
+struct ts_gpu_shards {
+    struct ts_gpu_shard one;
+    const struct ts_gpu_shard *many;
+    uint32_t n_many, n_shares;
+};
+
+/* A streamed shard whose kernels are to be launched; its stream waits for the copy. */
+struct ts_gpu_due {
+    struct ts_gpu_shards shards;
+    struct ts_gpu_slot *slot; /* NULL: it stays on the device from now on */
+    uint32_t stream;          /* of `compute` */
+};
+
+struct ts_gpu_pass { /* a member's pass */
+    struct ts_gpu *g;
+    struct ts_gpu_member *me;
+    const struct ts_gpu_request *ask;
+    const struct ts_gpu_mode *mode;
+    uint32_t n;                     /* products */
+    struct ts_gpu_product *product; /* the member's */
+    int alone;    /* the mode has one shard, the team one member: no edges between shards */
+    int as_graph; /* what follows the product is launched as one, edges between shares included */
+    int updating; /* the device has what the updates take */
+    uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
+    uint32_t published;           /* bit c: chunk c is published */
+    uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
+    uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
+    int exchanging;               /* a group has begun and not ended */
+    uint64_t exchanged_bytes;     /* that this member sends in it */
+    uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
+    uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
+    uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
+    struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
+    uint32_t n_due;
+    ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
+};
+
+/* ---- gpu_product.c */
+/* What the pass computes of a model, as a request says. */
+void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
+                         struct ts_gpu_product *r);
+
+/* ---- gpu_fetch.c, gpu_kept.c */
+/* Enqueues the kernels of all shards that the member takes: those that are prefetched, those that
+ * stay, those that come. */
+int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
+/* Those that stay. */
+int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
+/* Enqueues the edges between shares of shards that all lie here, the team having one member. */
+ts_gpu_error ts_gpu_kept_fold(const struct ts_gpu_pass *p);
+/* A shard at `addr` on the device, for kernels. */
+static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, uint64_t shard,
+                                                  const void *addr)
+{
+    const struct ts_disk_shard *s = &m->shard[shard];
+    const struct ts_gpu_shard d = {
+        .raw = addr,
+        .first_share = m->first_share[shard],
+        .n_blocks = s->n_blocks,
+        .nnz = s->nnz,
+        .row_first = s->row_first,
+        .number = (uint32_t)shard,
+    };
+    return d;
+}
+/* Makes a stream wait until factors are scaled, if that may still go on. */
+ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream);
+
+/* ---- gpu_rows.c, gpu_finish.c, gpu_gather.c */
+/* What members of other processes send in this pass; `p` is that of a member here, whose
+ * products are known. Not to be called during a job. */
+void ts_gpu_rows_expect(struct ts_gpu_pass *p);
+/* Sends the device what the updates of rows take, once. The first member that comes here makes
+ * that ready. To be called when the device has something to compute meanwhile, and before rows
+ * are solved. */
+int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
+/* Solves, publishes and sends the chunks that are ready for it. */
+int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
+/* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits
+ * for its end. */
+int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
+/* Once all members have enqueued their part of a gather: makes `dense` wait for what the others
+ * send. */
+int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
+
+/* ---- gpu_launch.c */
+/* The products of all models. */
+ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                    ts_gpu_stream stream);
+/* The products of all models and what follows them, for all shards that are due, each on its
+ * stream. A model comes after the other for all of them: at any time most kernels read the same
+ * factors, which stay in the second-level cache. */
+ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
+/* After them: the rows that shares have in common. */
+ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
+                                ts_gpu_stream stream);
+
+/* ---- gpu_early.c */
+/* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
+ * pass starts with it and the slots after it. */
+static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
+{
+    return g->n_slots * 3 / 4;
+}
+/* Call after this pass's last copy is enqueued. Logs the copies that were prefetched for this pass,
+ * then prefetches the shards that the next pass should start with. */
+ts_gpu_error ts_gpu_early_send(struct ts_gpu_pass *p);
+int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode are prefetched */
+/* Takes a prefetched shard for this pass and returns its slot; NULL: it is not prefetched. */
+struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
+
+/* ---- gpu_times.c */
+/* To be called after a pass that began at start_ns; pass[i] is member i's, of those here. Fills
+ * times->device (total_ns must be set) and range_ns[i], the cost of member i's range. Adds the
+ * spans to the trace. */
+void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
+                          struct ts_backend_times *times, uint64_t *range_ns);
+
+#endif

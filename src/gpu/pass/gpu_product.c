@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What a pass computes of a model: from which factors, to where, and how it is summed. */
+#include "gpu/pass/gpu_requests.h"
+
+/* Where the product goes, and how it is summed. */
+static void choose_out(struct ts_gpu_product *r, uint32_t mode)
+{
+    const struct ts_gpu *g = r->of->gpu;
+    const struct ts_gpu_replica *my = r->my;
+    const int for_fit = mode + 1 == g->tensor->order && (r->how == NULL || r->sums->inner != NULL);
+    const int kept = r->how != NULL && my->product != NULL;
+    if (r->pass->ask->kind ==
+        TS_REQUEST_MULTIPLY) { /* what is sent are the rows that are multiplied */
+        r->apart = 1;
+        r->out = TS_GPU_APART;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->phi;
+        return;
+    }
+    if (r->pass->ask->kind == TS_REQUEST_DESCEND) { /* the gradient */
+        r->apart = 1;
+        r->out = TS_GPU_APART;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->apart;
+        return;
+    }
+    if (ts_gpu_solves_observed(r)) { /* rows come as they will be */
+        r->out = TS_GPU_FACTOR;
+        r->out_bytes = ts_gpu_row_bytes(r->of);
+        r->args.out = my->factor[mode];
+        return;
+    }
+    r->wide = for_fit && g->precision == TS_FLOAT32 && r->of->summed == TS_FLOAT64;
+    r->apart = ts_gpu_owns(g, mode);
+    r->out = TS_GPU_FACTOR;
+    r->out_bytes = ts_gpu_row_bytes(r->of);
+    r->args.out = my->factor[mode];
+    if (r->wide && kept) {
+        r->out = TS_GPU_PRODUCT;
+        r->out_bytes = ts_gpu_edge_bytes(r->of, 1);
+        r->args.out = my->product;
+    } else if (r->apart) {
+        r->out = TS_GPU_APART;
+        r->args.out = my->apart;
+    }
+    r->args.out_float = r->wide && !kept;
+}
+
+void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
+                         struct ts_gpu_product *r)
+{
+    const struct ts_gpu *g = p->g;
+    const struct ts_gpu_member *me = p->me;
+    const struct ts_disk_header *h = &g->tensor->header;
+    struct ts_gpu_model *of = u->be;
+    *r = (struct ts_gpu_product){
+        .pass = p,
+        .of = of,
+        .my = &p->me->replica[of->number],
+        .want = u,
+    };
+    if (p->ask->kind == TS_REQUEST_PRODUCT || p->ask->kind == TS_REQUEST_ROWS) {
+        r->how = u->how;
+        r->sums = u->sums;
+    }
+    if (p->ask->kind == TS_REQUEST_MULTIPLY && p->ask->multiplies)
+        r->rounds = u->multiply->rounds;
+    r->args = (struct ts_gpu_mttkrp){
+        .n_levels = g->tensor->order - 1,
+        .value_kind = h->value_kind,
+        .n_codes = ts_header_codes(h),
+        .weights = (uint32_t)ts_tensor_weighted(g->tensor),
+        .value_base = h->value_base,
+        .dict = me->dict,
+        .edge = r->my->edge,
+        .edge_row = ts_gpu_solves_observed(r) ? r->my->edge_row : me->edge_row,
+        .ld = of->ld,
+        .share_blocks = p->mode->share_blocks,
+    };
+    for (uint32_t l = 1; l < g->tensor->order; l++)
+        r->args.factor[l - 1] = r->my->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
+    choose_out(r, p->ask->mode);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors at the nonzeros of packed shards: the terms of the MTTKRP times the row of the mode
+ * itself give the model's value. */
+#define _Static_assert static_assert /* layout.h is C */
+#include "gpu/sparse/errors_kernel.h"
+
+#include <cuda_runtime.h>
+
+#include "gpu/sparse/model_walk.cuh"
+
+/* What a lane sums of cells: how many, x, x^2, x m, (x - m)^2. */
+struct cell_sums : lane_sums<TS_ERRORS_SUMS / 2> {
+    /* A cell counts `weight` times; where that is 1, to the same bits as without. */
+    __device__ __forceinline__ void add_cell(bool counts, double weight, double x, double model)
+    {
+        const double off = x - model;
+        v[0] += counts ? weight : 0;
+        v[1] += counts ? weight * x : 0;
+        v[2] += counts ? weight * x * x : 0;
+        v[3] += counts ? weight * x * model : 0;
+        v[4] += counts ? weight * off * off : 0;
+    }
+};
+
+template <class WEIGHTS> struct errors_visitor {
+    typedef ts_gpu_errors wanted;
+    typedef sums_apart<cell_sums> sums;
+    typedef WEIGHTS weights;
+    typedef errors_visitor wide;
+    static constexpr bool ROWS = false, SIGNS = true, APART = false;
+    static constexpr walk_marks MARKS = MARK_ALL;
+
+    static __device__ __forceinline__ void judge(const wanted &e, double weight, double x,
+                                                 double model, bool counts, bool is_held, sums &sum)
+    {
+        sum.kept.add_cell(counts, weight, x, model + e.mean);
+        sum.held.add_cell(is_held, weight, x, model + e.mean);
+    }
+    static __device__ __forceinline__ double *to(const wanted &e) { return e.sums; }
+};
+
+ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                              const struct ts_gpu_errors *what, ts_gpu_stream stream)
+{
+    typedef errors_visitor<no_weights> plain;
+    typedef errors_visitor<weights_to> weighted; /* less code, in the same order of additions */
+    if (args->n_shares == 0)
+        return cudaSuccess;
+    if (args->weights)
+        return precision == TS_FLOAT64
+                   ? visit_shares<weighted, double, 0, 4, true>(args, what, stream)
+               : args->n_levels == 3
+                   ? visit_shares<weighted, float, 0, 2, true>(args, what, stream)
+                   : visit_shares<weighted, float, 0, 4, true>(args, what, stream);
+    if (precision == TS_FLOAT64)
+        return visit_shares<plain, double, 0, 4, true>(args, what, stream);
+    return args->n_levels == 2   ? visit_shares<plain, float, 2, 4, true>(args, what, stream)
+           : args->n_levels == 3 ? visit_shares<plain, float, 3, 2, true>(args, what, stream)
+                                 : visit_shares<plain, float, 0, 4, true>(args, what, stream);
+}

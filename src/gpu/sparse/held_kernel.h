@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* held_kernel.h - the MTTKRP of packed shards in which nonzeros that are held out (format/hold_out.h) count as zeros.
+ *
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model, and leaves partial rows as that does.
+ *
+ *   owner    the caller owns all memory; pointers in the structs are device pointers
+ *   threads  launches are asynchronous, in the order of the stream
+ *   errors   a ts_gpu_error (gpu_types.h)
+ */
+#ifndef TS_GPU_HELD_KERNEL_H
+#define TS_GPU_HELD_KERNEL_H
+
+#include "format/hold_out.h"
+#include "gpu/team/gpu_types.h"
+#include "gpu/sparse/mttkrp_kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ts_gpu_held {
+    struct ts_hold_out hold_out;
+    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+};
+
+ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
+                            const struct ts_gpu_held *held, ts_gpu_stream stream);
+
+/* From factors in float, with products and sums in double, as ts_mttkrp_launch_wide. */
+ts_gpu_error ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
+                                 ts_gpu_stream stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

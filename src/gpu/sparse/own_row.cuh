@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* own_row.cuh - the model's value at nonzeros of a decoded block: the row of the mode itself beside the terms of the MTTKRP.
+ *
+ *   owner    all in registers
+ *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
+ *   errors   none
+ */
+#ifndef TS_GPU_OWN_ROW_CUH
+#define TS_GPU_OWN_ROW_CUH
+
+#include "gpu/sparse/mttkrp_stages.cuh"
+
+/* The row of the mode itself that a group of lanes is in. */
+template <class T> struct own_row {
+    piece<T> now;
+    const char *at;
+    uint32_t step;
+
+    /* base: the lane's columns of row 0; a lane without columns has zeros. */
+    __device__ own_row(const char *base, bool active, uint32_t row, uint32_t bytes)
+    {
+        step = active ? bytes : 0;
+        at = base + (uint64_t)row * step;
+        now = piece<T>::load(at);
+        if (!active)
+            now = {};
+    }
+
+    /* Those of U nonzeros, of which bit u of f says that a row begins with it: loads that do not wait for each other. */
+    template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
+    {
+#pragma unroll
+        for (int u = 0; u < U; u++) {
+            at += f >> u & 1 ? step : 0;
+            row[u] = piece<T>::load(at);
+        }
+        if (step == 0)
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                row[u] = {};
+        now = row[U - 1];
+    }
+};
+
+/* Sum over the lanes of a group; each gets it. */
+template <int LPR, class T> static __device__ inline T group_sum(T x)
+{
+#pragma unroll
+    for (int d = LPR / 2; d > 0; d /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, d);
+    return x;
+}
+
+/* What the lane's columns add to the models of U nonzeros, p being their terms; `own` follows the rows that begin. Signs of its
+ * entries count with SIGNS. */
+template <class T, int U, bool FLAGS, bool SIGNS>
+static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
+                                              own_row<T> &own, T (&m)[U])
+{
+    piece<T> row[U];
+    if (FLAGS)
+        own.follow(f, row);
+#pragma unroll
+    for (int u = 0; u < U; u++) {
+        const piece<T> &here = FLAGS ? row[u] : own.now;
+        m[u] = 0;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            m[u] += term[u].v[k] * (SIGNS ? here.v[k] : fabs(here.v[k]));
+    }
+}
+
+/* Models of U nonzeros. */
+template <class T, int LPR, int U, bool FLAGS, bool SIGNS>
+static __device__ inline void models(const piece<T> (&term)[U], uint32_t f, own_row<T> &own,
+                                     T (&m)[U])
+{
+    parts_of_models<T, U, FLAGS, SIGNS>(term, f, own, m);
+#pragma unroll
+    for (int u = 0; u < U; u++)
+        m[u] = group_sum<LPR>(m[u]);
+}
+
+/* Adds g times a nonzero's terms to its row; `begins`: the row before has ended, and is stored. */
+template <class T, bool FLAGS>
+static __device__ inline void add_term(run_rows<T> &rows, bool begins, T g, const piece<T> &term)
+{
+    if (FLAGS) {
+        rows.sum.store_if(begins, rows.to);
+        rows.to = begins ? rows.next : rows.to;
+        rows.next += begins ? rows.step : 0;
+#pragma unroll
+        for (int k = 0; k < piece<T>::N; k++)
+            rows.sum.v[k] = begins ? 0 : rows.sum.v[k];
+    }
+#pragma unroll
+    for (int k = 0; k < piece<T>::N; k++)
+        rows.sum.v[k] += g * term.v[k];
+}
+
+#endif

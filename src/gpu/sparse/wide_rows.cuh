@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* wide_rows.cuh - rows of more columns than a warp holds, in pieces: the model's value at the nonzeros of a block, and sums of rows that
+ * these weigh.
+ *
+ * A piece is what the lanes of a warp hold, 16 bytes each. A warp computes the models of a block piece by piece into shared
+ * memory, where they become what each nonzero counts; then it adds up the terms of some pieces as an MTTKRP does, of which each has a
+ * first and a last row of its own. Rows of more than PIECES are summed by several thread blocks, each of which computes the
+ * models. All sums are in one order, whichever thread block makes them.
+ *
+ *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then block_models
+ *   threads  all lanes of a warp call together
+ *   errors   none: blocks were checked
+ */
+#ifndef TS_GPU_WIDE_ROWS_CUH
+#define TS_GPU_WIDE_ROWS_CUH
+
+#include "gpu/sparse/mttkrp_sums.cuh"
+#include "gpu/sparse/own_row.cuh"
+
+enum { PIECES = 4 }; /* that a thread block sums */
+
+template <class T> static __host__ __device__ inline uint32_t pieces_of(uint32_t ld)
+{
+    return (ld + 32 * piece<T>::N - 1) / (32 * piece<T>::N);
+}
+
+/* Thread blocks that sum the rows of a share. */
+template <class T> static inline uint32_t summers_of(uint32_t ld)
+{
+    return (pieces_of<T>(ld) + PIECES - 1) / PIECES;
+}
+
+/* The models at the positions of a warp's block. */
+template <class T> struct block_models {
+    T *at;
+
+    static __host__ __device__ uint32_t bytes() { return spread<32>::words * (uint32_t)sizeof(T); }
+    __device__ block_models(char *shared, uint32_t warp) { at = (T *)(shared + warp * bytes()); }
+};
+
+/* Adds what a piece has of the models at 8 nonzeros; `begin`: it is the first one. Bit k of f: nonzero k begins a row. */
+template <class T, bool SIGNS, bool FLAGS>
+static __device__ inline void
+tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, const uint32_t *index,
+           uint32_t f, uint32_t lane, bool begin, own_row<T> &own, T *to)
+{
+    constexpr int U = 4;
+#pragma unroll
+    for (int h = 0; h < 8; h += U) {
+        piece<T> term[U];
+        T m[U];
+        products<T, T, 32, 0, U, false>(p, columns.level, columns.factor, columns.byte,
+                                        columns.row_bytes, index + h, (const T *)NULL, term);
+        models<T, 32, U, FLAGS, SIGNS>(term, f >> h, own, m);
+        if (lane == 0)
+#pragma unroll
+            for (int u = 0; u < U; u++)
+                to[h + u] = begin ? m[u] : to[h + u] + m[u];
+    }
+}
+
+/* to[position] := the model at a block's nonzeros. rows: n_rows x ld, those of the mode itself, whose signs count with SIGNS; row: the
+ * one before the first that begins in the block. All lanes may read what is there then. */
+template <class T, bool SIGNS>
+static __device__ inline void tell_models(const ts_gpu_mttkrp &p, const void *rows,
+                                          const lane_place<32> &at,
+                                          const warp_memory<T, 32, 0> &mem, uint32_t row, T *to)
+{
+#pragma unroll 1
+    for (uint32_t k = 0; k < pieces_of<T>(p.ld); k++) {
+        const lane_columns<T, T, 32, 0> columns(p, other_models<false>(), at, 0, k);
+        own_row<T> own((const char *)rows + columns.byte, columns.active, row, columns.row_bytes);
+#pragma unroll 1
+        for (uint32_t c = 0; c < 32; c++) {
+            const uint32_t f = ((const unsigned char *)mem.flag_word)[c];
+            if (f != 0)
+                tell_piece<T, SIGNS, true>(p, columns, mem.index + 8 * c, f, at.lane, k == 0, own,
+                                           to + 8 * c);
+            else
+                tell_piece<T, SIGNS, false>(p, columns, mem.index + 8 * c, f, at.lane, k == 0, own,
+                                            to + 8 * c);
+        }
+    }
+    __syncwarp();
+}
+
+/* The pieces of rows that a thread block sums. */
+struct summed_pieces {
+    uint32_t first, n;
+};
+
+template <class T> static __device__ inline summed_pieces pieces_of_block(uint32_t ld)
+{
+    summed_pieces s;
+    s.first = blockIdx.y * PIECES;
+    s.n = min((uint32_t)PIECES, pieces_of<T>(ld) - s.first);
+    return s;
+}
+
+/* Adds a block's terms, times what is in place of its values, to their rows. */
+template <class T>
+static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_place<32> &at,
+                                         const warp_memory<T, 32, 0> &mem,
+                                         const summed_pieces &pieces, uint32_t row, warp_rows &rows)
+{
+    const bool any = rows.any;
+#pragma unroll 1
+    for (uint32_t k = 0; k < pieces.n; k++) {
+        const lane_columns<T, T, 32, 0> columns(p, other_models<false>(), at, 0, pieces.first + k);
+        rows.any = any;
+        sum_block<T, T, 32, 0, 4>(p, at, mem.of_model(k), columns, row, rows);
+    }
+}
+
+/* The first and the last row of a share; all threads of the thread block call, once its warps are done. */
+template <class T>
+static __device__ inline void
+end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,
+           const lane_place<32> &at, const warp_memory<T, 32, 0> &mem, const summed_pieces &pieces,
+           const warp_blocks &blocks, const warp_rows &rows)
+{
+    if (at.lane == 0) {
+        mem.span[at.warp].state = blocks.first >= blocks.end ? 0 : rows.any ? 2 : 1;
+        mem.span[at.warp].row_last = rows.last_row;
+    }
+    __syncthreads();
+    for (uint32_t k = 0; k < pieces.n; k++)
+        store_edges<T, T, 32>(p, p.out, p.edge, shard, share, mem.of_model(k).all_ends, mem.span,
+                              pieces.first + k);
+}
+
+#endif

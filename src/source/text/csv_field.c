@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* csv_field.c - what is not done with every line. */
+#include "source/text/csv_field.h"
+
+#include <string.h>
+
+#include "format/layout.h"
+
+int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err)
+{
+    const char *q = *p + 1;
+    f->begin = q;
+    f->doubled = 0;
+    for (;; q++) {
+        if (*q == '\n')
+            return ts_fail(err, TS_EFORMAT,
+                           "a field begins with a quote that is not closed in its line");
+        if (*q != '"')
+            continue;
+        if (q[1] != '"')
+            break;
+        f->doubled = 1;
+        q++;
+    }
+    f->end = q;
+    q = ts_csv_skip_blanks(q + 1, separator);
+    if (separator == ' ' && q > f->end + 1)
+        q--;
+    if (!ts_csv_is_end(q) && *q != separator && !(separator == ' ' && *q == '\t'))
+        return ts_fail(err, TS_EFORMAT, "text behind the closing quote of a field");
+    *p = q;
+    return 0;
+}
+
+const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE])
+{
+    const size_t n = (size_t)(f->end - f->begin), most = TS_CSV_QUOTE - sizeof "...";
+    const size_t kept = n < most ? n : most;
+    for (size_t i = 0; i < kept; i++)
+        buf[i] = (unsigned char)f->begin[i] >= ' ' && f->begin[i] != 127 ? f->begin[i] : '?';
+    strcpy(buf + kept, kept < n ? "..." : "");
+    return buf;
+}
+
+int ts_csv_is_digits(const struct ts_csv_field *f)
+{
+    const char *p = f->begin;
+    while (p < f->end && *p >= '0' && *p <= '9')
+        p++;
+    return p == f->end;
+}
+
+int ts_csv_is_index(const struct ts_csv_field *f)
+{
+    uint64_t v = 0;
+    const char *p = f->begin;
+    for (; p < f->end && *p >= '0' && *p <= '9' && v <= TS_MAX_DIM; p++)
+        v = 10 * v + (uint64_t)(*p - '0');
+    return p == f->end && p > f->begin && v <= TS_MAX_DIM;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* text_order.h - what the first lines of text say of a tensor: its order, and what its columns are.
+ *
+ *   owner    the caller
+ *   threads  one, before those of the source
+ *   errors   0 or a negative ts_code, with the line
+ */
+#ifndef TS_SOURCE_TEXT_ORDER_H
+#define TS_SOURCE_TEXT_ORDER_H
+
+#include "source/text/text_source.h"
+
+struct ts_text_line {
+    const char *name; /* of its file */
+    uint64_t number;
+    const char *at, *end; /* the line and what follows of the text */
+};
+
+/* Whether a tensor may have the order that a line gives. */
+int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line *l, uint32_t order,
+                        struct ts_err *err);
+
+/* Columns in which the start has nothing are what their first fields say: these are looked for in
+ * the files, by an input of its own. What is no file cannot be read twice. */
+int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* text_source.h - text files parsed by many threads, as a source of nonzeros.
+ *
+ * Threads take pieces of text in turn, parse them at the same time, and put the nonzeros into the
+ * sink in the order of the text. So line numbers in sentences are right, and the first mistake is
+ * reported.
+ *
+ *   owner    the source owns its threads, buffers and files
+ *   units    bytes of text
+ *   threads  open, start, stop and close from one
+ *   errors   0 or a negative ts_code; what goes wrong in a thread goes to the sink
+ */
+#ifndef TS_SOURCE_TEXT_SOURCE_H
+#define TS_SOURCE_TEXT_SOURCE_H
+
+#include <signal.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "source/files_plan.h"
+#include "source/source.h"
+#include "source/names/names.h"
+#include "source/text/table_text.h"
+#include "source/text/tns_text.h"
+
+struct ts_text_source;
+
+/* Text that a thread reads at a time; a line must fit. */
+#define TS_TEXT_MIN_PIECE ((size_t)64 << 10)
+#define TS_TEXT_MAX_PIECE ((size_t)512 << 10)
+
+/* Memory of each thread: the text, and a batch for the most nonzeros that it can hold. */
+static inline size_t ts_text_source_bytes(size_t piece_bytes)
+{
+    return 5 * piece_bytes;
+}
+
+/* Reads up to the first nonzero, which gives the order, and parses an sptensor header. */
+int ts_text_source_open(const struct ts_files_plan *plan, struct ts_text_source **ret,
+                        struct ts_err *err);
+void ts_text_source_close(struct ts_text_source *s); /* after stop; NULL is fine */
+
+/* What its text is (text_kind.h). */
+struct ts_text_kind;
+const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s);
+
+const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
+
+/* To be called before start: the object that turns names into indices. The source does not own
+ * it. */
+void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
+
+/* The source. Started once more after its names were told (names.h), it brings the nonzeros that waited. Its check: each file had as many nonzeros as its header says; for a sample, at most
+ * as many. */
+struct ts_source ts_text_source_as_source(struct ts_text_source *s);
+
+/* Nonzeros read of a file; where several sources read parts of it, what they all read, for the source's check. */
+uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file);
+void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n);
+
+#endif

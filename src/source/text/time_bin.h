@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* time_bin.h - times to bins of equal width: "7d", "1h", "1mo".
+ *
+ * time_text.h reads times. Bins are counted from Monday, 1 January of the year 1, so days begin at
+ * midnight and weeks on Monday; months and years are those of the calendar.
+ *
+ *   units    seconds
+ *   threads  pure
+ *   errors   0 or TS_EARG, TS_EFORMAT
+ */
+#ifndef TS_SOURCE_TIME_BIN_H
+#define TS_SOURCE_TIME_BIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "source/text/time_text.h"
+
+struct ts_time_bin {
+    uint64_t seconds; /* width; 0: months */
+    uint32_t months;
+    struct ts_time_rule rule; /* how times of the column are read */
+};
+
+#define TS_TIME_LABEL 32 /* bytes of a label */
+
+/* The width; numbers are seconds until the rule says something else. */
+int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *err);
+
+/* Whether bins are of a day or more. */
+int ts_time_bin_by_days(const struct ts_time_bin *b);
+
+/* The bin of the time in these n bytes. Returns 0, TS_TIME_NONE or TS_TIME_AMBIGUOUS. */
+int ts_time_bin_of(const struct ts_time_bin *b, const char *text, size_t n, uint64_t *ret);
+
+/* The start of a bin, as ISO 8601 writes it: "2024-05-27", "2024-05-27T13:00", "2024-05".
+ * Returns its length. */
+size_t ts_time_bin_label(const struct ts_time_bin *b, uint64_t bin, char ret[TS_TIME_LABEL]);
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* feed_state.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
+ * (feed_check.c), what holds them together (feed.c).
+ *
+ * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
+ * `ahead`, the same or a later one. When a consumer asks for another mode than the sequence says,
+ * its pass gets a new number, after all numbers that were read for, and slots of older passes
+ * become free.
+ *
+ * Shards that can be lent at once are in queues, one set for each mode and consumer, so that no
+ * thread searches for work. The queues hold shards of the pass `now` in slots and resident shards
+ * that are checked; both are queued when the pass begins or when they arrive. They also hold
+ * resident shards that were never checked, which stay queued from pass to pass until they are.
+ *
+ *   threads  everything is under `lock`, except the bytes of a shard. These belong to the thread
+ *            that put its slot into the state READING, CHECKING or LENT, or took it out of its
+ *            queue
+ */
+#ifndef TS_STREAM_FEED_STATE_H
+#define TS_STREAM_FEED_STATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/trace.h"
+#include "stream/feed/feed.h"
+#include "stream/feed/hostbuf.h"
+#include "stream/feed/reader.h"
+#include "stream/feed/residency.h"
+
+enum ts_slot_state {
+    TS_SLOT_FREE,
+    TS_SLOT_READING,  /* the reader has it */
+    TS_SLOT_READ,     /* not checked yet */
+    TS_SLOT_CHECKING, /* a checker has it */
+    TS_SLOT_READY,
+    TS_SLOT_LENT,
+};
+
+struct ts_slot {
+    enum ts_slot_state state;
+    uint32_t mode;
+    uint64_t shard, pass;
+    char *base;
+    struct ts_slot *next; /* next free slot */
+};
+
+/* What is known of a shard, from pass to pass. */
+enum ts_shard_known {
+    TS_SHARD_LOADING = 1, /* not to be read: resident, or soon with its keeper */
+    TS_SHARD_SOUND = 2,   /* its structure was checked */
+    TS_SHARD_WHOLE = 4,   /* resident: its hash was checked, and it is unpacked */
+    TS_SHARD_GONE = 8,    /* its consumer keeps it */
+};
+
+/* The kinds of queues, in the order in which a consumer takes from them. Slots come first, because
+ * other reads wait for them. Shards that will be kept have queues of their own, because only their
+ * own consumer may get them. */
+enum ts_feed_kind {
+    TS_READY_SLOT,
+    TS_READY_KEEP,
+    TS_RAW_SLOT, /* raw: not checked yet */
+    TS_RAW_KEEP,
+    TS_READY_STAY, /* resident */
+    TS_RAW_STAY,
+    TS_N_KINDS,
+};
+
+#define TS_FEED_NONE UINT64_MAX
+
+struct ts_feed_queue {
+    uint64_t head, tail; /* shards; head is TS_FEED_NONE when it is empty */
+};
+
+struct ts_feed_item {
+    uint64_t next;       /* next in its queue */
+    uint64_t read_for;   /* the last pass for which the reader was told to read it */
+    uint32_t slot;       /* its slot, while it is in a queue of slots */
+    unsigned char owner; /* the consumer whose range it is in */
+    unsigned char keep;  /* as in struct ts_feed_deal */
+};
+
+struct ts_feed_mode {
+    uint64_t n_shards, n_gone;
+    atomic_uchar *known;       /* n_shards, sums of ts_shard_known; SOUND is set without the lock */
+    struct ts_feed_item *item; /* n_shards */
+    uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
+    struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
+};
+
+struct ts_feed_consumer {
+    pthread_cond_t ready;
+    uint32_t waiting; /* threads */
+    uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
+    uint64_t loose;   /* of these, shards that others may take */
+    uint64_t cursor;  /* in the reader's pass: all shards of its range before this one are done */
+    uint32_t slots;   /* slots in use for that pass and range, and not lent */
+};
+
+#define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
+
+struct ts_feed {
+    struct ts_feed_conf conf;
+    struct ts_slabs *slabs; /* of a dense tensor, and then all that follows is of no use; or NULL */
+    const struct ts_tensor *tensor;
+    uint32_t first_mode, n_modes; /* that can be served: the only one, or all from 0 */
+    uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */
+    uint32_t n_turns;
+    uint32_t n_consumers;
+    struct ts_residency plan;
+    struct ts_hostbuf memory;
+    struct ts_reader *reader;
+    struct ts_slot *slot, *free;
+    struct ts_feed_mode mode[TS_MAX_ORDER];
+
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* for checkers: something was read, or failed */
+    int locks_up;
+    int failed; /* 0, or the code that every call returns */
+    struct ts_err err;
+
+    uint64_t now;   /* number of the consumers' pass, 0 before the first */
+    int open;       /* the pass has begun and was not rewound */
+    uint64_t left;  /* shards still to be lent in it */
+    uint64_t loose; /* of these, those that any consumer may take */
+    uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
+    uint64_t ahead; /* number of the reader's pass */
+    /* Shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader sleeps; waking it
+     * in each mode would take a core from the threads that compute. */
+    uint64_t n_unread;
+    struct ts_feed_consumer consumer[TS_FEED_MAX_CONSUMERS];
+
+    uint64_t bytes_read, wait_ns, n_lent;
+    pthread_t *checker;
+    uint32_t n_checkers, n_checking; /* threads; threads that have begun */
+    uint32_t check_turn;             /* the consumer whose queue a checker takes from first */
+    int stop;                        /* ends the checkers */
+
+    unsigned char lane_used[TS_FEED_LANES]; /* lane of the trace, in use by a read */
+    uint64_t lane_start_ns[TS_FEED_LANES];
+    uint32_t n_lanes; /* lanes that have a name */
+};
+
+static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
+{
+    return f->turn[(pass + f->shift) % f->n_turns];
+}
+
+/* ---- the caller of all that follows holds the lock, unless it says so ---- */
+
+/* Passes from now on are over all modes but these (bit m: mode m). Their numbers mean other modes then. */
+void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
+
+static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
+{
+    slot->state = TS_SLOT_FREE;
+    slot->next = f->free;
+    f->free = slot;
+}
+
+/* feed_lend.c. Queues a shard of the pass `now` that has arrived or was checked, in a slot of the
+ * state READ or READY, or in its resident place. Wakes the consumers that may get it. */
+void ts_feed_offer_slot(struct ts_feed *f, struct ts_slot *slot);
+void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int raw);
+/* Takes the first shard out of the queue, or returns TS_FEED_NONE. */
+uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
+void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
+
+/* The consumers' pass is another from now on, and nothing of it is queued yet. Slots of older passes become free, at once
+ * or when their holder is done; shards in them that were read to be kept are to be read again. Slots of this pass are
+ * noted with their shards. */
+void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
+
+/* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its
+ * cursors. */
+int ts_feed_read_next(void *feed, struct ts_read_job *ret);
+void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
+void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
+/* To be called when the ranges of the mode that it reads have changed. */
+void ts_feed_read_again(struct ts_feed *f);
+
+/* feed_check.c. Checks and decompresses the shard at base; the caller holds the shard, but not the
+ * lock. */
+int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, struct ts_err *err);
+int ts_feed_check_start(struct ts_feed *f, struct ts_err *err); /* without the lock */
+void ts_feed_check_stop(struct ts_feed *f);                     /* without the lock */
+
+/* Records the first failure and wakes all threads. */
+void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reader_engine.h - what the two engines of the reader share: the files, and whether O_DIRECT works
+ * on them.
+ *
+ *   owner    ts_reader owns all of it
+ *   threads  `files` is read by all threads; falling back to the page cache is under its lock
+ *   errors   as reader.h says
+ */
+#ifndef TS_STREAM_READER_ENGINE_H
+#define TS_STREAM_READER_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "stream/feed/reader.h"
+
+#define TS_READ_BYTES (1u << 20) /* bytes of one read */
+#define TS_DIRECT_BYTES \
+    512u /* the smallest block of a disk: O_DIRECT reads no less, except at the end */
+
+struct ts_reader_files {
+    struct ts_reader_conf conf;
+    int *fd;
+    pthread_mutex_t lock;
+    atomic_int direct;
+    char fallback[400];
+};
+
+/* Adds a sentence to `fallback`. */
+void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Reads of all files go through the page cache from now on. 1 when that changed anything. */
+int ts_reader_drop_direct(struct ts_reader_files *f);
+
+/* Writes the sentence for a read of `want` bytes at `offset` that returned `got` (>= 0) or
+ * -errno. */
+int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offset, int64_t got,
+                   struct ts_err *err);
+
+/* One engine: *ret is its own object. uring returns TS_ELIMIT when the kernel has no io_uring. */
+struct ts_reader_uring;
+int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
+                        struct ts_err *err);
+void ts_reader_uring_free(struct ts_reader_uring *u);
+void ts_reader_uring_kick(struct ts_reader_uring *u);
+int ts_reader_uring_registered(const struct ts_reader_uring *u);
+
+struct ts_reader_pread;
+int ts_reader_pread_new(struct ts_reader_files *f, struct ts_reader_pread **ret,
+                        struct ts_err *err);
+void ts_reader_pread_free(struct ts_reader_pread *p);
+void ts_reader_pread_kick(struct ts_reader_pread *p);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* residency.h - divides a budget of memory between shards that stay and slots for the others.
+ *
+ * A sweep scans all shards cyclically, the worst case of every cache that evicts. So the set of
+ * shards that stay is chosen once: the same share of every mode, spread evenly over the mode. Then
+ * there is always a resident shard to compute on when the disk falls behind.
+ *
+ * The place of a shard holds its raw bytes, then TS_SHARD_SLACK bytes. A shard compressed by LZ4 is
+ * read to the end of its place and decompressed towards the front (LZ4 allows this with a margin),
+ * so no second buffer is needed.
+ *
+ *   owner    the caller owns the plan
+ *   units    bytes; places are multiples of TS_PAGE
+ *   threads  pure functions
+ *   errors   TS_ENOMEM, and TS_ELIMIT when the budget does not hold the slots
+ */
+#ifndef TS_STREAM_RESIDENCY_H
+#define TS_STREAM_RESIDENCY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "format/tensor.h"
+
+#define TS_NOT_RESIDENT UINT64_MAX
+
+struct ts_residency {
+    uint64_t *place[TS_MAX_ORDER]; /* of each shard, in resident memory; or TS_NOT_RESIDENT */
+    uint64_t *first_partition[TS_MAX_ORDER]; /* partitions of the mode copy before each shard */
+    uint64_t resident_bytes;
+    size_t slot_bytes;
+    uint32_t n_slots; /* 0 when every shard stays */
+    uint64_t *cut;    /* ts_residency_cut: ends of pieces of resident memory, ascending; or NULL */
+    uint32_t n_cuts;
+};
+
+/* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h) for each shard: those that a
+ * consumer keeps pass through slots once and do not stay. Each of n_consumers may hold a slot while it
+ * asks for another, so there is one slot more than consumers. most_slots: use fewer slots than the
+ * number that helps, if that is still enough; 0: that number. */
+int ts_residency_plan(const struct ts_tensor *t, int only_mode,
+                      const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
+                      uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
+                      struct ts_err *err);
+void ts_residency_free(struct ts_residency *r);
+
+/* Divides resident memory, between shards, into pieces of at most `most` bytes, or of one shard
+ * that is larger. */
+int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
+                     struct ts_err *err);
+
+uint64_t ts_residency_bytes(const struct ts_disk_shard *s);   /* bytes of a shard's place */
+uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
+uint64_t ts_residency_stored(const struct ts_disk_shard *s);  /* stored bytes with padding */
+
+#endif

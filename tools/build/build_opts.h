@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* build_opts.h - the options and the progress that tshard build, gen, split and select share.
+ *
+ *   threads  the main thread
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_BUILD_OPTS_H
+#define TS_TOOLS_BUILD_OPTS_H
+
+#include <stddef.h>
+
+#include "api/tools.h"
+#include "tools/common/tool.h"
+
+/* The options that say how to build, part of the commands' arguments. */
+struct build_opts {
+    uint64_t memory, shard;
+    uint32_t threads;
+    const char *tmp;
+    int force, values, json, quiet, no_space_check;
+};
+
+/* Their rows of an option table; `base` is the offset of the struct. */
+/* clang-format off */
+#define BUILD_FORCE_OPT(base) \
+    { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_opts, force), NULL, NULL, \
+      "replace an existing result. It stays until the new one is complete. Files that tshard did " \
+      "not write are never touched, and a directory that holds one is refused" }
+#define BUILD_PLACE_OPTS(base) \
+    { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_opts, memory), NULL, "SIZE", \
+      "memory to use; the rest goes to temporary files. The program itself takes 24M more. " \
+      "Default: half of the free memory" }, \
+    { "tmp", 0, TS_OPT_STRING, (base) + offsetof(struct build_opts, tmp), NULL, "DIR", \
+      "directory for temporary files. Default: $TMPDIR, or the directory of the result" }, \
+    { "threads", 't', TS_OPT_U32, (base) + offsetof(struct build_opts, threads), NULL, "N", \
+      "number of threads. Default: all CPUs" }, \
+    { "shard", 0, TS_OPT_SIZE, (base) + offsetof(struct build_opts, shard), "4M", "SIZE", \
+      "largest size of a shard, the unit of reading" }, \
+    { "json", 0, TS_OPT_FLAG, (base) + offsetof(struct build_opts, json), NULL, NULL, \
+      "print the report as one JSON object" }, \
+    TOOL_SPACE_OPT((base) + offsetof(struct build_opts, no_space_check)), \
+    TOOL_QUIET_OPT((base) + offsetof(struct build_opts, quiet))
+#define BUILD_OPTS(base) \
+    BUILD_FORCE_OPT(base), \
+    { "values", 0, TS_OPT_CHOICE, (base) + offsetof(struct build_opts, values), "float32", \
+      "float32|float64", "precision of the values" }, \
+    BUILD_PLACE_OPTS(base)
+/* The sections of --help that these options are in. */
+#define BUILD_SECTIONS(output, room) \
+    output, output, room, room, room, room, output, room, output
+/* clang-format on */
+
+/* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
+int build_opts_apply(const struct build_opts *c, struct ts_build_options *o,
+                       struct tool_progress *progress, struct ts_err *err);
+
+/* The precision of values, and what becomes of zeros and of several nonzeros of a cell, are those of a tensor that
+ * is read. */
+void build_opts_like(const struct ts_tensor *t, struct ts_build_options *o);
+
+/* "dir/amazon.tsh" and ".train.tsh" -> "amazon.train.tsh"; malloc'ed, NULL: no memory. */
+char *build_opts_name(const char *path, const char *suffix);
+
+/* "30x40x50" -> sizes; returns how many, or a failure. */
+int build_opts_dims(const char *text, uint64_t dim[TS_MAX_ORDER], struct ts_err *err);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tool_man.h - the manual pages of a program, from its tables. Run by make, as `PROGRAM --help-man` for
+ * the overview and `PROGRAM --help-man COMMAND` for the page of a command. */
+#ifndef TS_TOOLS_TOOL_MAN_H
+#define TS_TOOLS_TOOL_MAN_H
+
+#include <stdio.h>
+
+#include "tools/common/tool.h"
+
+/* command NULL: the overview. -1: there is no such command. */
+int tool_man(const struct tool_program *program, const char *command, FILE *to);
+
+#endif

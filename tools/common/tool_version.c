@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which program this is, and what is in it. */
+#include "config.h"
+
+#include "tools/common/tool_version.h"
+
+#ifdef HAVE_CUDA
+#include <cuda_runtime_api.h>
+#endif
+#ifdef HAVE_NCCL
+#include <nccl.h>
+#endif
+#ifdef HAVE_ISAL
+#include <isa-l.h>
+#endif
+#include <zlib.h>
+
+#include "api/tools.h"
+
+const char *tool_version(void)
+{
+    return PACKAGE_VERSION;
+}
+
+const char *tool_commit(void)
+{
+    return ts_version_commit();
+}
+
+static void print_gpus(FILE *to)
+{
+#ifdef HAVE_CUDA
+    fprintf(to, "GPUs: CUDA %d.%d for %s\n", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
+            CUDA_ARCHITECTURES);
+#else
+    fputs("GPUs: not built in\n", to);
+#endif
+#ifdef HAVE_NCCL
+    fprintf(to, "exchange: copies from GPU to GPU, or NCCL (built with %d.%d.%d)\n", NCCL_MAJOR,
+            NCCL_MINOR, NCCL_PATCH);
+#elif defined HAVE_CUDA
+    fputs("exchange: copies from GPU to GPU; NCCL is not built in\n", to);
+#endif
+}
+
+void tool_version_print(const char *program, FILE *to)
+{
+    static const char *const isa[] = {
+        [TS_ISA_PORTABLE] = "none; portable C", [TS_ISA_AVX2] = "AVX2", [TS_ISA_AVX512] = "AVX-512"
+    };
+    fprintf(to, "%s %s (commit %s)\n", program, tool_version(), tool_commit());
+    print_gpus(to);
+#ifdef HAVE_ISAL
+    fprintf(to, "gzip: ISA-L %d.%d.%d\n", ISAL_MAJOR_VERSION, ISAL_MINOR_VERSION,
+            ISAL_PATCH_VERSION);
+#else
+    fprintf(to, "gzip: zlib %s; ISA-L is not built in\n", zlibVersion());
+#endif
+    fprintf(to, "packed text: %s\n", ts_decompress_names());
+    fprintf(to, "vector code on this machine: %s\n", isa[ts_isa_best()]);
+    fputs("licence: BSD-3-Clause, without warranty\n", to);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The thread that watches a command: it wakes once a second, and at SIGUSR1. */
+#include "tools/common/tool_watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "api/tools.h"
+#include "tools/common/tool_progress.h"
+
+#define TICK_MS 1000
+
+static struct {
+    pthread_t thread;
+    int running;
+    int wake[2]; /* a pipe */
+    atomic_int ending;
+} watch;
+
+static atomic_int wake_fd = -1; /* that the handler writes to */
+
+static void wake(void)
+{
+    const int fd = atomic_load(&wake_fd);
+    ssize_t n = fd < 0 ? 0 : write(fd, "", 1); /* does not block: a full pipe wakes as well */
+    (void)n;
+}
+
+static void on_signal(int number)
+{
+    const int kept = errno;
+    (void)number;
+    wake();
+    errno = kept;
+}
+
+/* Until the next tick or a byte, which is a question unless it is the end. */
+static void wait_until(uint64_t tick_ns)
+{
+    struct pollfd p = { .fd = watch.wake[0], .events = POLLIN };
+    const uint64_t now = ts_clock_ns();
+    const int ms = now >= tick_ns ? 0 : (int)((tick_ns - now) / 1000000 + 1);
+    char bytes[64];
+    if (poll(&p, 1, ms) > 0 && read(p.fd, bytes, sizeof bytes) > 0 && !atomic_load(&watch.ending))
+        tool_progress_tell();
+}
+
+static void *run(void *arg)
+{
+    uint64_t tick_ns = ts_clock_ns() + TICK_MS * UINT64_C(1000000);
+    while (!atomic_load(&watch.ending)) {
+        wait_until(tick_ns);
+        if (ts_clock_ns() < tick_ns || atomic_load(&watch.ending))
+            continue;
+        tick_ns = ts_clock_ns() + TICK_MS * UINT64_C(1000000);
+        tool_progress_tick();
+    }
+    return arg;
+}
+
+void tool_watch_start(void)
+{
+    struct sigaction act;
+    if (watch.running)
+        return;
+    atomic_store(&watch.ending, 0);
+    memset(&act, 0, sizeof act);
+    sigemptyset(&act.sa_mask);
+    act.sa_flags = SA_RESTART; /* to be told something interrupts nothing */
+    act.sa_handler = SIG_IGN;
+    if (pipe2(watch.wake, O_CLOEXEC | O_NONBLOCK) == 0) {
+        if (ts_thread_new(&watch.thread, run, NULL) == 0) {
+            watch.running = 1;
+            atomic_store(&wake_fd, watch.wake[1]);
+            act.sa_handler = on_signal;
+        } else {
+            close(watch.wake[0]);
+            close(watch.wake[1]);
+        }
+    }
+    sigaction(SIGUSR1, &act, NULL);
+}
+
+void tool_watch_end(void)
+{
+    if (!watch.running)
+        return;
+    signal(SIGUSR1, SIG_IGN); /* what is under way no longer */
+    atomic_store(&watch.ending, 1);
+    wake();
+    pthread_join(watch.thread, NULL);
+    atomic_store(&wake_fd, -1);
+    close(watch.wake[0]);
+    close(watch.wake[1]);
+    watch.running = 0;
+}

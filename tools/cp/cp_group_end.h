@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_group_end.h - the end of several models.
+ *
+ *   threads  one
+ *   errors   0 or a negative ts_code; the message of the failure gets how to resume the run
+ */
+#ifndef TS_TOOLS_CP_GROUP_END_H
+#define TS_TOOLS_CP_GROUP_END_H
+
+#include "tools/cp/cp_member.h"
+
+/* All models are done: writes their table, puts the directory in place and prints. */
+int cp_group_finish(struct cp_group *s, struct ts_err *err);
+
+/* rc: the failure or stop of a run that had begun. */
+int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err);
+
+/* rc: that of one in which no model was opened. A resumed run stays as it was. */
+int cp_group_end_unopened(struct cp_group *s, int rc, struct ts_err *err);
+
+#endif

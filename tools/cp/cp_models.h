@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_models.h - the table of several models (engine/models_table.h) for people, and their core consistencies.
+ *
+ *   threads  one calls
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_CP_MODELS_H
+#define TS_TOOLS_CP_MODELS_H
+
+#include "api/tools.h"
+#include "tools/common/tool.h"
+#include "tools/cp/tstream_cp.h"
+
+/* Whether --diagnose can be: before the work. */
+int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err);
+
+/* The core consistency of the best of each rank, of models in `dir`. */
+int cp_models_diagnose(const struct ts_cmd *cmd, struct ts_models_table *m,
+                       const struct ts_open_dir *dir, const struct ts_tensor *t, uint32_t threads,
+                       struct ts_err *err);
+
+/* A line of the table, with its head before the first one; and the ranks. */
+void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head);
+void cp_models_print_ranks(const struct ts_models_table *m);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Checks the options of a run against each other, and takes what follows from them. */
+#include "tools/cp/cp_options.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tstream.h>
+
+#include "api/tools.h"
+#include "tools/cp/cp_constraint.h"
+#include "tools/cp/cp_starts.h"
+#include "tools/tstream_operand.h"
+
+#define MANY_ROWS 1e6 /* that --rows auto writes, though most be zeros */
+
+int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
+{
+    double rows = 0, used = 0;
+    for (uint32_t m = 0; m < t->order; m++) {
+        rows += (double)ts_dim(t, m);
+        used += (double)ts_used(t, m);
+    }
+    return args->rows == TSTREAM_ROWS_AUTO ? rows > MANY_ROWS && 2 * used < rows
+                                           : args->rows == TSTREAM_ROWS_USED;
+}
+
+int tstream_cp_init_is_file(const struct cp_args *args)
+{
+    return strcmp(args->init, "random") != 0 && !tstream_cp_init_is_nvecs(args);
+}
+
+int tstream_cp_init_is_nvecs(const struct cp_args *args)
+{
+    return strcmp(args->init, "nvecs") == 0;
+}
+
+/* What is neither a word that --init knows nor there. */
+int cp_options_check_init(const struct cp_args *args, struct ts_err *err)
+{
+    if (args->resume != NULL || !tstream_cp_init_is_file(args) || access(args->init, F_OK) == 0 ||
+        errno != ENOENT)
+        return 0;
+    return ts_fail(
+        err, TS_EARG,
+        "--init %s: a start is random, nvecs or a file or directory of factors, and none "
+        "has this name",
+        args->init);
+}
+
+/* Whether the option of this name was given. */
+static int was_given(const struct ts_cmd *cmd, uint64_t given, const char *name)
+{
+    uint32_t at = 0;
+    while (strcmp(cmd->opts[at].name, name) != 0)
+        at++;
+    return (given >> at & 1) != 0;
+}
+
+/* The rank of a model to start from, where no other is asked for. */
+int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                         struct ts_err *err)
+{
+    struct ts_model *model;
+    int rc;
+    if (args->from != NULL || !tstream_cp_init_is_file(args) || was_given(cmd, given, "rank"))
+        return 0;
+    rc = cp_starts_model(args, &model, err);
+    if (rc < 0)
+        return rc;
+    args->ranks = (struct ts_opt_numbers){ .n = 1, .at = { model->rank } };
+    ts_model_close(model);
+    return 0;
+}
+
+/* The violation of a Poisson model is another figure than the change of a fit, and so is the fall of a loss. */
+static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
+{
+    if (args->resume != NULL || was_given(cmd, given, "tol"))
+        return;
+    if (args->poisson)
+        args->tol = TSTREAM_POISSON_TOL;
+    else if (args->spec.loss != TS_GCP_NONE)
+        args->tol = TSTREAM_DESCENT_TOL;
+}
+
+static int check_folds(struct cp_args *args, struct ts_err *err)
+{
+    const int writes = tstream_cp_writes(args);
+    const char *other = args->trace != NULL                 ? "--trace"
+                        : args->save_init && !writes        ? "--save-init without --out"
+                        : args->max_time_ns != 0 && !writes ? "--max-time without --out"
+                                                            : NULL;
+    if (args->folds == 0)
+        return 0;
+    if (other != NULL)
+        return ts_fail(err, TS_EARG,
+                       "--folds computes a model without each fold: it does not go with %s", other);
+    if (args->models_from != NULL && args->out != NULL)
+        return ts_fail(err, TS_EARG,
+                       "folds go on where they are: --out and --resume exclude each other then");
+    args->no_output |= !writes;
+    return 0;
+}
+
+/* --save-init of the run that goes on may have nothing to write to; one that is given is refused then. */
+static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
+{
+    args->start_asked = was_given(cmd, given, "save-init");
+    args->save_init &= args->start_asked || !args->no_output;
+}
+
+static int check_several(const struct cp_args *args, struct ts_err *err)
+{
+    if (args->no_output)
+        return ts_fail(err, TS_EARG,
+                       "several models are compared as files: --no-output goes with one "
+                       "--rank and without --restarts");
+    if (args->trace != NULL)
+        return ts_fail(err, TS_EARG, "--trace goes with one --rank and without --restarts");
+    if (args->models_from != NULL && args->out != NULL)
+        return ts_fail(err, TS_EARG,
+                       "several models go on where they are: --out and --resume exclude each "
+                       "other then");
+    return 0;
+}
+
+/* Sets args->rank. */
+static int check_models(struct cp_args *args, struct ts_err *err)
+{
+    args->rank = 0;
+    for (uint32_t i = 0; i < args->ranks.n; i++)
+        if (args->ranks.at[i] > args->rank)
+            args->rank = args->ranks.at[i];
+    if (args->from != NULL && tstream_cp_models(args) > 1)
+        return ts_fail(err, TS_EARG, "%s: a state is of one model, and several are asked for",
+                       args->from->dir);
+    return tstream_cp_models(args) > 1 && args->folds == 0 ? check_several(args, err) : 0;
+}
+
+/* Whether --observed could be added to the options. */
+int cp_options_may_observe(const struct cp_args *args)
+{
+    return !args->observed && args->l1 == NULL && args->smooth == NULL && args->simplex == NULL &&
+           args->orthogonal == NULL && !args->accelerate;
+}
+
+/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. And
+ * what a tensor says of its cells may leave no choice; one that cannot be opened is refused later. */
+static void take_observed(struct cp_args *args, const char *name)
+{
+    int loss = TS_GCP_NONE;
+    const int poisson = strcmp(args->loss, "poisson") == 0;
+    struct ts_tensor *t;
+    struct ts_err err;
+    char *path;
+    double at;
+    args->observed |= (args->hold_out != NULL || args->folds > 0) &&
+                      strcmp(args->loss, "least-squares") == 0 && ts_tensor_is_array(name);
+    if (!cp_options_may_observe(args) || ts_tensor_is_array(name) ||
+        tstream_operand(name[0] != '\0' ? name : NULL, ".tsh", "tensor", &path, &err) < 0)
+        return;
+    if (!poisson && strcmp(args->loss, "least-squares") != 0 &&
+        ts_loss_parse(args->loss, &loss, &at, &err) < 0)
+        loss = TS_GCP_NONE;
+    if (ts_tensor_open(path, &t, &err) == 0) {
+        args->seen_hash = t->hash;
+        args->observed = ts_spec_takes_observed(t, loss, poisson);
+        if (args->observed && loss == TS_GCP_NONE)
+            args->takes_observed = "its cells have weights";
+        ts_tensor_close(t);
+    }
+    free(path);
+}
+
+/* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they are possible, and what follows
+ * from them. */
+int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
+                     const char *name, struct ts_err *err)
+{
+    int rc;
+    take_observed(args, name);
+    rc = cp_constraint_parse(args, err);
+    if (rc < 0)
+        return rc;
+    take_tolerance(cmd, given, args);
+    rc = cp_constraint_check(args, err);
+    if (rc == 0 && args->hold_out != NULL)
+        rc = ts_hold_out_part(args->hold_out, &args->held_share, &args->held_from, err);
+    if (rc == 0)
+        rc = check_folds(args, err);
+    if (rc == 0 && args->resume == NULL && !args->poisson && was_given(cmd, given, "inner"))
+        rc = ts_fail(err, TS_EARG, "--inner goes with --loss poisson");
+    if (rc == 0)
+        rc = check_models(args, err);
+    if (rc < 0)
+        return rc;
+    take_start(cmd, given, args);
+    if (args->save_init && args->no_output)
+        return ts_fail(err, TS_EARG, "--save-init and --no-output exclude each other");
+    return 0;
+}

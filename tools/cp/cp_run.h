@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cp_run.h - one run of tstream cp: a listener of engine/run.h that prints.
+ *
+ *   owner    the caller owns the report, its engine, which is open, and the start
+ *   threads  one
+ *   errors   0 or a negative ts_code; a sentence that says how to go on where a state was saved. A run that
+ *            --max-time has ended is none: r->stopped is 1 then
+ */
+#ifndef TS_TOOLS_CP_RUN_H
+#define TS_TOOLS_CP_RUN_H
+
+#include "api/tools.h"
+#include "tools/cp/cp_report.h"
+#include "tools/cp/tstream_cp.h"
+
+/* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads of mc
+ * are filled in. start: a freshly opened model; NULL: the start is drawn. */
+int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
+           struct ts_err *err);
+
+/* The first part of it, for models that are computed at once: ts_run_begin. */
+int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
+                 struct ts_model *start, struct ts_err *err);
+
+/* The end of a run that could not begin, as opening its tensor or its processor failed with rc. Where that was a
+ * stop, adds how to go on from the state `from` in dir, which stays as it was. NULL: there is none. */
+int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
+                    uint64_t start_ns, int rc, struct ts_err *err);
+
+/* What is opened and reported for it. */
+struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
+                                    struct cp_report *r);
+struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
+                               const struct ts_engine *e, const char *path);
+void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const struct ts_engine *e);
+
+/* "SIGINT", ..., "--max-time" */
+const char *cp_run_stopped_by(void);
+
+/* For sentences on models of which nothing is left, or components died: why, and what may help. */
+#define CP_ADVICE_CHARS 128
+const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
+const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
+
+/* Adds to a sentence, once, how to resume several models. saved: the state of this one lies at sweep
+ * and mode. */
+void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Cells as lines or rows of an array. */
+#include "tools/export/cell_lines.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/export/export_rows.h"
+
+static int room_for(struct cell_text *t, size_t bytes, struct ts_err *err)
+{
+    size_t room = t->room;
+    char *more;
+    if (t->room - t->n >= bytes)
+        return 0;
+    while (room - t->n < bytes)
+        room = room == 0 ? (size_t)1 << 16 : 2 * room;
+    more = realloc(t->at, room);
+    if (more == NULL)
+        return ts_fail(err, TS_ENOMEM, "out of memory for lines");
+    t->at = more;
+    t->room = room;
+    return 0;
+}
+
+static char separator(const struct cell_lines *l)
+{
+    return l->format == CELL_CSV ? ',' : l->format == CELL_TSV ? '\t' : ' ';
+}
+
+static int put_names(const struct cell_lines *l, const char *const mode_name[],
+                     const char *const number[], struct cell_text *to, struct ts_err *err)
+{
+    for (uint32_t m = 0; m < l->order + l->n_numbers; m++) {
+        const char *name = m < l->order ? mode_name[m] : number[m - l->order];
+        char made[24];
+        int rc;
+        if (name == NULL) {
+            snprintf(made, sizeof made, "mode%" PRIu32, l->first_mode + m + 1);
+            name = made;
+        }
+        rc = room_for(to, 2 * strlen(name) + 3, err);
+        if (rc < 0)
+            return rc;
+        to->n =
+            (size_t)(export_rows_field(to->at + to->n, name, strlen(name), separator(l)) - to->at);
+        to->at[to->n++] = m + 1 < l->order + l->n_numbers ? separator(l) : '\n';
+    }
+    return 0;
+}
+
+/* Format 1.0: the dictionary ends in a newline, and what is before it is filled with blanks. */
+static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_text *to,
+                        struct ts_err *err)
+{
+    const uint32_t columns = (l->bare ? 0 : l->order) + l->n_numbers;
+    char text[CELL_NPY_HEAD], shape[32] = "";
+    int n, rc = room_for(to, sizeof text, err);
+    if (rc < 0)
+        return rc;
+    if (columns > 1)
+        snprintf(shape, sizeof shape, " %" PRIu32, columns);
+    memset(text, ' ', sizeof text);
+    n = snprintf(text + 10, sizeof text - 10,
+                 "{'descr': '<f8', 'fortran_order': False, 'shape': (%" PRIu64 ",%s), }", cells,
+                 shape);
+    text[10 + n] = ' ';
+    memcpy(text, "\x93NUMPY\x01\x00", 8);
+    text[8] = (char)(CELL_NPY_HEAD - 10);
+    text[9] = 0;
+    text[CELL_NPY_HEAD - 1] = '\n';
+    memcpy(to->at + to->n, text, sizeof text);
+    to->n += sizeof text;
+    return 0;
+}
+
+int cell_lines_head(const struct cell_lines *l, const char *const mode_name[],
+                    const char *const number[], uint64_t cells, struct cell_text *to,
+                    struct ts_err *err)
+{
+    if (l->format == CELL_NPY)
+        return put_npy_head(l, cells, to, err);
+    return l->format == CELL_TNS ? 0 : put_names(l, mode_name, number, to, err);
+}
+
+static void put_double(char *to, double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    for (int i = 0; i < 8; i++)
+        to[i] = (char)(bits >> 8 * i);
+}
+
+static int put_rows(const struct cell_lines *l, uint64_t n, const uint64_t *index,
+                    const double *const number[], struct cell_text *to, struct ts_err *err)
+{
+    const uint32_t indices = l->bare ? 0 : l->order;
+    const size_t bytes = 8 * (size_t)(indices + l->n_numbers);
+    const int rc = room_for(to, n * bytes, err);
+    char *at = to->at + to->n;
+    if (rc < 0)
+        return rc;
+    for (uint64_t i = 0; i < n; i++) {
+        for (uint32_t m = 0; m < indices; m++, at += 8)
+            put_double(at, (double)(index[i * l->order + m] + l->base));
+        for (uint32_t k = 0; k < l->n_numbers; k++, at += 8)
+            put_double(at, number[k][i]);
+    }
+    to->n += n * bytes;
+    return 0;
+}
+
+/* An index without a label, or with an empty one, is a number. */
+static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode, uint64_t index,
+                     struct cell_text *to, struct ts_err *err)
+{
+    const char *label = NULL;
+    size_t n = 0;
+    int rc = 0;
+    mode += l->first_mode;
+    if (l->names != NULL && l->format != CELL_TNS && index < l->names->mode[mode].n_labels)
+        rc = ts_row_label(l->names, thread, mode, index, &label, &n, err);
+    if (rc == 0)
+        rc = room_for(to, 2 * n + TS_DECIMAL_CHARS, err);
+    if (rc < 0)
+        return rc;
+    to->n = (size_t)((n == 0 ? ts_decimal_u64(to->at + to->n, index + l->base)
+                             : export_rows_field(to->at + to->n, label, n, separator(l))) -
+                     to->at);
+    to->at[to->n++] = separator(l);
+    return 0;
+}
+
+/* Where a line has the field of each mode. */
+struct fields {
+    size_t at[TS_MAX_ORDER + 1];
+};
+
+/* The index of the line before again: its field is copied. */
+static int repeat_index(const struct fields *before, uint32_t mode, struct cell_text *to,
+                        struct ts_err *err)
+{
+    const size_t n = before->at[mode + 1] - before->at[mode];
+    const int rc = room_for(to, n, err);
+    if (rc < 0)
+        return rc;
+    memcpy(to->at + to->n, to->at + before->at[mode], n);
+    to->n += n;
+    return 0;
+}
+
+/* before: the fields of the line before this one, whose indices stand before `index`; or NULL. */
+static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t *index,
+                    const double *const number[], uint64_t i, const struct fields *before,
+                    struct fields *fields, struct cell_text *to, struct ts_err *err)
+{
+    char *at;
+    int rc = 0;
+    for (uint32_t m = 0; m < l->order && rc == 0; m++) {
+        fields->at[m] = to->n;
+        if (before != NULL && index[m] == index[(int64_t)m - l->order])
+            rc = repeat_index(before, m, to, err);
+        else
+            rc = put_index(l, thread, m, index[m], to, err);
+    }
+    fields->at[l->order] = to->n;
+    if (rc == 0)
+        rc = room_for(to, CELL_NUMBERS * (TS_DECIMAL_CHARS + 1), err);
+    if (rc < 0)
+        return rc;
+    at = to->at + to->n;
+    for (uint32_t k = 0; k < l->n_numbers; k++) {
+        at = k == 0 && l->narrow ? ts_decimal_f32(at, (float)number[k][i])
+                                 : ts_decimal_f64(at, number[k][i]);
+        *at++ = k + 1 < l->n_numbers ? separator(l) : '\n';
+    }
+    to->n = (size_t)(at - to->at);
+    return 0;
+}
+
+int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, const uint64_t *index,
+                   const double *const number[], struct cell_text *to, struct ts_err *err)
+{
+    struct fields fields[2]; /* of lines by turns */
+    int rc = 0;
+    if (l->format == CELL_NPY)
+        return put_rows(l, n, index, number, to, err);
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        rc = put_line(l, thread, index + i * l->order, number, i,
+                      i == 0 ? NULL : &fields[(i - 1) % 2], &fields[i % 2], to, err);
+    return rc;
+}

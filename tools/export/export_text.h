@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* export_text.h - lines for a sink, made with stdio and written in pieces that are compressed where it is gzip.
+ *
+ *   owner    the caller owns the sink and the struct, zeroed but for `sink`; close takes one that was never opened
+ *   threads  one
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_TOOLS_EXPORT_TEXT_H
+#define TS_TOOLS_EXPORT_TEXT_H
+
+#include <stdio.h>
+
+#include "tools/export/export_sink.h"
+
+struct export_text {
+    struct export_sink *sink;
+    FILE *to; /* the piece being made; NULL: none */
+    char *piece, *packed;
+    size_t bytes, room;
+};
+
+int export_text_open(struct export_text *t, struct ts_err *err); /* a piece begins */
+int export_text_flush(struct export_text *t,
+                      struct ts_err *err);   /* and is written; another begins */
+int export_text_full(struct export_text *t); /* it has a MiB */
+
+/* Writes what is left when rc is 0, and frees; returns rc, or what that came to. */
+int export_text_close(struct export_text *t, int rc, struct ts_err *err);
+
+#endif

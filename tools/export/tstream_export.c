@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_export.c - tstream export: the factors of a decomposition as a table with names. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/common/common_opts.h"
+#include "tools/export/export_text.h"
+#include "tools/report/model_view.h"
+#include "tools/common/tool.h"
+#include "tools/common/tool_csv.h"
+#include "tools/tstream.h"
+
+struct export_args {
+    const char *out;
+    int format, force, quiet;
+    uint32_t components;
+    uint64_t mode;
+};
+
+#define AT(field) offsetof(struct export_args, field)
+static const struct ts_opt export_opts[] = {
+    { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE",
+      "file to write. It is compressed if its name ends in .gz. Default: standard output" },
+    { "format", 0, TS_OPT_CHOICE, AT(format), "csv", "csv", "comma-separated values" },
+    { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
+      "number of components, by weight; 0 writes all" },
+    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "write only mode K, from 1; 0 writes all" },
+    TOOL_FORCE_FILE_OPT('f', AT(force)),
+    TOOL_QUIET_OPT(AT(quiet)),
+    { 0 },
+};
+
+#define LABELS_AT_A_TIME (UINT64_C(1) << 18) /* looked up by one pass over the file of labels */
+
+struct table {
+    struct model_view *view;
+    struct export_text text;
+    uint32_t mode, components;
+    struct tool_csv csv; /* into text */
+
+    char **label; /* of n_labels indices from first_label on */
+    uint64_t first_label, n_labels;
+    struct tool_progress progress;
+};
+
+/* ---- labels ---- */
+
+static void free_labels(struct table *t)
+{
+    for (uint64_t i = 0; i < t->n_labels && t->label != NULL; i++)
+        free(t->label[i]);
+    free(t->label);
+    t->label = NULL;
+    t->n_labels = 0;
+}
+
+/* Those of indices from `first` on. */
+static int read_labels(struct table *t, uint64_t first, struct ts_err *err)
+{
+    const uint64_t all = t->view->tensor->mode[t->mode].disk.n_labels;
+    const uint64_t n = all - first < LABELS_AT_A_TIME ? all - first : LABELS_AT_A_TIME;
+    uint64_t *index = malloc(n * sizeof *index);
+    int rc;
+    free_labels(t);
+    t->label = calloc(n, sizeof *t->label);
+    rc = index == NULL || t->label == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
+    for (uint64_t i = 0; i < n && rc == 0; i++)
+        index[i] = first + i;
+    if (rc == 0) {
+        t->first_label = first;
+        t->n_labels = n;
+        rc = ts_tensor_labels(t->view->tensor, t->mode, n, index, t->label, err);
+    }
+    free(index);
+    return rc;
+}
+
+static int label_of(struct table *t, uint64_t index, const char **ret, struct ts_err *err)
+{
+    int rc = 0;
+    *ret = NULL;
+    if (t->view->tensor == NULL || index >= t->view->tensor->mode[t->mode].disk.n_labels)
+        return 0;
+    if (t->n_labels == 0 || index - t->first_label >= t->n_labels)
+        rc = read_labels(t, index, err);
+    if (rc == 0)
+        *ret = t->label[index - t->first_label];
+    return rc;
+}
+
+/* ---- lines ---- */
+
+static void put_value(struct table *t, double x)
+{
+    if (t->view->model->item_bytes == 4)
+        tool_csv_f32(&t->csv, (float)x);
+    else
+        tool_csv_f64(&t->csv, x);
+}
+
+static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index, const double *x,
+                    struct ts_err *err)
+{
+    struct table *t = ctx;
+    const uint32_t rank = t->view->model->rank;
+    int rc = 0;
+    t->csv.to = t->text.to;
+    for (uint64_t i = 0; i < n; i++) {
+        const char *label;
+        rc = label_of(t, index[i], &label, err);
+        if (rc < 0)
+            return rc;
+        tool_csv_u64(&t->csv, t->mode + 1);
+        tool_csv_text(&t->csv, model_view_mode_name(t->view, t->mode));
+        tool_csv_u64(&t->csv, index[i] + model_view_base(t->view));
+        tool_csv_text(&t->csv, label);
+        for (uint32_t c = 0; c < t->components; c++)
+            put_value(t, x[i * rank + t->view->by_weight[c]]);
+        tool_csv_end(&t->csv);
+    }
+    if (export_text_full(&t->text))
+        rc = export_text_flush(&t->text, err);
+    tool_progress_update(&t->progress, first + n);
+    return rc;
+}
+
+/* Names of columns, and the weights as mode 0. */
+static void put_head(struct table *t)
+{
+    t->csv.to = t->text.to;
+    fputs("mode,mode_name,index,label", t->csv.to);
+    for (uint32_t c = 0; c < t->components; c++)
+        fprintf(t->csv.to, ",component_%" PRIu32, c + 1);
+    fputs("\n0,weight,,", t->csv.to);
+    t->csv.comma = 1;
+    for (uint32_t c = 0; c < t->components; c++)
+        tool_csv_f64(&t->csv, t->view->model->weight[t->view->by_weight[c]]);
+    tool_csv_end(&t->csv);
+}
+
+static int put_table(struct table *t, const struct export_args *args, struct ts_err *err)
+{
+    const uint32_t order = t->view->model->order;
+    const uint32_t first = args->mode > 0 ? (uint32_t)args->mode - 1 : 0;
+    const uint32_t last = args->mode > 0 ? first : order - 1;
+    int rc = export_text_open(&t->text, err);
+    if (rc == 0)
+        put_head(t);
+    for (t->mode = first; t->mode <= last && rc == 0; t->mode++) {
+        char what[TOOL_PROGRESS_CHARS];
+        snprintf(what, sizeof what, "mode %" PRIu32 "/%" PRIu32, t->mode + 1, order);
+        tool_progress_start(&t->progress, what, "rows", t->view->model->n_rows[t->mode]);
+        rc = model_view_walk(t->view, t->mode, put_rows, t, err);
+        tool_progress_end(&t->progress);
+        free_labels(t);
+    }
+    return export_text_close(&t->text, rc, err);
+}
+
+static int export_all(const struct ts_cmd *cmd, const struct export_args *args,
+                      struct model_view *v, struct ts_err *err)
+{
+    struct export_sink sink = { .fd = -1 };
+    struct table t = { .view = v, .text = { .sink = &sink } };
+    struct ts_err warn = { 0 };
+    int rc;
+    if (args->mode > v->model->order)
+        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u", v->model->path,
+                       args->mode, v->model->order);
+    t.components = model_view_components(v, args->components);
+    rc = args->out != NULL && v->tensor != NULL ? tool_outside(args->out, v->tensor->path, err) : 0;
+    if (rc == 0)
+        rc = export_sink_open(args->out, args->force, "--output", &sink, err);
+    if (rc == 0)
+        rc = put_table(&t, args, err);
+    if (rc == 0)
+        rc = export_sink_commit(&sink, &warn, err);
+    export_sink_close(&sink);
+    tool_warn(cmd, &warn);
+    free_labels(&t);
+    return rc;
+}
+
+static int run_export(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct export_args args;
+    struct model_view view = { 0 };
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0) {
+        int rc;
+        tool_catch_signals();
+        rc = model_view_open(n_operands, operand, &view, &err);
+        if (rc == 0)
+            rc = export_all(cmd, &args, &view, &err);
+        status = rc < 0 ? tool_fail(cmd, &err) : 0;
+        model_view_close(&view);
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_export = {
+    .program = "tstream",
+    .name = "export",
+    .operands = "[FACTORS] [TENSOR.tsh]",
+    .max_operands = 2,
+    .summary = "write the factors of a decomposition as a table with names",
+    .text =
+        "Writes one table of comma-separated values, with a line for each row of each factor. "
+        "The columns are mode (from 1), mode_name, index (from 1, or from 0 if that of the input "
+        "was 0), label, and component_1, component_2 and so on by weight. The line after the "
+        "column names has the weights, as mode 0. A missing name is empty. Values have enough "
+        "digits to read back the same bits.\n\n"
+        "FACTORS and TENSOR.tsh are found as in tstream top.",
+    .examples =
+        "tstream export amazon.cp -o amazon.csv\n  write factors with names, for a spreadsheet or pandas\n"
+        "tstream export amazon.cp --mode 3 --components 5\n  write five components of the third mode\n",
+    .opts = export_opts,
+    .run = run_export,
+};

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report_json.h - the figures of a decomposition as one JSON object: all that its page shows.
+ *
+ * docs/outputs.md lists the keys. The page (report_template.h) is drawn from this object alone.
+ *
+ *   owner    the caller owns all of it
+ *   errors   those of the file, which is asked at its end
+ */
+#ifndef TS_TOOLS_REPORT_JSON_H
+#define TS_TOOLS_REPORT_JSON_H
+
+#include <stdio.h>
+
+#include "tools/report/report_figures.h"
+
+struct report_parts {
+    const struct model_view *view;
+    const struct report_scan *scan;
+    const struct report_figures *figures;
+    const struct ts_models_table *models; /* computed with this one */
+};
+
+void report_json_put(FILE *to, const struct report_parts *p);
+
+#endif

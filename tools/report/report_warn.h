@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* report_warn.h - what a reader of a decomposition should know before believing it: the member "warnings" of the
+ * figures. Each warning has a kind, for which the template of the page has a sentence, and the numbers in it.
+ */
+#ifndef TS_TOOLS_REPORT_WARN_H
+#define TS_TOOLS_REPORT_WARN_H
+
+#include "tools/report/report_figures.h"
+#include "tools/common/tool.h"
+
+void report_warn_put(struct tool_json *j, const struct model_view *v,
+                     const struct report_figures *f);
+
+#endif

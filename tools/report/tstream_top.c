@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* tstream_top.c - tstream top: the strongest indices of each component, by name. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/report/model_view.h"
+#include "tools/common/tool.h"
+#include "tools/common/tool_csv.h"
+#include "tools/common/tool_term.h"
+#include "tools/tstream.h"
+
+struct top_args {
+    uint32_t n, components, width;
+    uint64_t mode;
+    int csv, json, quiet;
+};
+
+#define AT(field) offsetof(struct top_args, field)
+static const struct ts_opt top_opts[] = {
+    { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "number of indices of each mode" },
+    { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
+      "number of components, by weight; 0 shows all" },
+    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "show only mode K, from 1; 0 shows all" },
+    { "width", 'w', TS_OPT_U32, AT(width), "0", "N",
+      "number of characters of a name. 0: as many as fit on the terminal. Modes that do not fit "
+      "side by side are printed below each other" },
+    { "csv", 0, TS_OPT_FLAG, AT(csv), NULL, NULL,
+      "print comma-separated values, with a line for each index and a first line of column names" },
+    TOOL_QUIET_OPT(AT(quiet)),
+    { "json", 0, TS_OPT_FLAG, AT(json), NULL, NULL,
+      "print a JSON object on a line for each component" },
+    { 0 },
+};
+
+#define VALUE_COLUMNS 9 /* of a value, with two blanks on each side of it */
+#define LEAST_NAME    12
+#define MOST_NAME     40
+
+struct top {
+    const struct top_args *args;
+    struct model_view view;
+    uint32_t components, first, last; /* modes shown */
+    struct ts_strongest *list;        /* (mode, component) */
+    int columns;                      /* of the terminal */
+};
+
+static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t component)
+{
+    return t->list + (size_t)mode * t->components + component;
+}
+
+/* ---- finding ---- */
+
+struct scan {
+    struct top *top;
+    uint32_t mode;
+};
+
+static int scan_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index, const double *x,
+                     struct ts_err *err)
+{
+    const struct scan *s = ctx;
+    const struct top *t = s->top;
+    const uint32_t rank = t->view.model->rank;
+    (void)first, (void)err;
+    for (uint64_t i = 0; i < n; i++)
+        for (uint32_t c = 0; c < t->components; c++)
+            ts_strongest_add(list_of(t, s->mode, c), x[i * rank + t->view.by_weight[c]], index[i]);
+    return 0;
+}
+
+static int scan_mode(struct top *t, uint32_t mode, struct ts_err *err)
+{
+    const uint64_t rows = t->view.model->n_rows[mode];
+    const uint32_t n = rows < t->args->n ? (uint32_t)rows : t->args->n;
+    struct scan s = { .top = t, .mode = mode };
+    int rc = 0;
+    for (uint32_t c = 0; c < t->components && rc == 0; c++)
+        if (ts_strongest_new(list_of(t, mode, c), n) < 0)
+            rc = ts_fail(err, TS_ENOMEM,
+                         "out of memory for %" PRIu32 " indices of %" PRIu32
+                         " components; --components and --mode show fewer",
+                         n, t->components);
+    if (rc == 0)
+        rc = model_view_walk(&t->view, mode, scan_rows, &s, err);
+    for (uint32_t c = 0; c < t->components && rc == 0; c++)
+        ts_strongest_sort(list_of(t, mode, c));
+    return rc == 0 ? model_view_labels(&t->view, mode, list_of(t, mode, 0), t->components, err)
+                   : rc;
+}
+
+/* ---- text ---- */
+
+static const char *name_of(const struct top *t, const struct ts_strong *s, char number[32])
+{
+    snprintf(number, 32, "%" PRIu64, s->index + model_view_base(&t->view));
+    return s->label != NULL && *s->label != '\0' ? s->label : number;
+}
+
+/* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A label
+ * is any bytes of a file. */
+static void print_name(const char *name, int width)
+{
+    int columns = 0;
+    for (; *name != '\0' && columns < width; columns++) {
+        char shown[5];
+        fwrite(shown, 1, tool_plain_next(&name, SIZE_MAX, shown), stdout);
+    }
+    for (; columns < width; columns++)
+        putchar(' ');
+}
+
+/* How many modes stand side by side, and the characters of a name. */
+static uint32_t fit_modes(const struct top *t, int *width)
+{
+    const uint32_t n = t->last - t->first + 1;
+    uint32_t side = n, groups;
+    int longest = 6, room;
+    char number[32];
+    for (uint32_t m = t->first; m <= t->last; m++) {
+        const char *name = model_view_mode_name(&t->view, m);
+        if (name != NULL && tool_width(name) > longest)
+            longest = tool_width(name);
+        for (uint32_t c = 0; c < t->components; c++)
+            for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
+                const int chars = tool_width(name_of(t, &list_of(t, m, c)->at[k], number));
+                longest = chars > longest ? chars : longest;
+            }
+    }
+    longest = longest < MOST_NAME ? longest : MOST_NAME;
+    *width = t->args->width > 0 ? (int)t->args->width : longest;
+    room = *width < LEAST_NAME || t->args->width > 0 ? *width : LEAST_NAME;
+    while (side > 1 && (int)side * (VALUE_COLUMNS + 4 + room) > t->columns)
+        side--;
+    groups = (n + side - 1) / side;
+    side = (n + groups - 1) / groups; /* alike in all of them */
+    room = t->columns / (int)side - VALUE_COLUMNS - 4;
+    if (t->args->width == 0 && *width > room)
+        *width = room;
+    return side;
+}
+
+static void print_value(double x)
+{
+    if (x != 0 && fabs(x) < 0.0005)
+        printf("  %*.2e  ", VALUE_COLUMNS, x);
+    else
+        printf("  %*.4f  ", VALUE_COLUMNS, x);
+}
+
+static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_t last, int width)
+{
+    uint32_t most = 0;
+    for (uint32_t m = first; m <= last; m++) {
+        const char *name = model_view_mode_name(&t->view, m);
+        char number[32];
+        snprintf(number, sizeof number, "mode %" PRIu32, m + 1);
+        printf("  %*s  ", VALUE_COLUMNS, "");
+        print_name(name != NULL && *name != '\0' ? name : number, width);
+        most = list_of(t, m, c)->n > most ? list_of(t, m, c)->n : most;
+    }
+    printf("\n");
+    for (uint32_t k = 0; k < most; k++) {
+        for (uint32_t m = first; m <= last; m++) {
+            const struct ts_strongest *l = list_of(t, m, c);
+            char number[32];
+            if (k >= l->n) {
+                printf("  %*s  %-*s", VALUE_COLUMNS, "", width, "");
+                continue;
+            }
+            print_value(l->at[k].value);
+            print_name(name_of(t, &l->at[k], number), width);
+        }
+        printf("\n");
+    }
+}
+
+static void print_component(const struct top *t, uint32_t c, uint32_t side, int width)
+{
+    printf("component %u  weight %.6g\n", c + 1, t->view.model->weight[t->view.by_weight[c]]);
+    for (uint32_t m = t->first; m <= t->last; m += side)
+        print_modes(t, c, m, m + side - 1 < t->last ? m + side - 1 : t->last, width);
+    printf("\n");
+}
+
+/* ---- for programs ---- */
+
+static void print_component_json(const struct top *t, uint32_t c)
+{
+    struct tool_json j;
+    tool_json_open(&j, stdout);
+    tool_json_u64(&j, "component", c + 1);
+    tool_json_f64(&j, "weight", t->view.model->weight[t->view.by_weight[c]]);
+    tool_json_array(&j, "mode_names");
+    for (uint32_t m = t->first; m <= t->last; m++)
+        tool_json_str(&j, NULL, model_view_mode_name(&t->view, m));
+    tool_json_close(&j);
+    tool_json_array(&j, "modes");
+    for (uint32_t m = t->first; m <= t->last; m++) {
+        const struct ts_strongest *l = list_of(t, m, c);
+        tool_json_array(&j, NULL);
+        for (uint32_t k = 0; k < l->n; k++) {
+            tool_json_object(&j, NULL);
+            tool_json_u64(&j, "index", l->at[k].index + model_view_base(&t->view));
+            tool_json_str(&j, "label", l->at[k].label);
+            tool_json_f64(&j, "value", l->at[k].value);
+            tool_json_close(&j);
+        }
+        tool_json_close(&j);
+    }
+    tool_json_close(&j);
+    tool_json_close(&j);
+}
+
+static void print_csv_head(void)
+{
+    printf("component,weight,mode,mode_name,position,index,label,value\n");
+}
+
+static void print_component_csv(const struct top *t, uint32_t c)
+{
+    struct tool_csv csv = { .to = stdout };
+    for (uint32_t m = t->first; m <= t->last; m++)
+        for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
+            const struct ts_strong *s = &list_of(t, m, c)->at[k];
+            tool_csv_u64(&csv, c + 1);
+            tool_csv_f64(&csv, t->view.model->weight[t->view.by_weight[c]]);
+            tool_csv_u64(&csv, m + 1);
+            tool_csv_text(&csv, model_view_mode_name(&t->view, m));
+            tool_csv_u64(&csv, k + 1);
+            tool_csv_u64(&csv, s->index + model_view_base(&t->view));
+            tool_csv_text(&csv, s->label);
+            tool_csv_f64(&csv, s->value);
+            tool_csv_end(&csv);
+        }
+}
+
+/* ---- the command ---- */
+
+static void print_all(const struct top *t)
+{
+    int width = 0;
+    uint32_t side = 1;
+    if (t->args->csv)
+        print_csv_head();
+    else if (!t->args->json)
+        side = fit_modes(t, &width);
+    for (uint32_t c = 0; c < t->components && !ferror(stdout); c++)
+        if (t->args->json)
+            print_component_json(t, c);
+        else if (t->args->csv)
+            print_component_csv(t, c);
+        else
+            print_component(t, c, side, width);
+}
+
+static int show(struct top *t, struct ts_err *err)
+{
+    const uint32_t order = t->view.model->order;
+    int rc = 0;
+    if (t->args->mode > order)
+        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u",
+                       t->view.model->path, t->args->mode, order);
+    t->first = t->args->mode > 0 ? (uint32_t)t->args->mode - 1 : 0;
+    t->last = t->args->mode > 0 ? t->first : order - 1;
+    t->components = model_view_components(&t->view, t->args->components);
+    t->columns = tool_columns();
+    t->list = calloc((size_t)order * t->components, sizeof *t->list);
+    if (t->list == NULL)
+        return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->view.model->path);
+    for (uint32_t m = t->first; m <= t->last && rc == 0; m++)
+        rc = scan_mode(t, m, err);
+    if (rc == 0)
+        print_all(t);
+    return rc == 0 ? tool_flushed(err) : rc;
+}
+
+static void free_lists(struct top *t)
+{
+    const size_t n = t->list == NULL ? 0 : (size_t)t->view.model->order * t->components;
+    for (size_t i = 0; i < n; i++)
+        ts_strongest_free(&t->list[i]);
+    free(t->list);
+}
+
+static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
+{
+    struct top_args args;
+    struct top t = { .args = &args };
+    struct ts_err err;
+    uint32_t n_operands;
+    char **operand = calloc((size_t)argc + 1, sizeof *operand);
+    int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
+    if (status < 0 && args.n == 0)
+        status = tool_usage(cmd, "--count must be at least 1");
+    if (status < 0 && args.width != 0 && (args.width < 6 || args.width > 1000))
+        status = tool_usage(cmd, "--width must be 6 to 1000, or 0");
+    if (status < 0 && args.csv && args.json)
+        status = tool_usage(cmd, "--csv and --json exclude each other");
+    if (status < 0) {
+        int rc;
+        tool_catch_signals();
+        rc = model_view_open(n_operands, operand, &t.view, &err);
+        if (rc == 0)
+            rc = show(&t, &err);
+        status = rc < 0 ? tool_fail(cmd, &err) : 0;
+        free_lists(&t);
+        model_view_close(&t.view);
+    }
+    free(operand);
+    return status;
+}
+
+const struct ts_cmd tstream_top = {
+    .program = "tstream",
+    .name = "top",
+    .operands = "[FACTORS] [TENSOR.tsh]",
+    .max_operands = 2,
+    .summary = "print the strongest indices of each component of a decomposition",
+    .text =
+        "Prints the entries of largest magnitude in each mode of each component. Indices have "
+        "the names that the tensor was built with, or numbers from 1.\n\n"
+        "FACTORS is a directory of tstream cp or a ktensor file. Without it, the command takes "
+        "the only .cp in the current directory, or the one with the name of the tensor. Without "
+        "TENSOR.tsh, it takes the .tsh in the current directory with the name of FACTORS, or the "
+        "only one, if the shape matches. Otherwise it takes the tensor in run.json, if it has "
+        "not changed.\n\n"
+        "--csv and --json print all digits. The columns of --csv are component (by weight, from "
+        "1), weight, mode (from 1), mode_name, position (from 1), index (from 1), label (empty "
+        "if there is none) and value.",
+    .examples =
+        "tstream top --count 10\n  print ten names of each component\n"
+        "tstream top result amazon.tsh --components 3 --json\n  print three components as JSON\n"
+        "tstream top result --count 4294967295 --csv > factors.csv\n  write all entries, sorted, for a spreadsheet\n",
+    .opts = top_opts,
+    .run = run_top,
+};
