@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cpu_gate - ratios that are asked of the CPU backend, one line each: threads against one thread,
- * float64 against float32, instruction sets against the best one, ranks that are not a multiple of a
- * vector against the next multiple, and sweeps against what their MTTKRPs leave them.
+ * float64 against float32, instruction sets against the best one, ranks that are not a multiple of
+ * a vector against the next multiple, and sweeps against what their MTTKRPs leave them.
  *
  *   cpu_gate [--threads A,B,..] [--ranks A,B,..] [--seconds S] [--part NAMES] TENSOR.tsh...
  *
- * What a line compares runs in turn, one MTTKRP of each mode at a time, shards in memory; the ratio is
- * the median of those of the turns, so that what else the machine does counts for both alike. The rate,
- * nonzeros x modes a second, is that of the median turn. */
+ * What a line compares runs in turn, one MTTKRP of each mode at a time, shards in memory; the ratio
+ * is the median of those of the turns, so that what else the machine does counts for both alike.
+ * The rate, nonzeros x modes a second, is that of the median turn. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,7 +180,8 @@ static double median(double *list, uint32_t n)
     return (list[(n - 1) / 2] + list[n / 2]) / 2;
 }
 
-/* Times n sides in turn. rate: of each, M nonzeros/s; ratio: how often each is as fast as the first. */
+/* Times n sides in turn. rate: of each, M nonzeros/s; ratio: how often each is as fast as the
+ * first. */
 static void run_turns(const struct subject *x, struct side *side, uint32_t n, double *rate,
                       double *ratio)
 {
@@ -225,7 +226,8 @@ static void print_line(const struct subject *x, const char *what, uint32_t rank,
     fflush(stdout);
 }
 
-/* The ratio asked of n threads over one, for tensors of 5 M nonzeros and more: 12 of 16, 22 of 32. */
+/* The ratio asked of n threads over one, for tensors of 5 M nonzeros and more: 12 of 16, 22 of
+ * 32. */
 static double asked_of_threads(const struct ts_tensor *t, uint32_t n, uint32_t first)
 {
     const double each = n <= 16 ? 12.0 / 16 : 22.0 / 32;
@@ -278,7 +280,8 @@ static void gate_code(const struct subject *x, uint32_t threads, uint32_t rank)
         print_line(x, name[best - i], rank, rate[i], ratio[i], 0);
 }
 
-/* All ranks up to the largest that are not whole vectors, each beside the next that is: the worst of them. */
+/* All ranks up to the largest that are not whole vectors, each beside the next that is: the worst
+ * of them. */
 static void gate_odd(const struct subject *x, uint32_t threads, enum ts_precision precision)
 {
     const double asked = 1 / 1.15;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense - MTTKRPs of dense tensors in memory on CPU cores, beside what the machine allows: the larger of the time in which the
- * multiply-adds could be done and that in which the cells could be read, both rates measured in the same run.
+/* dense - MTTKRPs of dense tensors in memory on CPU cores, beside what the machine allows: the
+ * larger of the time in which the multiply-adds could be done and that in which the cells could be
+ * read, both rates measured in the same run.
  *
  *     dense [SIZExSIZEx... [RANK]]
  *
- * `alone` is the product of a mode by itself, which has to pass over all cells; `sweep` are all modes one after another, as a
- * run takes them: what several modes share is kept, so that there are two passes in it. */
+ * `alone` is the product of a mode by itself, which has to pass over all cells; `sweep` are all
+ * modes one after another, as a run takes them: what several modes share is kept, so that there are
+ * two passes in it. */
 #include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>

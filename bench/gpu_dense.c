@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_dense - MTTKRPs of dense tensors on a GPU that has all cells, beside the time in which its memory could be read once, at the
- * rate of a copy within it in the same run.
+/* gpu_dense - MTTKRPs of dense tensors on a GPU that has all cells, beside the time in which its
+ * memory could be read once, at the rate of a copy within it in the same run.
  *
  *     gpu_dense [SIZExSIZEx... [RANK [float32|float64 [BUDGET]]]]
  *
- * Times are those of the kernels, of each mode by itself, which has to pass over all cells, and their mean; `sweep` are all modes one after
- * another, as a run takes them, by mode: what several modes share is kept where there is room for it, so that there are two passes in it.
- * Without a budget, in MiB, what is kept is limited. Memory is what lies beside the cells, as the backend counts it and as the driver does, beside twice the factors and 1 GiB.
- * `observed` is a sweep with a tenth of the cells held out, rows included, and the errors that it is judged by, after the modes. */
+ * Times are those of the kernels, of each mode by itself, which has to pass over all cells, and
+ * their mean; `sweep` are all modes one after another, as a run takes them, by mode: what several
+ * modes share is kept where there is room for it, so that there are two passes in it. Without a
+ * budget, in MiB, what is kept is limited. Memory is what lies beside the cells, as the backend
+ * counts it and as the driver does, beside twice the factors and 1 GiB. `observed` is a sweep with
+ * a tenth of the cells held out, rows included, and the errors that it is judged by, after the
+ * modes. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the GPU can do at best with what an MTTKRP needs of it: random rows of factor matrices, copies
- * within its memory and from page-locked host memory. Figures of the kernels are judged by these.
+/* What the GPU can do at best with what an MTTKRP needs of it: random rows of factor matrices,
+ * copies within its memory and from page-locked host memory. Figures of the kernels are judged by
+ * these.
  *
- * A 3-mode MTTKRP reads two random rows for each nonzero, so half of a row rate bounds it, unless the
- * tensor's order of nonzeros lets rows be found in a cache again. */
+ * A 3-mode MTTKRP reads two random rows for each nonzero, so half of a row rate bounds it, unless
+ * the tensor's order of nonzeros lets rows be found in a cache again. */
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,7 +30,8 @@ static __device__ uint32_t scatter(uint64_t i)
     return (uint32_t)(i >> 32);
 }
 
-/* Groups of LPR lanes read whole rows of `pieces` 16-byte pieces, 8 rows under way for each lane. */
+/* Groups of LPR lanes read whole rows of `pieces` 16-byte pieces, 8 rows under way for each
+ * lane. */
 template <int LPR>
 static __global__ void gather(const float4 *table, uint32_t n_rows, uint32_t pieces, uint32_t steps,
                               float *out)
@@ -115,8 +117,8 @@ static void run_send(void *arg)
               "copy");
 }
 
-/* Copies of all GPUs under way together: the memory of the host, and what lies between, is shared by
- * their links. Under `numactl --interleave=all` it is spread over all sockets, as in tstream. */
+/* Copies of all GPUs under way together: the memory of the host, and what lies between, is shared
+ * by their links. Under `numactl --interleave=all` it is spread over all sockets, as in tstream. */
 static double all_at_once(int n, size_t bytes)
 {
     std::vector<char *> host(n), to(n);

@@ -10,16 +10,16 @@
 
 #include <stdint.h>
 
-/* a[i] = b[i] + s * c[i] over arrays beyond the caches; counts the 24 bytes named, not the line that
- * a store may read first. */
+/* a[i] = b[i] + s * c[i] over arrays beyond the caches; counts the 24 bytes named, not the line
+ * that a store may read first. */
 double measure_triad(uint32_t threads);
 
 /* Sums random rows of a table: `row_bytes` 64, 128 or 256, `table_bytes` a power of two. Indices
  * come from a list, as those of a decoded block do. */
 double measure_gather(uint32_t row_bytes, uint64_t table_bytes, uint32_t threads);
 
-/* Seconds that a gather of one row takes, all threads working, from a table of any size: measured at
- * powers of 4 from 16 KB to 64 MB when first asked, and interpolated. */
+/* Seconds that a gather of one row takes, all threads working, from a table of any size: measured
+ * at powers of 4 from 16 KB to 64 MB when first asked, and interpolated. */
 double measure_row_seconds(uint32_t row_bytes, double table_bytes, uint32_t threads);
 
 /* Multiply-adds of float64 a second, from registers, with the vectors that the row solve uses. */

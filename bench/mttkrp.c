@@ -4,8 +4,8 @@
  *
  *   mttkrp [--threads N] [--seconds S] [--ranks A,B,..] [--sweep PROGRAM] TENSOR.tsh...
  *
- * A rate is nonzeros x modes / (sum over the modes of the shortest time of one MTTKRP). The bound is
- * what random rows alone would take: for each mode, the nodes of the fibre tree at each level
+ * A rate is nonzeros x modes / (sum over the modes of the shortest time of one MTTKRP). The bound
+ * is what random rows alone would take: for each mode, the nodes of the fibre tree at each level
  * below the root, each one row of that level's factor at the rate measured for its size. Rows that
  * are popular, or come in ascending order, beat it. */
 #include <math.h>
@@ -33,8 +33,9 @@
 #endif
 
 /* M nonzeros/s at ranks 16, 32, 64, float32, 2 threads, and seconds of a sweep at rank 32: the best
- * other program (ALTO with AVX-512 on every line), measured on two cores of an EPYC (Zen 4) whose triad was 37 GB/s and
- * whose random 128-byte rows, both cores, 235, 215, 167, 73 and 22 GB/s from 256 KB, 1, 4, 16 and 64 MB. */
+ * other program (ALTO with AVX-512 on every line), measured on two cores of an EPYC (Zen 4) whose
+ * triad was 37 GB/s and whose random 128-byte rows, both cores, 235, 215, 167, 73 and 22 GB/s from
+ * 256 KB, 1, 4, 16 and 64 MB. */
 static const struct peer {
     const char *tensor;
     double rate[3], sweep;
@@ -97,7 +98,8 @@ struct structure {
     double nodes[TS_MAX_ORDER][TS_MAX_ORDER]; /* [mode][level] */
 };
 
-/* Seconds of expanding the plain blocks of a shard as kernels do, where it is compiled for this machine. */
+/* Seconds of expanding the plain blocks of a shard as kernels do, where it is compiled for this
+ * machine. */
 static double time_expand(const struct ts_tensor *t, uint32_t mode, const struct ts_disk_shard *s,
                           const void *raw)
 {
@@ -227,7 +229,8 @@ static double time_mode(void *be, const struct ts_tensor *t, uint32_t mode, cons
     return 1e-9 * (double)best;
 }
 
-/* How often the time of the first mode's MTTKRP it takes when products fall below the range of float32. */
+/* How often the time of the first mode's MTTKRP it takes when products fall below the range of
+ * float32. */
 static double subnormal_times(void *be, const struct ts_tensor *t, uint32_t rank,
                               const struct args *args)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rows - what lies between two MTTKRPs of a sweep, by number of threads: parallel regions and barriers, lines of
- * the caches on their way from core to core, and the row solve with its scaling beside its multiply-adds.
+/* rows - what lies between two MTTKRPs of a sweep, by number of threads: parallel regions and
+ * barriers, lines of the caches on their way from core to core, and the row solve with its scaling
+ * beside its multiply-adds.
  *
  *   rows [--threads A,B,..] [--ranks A,B,..] [--rows A,B,..] */
 #include <omp.h>
@@ -167,8 +168,8 @@ struct subject {
 
 static volatile float kept;
 
-/* Rows as MTTKRPs leave them: read by all threads, then written by `writers` of them, in equal parts from thread
- * `by` on. */
+/* Rows as MTTKRPs leave them: read by all threads, then written by `writers` of them, in equal
+ * parts from thread `by` on. */
 static void produce(struct subject *x, uint32_t writers, uint32_t by)
 {
 #pragma omp parallel num_threads(x->threads)

@@ -14,7 +14,8 @@ static double member(const char *line, const char *name)
     return at == NULL ? 0 : strtod(at + strlen(name), NULL);
 }
 
-/* Multiply-adds between the MTTKRPs of a sweep: A = M w, half of A' A, and the inverse, in each mode. */
+/* Multiply-adds between the MTTKRPs of a sweep: A = M w, half of A' A, and the inverse, in each
+ * mode. */
 static double adds_of(const struct ts_tensor *t, double rank)
 {
     double sum = 0;

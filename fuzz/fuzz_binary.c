@@ -59,12 +59,12 @@ static void fail(void *self, uint64_t number, const struct ts_err *why, const ch
 static struct outcome run(const char *path, const uint8_t rules, size_t piece)
 {
     struct ts_files_plan plan = { .paths = &path,
-                                   .n_paths = 1,
-                                   .piece_bytes = piece,
-                                   .read_bytes = 1,
-                                   .threads = 1,
-                                   .base = rules & 1,
-                                   .value_bytes = rules & 2 ? 4 : 8 };
+                                  .n_paths = 1,
+                                  .piece_bytes = piece,
+                                  .read_bytes = 1,
+                                  .threads = 1,
+                                  .base = rules & 1,
+                                  .value_bytes = rules & 2 ? 4 : 8 };
     struct outcome o = { .value_bytes = plan.value_bytes };
     const struct ts_sink sink = { .self = &o, .put = put, .done = done, .fail = fail };
     struct ts_binary_source *s = NULL;

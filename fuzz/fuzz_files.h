@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_files.h - files beside the index of a tensor, and names that are numbered; part of fuzz_shard.
+/* fuzz_files.h - files beside the index of a tensor, and names that are numbered; part of
+ * fuzz_shard.
  *
  *   threads  one
  *   errors   traps

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: decompositions as files, as --init, top and fit read them. The first byte chooses the kind:
- * a ktensor file, a directory of one with an index, of NumPy arrays, or of SPLATT matrices. The rest is
- * the contents of its files in turn, divided by the three bytes 0xf5 0xf6 0xf7.
+/* libFuzzer: decompositions as files, as --init, top and fit read them. The first byte chooses the
+ * kind: a ktensor file, a directory of one with an index, of NumPy arrays, or of SPLATT matrices.
+ * The rest is the contents of its files in turn, divided by the three bytes 0xf5 0xf6 0xf7.
  *
- * Whatever the bytes, what is taken is a decomposition of sane sizes and finite numbers, a refusal has its
- * sentence, and both are the same however many rows are read at a time.
+ * Whatever the bytes, what is taken is a decomposition of sane sizes and finite numbers, a refusal
+ * has its sentence, and both are the same however many rows are read at a time.
  */
 #include <errno.h>
 #include <math.h>

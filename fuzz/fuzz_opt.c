@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* libFuzzer: command lines. The bytes are the words after the command's name, each ended by a 0.
  *
- * Whatever the words, they are taken or refused with a sentence, what is taken lies in the range of its
- * type, and as it is printed it is taken again and means the same.
+ * Whatever the words, they are taken or refused with a sentence, what is taken lies in the range of
+ * its type, and as it is printed it is taken again and means the same.
  */
 #include <math.h>
 
@@ -42,8 +42,13 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     return 0;
 }
 static const struct ts_cmd cmd = {
-    .program = "prog", .name = "do", .operands = "[X]...", .max_operands = 3,
-    .summary = "does it", .opts = opts, .run = run,
+    .program = "prog",
+    .name = "do",
+    .operands = "[X]...",
+    .max_operands = 3,
+    .summary = "does it",
+    .opts = opts,
+    .run = run,
 };
 
 /* Each value as text, taken again. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: files of a result that commands read. The first byte chooses the file and the command, its highest bit whether the
- * checksum of the rest, which is the file, is put right.
+/* libFuzzer: files of a result that commands read. The first byte chooses the file and the command,
+ * its highest bit whether the checksum of the rest, which is the file, is put right.
  *
  * Whatever the bytes, the command ends with 0, or with 1 and a sentence.
  */
@@ -20,7 +20,9 @@ static const struct target {
     { &tstream_export, "one/run.json", { "export", "@one", "-o", "@table", "--force" } },
     { &tstream_info, "several/models.json", { "info", "@several" } },
     { &tstream_status, "several/models.json", { "status", "@several" } },
-    { &tstream_report, "several/models.json", { "report", "@several/r2.s1", "-o", "@page", "--force" } },
+    { &tstream_report,
+      "several/models.json",
+      { "report", "@several/r2.s1", "-o", "@page", "--force" } },
     { &tstream_status, "under.partial/status.json", { "status", "@under" } },
     { &tstream_status, "under.partial/status.json", { "status", "--json", "@under" } },
     { &tstream_info, "one/model.ktensor", { "info", "@one" } },

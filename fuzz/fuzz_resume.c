@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: the whole path of tstream cp --resume. The lowest bits of the first byte choose what is read:
+/* libFuzzer: the whole path of tstream cp --resume. The lowest bits of the first byte choose what
+ * is read:
  *
  *     0  the bytes behind it are a state, whose checksums are put right
  *     1  they are options, a line each, in a state that is right otherwise
@@ -7,8 +8,8 @@
  *     3  they are options, a line each, in a models.run with its checksum
  *     4  the same without one, as 0.2.0 wrote it
  *
- * Whatever the bytes, the command ends with 0, or with 1 and a sentence, and other files than those of the result are not
- * there. Options that ask for much work are left out.
+ * Whatever the bytes, the command ends with 0, or with 1 and a sentence, and other files than those
+ * of the result are not there. Options that ask for much work are left out.
  */
 #include "fuzz/fuzz_tools.h"
 

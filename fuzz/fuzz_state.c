@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: the state of a run, as tstream cp --resume reads it. An odd first byte has the checksums of
- * the rest put right, head and sections, so that what lies behind them is reached.
+/* libFuzzer: the state of a run, as tstream cp --resume reads it. An odd first byte has the
+ * checksums of the rest put right, head and sections, so that what lies behind them is reached.
  *
- * Whatever the bytes, what is taken is a state of sane sizes whose rows can be read, and a refusal has its
- * sentence.
+ * Whatever the bytes, what is taken is a state of sane sizes whose rows can be read, and a refusal
+ * has its sentence.
  */
 #include "cpd/solver/init.h"
 #include "cpd/state/state.h"

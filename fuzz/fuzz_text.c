@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* libFuzzer: text as tshard build reads it, of each kind of the table in source/text/text_kind.h. The first byte
- * chooses the rules (base, precision, fixed sizes; the highest bit: one piece, of a table unless the file begins
- * like another kind), the second the length of the pieces, or the separator, the rest is the file: plain text, or
- * packed when it starts like that.
+/* libFuzzer: text as tshard build reads it, of each kind of the table in source/text/text_kind.h.
+ * The first byte chooses the rules (base, precision, fixed sizes; the highest bit: one piece, of a
+ * table unless the file begins like another kind), the second the length of the pieces, or the
+ * separator, the rest is the file: plain text, or packed when it starts like that.
  *
  * Whatever the text, parsing must stay inside it, every nonzero taken must obey the rules, and the
  * result must not depend on where the text is cut into pieces.
@@ -28,8 +28,8 @@ static void hash_in(struct outcome *o, uint64_t x)
 }
 
 /* Parses one piece, with nothing but the promised padding behind it. */
-static int parse_piece(const struct ts_text_kind *kind, const struct ts_tns_rules *r, const char *text,
-                       size_t bytes, struct outcome *o)
+static int parse_piece(const struct ts_text_kind *kind, const struct ts_tns_rules *r,
+                       const char *text, size_t bytes, struct outcome *o)
 {
     char *side = calloc(1, ts_text_kind_side(kind, NULL) * bytes + TS_TEXT_PAD);
     char *copy = malloc(bytes + TS_TEXT_PAD);
@@ -84,7 +84,8 @@ static struct outcome parse_file(const char *path, const struct ts_tns_rules *fi
             kind = ts_text_kind_find(buf, p.bytes);
         if (p.first)
             o.rc = kind->header(NULL, &rules, buf, p.bytes, &h, &line, &err);
-        if (o.rc > 0 && h.sized && rules.fixed && memcmp(rules.dim, h.dim, h.order * sizeof *h.dim) != 0)
+        if (o.rc > 0 && h.sized && rules.fixed &&
+            memcmp(rules.dim, h.dim, h.order * sizeof *h.dim) != 0)
             o.rc = TS_EFORMAT; /* as text_source.c refuses it */
         if (o.rc < 0)
             break;
@@ -111,7 +112,8 @@ static struct outcome parse_file(const char *path, const struct ts_tns_rules *fi
     return o;
 }
 
-/* A piece of a table, or of a kind that the text begins like, whose padding is as far as reading may go. */
+/* A piece of a table, or of a kind that the text begins like, whose padding is as far as reading
+ * may go. */
 static void parse_one_piece(const uint8_t *data, size_t size)
 {
     static const char separators[] = { ',', '\t', ' ', ';' };

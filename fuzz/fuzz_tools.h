@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fuzz_tools.h - for fuzzers of whole commands: they run in this process, on a small tensor and results of it in a folder of memory.
+/* fuzz_tools.h - for fuzzers of whole commands: they run in this process, on a small tensor and
+ * results of it in a folder of memory.
  *
  * What commands print is dropped. A command must end with 0 or 1, with a sentence where it is 1.
  *
@@ -39,8 +40,8 @@ static inline void fuzz_begin(void)
 /* X.cp of the tensor, by three sweeps. */
 static inline void fuzz_compute(const char *out, const char *rank)
 {
-    const char *const words[] = { "cp", FUZZ_TENSOR, "--cpu", "-t", "1",  "-r", rank, "-i",
-                                  "3",  "--tol",     "0",     "-o", out, NULL };
+    const char *const words[] = { "cp", FUZZ_TENSOR, "--cpu", "-t", "1",  "-r", rank,
+                                  "-i", "3",         "--tol", "0",  "-o", out,  NULL };
     MUST(fuzz_run(&tstream_cp, words) == 0);
 }
 

@@ -1,26 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream.h - decompositions of sparse tensors that do not fit in memory, for programs.
  *
- * A tensor is a directory NAME.tsh made by `tshard build` or ts_builder_new. ts_open opens it. A session
- * holds processors and memory for it. ts_cp computes a decomposition. Its weights and factors can be
- * read, saved and compared. Results have the same bytes as those of the command line.
+ * A tensor is a directory NAME.tsh made by `tshard build` or ts_builder_new. ts_open opens it. A
+ * session holds processors and memory for it. ts_cp computes a decomposition. Its weights and
+ * factors can be read, saved and compared. Results have the same bytes as those of the command
+ * line.
  *
- *   errors   a function that can fail returns 0 or a negative TS_ERR_ code, or a pointer that is NULL on
- *            failure. It fills *err (which may be NULL) with the code and one English sentence that says
- *            what was found where. On failure nothing stays open, and *ret does not change
- *   structs  a conf or a result begins with its size, which the caller sets. New fields are only added at
- *            the end, so programs keep working with newer libraries. Zero is the default of all other fields
- *   owner    the caller owns what ts_open, ts_cp and functions named _new, _open or _load return, and
- *            passes it to the function named _free or _close. These take NULL. Strings and arrays from the
- *            caller are copied, or used during the call only, unless the comment says otherwise
- *   units    modes, indices and components count from 0; sizes are bytes; matrices are row-major without padding
- *   threads  a tensor and a decomposition are read-only: any number of threads may use one. A session, a
- *            builder (except in ts_builder_add) and a cursor belong to one thread at a time. Several
- *            sessions may run side by side in one process
- *   stop     a pointer to an int that must stay valid while it is used. If a signal handler or another
- *            thread sets the int, long work ends within two seconds with TS_ERR_STOPPED
- *   process  the library prints nothing, ends no process (but see docs/api.md on OpenMP) and installs no
- *            handler. Numbers have a point in every locale. Callbacks must return: no longjmp, no exception
+ *   errors   a function that can fail returns 0 or a negative TS_ERR_ code, or a pointer that is
+ *            NULL on failure. It fills *err (which may be NULL) with the code and one English
+ *            sentence that says what was found where. On failure nothing stays open, and *ret does
+ *            not change
+ *   structs  a conf or a result begins with its size, which the caller sets. New fields are only
+ *            added at the end, so programs keep working with newer libraries. Zero is the default
+ *            of all other fields
+ *   owner    the caller owns what ts_open, ts_cp and functions named _new, _open or _load return,
+ *            and passes it to the function named _free or _close. These take NULL. Strings and
+ *            arrays from the caller are copied, or used during the call only, unless the comment
+ *            says otherwise
+ *   units    modes, indices and components count from 0; sizes are bytes; matrices are row-major
+ *            without padding
+ *   threads  a tensor and a decomposition are read-only: any number of threads may use one. A
+ *            session, a builder (except in ts_builder_add) and a cursor belong to one thread at a
+ *            time. Several sessions may run side by side in one process
+ *   stop     a pointer to an int that must stay valid while it is used. If a signal handler or
+ *            another thread sets the int, long work ends within two seconds with TS_ERR_STOPPED
+ *   process  the library prints nothing, ends no process (but see docs/api.md on OpenMP) and
+ *            installs no handler. Numbers have a point in every locale. Callbacks must return: no
+ *            longjmp, no exception
  */
 #ifndef TSTREAM_H
 #define TSTREAM_H
@@ -64,19 +70,22 @@ typedef struct {
  */
 TS_API const char *ts_library_version(void);
 
-/* How errors and notes name settings: by the fields of this header (such as host_memory), or by the keywords of
- * the Python package. Settings that only the programs have are named as their options. In the words of the package,
- * modes, components and rows count from 0. In the words of C, modes and components count from 1, as in the programs. */
+/* How errors and notes name settings: by the fields of this header (such as host_memory), or by the
+ * keywords of the Python package. Settings that only the programs have are named as their options.
+ * In the words of the package, modes, components and rows count from 0. In the words of C, modes
+ * and components count from 1, as in the programs. */
 enum { TS_WORDS_C = 0, TS_WORDS_PYTHON = 1 };
 
-/* Chooses the words, for the whole process. TS_WORDS_C is the default. Other numbers change nothing.
+/* Chooses the words, for the whole process. TS_WORDS_C is the default. Other numbers change
+ * nothing.
  *
  *   threads  any; a sentence that is being written may have either words
  *   errors   none
  */
 TS_API void ts_words(int words);
 
-/* Receives a note: a sentence about something that is not an error. It belongs to the library and is valid during the call. */
+/* Receives a note: a sentence about something that is not an error. It belongs to the library and
+ * is valid during the call. */
 typedef void ts_note_fn(void *ctx, const char *sentence);
 
 /* ---- tensors ---- */
@@ -84,15 +93,16 @@ typedef void ts_note_fn(void *ctx, const char *sentence);
 /* A sparse tensor on disk, opened: read-only. */
 typedef struct ts_tensor ts_tensor;
 
-/* Opens the tensor in the directory `path`, or the dense tensor in a NumPy file (.npy). It takes a few bytes of
- * memory for each shard. For a dense tensor, ts_nnz is the number of cells, and the norm is NaN until a session has
- * been opened. Functions that walk over nonzeros refuse a dense tensor: ts_each, ts_cursor_open, ts_build_copy and
- * ts_build_select. So do losses other than least squares.
+/* Opens the tensor in the directory `path`, or the dense tensor in a NumPy file (.npy). It takes a
+ * few bytes of memory for each shard. For a dense tensor, ts_nnz is the number of cells, and the
+ * norm is NaN until a session has been opened. Functions that walk over nonzeros refuse a dense
+ * tensor: ts_each, ts_cursor_open, ts_build_copy and ts_build_select. So do losses other than least
+ * squares.
  *
  *   returns  the tensor, NULL on failure
  *   owner    the caller, until ts_close
- *   errors   TS_ERR_IO, TS_ERR_FORMAT (not a tensor, or damaged), TS_ERR_MEMORY, TS_ERR_BUSY (it is being
- *            replaced)
+ *   errors   TS_ERR_IO, TS_ERR_FORMAT (not a tensor, or damaged), TS_ERR_MEMORY, TS_ERR_BUSY (it is
+ *            being replaced)
  */
 TS_API ts_tensor *ts_open(const char *path, ts_error *err);
 
@@ -108,11 +118,12 @@ typedef struct {
     int swapped;         /* not 0: cells do not have the byte order of this machine */
 } ts_array_conf;
 
-/* Opens an array and reads it once, for the norm. Nothing is copied. NaN cells are unknown, and runs then need
- * `observed` of ts_cp_conf.
+/* Opens an array and reads it once, for the norm. Nothing is copied. NaN cells are unknown, and
+ * runs then need `observed` of ts_cp_conf.
  *
  *   returns  the tensor, NULL on failure
- *   owner    the caller, until ts_close; the cells belong to the caller and must not change until then
+ *   owner    the caller, until ts_close; the cells belong to the caller and must not change until
+ *            then
  *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (an impossible shape, an infinite cell), TS_ERR_LIMIT,
  *            TS_ERR_MEMORY
  */
@@ -124,18 +135,13 @@ TS_API ts_tensor *ts_open_array(const ts_array_conf *conf, ts_error *err);
  */
 TS_API void ts_close(ts_tensor *t);
 
-/* Properties of a tensor:
- * ts_path: the path that it was opened with;
- * ts_order: the number of modes;
- * ts_dim: the number of indices of a mode, 0 if the mode does not exist;
- * ts_used: the number of indices of a mode that have a nonzero;
- * ts_nnz: the number of nonzeros;
- * ts_norm: the square root of the sum of squares of all cells;
- * ts_value_bytes: bytes of a value, 4 for float32 and 8 for float64;
- * ts_first_index: the first index of its input, 0 or 1, for display;
- * ts_is_dense: whether it is a dense tensor;
- * ts_has_duplicates: whether cells hold several nonzeros. Such a cell is their sum. The norm then takes one pass over
- * the tensor, and is NaN if the pass fails.
+/* Properties of a tensor: ts_path: the path that it was opened with; ts_order: the number of modes;
+ * ts_dim: the number of indices of a mode, 0 if the mode does not exist; ts_used: the number of
+ * indices of a mode that have a nonzero; ts_nnz: the number of nonzeros; ts_norm: the square root
+ * of the sum of squares of all cells; ts_value_bytes: bytes of a value, 4 for float32 and 8 for
+ * float64; ts_first_index: the first index of its input, 0 or 1, for display; ts_is_dense: whether
+ * it is a dense tensor; ts_has_duplicates: whether cells hold several nonzeros. Such a cell is
+ * their sum. The norm then takes one pass over the tensor, and is NaN if the pass fails.
  *
  *   owner    strings are the tensor's
  *   errors   none
@@ -151,17 +157,18 @@ TS_API uint32_t ts_first_index(const ts_tensor *t);
 TS_API int ts_is_dense(const ts_tensor *t);
 TS_API int ts_has_duplicates(const ts_tensor *t);
 
-/* Checks that a JSON file of a command (models.json, run.json) is unchanged. `bytes` has its n bytes, and `name` is its
- * name in errors. Its version must be known and its checksum correct.
+/* Checks that a JSON file of a command (models.json, run.json) is unchanged. `bytes` has its n
+ * bytes, and `name` is its name in errors. Its version must be known and its checksum correct.
  *
  *   returns  0; 1 for a file of 0.2.0 or earlier, which has no checksum; or the code of a failure
  *   errors   TS_ERR_FORMAT, TS_ERR_MEMORY
  */
 TS_API int ts_json_file_check(const char *name, const void *bytes, size_t n, ts_error *err);
 
-/* Whether sessions and runs with this loss (TS_LOSS_...) imply `observed`, because nothing else is possible. This is so if
- * cells of the tensor have weights or are unknown (NaN), or if the loss needs positive values and all cells are listed.
- * A dense tensor is read if that has not happened before.
+/* Whether sessions and runs with this loss (TS_LOSS_...) imply `observed`, because nothing else is
+ * possible. This is so if cells of the tensor have weights or are unknown (NaN), or if the loss
+ * needs positive values and all cells are listed. A dense tensor is read if that has not happened
+ * before.
  *
  *   returns  1 or 0
  *   errors   none: 0 for a tensor that cannot be read; opening a session reports the cause
@@ -176,8 +183,8 @@ TS_API int ts_takes_observed(const ts_tensor *t, int loss);
  */
 TS_API const char *ts_name(const ts_tensor *t, uint32_t mode);
 
-/* Gets the labels of n indices of a mode, in any order and with repetitions. ret[i] becomes the label of index[i], or
- * NULL if it has none.
+/* Gets the labels of n indices of a mode, in any order and with repetitions. ret[i] becomes the
+ * label of index[i], or NULL if it has none.
  *
  *   returns  0, or the code of a failure
  *   owner    the caller, until ts_labels_free
@@ -199,8 +206,9 @@ TS_API void ts_labels_free(uint64_t n, char **label);
  */
 TS_API int ts_used_indices(const ts_tensor *t, uint32_t mode, uint64_t *ret, ts_error *err);
 
-/* Receives n nonzeros, at most 16384. index is n x order, value has n numbers. Both belong to the library and are
- * valid during the call. thread is less than conf->threads. A result other than 0 ends the walk with TS_ERR_STOPPED. */
+/* Receives n nonzeros, at most 16384. index is n x order, value has n numbers. Both belong to the
+ * library and are valid during the call. thread is less than conf->threads. A result other than 0
+ * ends the walk with TS_ERR_STOPPED. */
 typedef int ts_each_fn(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
                        const double *value);
 
@@ -217,8 +225,8 @@ typedef struct {
  *
  *   returns  0, or the code of a failure
  *   threads  conf->fn is called from conf->threads threads
- *   errors   TS_ERR_ARGUMENT, TS_ERR_IO, TS_ERR_FORMAT (damage: every shard is checked), TS_ERR_MEMORY,
- *            TS_ERR_STOPPED
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_IO, TS_ERR_FORMAT (damage: every shard is checked),
+ *            TS_ERR_MEMORY, TS_ERR_STOPPED
  */
 TS_API int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err);
 
@@ -239,8 +247,8 @@ TS_API ts_cursor *ts_cursor_open(const ts_tensor *t, uint32_t mode, ts_error *er
  */
 TS_API void ts_cursor_close(ts_cursor *c);
 
-/* Gets the next nonzeros: *n of them, at most `room`, and 0 at the end. room is at least 256. index has room for
- * room x order numbers, value for room numbers.
+/* Gets the next nonzeros: *n of them, at most `room`, and 0 at the end. room is at least 256. index
+ * has room for room x order numbers, value for room numbers.
  *
  *   returns  0, or the code of a failure
  *   errors   TS_ERR_ARGUMENT (too little room), TS_ERR_IO, TS_ERR_FORMAT
@@ -276,8 +284,8 @@ typedef struct {
     uint64_t shard_bytes; /* 64 KiB to 256 MiB; 0: 4 MiB, as in tshard build */
     int duplicates;       /* several nonzeros of one cell: TS_SUM_DUPLICATES and so on */
     int float64;          /* store values as float64 instead of float32 */
-    uint32_t
-        first_index; /* first index of text, 0 or 1, also for display; arrays and binary files start at 0 */
+    /* first index of text, 0 or 1, also for display; arrays and binary files start at 0 */
+    uint32_t first_index;
     const uint64_t *dim;      /* sizes of the modes; NULL: the largest indices */
     uint32_t order;           /* length of dim and name. A builder needs it: its number of modes */
     const char *const *name;  /* names of the modes; NULL: none */
@@ -305,15 +313,17 @@ typedef struct {
     uint64_t duplicates; /* nonzeros of the input that were merged with others */
     uint64_t zeros;      /* zeros of the input that were left out */
     uint64_t runs;       /* sorted runs in temporary files */
-    uint64_t rounded;    /* values and weights that became 0, because they are too small for a normal number */
-    uint64_t missing;    /* lines of files that skip_missing left out */
+    /* values and weights that became 0, because they are too small for a normal number */
+    uint64_t rounded;
+    uint64_t missing; /* lines of files that skip_missing left out */
 } ts_build_result;
 
-/* Builds one tensor from files in the formats of `tshard build`. "-" is standard input. ret may be NULL.
+/* Builds one tensor from files in the formats of `tshard build`. "-" is standard input. ret may be
+ * NULL.
  *
  *   returns  0 once the tensor is in place, or the code of a failure; then no part of it remains
- *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (file and line are named), TS_ERR_IO, TS_ERR_LIMIT (sizes,
- *            memory), TS_ERR_MEMORY, TS_ERR_BUSY (conf->out exists), TS_ERR_STOPPED
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_FORMAT (file and line are named), TS_ERR_IO, TS_ERR_LIMIT
+ *            (sizes, memory), TS_ERR_MEMORY, TS_ERR_BUSY (conf->out exists), TS_ERR_STOPPED
  */
 TS_API int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const char *const *path,
                           ts_build_result *ret, ts_error *err);
@@ -321,8 +331,8 @@ TS_API int ts_build_files(const ts_build_conf *conf, uint32_t n_paths, const cha
 /* Whether the first line of a table names its columns. */
 enum { TS_HEADER_AUTO = 0, TS_HEADER_YES = 1, TS_HEADER_NONE = 2 };
 
-/* Columns of a table, as the options of `tshard build` give them. A column or a mode is given by its name, or by its
- * number from 1. */
+/* Columns of a table, as the options of `tshard build` give them. A column or a mode is given by
+ * its name, or by its number from 1. */
 typedef struct {
     size_t size;
     const char *separator; /* one character: " " is blanks and tabs; NULL: a comma */
@@ -343,7 +353,8 @@ typedef struct {
     int sorted_names; /* names get indices in the order of their bytes */
 } ts_table_conf;
 
-/* Builds a tensor from files that are parts of one table: CSV, TSV, or columns separated by blanks. ret may be NULL.
+/* Builds a tensor from files that are parts of one table: CSV, TSV, or columns separated by blanks.
+ * ret may be NULL.
  *
  *   returns  0 once the tensor is in place, or the code of a failure; then no part of it remains
  *   errors   those of ts_build_files
@@ -351,21 +362,22 @@ typedef struct {
 TS_API int ts_build_table(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
                           const char *const *path, ts_build_result *ret, ts_error *err);
 
-/* A build from arrays that are added piece by piece, in any order. It needs the memory of conf for any number of
- * nonzeros. */
+/* A build from arrays that are added piece by piece, in any order. It needs the memory of conf for
+ * any number of nonzeros. */
 typedef struct ts_builder ts_builder;
 
-/* Begins a build. It runs in its own threads, and one of them calls the callbacks of conf. Strings and arrays of conf
- * must stay valid until ts_builder_free.
+/* Begins a build. It runs in its own threads, and one of them calls the callbacks of conf. Strings
+ * and arrays of conf must stay valid until ts_builder_free.
  *
  *   returns  the builder, NULL on failure
  *   owner    the caller, until ts_builder_free
- *   errors   TS_ERR_ARGUMENT, TS_ERR_MEMORY; ts_builder_add and ts_builder_finish report other errors
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_MEMORY; ts_builder_add and ts_builder_finish report other
+ *            errors
  */
 TS_API ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err);
 
-/* Adds n nonzeros. index is n x order, from 0; value has n numbers. Zeros are left out. The caller may reuse the
- * arrays after the call. After a failure only ts_builder_free is allowed.
+/* Adds n nonzeros. index is n x order, from 0; value has n numbers. Zeros are left out. The caller
+ * may reuse the arrays after the call. After a failure only ts_builder_free is allowed.
  *
  *   returns  0, or the code of a failure, which may be one of the build
  *   threads  any number of threads may add
@@ -375,12 +387,13 @@ TS_API ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err);
 TS_API int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
                           ts_error *err);
 
-/* The same for a conf with weights. Each nonzero has a weight of 0 or more; a cell of weight 0 does not count.
- * ts_builder_add adds nonzeros of weight 1 to such a builder.
+/* The same for a conf with weights. Each nonzero has a weight of 0 or more; a cell of weight 0 does
+ * not count. ts_builder_add adds nonzeros of weight 1 to such a builder.
  *
  *   returns  0, or the code of a failure, which may be one of the build
  *   threads  any number of threads may add
- *   errors   those of ts_builder_add; TS_ERR_ARGUMENT (a negative weight, one beyond float32, or a builder without weights)
+ *   errors   those of ts_builder_add; TS_ERR_ARGUMENT (a negative weight, one beyond float32, or a
+ *            builder without weights)
  */
 TS_API int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *index,
                                    const double *value, const double *weight, ts_error *err);
@@ -392,14 +405,16 @@ TS_API int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *in
  */
 TS_API int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err);
 
-/* Frees a builder; NULL is fine. Before ts_builder_finish it ends the build, and no part of the tensor remains.
+/* Frees a builder; NULL is fine. Before ts_builder_finish it ends the build, and no part of the
+ * tensor remains.
  *
  *   errors   none
  */
 TS_API void ts_builder_free(ts_builder *b);
 
-/* Builds a copy of a tensor with other sizes, shards, names or precision. Fields of conf that are zero have the values
- * of `t`. ret may be NULL. A tensor with weights (tshard build --weights) is refused.
+/* Builds a copy of a tensor with other sizes, shards, names or precision. Fields of conf that are
+ * zero have the values of `t`. ret may be NULL. A tensor with weights (tshard build --weights) is
+ * refused.
  *
  *   returns  0 once the tensor is in place, or the code of a failure; then no part of it remains
  *   errors   those of ts_build_files
@@ -420,14 +435,14 @@ typedef struct {
      * NULL: all */
     const uint64_t *const *keep;
     const uint64_t *n_keep;
-    const uint64_t
-        *at_least;      /* for each mode: fewest nonzeros of a slice, in the whole tensor; NULL: all */
+    /* for each mode: fewest nonzeros of a slice, in the whole tensor; NULL: all */
+    const uint64_t *at_least;
     uint32_t sum_modes; /* bit m: leave mode m out, and add nonzeros that then share a cell */
 } ts_select_conf;
 
-/* Builds a tensor from a part of another, as `tshard split` and `tshard select` do, within conf->memory. Sizes, names,
- * labels, the first index, precision, kept zeros and kept duplicates are those of `t`; these fields of conf are ignored.
- * ret may be NULL.
+/* Builds a tensor from a part of another, as `tshard split` and `tshard select` do, within
+ * conf->memory. Sizes, names, labels, the first index, precision, kept zeros and kept duplicates
+ * are those of `t`; these fields of conf are ignored. ret may be NULL.
  *
  *   returns  0 once the tensor is in place, or the code of a failure; then no part of it remains
  *   errors   those of ts_build_files; TS_ERR_FORMAT if no nonzero is left
@@ -435,15 +450,15 @@ typedef struct {
 TS_API int ts_build_select(const ts_build_conf *conf, const ts_tensor *t,
                            const ts_select_conf *select, ts_build_result *ret, ts_error *err);
 
-/* Bins of the times of one mode, as in `tshard build --bin`, for a caller that turns times into indices. Bins count from
- * the year 1, so the caller subtracts the smallest. */
+/* Bins of the times of one mode, as in `tshard build --bin`, for a caller that turns times into
+ * indices. Bins count from the year 1, so the caller subtracts the smallest. */
 typedef struct ts_bins ts_bins;
 
 #define TS_BINS_LABEL 32 /* bytes of a label */
 
-/* Makes bins of a width such as "7d", "1h" or "1mo". `unit` is the unit of numbers: "s", "ms", "us" or "ns" since 1970,
- * "date" (20240131), "year", or "iso" (numbers are not times). NULL: ts_bins_look decides. `name` is the name of the
- * mode in errors.
+/* Makes bins of a width such as "7d", "1h" or "1mo". `unit` is the unit of numbers: "s", "ms", "us"
+ * or "ns" since 1970, "date" (20240131), "year", or "iso" (numbers are not times). NULL:
+ * ts_bins_look decides. `name` is the name of the mode in errors.
  *
  *   returns  NULL on failure
  *   owner    the caller: ts_bins_free
@@ -457,15 +472,17 @@ TS_API ts_bins *ts_bins_new(const char *width, const char *unit, const char *nam
  */
 TS_API void ts_bins_free(ts_bins *b);
 
-/* Looks at n times, written as in a file, before the first ts_bins_of. They decide the unit of numbers.
+/* Looks at n times, written as in a file, before the first ts_bins_of. They decide the unit of
+ * numbers.
  *
  *   threads  one at a time
  *   errors   none
  */
 TS_API void ts_bins_look(ts_bins *b, uint64_t n, const char *const *time);
 
-/* Gets the bins of n times. An ambiguous time is refused, and the error names both readings. *n_taken is the number of
- * times that were taken: on failure, the position of the refused time from 0.
+/* Gets the bins of n times. An ambiguous time is refused, and the error names both readings.
+ * *n_taken is the number of times that were taken: on failure, the position of the refused time
+ * from 0.
  *
  *   threads  one at a time
  *   returns  0, or the code of a failure
@@ -485,12 +502,12 @@ TS_API void ts_bins_label(const ts_bins *b, uint64_t bin, char ret[TS_BINS_LABEL
 /* Precision of factors. */
 enum { TS_REAL_FLOAT32 = 0, TS_REAL_FLOAT64 = 1 };
 
-/* A sum of `rank` rank-one tensors: weights, and for each mode a factor matrix with a row for each index.
- * In modes with empty slices, only rows that can be nonzero are stored. Read-only. */
+/* A sum of `rank` rank-one tensors: weights, and for each mode a factor matrix with a row for each
+ * index. In modes with empty slices, only rows that can be nonzero are stored. Read-only. */
 typedef struct ts_kruskal ts_cpd;
 
-/* Makes a decomposition from arrays, which are copied. factor[m] is dim[m] x rank and is stored in `precision`.
- * Nothing is sorted or normalised.
+/* Makes a decomposition from arrays, which are copied. factor[m] is dim[m] x rank and is stored in
+ * `precision`. Nothing is sorted or normalised.
  *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free
@@ -499,13 +516,15 @@ typedef struct ts_kruskal ts_cpd;
 TS_API ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                           const double *weight, const double *const *factor, ts_error *err);
 
-/* Reads a decomposition of `tstream cp`, Tensor Toolbox, pyttb or SPLATT: a ktensor file or a directory. In a directory
- * .npy files come first. Factors of 1 MiB or more in .npy files are checked and then mapped. Such a file may be removed
- * or replaced, but not written to, while the decomposition exists.
+/* Reads a decomposition of `tstream cp`, Tensor Toolbox, pyttb or SPLATT: a ktensor file or a
+ * directory. In a directory .npy files come first. Factors of 1 MiB or more in .npy files are
+ * checked and then mapped. Such a file may be removed or replaced, but not written to, while the
+ * decomposition exists.
  *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free
- *   errors   TS_ERR_IO, TS_ERR_FORMAT (file and line or byte are named), TS_ERR_MEMORY, TS_ERR_STOPPED
+ *   errors   TS_ERR_IO, TS_ERR_FORMAT (file and line or byte are named), TS_ERR_MEMORY,
+ *            TS_ERR_STOPPED
  */
 TS_API ts_cpd *ts_cpd_load(const char *path, const volatile int *stop, ts_error *err);
 
@@ -521,7 +540,8 @@ enum { TS_FILE_KTENSOR = 1, TS_FILE_NPY = 2, TS_FILE_SPLATT = 4 };
 typedef struct {
     size_t size;
     unsigned formats; /* sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
-    int held_rows;    /* write stored rows only, with a file of their indices; 0: a row for each index */
+    /* write stored rows only, with a file of their indices; 0: a row for each index */
+    int held_rows;
     int replace;      /* replace a decomposition of this library; other files are never touched */
     uint32_t threads; /* 0: all CPUs */
     const volatile int *stop;
@@ -529,16 +549,18 @@ typedef struct {
     void *ctx;
 } ts_save_conf;
 
-/* Writes a decomposition as files in `dir`, which appears when it is complete and on disk. conf may be NULL.
+/* Writes a decomposition as files in `dir`, which appears when it is complete and on disk. conf may
+ * be NULL.
  *
  *   returns  0, or the code of a failure; then `dir` is unchanged
- *   errors   TS_ERR_ARGUMENT, TS_ERR_BUSY (`dir` exists), TS_ERR_IO, TS_ERR_LIMIT (not enough disk space),
- *            TS_ERR_MEMORY, TS_ERR_STOPPED
+ *   errors   TS_ERR_ARGUMENT, TS_ERR_BUSY (`dir` exists), TS_ERR_IO, TS_ERR_LIMIT (not enough disk
+ *            space), TS_ERR_MEMORY, TS_ERR_STOPPED
  */
 TS_API int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *conf, ts_error *err);
 
-/* Properties of a decomposition: the number of modes, the number of components, the precision (TS_REAL_...), the number
- * of indices of a mode (0 if the mode does not exist), and the weights of the components.
+/* Properties of a decomposition: the number of modes, the number of components, the precision
+ * (TS_REAL_...), the number of indices of a mode (0 if the mode does not exist), and the weights of
+ * the components.
  *
  *   owner    the decomposition owns the weights
  *   errors   none
@@ -549,8 +571,8 @@ TS_API int ts_cpd_precision(const ts_cpd *c);
 TS_API uint64_t ts_cpd_dim(const ts_cpd *c, uint32_t mode);
 TS_API const double *ts_cpd_weights(const ts_cpd *c);
 
-/* The stored rows of a mode: their number, their entries (rows x rank, float or double by precision), and their
- * indices, ascending. The indices are NULL if row i is index i.
+/* The stored rows of a mode: their number, their entries (rows x rank, float or double by
+ * precision), and their indices, ascending. The indices are NULL if row i is index i.
  *
  *   returns  0 or NULL if the mode does not exist
  *   owner    the decomposition, until ts_cpd_free
@@ -560,7 +582,8 @@ TS_API uint64_t ts_cpd_held(const ts_cpd *c, uint32_t mode);
 TS_API const void *ts_cpd_factor(const ts_cpd *c, uint32_t mode);
 TS_API const uint64_t *ts_cpd_index(const ts_cpd *c, uint32_t mode);
 
-/* Copies the rows of n indices from `first` on, including rows of zeros. ret has room for n x rank numbers.
+/* Copies the rows of n indices from `first` on, including rows of zeros. ret has room for n x rank
+ * numbers.
  *
  *   returns  0, or the code of a failure
  *   errors   TS_ERR_ARGUMENT (no such mode, no such rows)
@@ -568,8 +591,9 @@ TS_API const uint64_t *ts_cpd_index(const ts_cpd *c, uint32_t mode);
 TS_API int ts_cpd_rows(const ts_cpd *c, uint32_t mode, uint64_t first, uint64_t n, double *ret,
                        ts_error *err);
 
-/* Finds the indices and values of the n entries of largest magnitude in a column, the largest first. Of equal entries,
- * the lower index comes first. *found is their number, which is smaller if the mode has fewer rows.
+/* Finds the indices and values of the n entries of largest magnitude in a column, the largest
+ * first. Of equal entries, the lower index comes first. *found is their number, which is smaller if
+ * the mode has fewer rows.
  *
  *   returns  0, or the code of a failure
  *   errors   TS_ERR_ARGUMENT (no such mode or component), TS_ERR_MEMORY
@@ -585,9 +609,9 @@ TS_API int ts_cpd_top(const ts_cpd *c, uint32_t mode, uint32_t component, uint32
 TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, double *ret,
                           ts_error *err);
 
-/* Counts the cells, of n cells with values of ts_cpd_predict, that have an index with a row of zeros in the model, such
- * as an index without nonzeros. There the value 0 is not a prediction. (As log odds it is a probability of 1/2, as a
- * logarithm it is a mean of 1.)
+/* Counts the cells, of n cells with values of ts_cpd_predict, that have an index with a row of
+ * zeros in the model, such as an index without nonzeros. There the value 0 is not a prediction. (As
+ * log odds it is a probability of 1/2, as a logarithm it is a mean of 1.)
  *
  *   returns  their number
  *   errors   none
@@ -597,14 +621,14 @@ TS_API uint64_t ts_cpd_unseen(const ts_cpd *c, uint64_t n, const uint64_t *index
 
 /* ---- sessions ---- */
 
-/* Loss functions. TS_LOSS_LEAST_SQUARES: squared distance to the tensor. TS_LOSS_POISSON: counts, the model gives Poisson
- * means (CP-APR), and its factors are nonnegative. The others are generalized CP. A sweep takes a gradient step of each
- * mode, so give a few hundred sweeps. Their fit is the explained share of the deviance.
- * TS_LOSS_BERNOULLI: zeros and ones, the model gives odds.
- * TS_LOSS_BERNOULLI_LOGIT: zeros and ones, the model gives log odds.
- * TS_LOSS_GAMMA: positive numbers, with observed; the model gives means of gamma distributions.
- * TS_LOSS_POISSON_LOG: counts, the model gives logarithms of means.
- * TS_LOSS_HUBER: squares of small errors, and a multiple of the magnitude of larger errors. */
+/* Loss functions. TS_LOSS_LEAST_SQUARES: squared distance to the tensor. TS_LOSS_POISSON: counts,
+ * the model gives Poisson means (CP-APR), and its factors are nonnegative. The others are
+ * generalized CP. A sweep takes a gradient step of each mode, so give a few hundred sweeps. Their
+ * fit is the explained share of the deviance. TS_LOSS_BERNOULLI: zeros and ones, the model gives
+ * odds. TS_LOSS_BERNOULLI_LOGIT: zeros and ones, the model gives log odds. TS_LOSS_GAMMA: positive
+ * numbers, with observed; the model gives means of gamma distributions. TS_LOSS_POISSON_LOG:
+ * counts, the model gives logarithms of means. TS_LOSS_HUBER: squares of small errors, and a
+ * multiple of the magnitude of larger errors. */
 enum {
     TS_LOSS_LEAST_SQUARES = 0,
     TS_LOSS_POISSON = 1,
@@ -615,8 +639,9 @@ enum {
     TS_LOSS_HUBER = 6
 };
 
-/* Looks up a loss by its name in --loss of the programs. A number follows after a colon if the loss takes one: "gamma",
- * "huber:0.5". *loss and *loss_at are values for `loss` and `loss_at` of the confs below.
+/* Looks up a loss by its name in --loss of the programs. A number follows after a colon if the loss
+ * takes one: "gamma", "huber:0.5". *loss and *loss_at are values for `loss` and `loss_at` of the
+ * confs below.
  *
  *   returns  0, or the code of a failure; then *loss and *loss_at do not change
  *   errors   TS_ERR_ARGUMENT, with the names of all losses
@@ -626,31 +651,35 @@ TS_API int ts_loss_named(const char *text, int *loss, double *loss_at, ts_error 
 /* The name of a loss, and the letter of its number in help, such as "D". Losses count from 0.
  *
  *   owner    the library
- *   errors   none: both are NULL beyond the last loss. ts_loss_number is NULL for a loss without a number
+ *   errors   none: both are NULL beyond the last loss. ts_loss_number is NULL for a loss without a
+ *            number
  */
 TS_API const char *ts_loss_name(int loss);
 TS_API const char *ts_loss_number(int loss);
 
-/* Optimizers of losses after TS_LOSS_POISSON. ADAM takes a step of each mode in a sweep, with a new sample of the
- * unlisted cells. LBFGSB takes one L-BFGS-B step of all modes in a sweep, with the same sample throughout. */
+/* Optimizers of losses after TS_LOSS_POISSON. ADAM takes a step of each mode in a sweep, with a new
+ * sample of the unlisted cells. LBFGSB takes one L-BFGS-B step of all modes in a sweep, with the
+ * same sample throughout. */
 enum { TS_OPTIMIZER_ADAM = 0, TS_OPTIMIZER_LBFGSB = 1 };
 
 typedef struct {
     size_t size;
-    uint32_t rank;        /* 1 to 2048 */
-    int precision;        /* precision of factors and products: TS_REAL_FLOAT32 and so on */
-    uint32_t threads;     /* number of threads; 0: all CPUs. The result does not depend on it */
-    uint64_t host_memory; /* memory for shards, without factors; 0: the free memory, less a reserve */
-    int cpu;              /* compute on CPU cores, even if there is a GPU */
-    const char *gpus;     /* as --gpus of the programs: "2", "0,2"; NULL: one if there is one */
-    uint64_t gpu_memory;  /* memory of each GPU; 0: the free memory */
-    volatile int *stop;   /* may be NULL; a callback whose result is not 0 sets it */
-    ts_note_fn *note;     /* called from the calling thread; may be NULL */
+    uint32_t rank;    /* 1 to 2048 */
+    int precision;    /* precision of factors and products: TS_REAL_FLOAT32 and so on */
+    uint32_t threads; /* number of threads; 0: all CPUs. The result does not depend on it */
+    /* memory for shards, without factors; 0: the free memory, less a reserve */
+    uint64_t host_memory;
+    int cpu;             /* compute on CPU cores, even if there is a GPU */
+    const char *gpus;    /* as --gpus of the programs: "2", "0,2"; NULL: one if there is one */
+    uint64_t gpu_memory; /* memory of each GPU; 0: the free memory */
+    volatile int *stop;  /* may be NULL; a callback whose result is not 0 sets it */
+    ts_note_fn *note;    /* called from the calling thread; may be NULL */
     /* Called with a number of nonzeros that were processed, from any
      * thread, even from several at once; may be NULL. */
     void (*work)(void *ctx, uint64_t nnz);
     void *ctx;
-    int checkpoints;   /* runs write checkpoints; a copy of one takes at most an eighth of host_memory */
+    /* runs write checkpoints; a copy of one takes at most an eighth of host_memory */
+    int checkpoints;
     const char *trace; /* file for a timeline, JSON for ui.perfetto.dev; NULL: none */
     int replace;       /* replace a trace of the library; other files are never touched */
     /* From here on: settings that runs of the session may use, because
@@ -693,8 +722,8 @@ typedef struct ts_session ts_session;
  */
 TS_API ts_session *ts_session_open(const ts_tensor *t, const ts_session_conf *conf, ts_error *err);
 
-/* Releases a session; NULL is fine. Its decompositions stay valid. A trace gets its name now, unless a run has failed
- * or was stopped. An error of the trace is a note.
+/* Releases a session; NULL is fine. Its decompositions stay valid. A trace gets its name now,
+ * unless a run has failed or was stopped. An error of the trace is a note.
  *
  *   errors   none
  */
@@ -748,16 +777,17 @@ typedef struct {
     /* With TS_LOSS_POISSON: the largest violation of the optimality
      * conditions in the sweep, 0 at an optimum. Else NaN. */
     double violation;
-    double
-        held_out_loss; /* with losses other than least squares: mean loss at held-out cells; else NaN */
+    /* with losses other than least squares: mean loss at held-out cells; else NaN */
+    double held_out_loss;
 } ts_sweep;
 
 /* Called after a sweep. A result other than 0 ends the run with TS_ERR_STOPPED. */
 typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
-/* Whether to continue from the last checkpoint of an earlier run with the same directory. TS_RESUME requires a
- * checkpoint; with TS_RESUME_IF_ANY a run without one starts from the beginning. Rank, precision, tensor, seed,
- * constraints and accelerate must be those of the checkpoint. sweeps and tol may differ. */
+/* Whether to continue from the last checkpoint of an earlier run with the same directory. TS_RESUME
+ * requires a checkpoint; with TS_RESUME_IF_ANY a run without one starts from the beginning. Rank,
+ * precision, tensor, seed, constraints and accelerate must be those of the checkpoint. sweeps and
+ * tol may differ. */
 enum { TS_RESUME_NEVER = 0, TS_RESUME = 1, TS_RESUME_IF_ANY = 2 };
 
 /* Called after a mode of a sweep. A result other than 0 ends the run with TS_ERR_STOPPED. */
@@ -765,22 +795,24 @@ typedef int ts_mode_fn(void *ctx, uint32_t sweep, uint32_t mode, double seconds)
 
 typedef struct {
     size_t size;
-    uint32_t sweeps;     /* maximum number of sweeps; 0: 50 */
-    double tol;          /* stop when the fit changes by less; 0: run all sweeps. See loss */
-    uint64_t seed;       /* seed of random initial factors */
-    const ts_cpd *start; /* initial factors; NULL: random. Their weights count only with constraints */
-    ts_sweep_fn *sweep;  /* called from the calling thread; may be NULL */
-    ts_mode_fn *mode;    /* called from the calling thread; may be NULL */
+    uint32_t sweeps; /* maximum number of sweeps; 0: 50 */
+    double tol;      /* stop when the fit changes by less; 0: run all sweeps. See loss */
+    uint64_t seed;   /* seed of random initial factors */
+    /* initial factors; NULL: random. Their weights count only with constraints */
+    const ts_cpd *start;
+    ts_sweep_fn *sweep; /* called from the calling thread; may be NULL */
+    ts_mode_fn *mode;   /* called from the calling thread; may be NULL */
     void *ctx;
     double max_seconds; /* stop after this time; 0: no limit */
 
     /* The result on disk, as `tstream cp --out` writes it. */
-    const char *out;           /* directory for the result; NULL: none */
-    unsigned formats;          /* file formats: sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
-    int held_rows;             /* as in ts_save_conf */
-    int replace;               /* replace an existing result, or the checkpoint of an unfinished run */
-    int resume;                /* TS_RESUME_...: whether to continue an earlier run to `out` */
-    double checkpoint_seconds; /* between checkpoints; 0: 300; negative: one if the run ends early */
+    const char *out;  /* directory for the result; NULL: none */
+    unsigned formats; /* file formats: sum of TS_FILE_...; 0: TS_FILE_KTENSOR */
+    int held_rows;    /* as in ts_save_conf */
+    int replace;      /* replace an existing result, or the checkpoint of an unfinished run */
+    int resume;       /* TS_RESUME_...: whether to continue an earlier run to `out` */
+    /* between checkpoints; 0: 300; negative: one if the run ends early */
+    double checkpoint_seconds;
     /* Constraints. The objective is 1/2 |X - model|^2 plus, for each
      * mode, l1 times the sum of magnitudes and l2 / 2 times the sum of
      * squares of its factor. A session must be opened for them
@@ -854,8 +886,9 @@ typedef struct {
      * of the programs: 1e-4). */
     int loss;
     uint32_t inner; /* with TS_LOSS_POISSON: updates of each row in a sweep; 0: 10 */
-    double loss_at; /* number of a loss that takes one. TS_LOSS_HUBER: errors up to it count by their squares */
-    int optimizer;  /* TS_OPTIMIZER_..., of a session that was opened for it */
+    /* number of a loss that takes one. TS_LOSS_HUBER: errors up to it count by their squares */
+    double loss_at;
+    int optimizer; /* TS_OPTIMIZER_..., of a session that was opened for it */
     /* Not 0, with observed and least squares: subtract the mean of the
      * listed cells that are not held out. The result has one component
      * more than its rank, whose values are the mean. */
@@ -888,37 +921,39 @@ typedef struct {
     int overfits;               /* the run stopped because of patience */
     double log_likelihood, violation, held_out_loss; /* as in ts_sweep */
     double mean;                                     /* the subtracted mean; NaN: none */
-    uint32_t best_sweep;                             /* with patience: the sweep of the model; else 0 */
+    uint32_t best_sweep; /* with patience: the sweep of the model; else 0 */
 } ts_cp_result;
 
-/* Computes a CP decomposition. Its columns have norm 1, are sorted by weight, and have fixed signs. conf and ret may be
- * NULL. A session serves any number of runs, until one fails or is stopped.
+/* Computes a CP decomposition. Its columns have norm 1, are sorted by weight, and have fixed signs.
+ * conf and ret may be NULL. A session serves any number of runs, until one fails or is stopped.
  *
- * With conf->out the result is also written to this directory. Until it is complete, checkpoints lie beside it, in
- * OUT.partial. After a failure, a stop or a crash the run can continue from them, with conf->resume or with
- * `tstream cp --resume OUT`. The library can also continue runs of `tstream cp`. The bits are those of an uninterrupted
- * run. The result has the record of the run, run.json, which `tstream info` shows. A thread of the run writes
- * OUT.partial/status.json once a second, which `tstream status` shows.
+ * With conf->out the result is also written to this directory. Until it is complete, checkpoints
+ * lie beside it, in OUT.partial. After a failure, a stop or a crash the run can continue from them,
+ * with conf->resume or with `tstream cp --resume OUT`. The library can also continue runs of
+ * `tstream cp`. The bits are those of an uninterrupted run. The result has the record of the run,
+ * run.json, which `tstream info` shows. A thread of the run writes OUT.partial/status.json once a
+ * second, which `tstream status` shows.
  *
  *   returns  the decomposition, NULL on failure
  *   owner    the caller, until ts_cpd_free; it does not need the session
  *   errors   TS_ERR_ARGUMENT, TS_ERR_LIMIT (numbers beyond the range of the precision), TS_ERR_IO,
- *            TS_ERR_FORMAT (a damaged shard or checkpoint), TS_ERR_DEVICE, TS_ERR_MEMORY, TS_ERR_BUSY (conf->out
- *            exists), TS_ERR_STOPPED. The sentence names the checkpoint that is kept
+ *            TS_ERR_FORMAT (a damaged shard or checkpoint), TS_ERR_DEVICE, TS_ERR_MEMORY,
+ *            TS_ERR_BUSY (conf->out exists), TS_ERR_STOPPED. The sentence names the checkpoint that
+ *            is kept
  */
 TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, ts_error *err);
 
 /* Several models of a tensor, of several ranks and starts. */
 
-/* Called after a sweep of a model, which counts from 0. A result other than 0 ends all runs with TS_ERR_STOPPED. */
+/* Called after a sweep of a model, which counts from 0. A result other than 0 ends all runs with
+ * TS_ERR_STOPPED. */
 typedef int ts_several_sweep_fn(void *ctx, uint32_t model, const ts_sweep *s);
 
 typedef struct {
     size_t size;
-    uint32_t n_ranks; /* at least 1 */
-    const uint32_t
-        *rank; /* n_ranks different ranks; that of the session's conf is ignored */
-    uint32_t restarts; /* models of each rank, with seeds seed, seed + 1 and so on; 0: 1 */
+    uint32_t n_ranks;     /* at least 1 */
+    const uint32_t *rank; /* n_ranks different ranks; that of the session's conf is ignored */
+    uint32_t restarts;    /* models of each rank, with seeds seed, seed + 1 and so on; 0: 1 */
     /* Settings of all models, without sweep, mode and start; NULL:
      * defaults. max_seconds is the time of all models together, and out
      * is the directory of all models. */
@@ -939,25 +974,28 @@ typedef struct {
     double fit, objective; /* as in ts_cp_result */
     int converged, exact;  /* as in ts_cp_result */
     uint32_t n_dead;       /* as in ts_cp_result */
-    int best; /* the best of its rank: highest fit; with penalties lowest objective; with hold_out lowest error at
-               * held-out cells. Of equal models, the first */
-    double seconds; /* time of its sweeps, including models that ran beside it */
-    double score;   /* factor match score with the best of its rank; 1: the same components */
+    /* the best of its rank: highest fit; with penalties lowest objective; with hold_out lowest
+     * error at held-out cells. Of equal models, the first */
+    int best;
+    double seconds;       /* time of its sweeps, including models that ran beside it */
+    double score;         /* factor match score with the best of its rank; 1: the same components */
     double held_out_rmse; /* as in ts_cp_result */
     double held_out_loss; /* as in ts_cp_result */
 } ts_several_result;
 
-/* Computes n_ranks x restarts models, those of rank[0] first. As many as fit in memory are computed side by side, on CPU
- * cores or GPUs: each pass over the tensor serves all of them (see `tstream cp --restarts`). Each model has the same bits
- * as a run of ts_cp with its rank and seed. The trace of `session` must be NULL. ret has room for all decompositions.
- * result may be NULL; else it has a row for each model, and the size of the first row is that of all. On failure there
- * is no decomposition.
+/* Computes n_ranks x restarts models, those of rank[0] first. As many as fit in memory are computed
+ * side by side, on CPU cores or GPUs: each pass over the tensor serves all of them (see `tstream cp
+ * --restarts`). Each model has the same bits as a run of ts_cp with its rank and seed. The trace of
+ * `session` must be NULL. ret has room for all decompositions. result may be NULL; else it has a
+ * row for each model, and the size of the first row is that of all. On failure there is no
+ * decomposition.
  *
- * With run->out the models are also written, as by `tstream cp --rank 8,16 --restarts 5`: r8.s1 and so on, links to the
- * best of each rank, models.json and models.tsv. The directory appears when all models are done. Until then OUT.partial
- * has finished models and checkpoints of the others. run->resume reads the finished models and continues the others.
- * The library can continue a run of the command, and `tstream cp --resume OUT` a run of the library. A run whose models
- * are all done cannot be resumed.
+ * With run->out the models are also written, as by `tstream cp --rank 8,16 --restarts 5`: r8.s1 and
+ * so on, links to the best of each rank, models.json and models.tsv. The directory appears when all
+ * models are done. Until then OUT.partial has finished models and checkpoints of the others.
+ * run->resume reads the finished models and continues the others. The library can continue a run of
+ * the command, and `tstream cp --resume OUT` a run of the library. A run whose models are all done
+ * cannot be resumed.
  *
  *   returns  0, or the code of a failure
  *   owner    the caller owns the decompositions, until ts_cpd_free
@@ -975,11 +1013,11 @@ typedef struct {
     double norm, model_norm;
 } ts_fit_result;
 
-/* Computes the exact fit of any decomposition, in float64, with its own session. conf may be NULL; its rank and precision
- * are ignored. ret may be NULL.
+/* Computes the exact fit of any decomposition, in float64, with its own session. conf may be NULL;
+ * its rank and precision are ignored. ret may be NULL.
  *
- * If cells have weights or are unknown (NaN), fit, residual and norm are those of the known cells, each with its weight,
- * as in observed runs.
+ * If cells have weights or are unknown (NaN), fit, residual and norm are those of the known cells,
+ * each with its weight, as in observed runs.
  *
  *   returns  0, or the code of a failure
  *   errors   TS_ERR_ARGUMENT (shapes differ), and those of ts_session_open
@@ -991,7 +1029,8 @@ TS_API int ts_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *co
 typedef struct {
     size_t size;
     uint32_t mode; /* mode of slices; the copy that is sorted by it is read */
-    int float32; /* factors and products in float32, with half the memory and time; sums are float64 */
+    /* factors and products in float32, with half the memory and time; sums are float64 */
+    int float32;
     /* Room for the n_top nonzeros of largest residual: indices (n_top x
      * order), values, and values of the model. NULL: not needed. */
     uint32_t n_top;
@@ -1024,14 +1063,15 @@ typedef struct {
     uint64_t unseen;
 } ts_cpd_score_result;
 
-/* Compares a decomposition with the nonzeros of a tensor of the same shape, as `tstream score` does, with its own session
- * on CPU cores. Other cells count only in the Poisson likelihood. conf and session may be NULL. Rank, precision and GPU
- * settings of the session are ignored. The bits do not depend on threads or memory.
+/* Compares a decomposition with the nonzeros of a tensor of the same shape, as `tstream score`
+ * does, with its own session on CPU cores. Other cells count only in the Poisson likelihood. conf
+ * and session may be NULL. Rank, precision and GPU settings of the session are ignored. The bits do
+ * not depend on threads or memory.
  *
  *   returns  0, or the code of a failure
  *   owner    the caller owns the arrays of conf, which the function fills
- *   errors   TS_ERR_ARGUMENT (shapes differ, no such mode), TS_ERR_LIMIT (numbers beyond the range of the precision), and
- *            those of ts_session_open
+ *   errors   TS_ERR_ARGUMENT (shapes differ, no such mode), TS_ERR_LIMIT (numbers beyond the range
+ *            of the precision), and those of ts_session_open
  */
 TS_API int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *conf,
                         const ts_session_conf *session, ts_cpd_score_result *ret, ts_error *err);
@@ -1040,7 +1080,8 @@ typedef struct {
     size_t size;
     double consistency; /* in per cent, 100 at most */
     double normalised;  /* the same relative to the size of the core; 0 for a core of zeros */
-    uint32_t n_singular; /* modes with linearly dependent columns, to rounding; they make the result unreliable */
+    /* modes with linearly dependent columns, to rounding; they make the result unreliable */
+    uint32_t n_singular;
     /* The figures above divide the size of a component equally among
      * the modes, as corcond of the N-way toolbox does. These use the
      * factors as they are, with the weights in the first mode, as
@@ -1048,13 +1089,14 @@ typedef struct {
     double given, given_normalised;
 } ts_core_result;
 
-/* Computes the core consistency of a decomposition (Bro and Kiers, 2003), as `tstream fit --diagnose` does. It is near 100
- * if the nonzeros support all components. Unlisted cells are zeros. conf may be NULL; only its threads and stop count. It
- * needs memory for a second set of factors and two cores of rank^order numbers.
+/* Computes the core consistency of a decomposition (Bro and Kiers, 2003), as `tstream fit
+ * --diagnose` does. It is near 100 if the nonzeros support all components. Unlisted cells are
+ * zeros. conf may be NULL; only its threads and stop count. It needs memory for a second set of
+ * factors and two cores of rank^order numbers.
  *
  *   returns  0, or the code of a failure
- *   errors   TS_ERR_ARGUMENT (shapes differ, or a dense or weighted tensor), TS_ERR_LIMIT (the core is too large),
- *            TS_ERR_STOPPED, and errors of reading the tensor
+ *   errors   TS_ERR_ARGUMENT (shapes differ, or a dense or weighted tensor), TS_ERR_LIMIT (the core
+ *            is too large), TS_ERR_STOPPED, and errors of reading the tensor
  */
 TS_API int ts_cpd_core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf,
                        ts_core_result *ret, ts_error *err);

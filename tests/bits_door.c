@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bits_door TENSOR OPTION...: a run of the library that is asked for by options of `tstream cp`, so that
- * tests/bits compares runs of the library as it compares those of the program. --stop S.M stops the
- * run in sweep S, when mode M is solved, and leaves its state.
+/* bits_door TENSOR OPTION...: a run of the library that is asked for by options of `tstream cp`, so
+ * that tests/bits compares runs of the library as it compares those of the program. --stop S.M
+ * stops the run in sweep S, when mode M is solved, and leaves its state.
  *
- *   exits with  0 done or stopped as asked, 1 refused with a sentence, 3 an option that it does not know
+ *   exits with  0 done or stopped as asked, 1 refused with a sentence, 3 an option that it does not
+ *               know
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* bits_isa.c - kernels of an instruction set that is asked for, in programs that tests/bits builds.
  *
- * These programs are linked with --wrap for both functions of base/machine/isa.h. $TS_BITS_ISA is the best
- * instruction set that the program may use: 0 portable, 1 AVX2, 2 AVX-512. Without it all are used.
+ * These programs are linked with --wrap for both functions of base/machine/isa.h. $TS_BITS_ISA is
+ * the best instruction set that the program may use: 0 portable, 1 AVX2, 2 AVX-512. Without it all
+ * are used.
  *
  *   threads  any thread
  *   errors   none

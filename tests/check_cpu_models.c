@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models side by side in the CPU backend: each has the bits that it has alone, whoever else takes part in a
- * pass, with every instruction set, precision and row update. */
+/* Several models side by side in the CPU backend: each has the bits that it has alone, whoever else
+ * takes part in a pass, with every instruction set, precision and row update. */
 #include <check.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -101,8 +101,8 @@ static double *alone(struct ts_feed *f, uint32_t mode, enum ts_isa isa, enum ts_
     return ret;
 }
 
-/* Of a group the models in `who` (bit k: model k), of which those in `wide` are summed in float64. The factors of the others
- * stay. */
+/* Of a group the models in `who` (bit k: model k), of which those in `wide` are summed in float64.
+ * The factors of the others stay. */
 static void compare(struct ts_feed *f, uint32_t mode, enum ts_isa isa, enum ts_precision precision,
                     const struct group *g, uint32_t who, uint32_t wide, uint64_t spare)
 {
@@ -314,7 +314,8 @@ static int make_matrix(void *ctx, struct ts_err *err)
     return 0;
 }
 
-/* Products and rows in one call, of all models and of one, against calls one after the other; then one of them fails. */
+/* Products and rows in one call, of all models and of one, against calls one after the other; then
+ * one of them fails. */
 START_TEST(updates_make_themselves_ready)
 {
     const struct shape *s = &shapes[4];
@@ -481,7 +482,8 @@ START_TEST(models_that_are_apart_share_blocks)
 }
 END_TEST
 
-/* A backend that lacks a capability is refused with its sentence, and calls that its bits promise are there. */
+/* A backend that lacks a capability is refused with its sentence, and calls that its bits promise
+ * are there. */
 START_TEST(the_table_says_what_it_can_do)
 {
     struct ts_backend b = ts_backend_cpu;

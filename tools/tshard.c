@@ -26,13 +26,13 @@ static const struct tool_entry files[] = {
     { "NAME.modeK.map, NAME.modeK.map.gz",
       "Names of the indices of mode K, one a line. They are used if they are beside the input.",
       "build plan" },
-    { "FILE.partial", "The text of FILE until it is complete.",
-      "export gen" },
+    { "FILE.partial", "The text of FILE until it is complete.", "export gen" },
     { 0 },
 };
 
 static const struct tool_entry environment[] = {
-    { "TMPDIR", "Directory for temporary files if --tmp is not given.", "build gen split select plan" },
+    { "TMPDIR", "Directory for temporary files if --tmp is not given.",
+      "build gen split select plan" },
     { "OMP_STACKSIZE", "Stack of a thread, which counts as memory. At least 256K.",
       "build plan verify export gen split select" },
     { "OMP_NUM_THREADS", "Number of threads if --threads is not given.",
@@ -40,11 +40,13 @@ static const struct tool_entry environment[] = {
     { "OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
       "How long a waiting thread spins before it sleeps. By default waits are short.",
       "build verify export gen split select" },
-    { "TERM", "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
+    { "TERM",
+      "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
       "build verify export gen split select" },
     { "COLUMNS", "Width of the terminal, if the terminal does not report it. Tables fit it.",
       "build gen split select info" },
-    { "NO_COLOR", "If it is set and not empty, output has no colours.", "build gen split select info" },
+    { "NO_COLOR", "If it is set and not empty, output has no colours.",
+      "build gen split select info" },
     { 0 },
 };
 
@@ -105,9 +107,10 @@ int tshard_run(int argc, char **argv)
         .name = "tshard",
         .summary = "packs sparse tensors into shards",
         .cmds = cmds,
-        .first_steps = "  tshard build TABLE.csv          pack a table into TABLE.tsh, for tstream cp\n"
-                       "  tshard info TABLE.tsh           print the shape and the number of nonzeros\n"
-                       "  tshard build -h                 show the most important options\n",
+        .first_steps =
+            "  tshard build TABLE.csv          pack a table into TABLE.tsh, for tstream cp\n"
+            "  tshard info TABLE.tsh           print the shape and the number of nonzeros\n"
+            "  tshard build -h                 show the most important options\n",
         .description = description,
         .files = files,
         .environment = environment,

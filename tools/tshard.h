@@ -23,7 +23,8 @@ int tshard_run(int argc, char **argv);
 /* The tensor that an operand names, also without its .tsh. */
 struct ts_tensor;
 int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err);
-int tshard_open_any(const char *operand, struct ts_tensor **ret, struct ts_err *err); /* or a dense one */
+int tshard_open_any(const char *operand, struct ts_tensor **ret,
+                    struct ts_err *err); /* or a dense one */
 
 /* What tshard build and tshard plan share: the options, and a command line made of them. */
 struct tshard_build_job {
@@ -42,8 +43,8 @@ extern const char *const tshard_build_headings[];
 extern const unsigned char tshard_build_section[];
 #define TSHARD_BUILD_BRIEF "output modes columns value bin format duplicates memory tmp force"
 
-/* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the exit
- * status. */
+/* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the
+ * exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
 
 #endif

@@ -26,8 +26,7 @@ static const struct tool_entry files[] = {
       "The same during the run, or after it was stopped or killed: checkpoints, run.json and "
       "status.json. tstream status X.cp reads it.",
       "cp plan status info" },
-    { "FILE.partial",
-      "The file of --trace or --output until it is complete.",
+    { "FILE.partial", "The file of --trace or --output until it is complete.",
       "cp mttkrp report export predict score" },
     { 0 },
 };
@@ -36,8 +35,7 @@ static const struct tool_entry files[] = {
 
 static const struct tool_entry environment[] = {
     { "CUDA_VISIBLE_DEVICES", "Hides and orders GPUs, as in every CUDA program.", COMPUTING },
-    { "CUDA_DEVICE_MAX_CONNECTIONS", "Hardware queues of a GPU. The default is 32.",
-      COMPUTING },
+    { "CUDA_DEVICE_MAX_CONNECTIONS", "Hardware queues of a GPU. The default is 32.", COMPUTING },
     { "NCCL_*", "Settings of NCCL, if several GPUs use it. NCCL_NVLS_ENABLE is set to 0.",
       "cp plan mttkrp bench" },
     { "TMPDIR",
@@ -50,7 +48,8 @@ static const struct tool_entry environment[] = {
     { "OMP_WAIT_POLICY, GOMP_SPINCOUNT, KMP_BLOCKTIME",
       "How long a waiting thread spins before it sleeps. By default waits are short.",
       "cp plan fit compare predict score mttkrp" },
-    { "TERM", "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
+    { "TERM",
+      "A line with the progress of a command appears on a terminal, unless TERM is \"dumb\".",
       "cp fit report export predict score mttkrp" },
     { "COLUMNS", "Width of the terminal, if the terminal does not report it. Tables fit it.",
       "cp plan status fit info top compare devices" },
@@ -111,9 +110,10 @@ int tstream_run(int argc, char **argv)
         .name = "tstream",
         .summary = "decomposes sparse tensors that do not fit into memory",
         .cmds = cmds,
-        .first_steps = "  tstream cp NAME.tsh --rank 16   decompose a tensor that tshard build made\n"
-                       "  tstream report NAME.cp          write a page about the result, for a browser\n"
-                       "  tstream cp -h                   show the most important options\n",
+        .first_steps =
+            "  tstream cp NAME.tsh --rank 16   decompose a tensor that tshard build made\n"
+            "  tstream report NAME.cp          write a page about the result, for a browser\n"
+            "  tstream cp -h                   show the most important options\n",
         .description = description,
         .files = files,
         .environment = environment,

@@ -130,12 +130,10 @@ const struct ts_cmd tstream_devices = {
     .name = "devices",
     .operands = "",
     .summary = "list the GPUs and CPUs that a run would use, and why",
-    .text =
-        "Lists the GPUs and whether each is usable, and the CPUs and memory of this process. A "
-        "run takes the first usable GPU unless --gpus or --cpu is given. CUDA_VISIBLE_DEVICES "
-        "hides and orders GPUs, as in every CUDA program.",
-    .examples =
-        "tstream devices\n  list all devices\n",
+    .text = "Lists the GPUs and whether each is usable, and the CPUs and memory of this process. A "
+            "run takes the first usable GPU unless --gpus or --cpu is given. CUDA_VISIBLE_DEVICES "
+            "hides and orders GPUs, as in every CUDA program.",
+    .examples = "tstream devices\n  list all devices\n",
     .opts = devices_opts,
     .run = run_devices,
 };

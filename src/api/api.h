@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* api.h - what all functions of include/tstream.h share: the inside of the library's surface.
  *
- * A function that can fail begins and ends with ts_api_begin and ts_api_end: in between, sentences are
- * written as C does, whatever locale the program has, and failures are struct ts_err.
+ * A function that can fail begins and ends with ts_api_begin and ts_api_end: in between, sentences
+ * are written as C does, whatever locale the program has, and failures are struct ts_err.
  *
  *   threads  a struct ts_api belongs to one call
  */
@@ -43,8 +43,8 @@ static inline void ts_api_in(void)
 /* Returns rc, and what it says to the caller. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
-/* Copies a conf that may be older or newer than this library: it begins with its size. What is not there is zero, and what
- * this library does not know must be. from: NULL: all is zero. */
+/* Copies a conf that may be older or newer than this library: it begins with its size. What is not
+ * there is zero, and what this library does not know must be. from: NULL: all is zero. */
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
@@ -59,7 +59,7 @@ struct ts_api_rule {
 
 /* TS_EARG with the sentence of the first rule that is broken; 0: none is. */
 int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
-#define TS_API_REFUSE(err, ...)                                                                    \
+#define TS_API_REFUSE(err, ...) \
     ts_api_rules((const struct ts_api_rule[]){ __VA_ARGS__, { 0, NULL } }, err)
 
 /* Tells a warning, if there is one. */

@@ -27,8 +27,8 @@ struct request {
     uint32_t phase;    /* under way */
 };
 
-/* What a program or a step before it freed goes back to the system between two steps: it counts beside the budget, and the
- * C library keeps it, by the size of what was freed last. */
+/* What a program or a step before it freed goes back to the system between two steps: it counts
+ * beside the budget, and the C library keeps it, by the size of what was freed last. */
 static void next_phase(struct request *r, uint32_t phase)
 {
     if (r->phase == phase)

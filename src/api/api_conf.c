@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a caller asks of a run, checked: against itself, against the tensor, and against the session. */
+/* What a caller asks of a run, checked: against itself, against the tensor, and against the
+ * session. */
 #include <math.h>
 
 #include "api/api_run.h"

@@ -292,16 +292,14 @@ static int check_out(struct ts_api_run *c, struct ts_err *err)
 static struct ts_model_conf out_of(const struct ts_api_run *c)
 {
     const int resumed = c->from.file != NULL;
-    return (struct ts_model_conf){
-        .dir = c->conf.out,
-        .formats = c->conf.formats,
-        .used_rows = c->conf.held_rows,
-        .resume = resumed && !c->from.of_result,
-        /* older states must not lie beside new ones */
-        .force = c->conf.replace || (resumed && c->from.of_result),
-        .precision = c->session->conf.precision,
-        .stop = c->session->stop
-    };
+    return (struct ts_model_conf){ .dir = c->conf.out,
+                                   .formats = c->conf.formats,
+                                   .used_rows = c->conf.held_rows,
+                                   .resume = resumed && !c->from.of_result,
+                                   /* older states must not lie beside new ones */
+                                   .force = c->conf.replace || (resumed && c->from.of_result),
+                                   .precision = c->session->conf.precision,
+                                   .stop = c->session->stop };
 }
 
 /* Adds to a sentence what is left of a run that did not come to its end. */
@@ -427,23 +425,23 @@ static int hear_run(void *ctx, const struct ts_run_event *e, struct ts_err *err)
 static struct ts_run_conf run_conf(struct ts_api_run *c)
 {
     const struct ts_engine *e = c->session->engine;
-    return (struct ts_run_conf){ .engine = e,
-                                 .be = c->session->be,
-                                 .tensor = e->tensor->path,
-                                 .method = method_of(c),
-                                 .from = c->from.file != NULL ? &c->from : NULL,
-                                 .from_here = c->from.file != NULL,
-                                 .given = { .is_given = c->conf.start != NULL,
-                                            .open = open_given,
-                                            .ctx = c },
-                                 .out = out_of(c),
-                                 .every_ns = ts_api_every_ns(&c->conf),
-                                 .who = ts_api_record_who(c->record),
-                                 .place = c->place,
-                                 .listener = { .hear = hear_run,
-                                               .stopped_by = stopped_by,
-                                               .figures = give_figures,
-                                               .ctx = c } };
+    return (struct ts_run_conf){
+        .engine = e,
+        .be = c->session->be,
+        .tensor = e->tensor->path,
+        .method = method_of(c),
+        .from = c->from.file != NULL ? &c->from : NULL,
+        .from_here = c->from.file != NULL,
+        .given = { .is_given = c->conf.start != NULL, .open = open_given, .ctx = c },
+        .out = out_of(c),
+        .every_ns = ts_api_every_ns(&c->conf),
+        .who = ts_api_record_who(c->record),
+        .place = c->place,
+        .listener = { .hear = hear_run,
+                      .stopped_by = stopped_by,
+                      .figures = give_figures,
+                      .ctx = c }
+    };
 }
 
 int ts_api_run_begin(struct ts_api_run *c, struct ts_err *err)
@@ -495,7 +493,7 @@ void ts_api_run_close(struct ts_api_run *c)
 }
 
 static int run_to_end(struct ts_api_run *c, struct ts_kruskal **ret, ts_cp_result *result,
-               struct ts_err *err)
+                      struct ts_err *err)
 {
     struct ts_api_timer timer = { 0 };
     int rc = ts_api_run_begin(c, err);

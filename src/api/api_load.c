@@ -4,7 +4,8 @@
 
 #include "api/api_run.h"
 
-/* Row by row into the other's precision, which was that of the numbers before they were written as text. */
+/* Row by row into the other's precision, which was that of the numbers before they were written as
+ * text. */
 static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint32_t mode,
                       double *row)
 {

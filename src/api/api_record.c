@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of a run of the library, for its record, its states and the table of several models. */
+/* The options of a run of the library, for its record, its states and the table of several
+ * models. */
 #include "api/api_record.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@
 
 /* ---- options, by the names of tstream cp ---- */
 
-/* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the setting is one of the run. */
+/* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the
+ * setting is one of the run. */
 struct of_modes {
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
     size_t at;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api_record.h - the options of a run of the library by the names that tstream cp has for them, so that one reader
- * is enough: those of run.json, status.json, states and the table of several models.
+/* api_record.h - the options of a run of the library by the names that tstream cp has for them, so
+ * that one reader is enough: those of run.json, status.json, states and the table of several
+ * models.
  *
  *   owner    the caller owns what is returned, which points into the confs
  *   threads  any
@@ -15,7 +16,8 @@
 #include "cpd/state/state.h"
 #include "engine/run_record.h"
 
-/* The options of a run as conf says. out: the directory of the result; resumed: from a state there. */
+/* The options of a run as conf says. out: the directory of the result; resumed: from a state
+ * there. */
 struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
                       const ts_cp_conf *conf, const struct ts_spec *spec, const char *out,
@@ -23,14 +25,16 @@ int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
 struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* NULL: without options */
 void ts_api_record_free(struct ts_api_record *r);                   /* NULL is fine */
 
-/* What a state or models.run remembers of runs, by the names that `tstream cp` has for it: so that goes on from it. n_ranks: 1, or
- * of several models, which have `restarts` of each rank; restarts 0: of one model. *ret is to be freed. */
+/* What a state or models.run remembers of runs, by the names that `tstream cp` has for it: so that
+ * goes on from it. n_ranks: 1, or of several models, which have `restarts` of each rank; restarts
+ * 0: of one model. *ret is to be freed. */
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
                         const ts_cp_conf *conf, const struct ts_spec *spec, const uint32_t *ranks,
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
                         struct ts_err *err);
 
-/* TS_EARG where a run that tstream cp began has a setting that the library does not have, with another value than by default. */
+/* TS_EARG where a run that tstream cp began has a setting that the library does not have, with
+ * another value than by default. */
 int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err);
 
 /* Nanoseconds between two states; 0: one when the run ends early. */

@@ -8,8 +8,8 @@
  *     }
  *     ts_api_run_close(&run);
  *
- *   owner    the caller owns the struct, and sets the members of the first part; the run points into it, so that it stays
- *            where it is
+ *   owner    the caller owns the struct, and sets the members of the first part; the run points
+ *            into it, so that it stays where it is
  *   threads  one, that of the session
  *   errors   0 or a negative ts_code
  */
@@ -36,7 +36,7 @@ struct ts_api_run {
     struct ts_model *start;
     struct ts_api_record *record; /* NULL: nothing is written */
     struct ts_run run;
-    uint32_t passes[TS_MAX_ORDER + 1]; /* of a sweep before each mode, and in all */
+    uint32_t passes[TS_MAX_ORDER + 1];              /* of a sweep before each mode, and in all */
     _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
 
     /* once it is over */
@@ -44,7 +44,8 @@ struct ts_api_run {
     ts_cp_result result;
 };
 
-/* What the caller asks for of the tensor, with defaults where it says nothing. given: NULL: nothing at all. */
+/* What the caller asks for of the tensor, with defaults where it says nothing. given: NULL: nothing
+ * at all. */
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
                     struct ts_err *err);
 
@@ -55,20 +56,22 @@ int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts
 /* Sets r->spec. Whether the session was opened for what the run takes. */
 int ts_api_run_allowed(struct ts_api_run *r, struct ts_err *err);
 
-/* Whether the run could go on from the state in conf.out, where there is one: of the session its conf counts alone. */
+/* Whether the run could go on from the state in conf.out, where there is one: of the session its
+ * conf counts alone. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
 
-/* A model of this tensor that was written, with the rows and the precision that one in memory has. npy: of its .npy files, which
- * become its memory, and have both. */
+/* A model of this tensor that was written, with the rows and the precision that one in memory has.
+ * npy: of its .npy files, which become its memory, and have both. */
 int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
                     enum ts_precision precision, const volatile int *stop, struct ts_kruskal **ret,
                     struct ts_err *err);
 
-/* Everything before the first product. On failure nothing is under way, and only close is allowed. */
+/* Everything before the first product. On failure nothing is under way, and only close is
+ * allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
 
-/* rc: what the run came to. With 0 the result is taken, and written where it is to be; otherwise, or where that fails, the
- * sentence says what is kept. The session is of no more use then. */
+/* rc: what the run came to. With 0 the result is taken, and written where it is to be; otherwise,
+ * or where that fails, the sentence says what is kept. The session is of no more use then. */
 int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
                    struct ts_err *err);
 

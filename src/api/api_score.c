@@ -117,11 +117,9 @@ static int score(const struct ts_score_conf *c, void *ret, struct ts_err *err)
 static int compute(const ts_cpd *k, const ts_tensor *t, const ts_cpd_score_conf *c,
                    const ts_session_conf *session, struct ts_api *a, struct ts_score *ret)
 {
-    const struct ts_score_conf want = { .model = k,
-                                        .mode = c->mode,
-                                        .top = c->n_top,
-                                        .slices = wants_slices(c),
-                                        .unseen = 1 };
+    const struct ts_score_conf want = {
+        .model = k, .mode = c->mode, .top = c->n_top, .slices = wants_slices(c), .unseen = 1
+    };
     return ts_api_pass(t, session, &want, c->float32 ? TS_FLOAT32 : TS_FLOAT64, a, score, ret,
                        &a->err);
 }

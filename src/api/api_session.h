@@ -28,8 +28,8 @@ struct ts_session {
     atomic_uint_fast64_t nnz;         /* of the mode, that were worked through */
 };
 
-/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf. engine->n_models tells how many of the
- * first of them there is room for. */
+/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf.
+ * engine->n_models tells how many of the first of them there is room for. */
 int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);
@@ -39,8 +39,8 @@ int ts_api_session_conf(const ts_session_conf *given, ts_session_conf *conf, str
 struct ts_engine_conf ts_api_engine_conf(const ts_tensor *t, const ts_session_conf *c);
 void ts_api_engine_note(const struct ts_api *a, const ts_session_conf *c, struct ts_engine *e);
 
-/* A pass over the known cells on CPU cores, for `want` (model, mode, top and slices of it): opens an engine, and
- * calls work with all that it needs. */
+/* A pass over the known cells on CPU cores, for `want` (model, mode, top and slices of it): opens
+ * an engine, and calls work with all that it needs. */
 struct ts_score_conf;
 int ts_api_pass(const ts_tensor *t, const ts_session_conf *conf, const struct ts_score_conf *want,
                 enum ts_precision precision, const struct ts_api *a,

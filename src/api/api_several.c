@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models of a tensor by the library: side by side, as many as there is room for, until all are done; where a
- * directory is named, in it, as tstream cp leaves them. */
+/* Several models of a tensor by the library: side by side, as many as there is room for, until all
+ * are done; where a directory is named, in it, as tstream cp leaves them. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>

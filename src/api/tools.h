@@ -3,9 +3,9 @@
  *
  * The programs are linked with the library and could reach anything in it. They may use what is
  * named here, with its types and constants, and include no other header of src/: so what a change
- * of the inside may break in tools/ is seen in this one file. tests/house/check_layers.sh holds tools/
- * to it, in both directions. Before a name is added: what other programs would want belongs in
- * tstream.h, and what tstream.h has is taken from there.
+ * of the inside may break in tools/ is seen in this one file. tests/house/check_layers.sh holds
+ * tools/ to it, in both directions. Before a name is added: what other programs would want belongs
+ * in tstream.h, and what tstream.h has is taken from there.
  *
  *   errors   struct ts_err, where tstream.h has ts_error: a code and one sentence
  */
@@ -30,20 +30,23 @@
 /* option tables: ts_opt_parse, ts_opt_defaults, ts_opt_text, ts_opt_nearest, ts_opt_help,
  * ts_opt_brief, ts_opt_man */
 #include "base/opt.h"
-/* what the rows of base/settings.def are in it. These rows are the one file beside this that tools/ include, once for each use */
+/* what the rows of base/settings.def are in it. These rows are the one file beside this that tools/
+ * include, once for each use */
 #include "base/setting_kind.h"
 
 /* ---- JSON ---- */
 
-/* one object a line: struct ts_json, ts_json_open, ts_json_str, ts_json_u64, ts_json_i64, ts_json_f64,
- * ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
+/* one object a line: struct ts_json, ts_json_open, ts_json_str, ts_json_u64, ts_json_i64,
+ * ts_json_f64, ts_json_bool, ts_json_array, ts_json_object, ts_json_close, ts_json_options,
  * ts_json_utf8_length, ts_json_code_point, ts_json_acts */
 #include "base/json.h"
-/* files of it that these programs wrote: ts_json_read_in, ts_json_of, ts_json_free, ts_json_get, ts_json_text, ts_json_number */
+/* files of it that these programs wrote: ts_json_read_in, ts_json_of, ts_json_free, ts_json_get,
+ * ts_json_text, ts_json_number */
 #include "base/json_read.h"
 
-/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_inside, ts_open_dir_optional, ts_open_dir_stale,
- * ts_open_dir_fail, ts_open_dir_replaced, ts_open_dir_fd, ts_open_dir_close */
+/* of a directory that may be replaced meanwhile: ts_open_dir_new, ts_open_dir_inside,
+ * ts_open_dir_optional, ts_open_dir_stale, ts_open_dir_fail, ts_open_dir_replaced, ts_open_dir_fd,
+ * ts_open_dir_close */
 #include "base/files/open_dir.h"
 
 /* ---- numbers: as people read them, exactly, in any locale; hashed ---- */
@@ -98,8 +101,8 @@
  * ts_tensor_raw_bytes, ts_tensor_read_shard, ts_tensor_block, ts_tensor_value, ts_tensor_weighted,
  * ts_tensor_bytes_per_nnz, ts_tensor_entropy_bound */
 #include "format/tensor.h"
-/* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array, ts_tensor_is_sparse,
- * ts_tensor_is_unweighted, ts_tensor_partitions */
+/* tensors of any kind: ts_tensor_open_any, ts_tensor_open_array, ts_tensor_is_array,
+ * ts_tensor_is_sparse, ts_tensor_is_unweighted, ts_tensor_partitions */
 #include "format/tensor_kind.h"
 /* what a dense one is: ts_dense_most_bytes, ts_cell_name, ts_dense_get_f64, ts_dense_index,
  * one of fewer slices: ts_dense_open, ts_dense_hold */
@@ -108,11 +111,13 @@
 #include "format/arrays/array_name.h"
 /* its cells: ts_feed_slabs, ts_slabs_rewind, ts_slabs_leave, ts_slabs_next */
 #include "stream/feed/slabs.h"
-/* its index: ts_array_index_path, ts_array_index_may_replace, ts_array_index_new, ts_array_index_read, ts_array_index_write */
+/* its index: ts_array_index_path, ts_array_index_may_replace, ts_array_index_new,
+ * ts_array_index_read, ts_array_index_write */
 #include "format/arrays/array_index.h"
 /* its checksum: ts_dense_scan_alone, ts_dense_scan_sums */
 #include "cpu/dense/dense_scan.h"
-/* sums over cells: ts_cell_key, ts_cell_sum_term, ts_cell_sum_mix, ts_cell_sum_join, ts_cell_sum_same */
+/* sums over cells: ts_cell_key, ts_cell_sum_term, ts_cell_sum_mix, ts_cell_sum_join,
+ * ts_cell_sum_same */
 #include "format/cell_sum.h"
 /* and their file: ts_tensor_sums_read, ts_cell_sum_text */
 #include "format/tensor_sums.h"
@@ -120,7 +125,8 @@
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
-/* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights, ts_block_check_padding */
+/* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights,
+ * ts_block_check_padding */
 #include "format/blocks/block_codec.h"
 /* names for many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
  * ts_row_names_most, ts_row_index, ts_row_label */
@@ -140,7 +146,8 @@
 #include "build/room/build_memory.h"
 /* disk, in a plan: ts_build_space_estimate */
 #include "build/room/build_space.h"
-/* and what is free: ts_room_look, ts_room_is_one_disk, ts_room_check, ts_room_may_lack, ts_room_free */
+/* and what is free: ts_room_look, ts_room_is_one_disk, ts_room_check, ts_room_may_lack,
+ * ts_room_free */
 #include "build/room/room.h"
 /* in a plan of a run, and of a file: ts_disk_free_get, ts_disk_free_of */
 #include "base/files/disk_free.h"
@@ -161,7 +168,8 @@
 #include "source/text/text_kind.h"
 /* lines to cells: ts_tns_parse, ts_tns_fields, ts_tns_value, ts_tns_index, ts_tns_add */
 #include "source/text/tns_text.h"
-/* fields of tables: ts_csv_next, ts_csv_go_on, ts_csv_skip_blanks, ts_csv_is_end, ts_csv_is_index, ts_csv_quote */
+/* fields of tables: ts_csv_next, ts_csv_go_on, ts_csv_skip_blanks, ts_csv_is_end, ts_csv_is_index,
+ * ts_csv_quote */
 #include "source/text/csv_field.h"
 /* the generator, draw by draw: ts_synth_init, ts_synth_draw, ts_synth_planted */
 #include "source/synth/synth.h"
@@ -175,7 +183,8 @@
 
 /* what travels between them */
 #include "stream/comm.h"
-/* by MPI, in tshard-mpi and tstream-mpi alone: ts_comm_mpi_open, ts_comm_mpi_beside, ts_comm_mpi_version, ts_comm_mpi_close */
+/* by MPI, in tshard-mpi and tstream-mpi alone: ts_comm_mpi_open, ts_comm_mpi_beside,
+ * ts_comm_mpi_version, ts_comm_mpi_close */
 #include "mpi/comm_mpi.h"
 
 /* ---- a run: tensor, processor, memory and feed; and plans of one ---- */
@@ -188,7 +197,8 @@
 #include "engine/engine_memory.h"
 /* one run: ts_run_begin, ts_run_is_under_way, ts_run_alone, ts_run_lead, ts_run_end */
 #include "engine/run.h"
-/* several: ts_run_several_open, ts_run_several_has, ts_run_several_take, ts_run_several_all, ts_run_several_close */
+/* several: ts_run_several_open, ts_run_several_has, ts_run_several_take, ts_run_several_all,
+ * ts_run_several_close */
 #include "engine/run_several.h"
 /* the start that is written beside it: ts_run_start_find */
 #include "engine/run_start.h"
@@ -198,7 +208,8 @@
  * ts_models_table_match, ts_models_table_error, ts_models_table_fold_errors, ts_models_table_write,
  * ts_models_table_json, ts_models_table_load, ts_models_table_take */
 #include "engine/models_table.h"
-/* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_run_check, ts_models_run_check_place */
+/* the run that makes them: ts_models_run_open, ts_models_run_close, ts_models_run_check,
+ * ts_models_run_check_place */
 #include "engine/models_run.h"
 /* which processor: ts_processor_check, ts_processor_gpus, ts_processor_choose */
 #include "engine/processor.h"
@@ -212,7 +223,8 @@
 #include "stream/feed/reader.h"
 /* what kernels this processor runs: ts_isa_best */
 #include "base/machine/isa.h"
-/* which process computes what, in a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes, ts_share_shards_of */
+/* which process computes what, in a plan: ts_share_cut, ts_share_row_at, ts_share_shard_bytes,
+ * ts_share_shards_of */
 #include "cpu/ranks/share.h"
 /* and of GPUs: ts_balance_even, ts_balance_shares */
 #include "stream/balance.h"
@@ -233,7 +245,8 @@
 #include "cpd/solver/solver.h"
 /* what it goes with: ts_accelerate_check */
 #include "cpd/solver/accelerate.h"
-/* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty, ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
+/* what is asked of factors: ts_spec_any, ts_spec_check, ts_spec_of, ts_spec_penalty,
+ * ts_constraint_rigid, ts_spec_skipped, ts_spec_takes_observed, ts_spec_text */
 #include "cpd/spec/spec.h"
 /* whether it leaves a model the sign of its values: ts_method_lost_sign */
 #include "cpd/methods/method.h"
@@ -249,7 +262,8 @@
 #include "cpd/state/run_dirs.h"
 /* its options: ts_run_option */
 #include "cpd/state/run_options.h"
-/* which values make one up: ts_run_values_spec, ts_run_values_check, ts_run_values_set, ts_run_values_same */
+/* which values make one up: ts_run_values_spec, ts_run_values_check, ts_run_values_set,
+ * ts_run_values_same */
 #include "cpd/spec/run_values.h"
 /* shares of nonzeros as people write them: ts_hold_out_part, ts_hold_out_fold */
 #include "cpd/spec/hold_out_share.h"
@@ -266,12 +280,14 @@
 
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 
-/* which kind lies where: ts_models_there, ts_models_there_in, ts_models_kept, ts_models_kept_in, ts_model_kind_of */
+/* which kind lies where: ts_models_there, ts_models_there_in, ts_models_kept, ts_models_kept_in,
+ * ts_model_kind_of */
 #include "model/model_files.h"
-/* row by row: ts_model_open, ts_model_open_again, ts_model_open_inside, ts_model_close, ts_model_rows, ts_model_index,
- * ts_model_sign */
+/* row by row: ts_model_open, ts_model_open_again, ts_model_open_inside, ts_model_close,
+ * ts_model_rows, ts_model_index, ts_model_sign */
 #include "model/model_read.h"
-/* in all formats: ts_model_place, ts_model_bytes, ts_model_formats, ts_model_room, ts_model_shape_of */
+/* in all formats: ts_model_place, ts_model_bytes, ts_model_formats, ts_model_room,
+ * ts_model_shape_of */
 #include "model/model_write.h"
 /* in memory: ts_kruskal_read, ts_kruskal_free */
 #include "model/kruskal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Numbers to text: whole numbers two digits at a time, floats by integers of 128 bits or by exact float64
- * arithmetic where that is certain, else by printf. */
+/* Numbers to text: whole numbers two digits at a time, floats by integers of 128 bits or by exact
+ * float64 arithmetic where that is certain, else by printf. */
 #include "base/decimal.h"
 
 #include <math.h>
@@ -125,8 +125,8 @@ static char *put_decimal(char *at, struct decimal d)
     return put_exponent(n > 1 ? end : at + 1, point - 1);
 }
 
-/* What numbers that are scaled by a power of ten consist of: x * 10^power in units of 2^-64, rounded down, and
- * half of the distance from x to its neighbours, likewise. */
+/* What numbers that are scaled by a power of ten consist of: x * 10^power in units of 2^-64,
+ * rounded down, and half of the distance from x to its neighbours, likewise. */
 __extension__ typedef unsigned __int128 u128;
 
 struct scaled {
@@ -151,14 +151,15 @@ static u128 power_of_5(int n)
            (left <= LAST_FIVE ? 1 : 5);
 }
 
-/* (high * 2^128 + low) / 2^shift, rounded down, where that has 128 bits; a negative shift multiplies. */
+/* (high * 2^128 + low) / 2^shift, rounded down, where that has 128 bits; a negative shift
+ * multiplies. */
 static u128 shift_right(uint64_t high, u128 low, int shift)
 {
     return shift <= 0 ? low << -shift : low >> shift | (u128)high << (128 - shift);
 }
 
-/* x > 0 so that it has `digits` digits before the point, or one more. Returns 0 where 128 bits do not do, and of
- * powers of two, which are nearer to the neighbour below. */
+/* x > 0 so that it has `digits` digits before the point, or one more. Returns 0 where 128 bits do
+ * not do, and of powers of two, which are nearer to the neighbour below. */
 static int scale(double x, int is_single, int digits, struct scaled *ret)
 {
     const int unused = is_single ? 29 : 0; /* bits of the mantissa */
@@ -184,8 +185,8 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
 
 #define SLACK 4u /* more than what was rounded down */
 
-/* The multiple of `unit` that is nearest to s: 1 and *ret where it is nearer than the middles between neighbours are; 0 where it is not,
- * -1 where rounding would decide. */
+/* The multiple of `unit` that is nearest to s: 1 and *ret where it is nearer than the middles
+ * between neighbours are; 0 where it is not, -1 where rounding would decide. */
 static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct decimal *ret)
 {
     const uint64_t whole = (uint64_t)(s->x >> 64), left = whole % unit;
@@ -199,9 +200,10 @@ static inline int nearest_multiple(const struct scaled *s, uint64_t unit, struct
     return 1;
 }
 
-/* The shortest decimal of x > 0: the multiple of the largest power of ten between the middles. These are at most 44 apart, of
- * float32 at most 239, so that of a larger power there is none but what one of 100 or 1000 finds, with zeros that are dropped later.
- * Returns 0 where rounding would decide. */
+/* The shortest decimal of x > 0: the multiple of the largest power of ten between the middles.
+ * These are at most 44 apart, of float32 at most 239, so that of a larger power there is none but
+ * what one of 100 or 1000 finds, with zeros that are dropped later. Returns 0 where rounding would
+ * decide. */
 static int shortest_scaled(double x, int is_single, struct decimal *ret)
 {
     struct scaled s;

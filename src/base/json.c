@@ -49,7 +49,8 @@ static void escape(FILE *to, uint32_t c)
         fprintf(to, "\\u%04x\\u%04x", 0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
-/* File names and labels are bytes: what is not UTF-8 is read as Latin-1, so a line always parses. */
+/* File names and labels are bytes: what is not UTF-8 is read as Latin-1, so a line always
+ * parses. */
 static void quote(FILE *to, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;

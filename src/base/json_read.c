@@ -244,7 +244,8 @@ static int read_bytes(int fd, const char *path, struct ts_json_doc *d, struct ts
     return 0;
 }
 
-/* A file has both members of its end, or is of 0.2.0 or before and has neither: one changed byte cannot hide both. */
+/* A file has both members of its end, or is of 0.2.0 or before and has neither: one changed byte
+ * cannot hide both. */
 static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_err *err)
 {
     const struct ts_json_value *version = ts_json_get(d->value, "file_version");
@@ -256,8 +257,9 @@ static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_e
         return 0;
     if (version == NULL || version->kind != TS_JSON_NUMBER ||
         version->number != TS_JSON_FILE_VERSION)
-        return ts_fail(err, TS_EFORMAT, "%s: version %.20s, but this program reads version %u", path,
-                       ts_json_text(d->value, "file_version", "is missing"), TS_JSON_FILE_VERSION);
+        return ts_fail(err, TS_EFORMAT, "%s: version %.20s, but this program reads version %u",
+                       path, ts_json_text(d->value, "file_version", "is missing"),
+                       TS_JSON_FILE_VERSION);
     if (d->bytes < room || memcmp(seal, TS_JSON_SEAL, sizeof TS_JSON_SEAL - 1) != 0 ||
         strcmp(d->raw + d->bytes - 3, "\"}\n") != 0)
         return ts_fail(err, TS_EFORMAT,
@@ -327,8 +329,7 @@ int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc
                struct ts_err *err)
 {
     struct ts_json_doc d = { .raw = malloc(n + 1), .text = malloc(n + 1), .bytes = n };
-    int rc = d.raw == NULL || d.text == NULL ? ts_no_memory(err, path)
-                                             : 0;
+    int rc = d.raw == NULL || d.text == NULL ? ts_no_memory(err, path) : 0;
     if (rc == 0) {
         memcpy(d.raw, bytes, n);
         d.raw[n] = '\0';

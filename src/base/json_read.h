@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* json_read.h - reads JSON that this program wrote: run.json, models.json, status.json. The file is untrusted. Its version and
- * checksum (ts_json_seal) must be right; files of 0.2.0 and before have neither.
+/* json_read.h - reads JSON that this program wrote: run.json, models.json, status.json. The file is
+ * untrusted. Its version and checksum (ts_json_seal) must be right; files of 0.2.0 and before have
+ * neither.
  *
  *   owner    the document owns its values until ts_json_free
  *   threads  any, once it is read
- *   errors   TS_EIO, TS_EBUSY (the directory was replaced), TS_ENOMEM, or TS_EFORMAT with file and byte
+ *   errors   TS_EIO, TS_EBUSY (the directory was replaced), TS_ENOMEM, or TS_EFORMAT with file and
+ *            byte
  */
 #ifndef TS_BASE_JSON_READ_H
 #define TS_BASE_JSON_READ_H
@@ -40,16 +42,18 @@ struct ts_json_doc {
     size_t bytes;
 };
 
-/* Reads the regular file NAME of a directory, which must hold one object: 1, 0 where there is none, or a failure. */
+/* Reads the regular file NAME of a directory, which must hold one object: 1, 0 where there is none,
+ * or a failure. */
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                     struct ts_err *err);
 
-/* The same of n bytes in memory, which must hold one object and are copied. `path` is for the message. */
+/* The same of n bytes in memory, which must hold one object and are copied. `path` is for the
+ * message. */
 int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc *ret,
                struct ts_err *err);
 
-/* The same checks of n bytes that somebody else reads: 0, 1 where they have neither version nor checksum, or a failure. `path` is for
- * the sentence. */
+/* The same checks of n bytes that somebody else reads: 0, 1 where they have neither version nor
+ * checksum, or a failure. `path` is for the sentence. */
 int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err);
 void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 
@@ -57,7 +61,8 @@ void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 const struct ts_json_value *ts_json_get(const struct ts_json_value *object, const char *key);
 
 /* Its text, or `otherwise` where there is none; its number, or 0. */
-const char *ts_json_text(const struct ts_json_value *object, const char *key, const char *otherwise);
+const char *ts_json_text(const struct ts_json_value *object, const char *key,
+                         const char *otherwise);
 double ts_json_number(const struct ts_json_value *object, const char *key);
 
 /* Its number without a fraction; 0 where there is none, or one that is out of range. */

@@ -25,8 +25,9 @@ enum ts_opt_type {
     TS_OPT_DOUBLE,   /* double */
     TS_OPT_STRING,   /* const char * */
     TS_OPT_CHOICE,   /* int: position in `arg`, the words divided by '|' */
-    TS_OPT_MODES, /* const char *: "all", or numbers divided by commas. The value may be left out: it is the
-                      * next argument only where that is of digits and commas, else "all" */
+    /* const char *: "all", or numbers divided by commas. The value may be left out: it is the next
+     * argument only where that is of digits and commas, else "all" */
+    TS_OPT_MODES,
     TS_OPT_LIST,    /* struct ts_opt_list: may be given many times */
     TS_OPT_NUMBERS, /* struct ts_opt_numbers: one whole number, or several divided by commas */
 };
@@ -66,10 +67,13 @@ struct ts_cmd {
     const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;
-    const char *const *headings; /* of the sections of --help, in their order; NULL ends. NULL: it has no sections */
+    /* of the sections of --help, in their order; NULL ends. NULL: it has no sections */
+    const char *const *headings;
     const unsigned char *section; /* the number of the heading over each of opts */
-    const char *brief; /* options that -h shows, divided by blanks; NULL: -h shows what --help does */
-    const struct ts_opt_alias *aliases; /* which help does not show; a name of NULL ends. NULL: none */
+    /* options that -h shows, divided by blanks; NULL: -h shows what --help does */
+    const char *brief;
+    /* which help does not show; a name of NULL ends. NULL: none */
+    const struct ts_opt_alias *aliases;
     int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
 };
 
@@ -81,8 +85,8 @@ const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, si
 
 /* Parses argv[1..argc-1] (argv[0] is the command's name) into args, after setting the defaults.
  * Options may stand between operands; `--` ends them. `--name=value`, `--name value`, `-nvalue` and
- * `-n value` are all taken. operand gets the operands in order (room for argc). Returns 0; 1
- * for --help and 2 for -h (then nothing else is done); or TS_EARG. *given (may be NULL): bit i is set
+ * `-n value` are all taken. operand gets the operands in order (room for argc). Returns 0; 1 for
+ * --help and 2 for -h (then nothing else is done); or TS_EARG. *given (may be NULL): bit i is set
  * when option i was given. */
 int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                  char **operand, uint64_t *given, struct ts_err *err);
@@ -90,8 +94,8 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
 /* --help of one command, complete. */
 void ts_opt_help(const struct ts_cmd *cmd, FILE *to);
 
-/* -h: usage, the options of cmd->brief with the first sentence of each, the first example, and where the rest is. A command
- * without a brief shows what --help does. */
+/* -h: usage, the options of cmd->brief with the first sentence of each, the first example, and
+ * where the rest is. A command without a brief shows what --help does. */
 void ts_opt_brief(const struct ts_cmd *cmd, FILE *to);
 
 /* The sections of the command's manual page that follow from the same table: SYNOPSIS, DESCRIPTION,
@@ -99,8 +103,8 @@ void ts_opt_brief(const struct ts_cmd *cmd, FILE *to);
 void ts_opt_man(const struct ts_cmd *cmd, FILE *to);
 
 /* Writes the value of an option as a user would type it: "16", "64M" as bytes "67108864", "5m" as
- * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST and NUMBERS divided by ','. Cut to
- * `size` when longer. */
+ * seconds "300s" (or "1500ms"), "" when there is none, the items of a LIST and NUMBERS divided by
+ * ','. Cut to `size` when longer. */
 void ts_opt_text(const struct ts_opt *opt, const void *args, char *buf, size_t size);
 
 /* Sets an option from what a user would type. */

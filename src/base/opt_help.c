@@ -170,7 +170,8 @@ void ts_opt_help(const struct ts_cmd *cmd, FILE *to)
     }
 }
 
-/* The option as -h shows it: with the first sentence of its help, and without the words of a long CHOICE. */
+/* The option as -h shows it: with the first sentence of its help, and without the words of a long
+ * CHOICE. */
 static void brief_option(const struct ts_opt *o, FILE *to)
 {
     const char *end = strstr(o->help, ". ");

@@ -2,8 +2,8 @@
 /* rng.h - counter-based random numbers: a value is a function of the seed and of its place, so any
  * thread can draw it and any program can repeat it.
  *
- * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). ts_permute is a Feistel network of four
- * rounds on the next power of four, repeated until it is back in the range.
+ * ts_mix is the finaliser of splitmix64 (Steele, Lea and Flood, OOPSLA 2014). ts_permute is a
+ * Feistel network of four rounds on the next power of four, repeated until it is back in the range.
  */
 #ifndef TS_BASE_RNG_H
 #define TS_BASE_RNG_H
@@ -26,8 +26,8 @@ TS_ANYWHERE static inline double ts_unit(uint64_t z)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Where number i of n (0 <= i < n) comes in the order that the key names, and which number comes there: ts_permute_back is
- * the inverse of ts_permute. n is at most 2^62. */
+/* Where number i of n (0 <= i < n) comes in the order that the key names, and which number comes
+ * there: ts_permute_back is the inverse of ts_permute. n is at most 2^62. */
 TS_ANYWHERE static inline uint32_t ts_permute_half(uint64_t n)
 {
     uint32_t half = 1;

@@ -12,8 +12,8 @@
 #define SENTENCE_CHARS 2048u
 #define WORD_CHARS     40u /* of a number or an option */
 
-/* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words of
- * the sentence. What only tshard has is named with it. */
+/* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words
+ * of the sentence. What only tshard has is named with it. */
 static const struct setting {
     const char *mark, *name[3];
 } settings[] = {
@@ -107,8 +107,9 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
-/* Writes what does not depend on the row of a table: the number of the mark TS_NTH at `mark` as the reader counts it, or the option of
- * TS_SET_OPTION. Returns the bytes of the mark; 0 where it is another one. */
+/* Writes what does not depend on the row of a table: the number of the mark TS_NTH at `mark` as the
+ * reader counts it, or the option of TS_SET_OPTION. Returns the bytes of the mark; 0 where it is
+ * another one. */
 static size_t write_word(const char *mark, int words, char ret[WORD_CHARS])
 {
     const char *word = mark + 2;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* setting.h - how a sentence names what its reader may set.
  *
- * Whoever reads a sentence came by a program, by tstream.h or by the Python package, and knows a setting
- * as an option, a field or a keyword. So a sentence holds a mark, as in
+ * Whoever reads a sentence came by a program, by tstream.h or by the Python package, and knows a
+ * setting as an option, a field or a keyword. So a sentence holds a mark, as in
  *
  *     ts_fail(err, TS_EARG, "give less with " TS_SET_HOST_MEMORY);
  *
- * and ts_fail writes what the reader calls it. setting.c has the names; tests/python/check_settings.sh compares
- * them with the option tables, tstream.h and the package. What only a program has is named with it.
+ * and ts_fail writes what the reader calls it. setting.c has the names;
+ * tests/python/check_settings.sh compares them with the option tables, tstream.h and the package.
+ * What only a program has is named with it.
  *
- * A number that counts from 1 for a user of the programs counts from 0 in Python. A sentence marks it,
- * and the argument counts from 1:
+ * A number that counts from 1 for a user of the programs counts from 0 in Python. A sentence marks
+ * it, and the argument counts from 1:
  *
  *     ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE, mode + 1);
  *
@@ -38,7 +39,8 @@
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
 #define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
 
-/* An option of the programs by its long name, for every reader: what is wrong was typed, or is in the options of a file. */
+/* An option of the programs by its long name, for every reader: what is wrong was typed, or is in
+ * the options of a file. */
 #define TS_SET_OPTION(name) "\x1f=" name "\x1f"
 
 /* of runs */
@@ -98,8 +100,9 @@ enum ts_words {
 /* What sentences of this process say from now on. */
 void ts_setting_words(enum ts_words words);
 
-/* The rows of base/settings.def in another order: those that `first` names, of which NULL ends the list, then the others. Returns the
- * row that comes as number i, or TS_NO_SETTING behind the last one. */
+/* The rows of base/settings.def in another order: those that `first` names, of which NULL ends the
+ * list, then the others. Returns the row that comes as number i, or TS_NO_SETTING behind the last
+ * one. */
 #define TS_NO_SETTING UINT32_MAX
 uint32_t ts_setting_row(const char *const *first, uint32_t i);
 

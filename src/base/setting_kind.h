@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* setting_kind.h - what a KIND of base/settings.def is in C: the type of an option (base/opt.h), and the type of its value.
+/* setting_kind.h - what a KIND of base/settings.def is in C: the type of an option (base/opt.h),
+ * and the type of its value.
  *
  *   owner    a text points to what the caller owns
  *   units    those of base/opt.h
@@ -48,8 +49,9 @@ enum {
 #define TS_VALUE_OF_PENALTIES_1(x)  const char *
 #define TS_VALUE_OF_BOUNDS(x)       const char *
 
-/* A setting of each mode is WHETHER(x, f), PENALTY(x, f) or BOUNDS(x, f), which the file that uses TS_MODES_OF_ defines; one of the run
- * is nothing. f: the option may name no modes, and is for those then that are not fixed. */
+/* A setting of each mode is WHETHER(x, f), PENALTY(x, f) or BOUNDS(x, f), which the file that uses
+ * TS_MODES_OF_ defines; one of the run is nothing. f: the option may name no modes, and is for
+ * those then that are not fixed. */
 #define TS_MODES_OF_FLAG
 #define TS_MODES_OF_COUNT(A, B)
 #define TS_MODES_OF_NUMBER

@@ -92,8 +92,8 @@ static void tell_rounded(const struct ts_build *b)
     (void)ts_fail(&r->rounded, TS_EFORMAT,
                   "%" PRIu64 " value%s%s%s nearer to 0 than float%u holds (%.3g) became 0%s; %s",
                   r->n_rounded, ts_num_plural(r->n_rounded), b->o->weights ? " or weight" : "",
-                  b->o->weights ? ts_num_plural(r->n_rounded) : "",
-                  narrow ? 32 : 64, narrow ? (double)FLT_MIN : DBL_MIN, place,
+                  b->o->weights ? ts_num_plural(r->n_rounded) : "", narrow ? 32 : 64,
+                  narrow ? (double)FLT_MIN : DBL_MIN, place,
                   b->o->weights ? "scale them up to keep them"
                   : narrow      ? TS_SET_FLOAT64 " keeps such values"
                                 : "scale the values up to keep them");
@@ -110,8 +110,8 @@ static void note_weighted_zeros(struct ts_build *b)
                      "%" PRIu64 " observation%s of value 0 %s left out, of %" PRIu64
                      ": %s in no mean and no fit unless zeros are kept",
                      b->collect.n_zeros, b->collect.n_zeros == 1 ? "" : "s",
-                     b->collect.n_zeros == 1 ? "was" : "were",
-                     b->collect.n_read, b->collect.n_zeros == 1 ? "it counts" : "they count");
+                     b->collect.n_zeros == 1 ? "was" : "were", b->collect.n_read,
+                     b->collect.n_zeros == 1 ? "it counts" : "they count");
 }
 
 /* All steps after the source has ended. */
@@ -212,9 +212,8 @@ static int check_places(const struct ts_build_options *o, const char *const path
         place[i].path = path[i];
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
         place[n + m].path = o->map[m];
-    place[n + TS_MAX_ORDER] = (struct ts_place){ .path = o->out,
-                                                 .suffix = TS_BUILDING_SUFFIX,
-                                                 .option = TS_SET_OUTPUT };
+    place[n + TS_MAX_ORDER] =
+        (struct ts_place){ .path = o->out, .suffix = TS_BUILDING_SUFFIX, .option = TS_SET_OUTPUT };
     rc = ts_place_check(place, n + TS_MAX_ORDER + 1, err);
     free(place);
     return rc;

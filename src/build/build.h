@@ -84,8 +84,8 @@ struct ts_build_options {
     void (*note)(void *arg, const struct ts_err *warn); /* a warning under way; may be NULL */
     void *note_arg;
 
-    /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same options, but for memory,
-     * tmp and threads, and see the same files and `out`. */
+    /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same
+     * options, but for memory, tmp and threads, and see the same files and `out`. */
     struct ts_comm *comm;
 
     /* A trial: all steps over this share of the text (text_input.h), with files on disk, which are
@@ -103,13 +103,13 @@ struct ts_build_report {
     uint64_t nnz, input_nnz, n_duplicates, n_zeros;
     uint64_t n_rounded;    /* values that were rounded to 0, read or added up */
     struct ts_err rounded; /* code 0, or a sentence about them */
-    uint64_t n_missing; /* lines left out because a field of them is missing */
+    uint64_t n_missing;    /* lines left out because a field of them is missing */
     uint32_t order;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    uint64_t
-        exchange_ns; /* of these together: in which this one of several ranks exchanged, or waited for others */
+    /* of these together: in which this one of several ranks exchanged, or waited for others */
+    uint64_t exchange_ns;
     uint64_t text_bytes;               /* bytes of the files read, as stored on disk */
     uint32_t base;                     /* first index of the input */
     int binary;                        /* 1: the input is binary files */
@@ -122,7 +122,7 @@ struct ts_build_report {
     struct ts_need need[3]; /* what it takes, by what was known at each enum ts_need_when */
     struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack
                                       * before reading */
-    uint32_t n_notes;   /* what a user may not have meant: all times fell into one bin */
+    uint32_t n_notes; /* what a user may not have meant: all times fell into one bin */
     char note[TS_BUILD_NOTES][320];
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
@@ -140,17 +140,18 @@ int ts_build_paths(const struct ts_build_options *o, const char *const paths[], 
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
                    struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds a tensor of `order` modes from the nonzeros of any source. dim[] as for text; indices count
- * from 0, and o->base is stored as the base of the input. On failure the source is stopped, also
- * where it was not started. */
+/* Builds a tensor of `order` modes from the nonzeros of any source. dim[] as for text; indices
+ * count from 0, and o->base is stored as the base of the input. On failure the source is stopped,
+ * also where it was not started. */
 struct ts_source;
 int ts_build_source(const struct ts_build_options *o, uint32_t order,
                     const struct ts_source *source, struct ts_build_report *ret,
                     struct ts_err *err);
 
-/* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes, names, labels and
- * the first index are its own, and what is said of files in o is not looked at; value_bytes should be those
- * of its values, and weights say whether it has them. Where it keeps several nonzeros of a cell, so should o. */
+/* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes,
+ * names, labels and the first index are its own, and what is said of files in o is not looked at;
+ * value_bytes should be those of its values, and weights say whether it has them. Where it keeps
+ * several nonzeros of a cell, so should o. */
 struct ts_tensor;
 struct ts_pick;
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_dir.h - the directory of a tensor that is being built: NAME.tsh.building. It is renamed to
- * NAME.tsh when everything in it is on disk (base/files/atomic_out.h). The index is written last, so an
- * unfinished tensor can never be opened.
+ * NAME.tsh when everything in it is on disk (base/files/atomic_out.h). The index is written last,
+ * so an unfinished tensor can never be opened.
  *
  *   owner    the caller; paths are relative to the working directory
  *   threads  one
@@ -25,7 +25,8 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
 /* Whether ts_build_dir_open would succeed now: for a tensor that is built after another one. */
 int ts_build_dir_check(const char *path, int force, struct ts_err *err);
 
-/* The same directory on another rank than that which has opened it, by its path: for its files alone. */
+/* The same directory on another rank than that which has opened it, by its path: for its files
+ * alone. */
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err);
 
 /* Removes what was not committed. NULL is fine. */

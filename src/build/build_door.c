@@ -272,8 +272,7 @@ static int check_names(const struct ts_build_options *o, uint32_t order, struct 
 }
 
 int ts_build_source(const struct ts_build_options *o, uint32_t order,
-                    const struct ts_source *source, struct ts_build_report *ret,
-                    struct ts_err *err)
+                    const struct ts_source *source, struct ts_build_report *ret, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
     struct ts_build b;

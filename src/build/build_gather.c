@@ -16,15 +16,18 @@ static struct ts_extsort_area settle_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
     uint64_t *rec = ts_collect_settle(c, ts_build_other_area(b, c->array), b->memory.threads);
-    return (struct ts_extsort_area){ &c->layout, ts_build_key_bits(&c->layout),
-                                     { rec, ts_build_other_area(b, rec) }, b->area_words, c->n };
+    return (struct ts_extsort_area){ &c->layout,
+                                     ts_build_key_bits(&c->layout),
+                                     { rec, ts_build_other_area(b, rec) },
+                                     b->area_words,
+                                     c->n };
 }
 
 static int new_sort(struct ts_build *b, struct ts_err *err)
 {
-    return b->runs != NULL ? 0
-                           : ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, b->work,
-                                            &b->runs, err);
+    return b->runs != NULL
+               ? 0
+               : ts_extsort_new(b->tmp, b->memory.threads, b->o->stop, b->work, &b->runs, err);
 }
 
 static int spill_collected(struct ts_build *b, struct ts_err *err)
@@ -69,7 +72,8 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
     uint64_t left = b->memory.bitmap_bytes, size[TS_MAX_ORDER];
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
-    for (uint32_t m = 0; m < b->order; m++) /* bins count from the year 1, and the set from the first one */
+    for (uint32_t m = 0; m < b->order;
+         m++) /* bins count from the year 1, and the set from the first one */
         size[m] = b->dim[m] - b->shift[m];
     for (;;) { /* takes the smallest mode of those left */
         uint32_t best = b->order;
@@ -136,8 +140,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Where all records lie in the area that is not free, what is left of them stays there, and is the spool's. Returns whether it
- * does. */
+/* Where all records lie in the area that is not free, what is left of them stays there, and is the
+ * spool's. Returns whether it does. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -154,7 +158,8 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Takes the next sorted records: what is left of them goes to the spool. n == 0: there are no more. */
+/* Takes the next sorted records: what is left of them goes to the spool. n == 0: there are no
+ * more. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
     struct ts_build *b = arg;
@@ -225,7 +230,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    /* of runs, the last one is sorted first; each record is sorted, which counts twice, and merged */
+    /* of runs, the last one is sorted first; each record is sorted, which counts twice, and
+     * merged */
     ts_build_phase_begin(b, TS_BUILD_MERGING,
                          3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);

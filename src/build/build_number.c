@@ -373,7 +373,8 @@ static int is_in_room(const struct ts_build *b, const struct ts_record_layout *t
            b->spool.n <= b->area_words / to->words;
 }
 
-/* Compacts it at once. What comes of it stays where it is: its memory is exchanged for the room that the spool leaves. */
+/* Compacts it at once. What comes of it stays where it is: its memory is exchanged for the room
+ * that the spool leaves. */
 static int compact_room(struct ts_build *b, struct ts_spool *out, struct passed *passed,
                         struct ts_err *err)
 {

@@ -48,8 +48,9 @@ static int add_file(struct ts_build *b, const struct ts_build_spool_sort *s,
 {
     const struct ts_record_layout *from = &b->spool.layout, *to = s->to;
     const uint64_t room = b->area_words / to->words;
-    struct ts_extsort_area area = { to, s->direct_bits, { b->area[0], b->area[1] },
-                                    b->area_words, 0 };
+    struct ts_extsort_area area = {
+        to, s->direct_bits, { b->area[0], b->area[1] }, b->area_words, 0
+    };
     uint64_t piece = b->scratch_words / from->words;
     int rc = 0;
     piece = piece < TS_READ_PIECE ? piece : TS_READ_PIECE;

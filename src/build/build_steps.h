@@ -53,17 +53,17 @@ struct ts_build {
     uint32_t order, phase;  /* phase: enum ts_build_phase */
     _Atomic uint64_t *work; /* o->work, or own_work */
     _Atomic uint64_t own_work;
-    uint64_t phase_work;           /* of the phase in all; 0: not counted */
-    uint32_t n_files;              /* of text; 0: it is not read from files */
-    const char *const *paths;      /* these */
-    struct ts_build_memory memory; /* how it is divided */
-    uint64_t beside_bytes;         /* part of the memory: what reading needs beside the text */
+    uint64_t phase_work;            /* of the phase in all; 0: not counted */
+    uint32_t n_files;               /* of text; 0: it is not read from files */
+    const char *const *paths;       /* these */
+    struct ts_build_memory memory;  /* how it is divided */
+    uint64_t beside_bytes;          /* part of the memory: what reading needs beside the text */
     struct ts_build_space_in space; /* what is known before reading */
-    struct ts_build_options real; /* of a trial: those of the build that it tries */
+    struct ts_build_options real;   /* of a trial: those of the build that it tries */
     struct ts_room room;
     uint64_t room_watched_ns;
     int room_warned;
-    uint64_t unpack_bytes;         /* part of these: for decompression */
+    uint64_t unpack_bytes; /* part of these: for decompression */
     struct ts_build_dir *dir;
 
     /* two areas as large as possible, to sort in and to read into; and a smaller one for pieces */
@@ -73,16 +73,16 @@ struct ts_build {
     uint64_t *scratch, scratch_words;
     struct ts_spool_rooms rooms; /* of several ranks, which sort what lies in spools; none else */
     struct ts_spare spare;       /* of several ranks: what is free while sorted records are given */
-    struct ts_mode_writer *
-        writing; /* of several ranks: of the mode before, whose shards may not be on disk yet; or NULL */
+    /* of several ranks: of the mode before, whose shards may not be on disk yet; or NULL */
+    struct ts_mode_writer *writing;
     uint32_t writing_mode;
     char *writing_path;
 
     struct ts_build_comm ranks;
     struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
     uint32_t n_kept;
-    void *
-        shared; /* of several ranks of one machine, through which they hand records to each other; or NULL */
+    /* of several ranks of one machine, through which they hand records to each other; or NULL */
+    void *shared;
     uint64_t shared_bytes;
     struct ts_collect collect;
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
@@ -92,9 +92,9 @@ struct ts_build {
     int gaps;                        /* 1: in memory, in the pieces of merge.piece */
     int mapped[TS_MAX_ORDER];        /* 1: the field holds compact rows already */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    uint64_t shift
-        [TS_MAX_ORDER]; /* subtracted from the index of a record to get that of the tensor; from the
-                         * size too, once the modes are numbered */
+    /* subtracted from the index of a record to get that of the tensor; from the size too, once the
+     * modes are numbered */
+    uint64_t shift[TS_MAX_ORDER];
 
     /* for tables */
     struct ts_table *table; /* NULL: the input is not a table */
@@ -115,7 +115,8 @@ struct ts_build {
     uint32_t max_raw_bytes;
 };
 
-/* Bits of the field of a nonzero that is its value, as read: with its weight, where there is one. */
+/* Bits of the field of a nonzero that is its value, as read: with its weight, where there is
+ * one. */
 static inline uint32_t ts_build_value_bits(const struct ts_build *b)
 {
     return 8 * ts_batch_value_bytes(b->o->value_bytes, b->o->weights);
@@ -128,8 +129,8 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
 }
 
 /* build.c. What all ways into a build (build_door.c) do: begin it, of files `path` or of none; take
- * the nonzeros of a source; do all that follows, once the source has ended; and end it, also after a
- * failure, whose code rc is. */
+ * the nonzeros of a source; do all that follows, once the source has ended; and end it, also after
+ * a failure, whose code rc is. */
 struct ts_source;
 int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const char *const path[],
                   uint32_t n_paths, struct ts_build_report *report, struct ts_err *err);
@@ -137,8 +138,8 @@ int ts_build_read(struct ts_build *b, const struct ts_source *s, struct ts_err *
 int ts_build_finish(struct ts_build *b, uint64_t start_ns, struct ts_err *err);
 int ts_build_fini(struct ts_build *b, int rc, struct ts_err *err);
 
-/* build_write.c. The files of the result: the copies of all modes; the labels, whose files are checked
- * when the sizes of the modes are known; and the index. */
+/* build_write.c. The files of the result: the copies of all modes; the labels, whose files are
+ * checked when the sizes of the modes are known; and the index. */
 int ts_build_write_modes(struct ts_build *b, struct ts_err *err);
 int ts_build_check_labels(const struct ts_build *b, struct ts_err *err);
 int ts_build_write_labels(struct ts_build *b, struct ts_err *err);
@@ -203,8 +204,8 @@ int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_
 /* Of several ranks, on the one that has numbered the mode, after its last name: writes them. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
-/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of all names, and writes
- * these. Ranks agree here. */
+/* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of
+ * all names, and writes these. Ranks agree here. */
 int ts_build_names(struct ts_build *b, int rc, struct ts_err *err);
 
 /* Writes the labels of a mode of names or times, where they are not written yet. */
@@ -225,8 +226,8 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err);
 
-/* build_sums.c. After the merge, after each step that numbers, and after the copies: whether sums agree. All ranks call the first
- * and the last. A failure says that it is a bug. */
+/* build_sums.c. After the merge, after each step that numbers, and after the copies: whether sums
+ * agree. All ranks call the first and the last. A failure says that it is a bug. */
 int ts_build_sums_merged(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
                          const struct ts_cell_sum *out, struct ts_err *err);

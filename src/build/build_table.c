@@ -105,8 +105,8 @@ static void note_exponents(struct ts_build *b, uint32_t m, const struct ts_table
     const char *example = f->example[TS_TABLE_EXPONENT];
     if (note != NULL)
         ts_setting_print(note, sizeof b->report->note[0],
-                         "%" PRIu64 " field%s of %s, such as %s, %s read as %s; "
-                         TS_SET_TEXT " " TS_NTH("%u") " takes the fields as they are written",
+                         "%" PRIu64 " field%s of %s, such as %s, %s read as %s; " TS_SET_TEXT
+                         " " TS_NTH("%u") " takes the fields as they are written",
                          f->n[TS_TABLE_EXPONENT], ts_num_plural(f->n[TS_TABLE_EXPONENT]), mode,
                          *example != '\0' ? example : "1e5",
                          f->n[TS_TABLE_EXPONENT] == 1 ? "is" : "are",
@@ -123,17 +123,19 @@ static void note_spellings(struct ts_build *b, uint32_t m, const struct ts_table
     if (note == NULL)
         return;
     if (whole)
-        ts_setting_print(note, sizeof b->report->note[0],
-                         "numbers of %s such as %s are named by their digits, because its first 64 KiB are "
-                         "whole numbers, but others such as '%s' are not; " TS_SET_TEXT " " TS_NTH("%u")
-                         " takes the fields as they are written",
-                         mode, *example != '\0' ? example : "7.0", f->example[TS_TABLE_WORD], m + 1);
+        ts_setting_print(
+            note, sizeof b->report->note[0],
+            "numbers of %s such as %s are named by their digits, because its first 64 KiB are "
+            "whole numbers, but others such as '%s' are not; " TS_SET_TEXT
+            " " TS_NTH("%u") " takes the fields as they are written",
+            mode, *example != '\0' ? example : "7.0", f->example[TS_TABLE_WORD], m + 1);
     else
-        ts_setting_print(note, sizeof b->report->note[0],
-                         "%s has names, and some are numbers in several spellings, such as %s beside digits "
-                         "alone: 7 and 7.0 are two names there; " TS_SET_TEXT " " TS_NTH("%u")
-                         " says that this is meant",
-                         mode, *example != '\0' ? example : "7.0", m + 1);
+        ts_setting_print(
+            note, sizeof b->report->note[0],
+            "%s has names, and some are numbers in several spellings, such as %s beside digits "
+            "alone: 7 and 7.0 are two names there; " TS_SET_TEXT
+            " " TS_NTH("%u") " says that this is meant",
+            mode, *example != '\0' ? example : "7.0", m + 1);
 }
 
 /* A column that was taken for names because the start of the input had nothing of it, and that has
@@ -145,12 +147,13 @@ static int check_open(const struct ts_build *b, uint32_t m, const struct ts_tabl
     if (!ts_table_mode_open(b->table, m) || f->n[TS_TABLE_WORD] > 0 ||
         f->n[TS_TABLE_DIGITS] + f->n[TS_TABLE_SPELLED] == 0)
         return 0;
-    return ts_fail(err, TS_EFORMAT,
-                   TS_NTH_MODE "%s%.100s%s: its fields are missing in the first 64 KiB, and whole numbers behind; "
-                   "of an input that is read once this is known too late: give a file, or " TS_SET_TEXT
-                   " " TS_NTH("%u") ", which takes its fields as names",
-                   m + 1, name == NULL ? "" : " (", name == NULL ? "" : name,
-                   name == NULL ? "" : ")", m + 1);
+    return ts_fail(
+        err, TS_EFORMAT,
+        TS_NTH_MODE
+        "%s%.100s%s: its fields are missing in the first 64 KiB, and whole numbers behind; "
+        "of an input that is read once this is known too late: give a file, or " TS_SET_TEXT
+        " " TS_NTH("%u") ", which takes its fields as names",
+        m + 1, name == NULL ? "" : " (", name == NULL ? "" : name, name == NULL ? "" : ")", m + 1);
 }
 
 /* What was noticed of the fields of the modes, by all ranks. */
@@ -164,12 +167,13 @@ static int tell_facts(struct ts_build *b, int rc, struct ts_err *err)
     for (uint32_t m = 0; m < b->order && rc == 0; m++) {
         struct ts_table_facts f = *ts_table_mode_facts(b->table, m);
         const uint64_t *all = memcpy(f.n, n + m * TS_TABLE_FACTS, sizeof f.n);
-        const uint64_t other = all[TS_TABLE_SPELLED] +
-                               (ts_table_mode_whole(b->table, m) ? all[TS_TABLE_EXPONENT] : 0);
+        const uint64_t other =
+            all[TS_TABLE_SPELLED] + (ts_table_mode_whole(b->table, m) ? all[TS_TABLE_EXPONENT] : 0);
         rc = check_open(b, m, &f, err);
         if (all[TS_TABLE_EXPONENT] > 0)
             note_exponents(b, m, &f);
-        if (other > 0 && all[ts_table_mode_whole(b->table, m) ? TS_TABLE_WORD : TS_TABLE_DIGITS] > 0)
+        if (other > 0 &&
+            all[ts_table_mode_whole(b->table, m) ? TS_TABLE_WORD : TS_TABLE_DIGITS] > 0)
             note_spellings(b, m, &f);
     }
     return rc;
@@ -209,9 +213,8 @@ uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin)
 {
     char text[TS_TIME_LABEL];
     const uint64_t line = ts_time_bin_label(bin, 0, text) + 1;
-    const uint64_t n = bin->seconds == 0
-                           ? UINT64_C(9999) * 12 / bin->months + 1
-                           : UINT64_C(9999) * 366 * 24 * 3600 / bin->seconds + 1;
+    const uint64_t n = bin->seconds == 0 ? UINT64_C(9999) * 12 / bin->months + 1
+                                         : UINT64_C(9999) * 366 * 24 * 3600 / bin->seconds + 1;
     return line * (n < MOST_BINS ? n : MOST_BINS);
 }
 

@@ -34,8 +34,8 @@ static void take_written(struct ts_build *b, uint32_t m, const struct ts_mode_wr
         b->max_raw_bytes = w->max_raw_bytes;
 }
 
-/* What several ranks write of a mode is on its way while they deal and sort for the next one, whose packed partitions then go where
- * its own lay. */
+/* What several ranks write of a mode is on its way while they deal and sort for the next one, whose
+ * packed partitions then go where its own lay. */
 struct later {
     struct ts_build *b;
     struct ts_mode_writer *w;

@@ -116,7 +116,8 @@ static void add_to(const struct ts_merge *g, const uint64_t *rec, struct ts_merg
     }
 }
 
-/* The value of a cell: the sum; with weights the mean by them, or the plain one where they are 0. */
+/* The value of a cell: the sum; with weights the mean by them, or the plain one where they are
+ * 0. */
 static double value_of(const struct ts_merge *g, const struct ts_merge_sum *s)
 {
     return !g->weights      ? s->values
@@ -139,7 +140,8 @@ static char *name_cell(const struct ts_merge *g, const uint64_t *rec, char *buf,
     return buf;
 }
 
-/* Writes cell, sum and weight as a record. Returns 1, 0 when the sum is a zero to be dropped, or a failure. */
+/* Writes cell, sum and weight as a record. Returns 1, 0 when the sum is a zero to be dropped, or a
+ * failure. */
 static int make_record(const struct ts_merge *g, const uint64_t *cell, double sum, double weight,
                        uint64_t *out, uint64_t *n_rounded, struct ts_err *err)
 {
@@ -193,8 +195,8 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     return make_record(g, cell, x, sum->weights, out, n_rounded, err);
 }
 
-/* Writes the record that comes of a sum, and takes both into the account. Returns 1, 0 when it is a zero to be dropped, or a
- * failure. */
+/* Writes the record that comes of a sum, and takes both into the account. Returns 1, 0 when it is a
+ * zero to be dropped, or a failure. */
 static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
                      uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
 {
@@ -484,8 +486,9 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* Each value made is rounded to its type, that and its weight once; and so is each step of a sum.
-     * A value that became 0 was below FLT_MIN, and counts as often as the weight of its cell says. */
+    /* Each value made is rounded to its type, that and its weight once; and so is each step of a
+     * sum. A value that became 0 was below FLT_MIN, and counts as often as the weight of its cell
+     * says. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
         a->roundable * FLT_MIN;

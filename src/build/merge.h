@@ -3,7 +3,8 @@
  * zeros (unless they are kept), and collects the statistics by which the format is chosen.
  *
  *   owner    the caller
- *   units    records of indices in the order of the modes, then the value's bits, with those of its weight (batch.h)
+ *   units    records of indices in the order of the modes, then the value's bits, with those of its
+ *            weight (batch.h)
  *   threads  called from one, uses `threads`
  *   errors   0 or a negative ts_code
  */
@@ -43,8 +44,8 @@ struct ts_merge_sum {
 
 /* What merging did to the records, to be held against what the source gave. */
 struct ts_merge_account {
-    struct ts_cell_sum gone,
-        made;                 /* records that were merged or transformed, and what came of them */
+    /* records that were merged or transformed, and what came of them */
+    struct ts_cell_sum gone, made;
     struct ts_cell_sum kept;  /* all that is left, indices as in the records */
     struct ts_cell_sum cells; /* the same, less `shift` */
     uint64_t n_rounded;       /* values made that were rounded to 0 (ts_value_keep) */
@@ -65,7 +66,9 @@ struct ts_merge {
     _Atomic uint64_t *work;            /* NULL, or set by the caller; counts records merged */
     struct ts_transform transform;     /* none, or set by the caller */
     int zeros;                         /* 0, or set by the caller: sums of 0 are kept */
-    int weights; /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of weights */
+    /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of
+     * weights */
+    int weights;
     uint64_t shift[TS_MAX_ORDER]; /* 0, or set by the caller: what the tensor's indices are less */
     uint64_t nnz, n_duplicates, n_zeros;
     int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
@@ -100,12 +103,12 @@ void ts_merge_fini(struct ts_merge *g);
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Whether what is left is what `records`, all that was added, less what was merged or dropped: 0, or TS_EIO with what differs
- * and no name. Called after finish. */
+/* Whether what is left is what `records`, all that was added, less what was merged or dropped: 0,
+ * or TS_EIO with what differs and no name. Called after finish. */
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err);
 
-/* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other threads are
- * cleared. */
+/* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other
+ * threads are cleared. */
 void ts_merge_finish(struct ts_merge *g);
 
 /* Frees fibres, values and slices, once the format is chosen; the counts stay. */

@@ -2,7 +2,8 @@
 /* slices.h - which indices of a mode are used, and the compact row of each.
  *
  *   owner    the caller of init calls fini
- *   units    indices from `first`, dim of them; a set costs dim / 8 bytes, and half as much again once it is counted
+ *   units    indices from `first`, dim of them; a set costs dim / 8 bytes, and half as much again
+ *            once it is counted
  *   threads  mark: any thread at any time; row: any thread after count
  *   errors   0 or TS_ENOMEM
  */
@@ -14,7 +15,8 @@
 #include "base/err.h"
 
 struct ts_slices {
-    uint64_t first; /* 0, or set by the caller before anything is marked: indices are from here on */
+    /* 0, or set by the caller before anything is marked: indices are from here on */
+    uint64_t first;
     uint64_t dim, n_rows;
     uint64_t *bitmap;
     uint32_t *rank; /* used indices before each word of the bitmap */

@@ -85,7 +85,8 @@ static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_f
                                                               : rc;
 }
 
-/* Products, and what updates of their rows need. some: rows of the updates need not go to all ranks. */
+/* Products, and what updates of their rows need. some: rows of the updates need not go to all
+ * ranks. */
 static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -135,9 +136,8 @@ static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
                  : 0;
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         rc = ts_fit_sums_begin(t, mode, &r[k], &sums[k], err);
-        cells[k] = (struct ts_request){
-            .be = r[k].be, .kind = TS_REQUEST_CELLS, .cells = &sums[k].cells
-        };
+        cells[k] =
+            (struct ts_request){ .be = r[k].be, .kind = TS_REQUEST_CELLS, .cells = &sums[k].cells };
     }
     if (rc == 0)
         rc = weigh_all(cells, n, mode, feed, times, err);
@@ -148,7 +148,8 @@ static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     return rc;
 }
 
-/* The elementwise product of the Gram matrices of the other modes' factors; one: room for a matrix. */
+/* The elementwise product of the Gram matrices of the other modes' factors; one: room for a
+ * matrix. */
 static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *one,
                         struct ts_err *err)
 {
@@ -262,9 +263,9 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *update
 {
     struct ts_cpu *c = be;
     struct ts_rowsolve_ranks *ranks = c->shared->share == NULL ? NULL : &c->ranks[mode];
-    const int rc =
-        ts_rowsolve_run(c->rows, &c->factor[mode], ts_row_reads_old(update->kind) ? &c->product : NULL,
-                        update, sums, ranks, err);
+    const int rc = ts_rowsolve_run(c->rows, &c->factor[mode],
+                                   ts_row_reads_old(update->kind) ? &c->product : NULL, update,
+                                   sums, ranks, err);
     ts_cpu_note_lacks(c->shared, mode, ranks);
     note_change(c, mode);
     c->factor[mode].rest = NULL;
@@ -380,8 +381,7 @@ const struct ts_backend ts_backend_cpu = {
     .bytes = sizeof(struct ts_backend),
     .name = "cpu",
     .can = TS_ROWS_ALL | TS_CAN(HELD_OUT) | TS_CAN(AT_ONCE) | TS_CAN(CELLS) | TS_CAN(ERRORS) |
-           TS_CAN(LOSSES) | TS_CAN(MEANS) |
-           TS_CAN(WEIGHTS) | TS_CAN(RANKS),
+           TS_CAN(LOSSES) | TS_CAN(MEANS) | TS_CAN(WEIGHTS) | TS_CAN(RANKS),
     .most_rank = cpu_most_rank,
     .open = ts_cpu_open,
     .close = ts_cpu_close,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend of CPU cores takes, from what it is asked for alone: memory, and how many models go together. */
+/* What a backend of CPU cores takes, from what it is asked for alone: memory, and how many models
+ * go together. */
 #include <omp.h>
 
 #include "base/machine/bigmem.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts and by other losses: a pass for the rounds or the gradients of all, then the steps of each. */
+/* Models of counts and by other losses: a pass for the rounds or the gradients of all, then the
+ * steps of each. */
 #include <assert.h>
 
 #include "base/clock.h"
@@ -96,7 +97,8 @@ static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *r
     return rc;
 }
 
-/* The gradient over the nonzeros is there. dealt_ns: what it took until rows were where their steps are made. */
+/* The gradient over the nonzeros is there. dealt_ns: what it took until rows were where their steps
+ * are made. */
 static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *descent,
                        uint64_t *dealt_ns, struct ts_err *err)
 {

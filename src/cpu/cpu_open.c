@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens and closes a backend of CPU cores: models whose factors lie side by side, or several that are apart. */
+/* Opens and closes a backend of CPU cores: models whose factors lie side by side, or several that
+ * are apart. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,8 +62,8 @@ static int open_model(const struct ts_backend_conf *conf, struct ts_cpu_shared *
     if (ts_cpu_has_rank_of(conf, k, &same))
         c->rows = s->model[same].rows;
     else
-        rc = ts_rowsolve_new(ts_most_rows(conf->tensor, TS_ALL_MODES), c->rank, ts_isa_best(), s->threads,
-                             &c->rows, err);
+        rc = ts_rowsolve_new(ts_most_rows(conf->tensor, TS_ALL_MODES), c->rank, ts_isa_best(),
+                             s->threads, &c->rows, err);
     c->frees_rows = rc == 0 && same == k;
     for (uint32_t m = 0; m < conf->tensor->order; m++)
         c->factor[m] = ts_fmat_view(&s->factor[m], col, c->rank);

@@ -23,14 +23,16 @@
 #include "cpu/ranks/share.h"
 #include "stream/backend.h"
 
-/* Rows of these updates go to all ranks, each in a way of its own; those of others may go to the ranks that need them alone. */
+/* Rows of these updates go to all ranks, each in a way of its own; those of others may go to the
+ * ranks that need them alone. */
 #define TS_CPU_TO_ALL TS_ROWS_BY_LOSS
 
 /* Most models of a backend: with as many the tensor's part of a pass is a small one. */
 #define TS_CPU_MOST_MODELS 32u
 
-/* What the models of a backend share: their factors lie side by side in the rows of these matrices. Models whose rows are made nonzero by
- * nonzero are *apart*: each has all of this of its own, and they share passes. */
+/* What the models of a backend share: their factors lie side by side in the rows of these matrices.
+ * Models whose rows are made nonzero by nonzero are *apart*: each has all of this of its own, and
+ * they share passes. */
 struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
@@ -123,11 +125,12 @@ int ts_cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err);
 const char *ts_cpu_link(const void *be);
 /* Shards of which other ranks compute all partitions are not wanted here. */
 void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
-/* Before a factor that is shared changes, or after all ranks were to read it: all are done with what they did. */
+/* Before a factor that is shared changes, or after all ranks were to read it: all are done with
+ * what they did. */
 int ts_cpu_settle(struct ts_cpu_shared *s, const struct ts_fmat *f, struct ts_err *err);
 int ts_cpu_settle_put(struct ts_cpu_shared *s, struct ts_err *err);
-/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until all get all, or what they need
- * of an update: in solve or gram. */
+/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until
+ * all get all, or what they need of an update: in solve or gram. */
 int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);

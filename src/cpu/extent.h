@@ -31,7 +31,8 @@ static inline uint64_t ts_most_partitions(const struct ts_tensor *t)
 
 #define TS_ALL_MODES UINT32_MAX
 
-/* The next array in a piece of memory; base NULL: only counts. *at: bytes so far, a multiple of 64. */
+/* The next array in a piece of memory; base NULL: only counts. *at: bytes so far, a multiple of
+ * 64. */
 static inline void *ts_place(char *base, uint64_t *at, uint64_t bytes)
 {
     void *ret = base == NULL ? NULL : base + *at;

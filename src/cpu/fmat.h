@@ -2,13 +2,14 @@
 /* fmat.h - a factor matrix in the memory of the CPU backend.
  *
  * Rows are padded with zero columns to whole vectors, so that no kernel masks a tail: a product of
- * padding is zero, and stays zero. Large matrices lie on huge pages (base/machine/bigmem.h): their rows are
- * read at random.
+ * padding is zero, and stays zero. Large matrices lie on huge pages (base/machine/bigmem.h): their
+ * rows are read at random.
  *
  * Several matrices may lie side by side in the rows of one: a *view* is one of them.
  *
  *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is
- *            lent; a view owns nothing, and of one that ranks share (stream/comm.h) the comm has the memory
+ *            lent; a view owns nothing, and of one that ranks share (stream/comm.h) the comm has
+ *            the memory
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -26,8 +27,8 @@ struct ts_fmat {
     float *rest; /* for rows that are products: what float32 has lost of them, as rows; or NULL */
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
-    uint32_t
-        width; /* columns with the padding; less than stride where rows have other columns beside */
+    /* columns with the padding; less than stride where rows have other columns beside */
+    uint32_t width;
     enum ts_precision precision;
     int shared; /* all ranks of a machine have this one */
 };
@@ -52,8 +53,7 @@ struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank
 /* Entry i of an array of this precision. */
 static inline double ts_item(const void *array, uint64_t i, enum ts_precision precision)
 {
-    return precision == TS_FLOAT32 ? (double)((const float *)array)[i]
-                                   : ((const double *)array)[i];
+    return precision == TS_FLOAT32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
 }
 
 static inline void ts_set_item(void *array, uint64_t i, enum ts_precision precision, double x)

@@ -82,8 +82,8 @@ static void visit_partitions(struct ts_pass_loop *l)
         end_early(l, l->start(l->ctx, &err), &err);
     while ((loan = take_partition(l, &k)) != NULL) {
         end_early(l, l->partition(l->ctx, &loan->view, k, &err), &err);
-        const struct ts_shard_view view =
-            loan->view; /* a finished loan may be in use again at once */
+        /* a finished loan may be in use again at once */
+        const struct ts_shard_view view = loan->view;
         if (atomic_fetch_sub(&loan->left, 1) == 1)
             give_back(l, &view);
     }

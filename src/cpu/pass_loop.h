@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, taken by threads and given back.
+/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, taken by threads and
+ * given back.
  *
  * A visitor does the arithmetic. It visits either partitions or whole shards:
  *
- *   partition  each thread takes the next partition of the newest shard. The thread that finishes the last
- *              partition of a shard gives the shard back, while others are at work on the next shard.
- *   shard      all threads of the team visit one shard after another together, and may share its work by
- *              `omp for` and `omp single`. With `threads` = 0 the thread that calls visits alone, and opens
- *              parallel regions of its own.
+ *   partition  each thread takes the next partition of the newest shard. The thread that finishes
+ *              the last partition of a shard gives the shard back, while others are at work on the
+ *              next shard.
+ *   shard      all threads of the team visit one shard after another together, and may share its
+ *              work by `omp for` and `omp single`. With `threads` = 0 the thread that calls visits
+ *              alone, and opens parallel regions of its own.
  *
  * The feed of a dense tensor lends slabs in place of shards, from the first one on.
  *
  *   owner    the caller owns the loop and its loans, and what the visitor works on
  *   units    partitions are counted over the mode; ns
  *   threads  one thread calls; a visitor is called by all threads of the team
- *   errors   `rc` is 0 or the negative ts_code of the first failure, of the feed or of a visitor; after a
- *            failure no thread takes more
+ *   errors   `rc` is 0 or the negative ts_code of the first failure, of the feed or of a visitor;
+ *            after a failure no thread takes more
  */
 #ifndef TS_CPU_PASS_LOOP_H
 #define TS_CPU_PASS_LOOP_H

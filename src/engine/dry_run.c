@@ -55,7 +55,8 @@ static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *sp
     return ts_dense_passes(d, (shared && groups == 0) || d->n_outer == 1, skipped) + judging;
 }
 
-/* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as much. */
+/* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as
+ * much. */
 static void count_slabs(const struct ts_engine *e, const struct ts_spec *spec,
                         const struct ts_feed_deal *deal, struct ts_dry_run *p)
 {

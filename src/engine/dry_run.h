@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dry_run.h - what a run of an engine would hold and move, without computing anything.
  *
- * The engine is opened with dry_run: it has chosen its processor and divided its memory, and has neither feed nor
- * buffers. What stays where is then known for each shard or slab, and so is what passes in a sweep.
+ * The engine is opened with dry_run: it has chosen its processor and divided its memory, and has
+ * neither feed nor buffers. What stays where is then known for each shard or slab, and so is what
+ * passes in a sweep.
  *
  *   owner    the caller owns the struct
  *   units    bytes; of a later sweep, which reads nothing ahead of the first

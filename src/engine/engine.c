@@ -87,7 +87,8 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
     return 0;
 }
 
-/* The same of the slabs of a dense tensor. Its cells are looked at once, unless only a plan is wanted. */
+/* The same of the slabs of a dense tensor. Its cells are looked at once, unless only a plan is
+ * wanted. */
 static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                       struct ts_engine *e, struct ts_err *err)
 {
@@ -145,9 +146,9 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     fc.host_bytes = e->memory.feed_bytes;
     fc.checkers = e->threads < MAX_CHECKERS ? e->threads : MAX_CHECKERS;
     rc = conf->dry_run ? ts_residency_plan(e->tensor, conf->only_mode, fc.deal.keep,
-                                                fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
-                                                fc.most_slots, fc.host_bytes, &e->residency, err)
-                            : ts_feed_new(&fc, &e->feed, err);
+                                           fc.deal.n_consumers > 0 ? fc.deal.n_consumers : 1,
+                                           fc.most_slots, fc.host_bytes, &e->residency, err)
+                       : ts_feed_new(&fc, &e->feed, err);
     if (rc == TS_ELIMIT && e->library_bytes > 0) { /* the libraries have left less than the user
                                                     * asked for */
         const size_t at = strlen(err->text);
@@ -177,8 +178,8 @@ static uint64_t product_adds(const struct ts_engine_conf *conf, const struct ts_
 }
 
 /* Chooses the number of threads: where the user does not, as many as the product of one mode keeps
- * busy. OpenMP ends the program when it cannot start its threads, so this checks that it can, beside
- * the threads of the feed, which are started first. */
+ * busy. OpenMP ends the program when it cannot start its threads, so this checks that it can,
+ * beside the threads of the feed, which are started first. */
 static int choose_threads(const struct ts_engine_conf *conf, const struct ts_tensor *t,
                           uint32_t *ret, struct ts_err *err)
 {
@@ -190,7 +191,8 @@ static int choose_threads(const struct ts_engine_conf *conf, const struct ts_ten
     return rc;
 }
 
-/* Whether these bytes, which several models leave of the budget, are enough for shards, and for all of them at once. */
+/* Whether these bytes, which several models leave of the budget, are enough for shards, and for all
+ * of them at once. */
 static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, uint64_t bytes,
                       int *all_stay, struct ts_err *err)
 {
@@ -205,7 +207,8 @@ static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine 
     return rc;
 }
 
-/* Plans for the first n models side by side, beside libraries that are there. TS_ELIMIT: they are too many. */
+/* Plans for the first n models side by side, beside libraries that are there. TS_ELIMIT: they are
+ * too many. */
 static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
                         uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
                         struct ts_err *err)
@@ -229,8 +232,8 @@ static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_eng
                 : 0);
 }
 
-/* Plans for as many models side by side as there may be; or for those that go well together, where nothing
- * needs to be read for them more than once. */
+/* Plans for as many models side by side as there may be; or for those that go well together, where
+ * nothing needs to be read for them more than once. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {
@@ -325,7 +328,8 @@ static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct t
     return fit;
 }
 
-/* With fewer models where libraries of GPUs, which are known once these are open, leave too little beside so many: on all ranks alike. */
+/* With fewer models where libraries of GPUs, which are known once these are open, leave too little
+ * beside so many: on all ranks alike. */
 static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
                           struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
 {

@@ -21,8 +21,8 @@
 
 struct ts_engine_conf {
     const char *path; /* of the tensor */
-    const struct ts_tensor
-        *tensor; /* the tensor if it is open already, which must stay; NULL: it is opened here */
+    /* the tensor if it is open already, which must stay; NULL: it is opened here */
+    const struct ts_tensor *tensor;
     uint32_t rank, threads;
     uint32_t n_models;     /* several models are wanted side by side; 0: one */
     const uint32_t *ranks; /* of them, instead of `rank`; lent for the call */
@@ -30,8 +30,9 @@ struct ts_engine_conf {
     uint64_t host_bytes;   /* --host-memory; 0: what is free, less a reserve */
     struct ts_processor processor;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
-    int unknown; /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
-    int accelerate;       /* runs are accelerated (cpd/solver/accelerate.h), which takes second factors */
+    /* cells of a dense tensor may be unknown (NaN), also where they are not observed ones */
+    int unknown;
+    int accelerate; /* runs are accelerated (cpd/solver/accelerate.h), which takes second factors */
     uint32_t n_named;     /* the highest mode that is asked for by its number, from 1; 0: none */
     struct ts_comm *comm; /* of the ranks that compute each a part; NULL: this process alone */
     uint64_t own_bytes;   /* factors of the command itself; they count like the backend's */

@@ -4,8 +4,9 @@
  *
  * Factors come on top of the budget (--host-memory). Other large parts of a run are taken from the
  * budget. The rest is for the feed: shards that stay, and slots for the others
- * (stream/feed/residency.h). Of several models side by side the factors of the largest come on top, and those of
- * the others are taken from the budget, at most half of it: so they take no more memory than one after another.
+ * (stream/feed/residency.h). Of several models side by side the factors of the largest come on top,
+ * and those of the others are taken from the budget, at most half of it: so they take no more
+ * memory than one after another.
  *
  *   units    bytes
  *   threads  pure, except that it reads the limits of the machine
@@ -39,8 +40,8 @@ struct ts_engine_memory_conf {
     const struct ts_spec *spec; /* NULL: least squares of all cells */
 };
 
-/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: there is not enough,
- * or several take too much of the budget. */
+/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: there
+ * is not enough, or several take too much of the budget. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           const struct ts_engine_memory_conf *conf, struct ts_engine_memory *ret,
                           struct ts_err *err);

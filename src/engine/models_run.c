@@ -27,8 +27,8 @@ static void sum_text(const char *text, size_t n, char ret[17])
     snprintf(ret, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(text, n));
 }
 
-/* Whether the n bytes are whole. A file of an earlier version has neither version nor checksum; one changed byte cannot make a
- * later file look like that. */
+/* Whether the n bytes are whole. A file of an earlier version has neither version nor checksum; one
+ * changed byte cannot make a later file look like that. */
 static int check_text(const char *path, const char *text, size_t n, int *sealed, struct ts_err *err)
 {
     const char *options = text + HEAD_BYTES, *sum;
@@ -69,8 +69,7 @@ static int take_text(struct ts_models_run *r, const char *partial, size_t n, str
     if (n <= HEAD_BYTES || n == MAX_BYTES || r->text[n - 1] != '\0' ||
         memcmp(r->text, TS_MODELS_MAGIC, HEAD_BYTES) != 0)
         return ts_fail(err, TS_EFORMAT,
-                       "%s/" TS_MODELS_RUN
-                       ": does not hold the options of a run of several models",
+                       "%s/" TS_MODELS_RUN ": does not hold the options of a run of several models",
                        partial);
     if (asprintf(&r->path, "%s/" TS_MODELS_RUN, partial) < 0) {
         r->path = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* models_run.h - models.run, the options of a run of several models: what --resume goes on with.
  *
- * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: "version", the options
- * (cpd/state/run_options.h), "checksum", that of the tensor's index, and "xxh3", the checksum of the file up to there. Files of
- * 0.2.0 and before have no version and no checksum of their own.
+ * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: "version", the
+ * options (cpd/state/run_options.h), "checksum", that of the tensor's index, and "xxh3", the
+ * checksum of the file up to there. Files of 0.2.0 and before have no version and no checksum of
+ * their own.
  *
  *   owner    the struct owns its strings until close
  *   threads  one
@@ -17,16 +18,16 @@
 #include "cpd/state/state.h"
 
 struct ts_models_run {
-    char *dir;    /* X.cp; NULL: nothing is open */
+    char *dir;              /* X.cp; NULL: nothing is open */
     struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
-    char *path;   /* of the file, for sentences */
-    int unsealed; /* it has no checksum: an earlier version wrote it */
+    char *path;             /* of the file, for sentences */
+    int unsealed;           /* it has no checksum: an earlier version wrote it */
     char *text;
     struct ts_state options; /* these alone, in text */
 };
 
-/* `name` is X.cp or X.cp.partial. ret->dir stays NULL where there is no run of several models of that name;
- * TS_EARG where it is done. */
+/* `name` is X.cp or X.cp.partial. ret->dir stays NULL where there is no run of several models of
+ * that name; TS_EARG where it is done. */
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
 void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
 
@@ -34,12 +35,14 @@ void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
 #define TS_MODELS_RUN_UNSEALED \
     "%s: version 0.2.0 or before wrote it without a checksum; its options are possible, but a damaged one would not be noticed"
 
-/* Opens X.cp.partial of a run that writes the directory X.cp. from: the run that goes on, of which what is kept stays; NULL: it
- * begins. It fails where X.cp.partial is another than what that was read from. resumable: sentences say that a run can go on. */
+/* Opens X.cp.partial of a run that writes the directory X.cp. from: the run that goes on, of which
+ * what is kept stays; NULL: it begins. It fails where X.cp.partial is another than what that was
+ * read from. resumable: sentences say that a run can go on. */
 int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err);
 
-/* Whether the directory of a run that goes on is still the one that it was read from; NULL: there is none. */
+/* Whether the directory of a run that goes on is still the one that it was read from; NULL: there
+ * is none. */
 int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err);
 
 /* Writes it into that directory: the options as in a state, `bytes` of them. */

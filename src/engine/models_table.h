@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* models_table.h - the table of several models of a tensor: fits by rank and start, how alike the starts of a
- * rank are, and which is the best. docs/outputs.md lists the members of models.json.
+/* models_table.h - the table of several models of a tensor: fits by rank and start, how alike the
+ * starts of a rank are, and which is the best. docs/outputs.md lists the members of models.json.
  *
- * The best model of a rank is that of the highest fit, with penalties of the lowest objective; of equal ones the
- * first. `score` is the factor match score (model/match.h: greedy, with weights) of a model with the best one of
- * its rank, as tstream compare prints it.
+ * The best model of a rank is that of the highest fit, with penalties of the lowest objective; of
+ * equal ones the first. `score` is the factor match score (model/match.h: greedy, with weights) of
+ * a model with the best one of its rank, as tstream compare prints it.
  *
  *   owner    the caller owns the struct, all zero before new or load, and what it points to
  *   units    seconds; percent of core consistencies
@@ -61,10 +61,12 @@ int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restar
 int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t folds,
                               uint64_t seed, struct ts_models_table *ret, struct ts_err *err);
 
-/* Whether two rows have not seen the same cells, where cells are held out: models of one pass must be so. */
+/* Whether two rows have not seen the same cells, where cells are held out: models of one pass must
+ * be so. */
 int ts_models_table_same_cells(const struct ts_models_table *m, uint32_t a, uint32_t b);
 
-/* Error at the held-out cells: the RMSE or, of losses that have none, the mean loss. NaN: there is none. */
+/* Error at the held-out cells: the RMSE or, of losses that have none, the mean loss. NaN: there is
+ * none. */
 double ts_models_table_error(const struct ts_models_row *row);
 
 /* Of rank k, whose folds are all done: error and standard_error. */

@@ -132,8 +132,8 @@ static int choose_numbers(const char *asked, const struct wanted *w, int there,
     return 0;
 }
 
-/* The first n of those that can be used. Ranks of one host take them in turn: where each sees GPUs of its own alone, as launchers
- * may have it, or there are too few, they begin anew. */
+/* The first n of those that can be used. Ranks of one host take them in turn: where each sees GPUs
+ * of its own alone, as launchers may have it, or there are too few, they begin anew. */
 static int choose_first(const char *asked, uint32_t n, int there, struct ts_backend_conf *conf,
                         struct ts_err *err)
 {
@@ -183,7 +183,8 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
 }
 #endif
 
-/* A backend that lacks a capability, or does not have the rank, is none for this run: where it was not asked for, CPU cores compute. */
+/* A backend that lacks a capability, or does not have the rank, is none for this run: where it was
+ * not asked for, CPU cores compute. */
 static int check_needs(const struct ts_processor *asked_for, int optional,
                        const struct ts_backend **ret, struct ts_backend_conf *conf,
                        struct ts_err *no_gpu, struct ts_err *err)

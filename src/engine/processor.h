@@ -20,11 +20,13 @@ struct ts_processor {
 /* Checks the options without regard to the machine: 0 or TS_EARG. */
 int ts_processor_check(const struct ts_processor *asked_for, struct ts_err *err);
 
-/* How many GPUs are asked for; 0: none, or nobody asks. What ts_processor_check refuses asks for none. */
+/* How many GPUs are asked for; 0: none, or nobody asks. What ts_processor_check refuses asks for
+ * none. */
 uint32_t ts_processor_gpus(const struct ts_processor *asked_for);
 
-/* Chooses the backend, and sets its devices and their budget in conf; the backend has all of conf->needs; n_devices is 0 for the CPU.
- * *no_gpu (may be NULL): why the CPU was chosen by default although there is a driver of GPUs. */
+/* Chooses the backend, and sets its devices and their budget in conf; the backend has all of
+ * conf->needs; n_devices is 0 for the CPU. *no_gpu (may be NULL): why the CPU was chosen by default
+ * although there is a driver of GPUs. */
 int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err);
 

@@ -34,7 +34,8 @@ static const struct ts_state *state_of(const struct ts_run *run)
 
 /* ---- what is written ---- */
 
-/* The directory of the result. start: what is to be written there, whose model the caller closes. */
+/* The directory of the result. start: what is to be written there, whose model the caller
+ * closes. */
 static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
 {
     struct ts_run_conf *c = &run->conf;
@@ -276,7 +277,8 @@ static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, 
 }
 
 /* Everything on disk but the start, which *saves says is to be written. */
-static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
+static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves,
+                      struct ts_err *err)
 {
     int rc = open_out(run, start, saves, err);
     if (rc == 0)

@@ -8,8 +8,8 @@
  *     }
  *
  * The programs and the library are listeners: they hear events, and print or call back. The run
- * does the rest. cpd/solver/solver.h computes; cpd/state/checkpoint.h saves states; engine/run_status.h writes
- * status.json, and engine/run_record.h run.json.
+ * does the rest. cpd/solver/solver.h computes; cpd/state/checkpoint.h saves states;
+ * engine/run_status.h writes status.json, and engine/run_record.h run.json.
  *
  *   owner    the caller owns the struct, which must not move, and what the conf points to, which
  *            must stay until the end
@@ -56,10 +56,10 @@ enum ts_run_event_kind {
 
 struct ts_run_event {
     enum ts_run_event_kind kind;
-    const struct ts_err *warn;        /* of a note */
+    const struct ts_err *warn;           /* of a note */
     const struct ts_solver_mode *mode;   /* of a mode */
     const struct ts_solver_sweep *sweep; /* of a sweep */
-    int rc;                           /* of what is over or has ended: why; 0: without a failure */
+    int rc; /* of what is over or has ended: why; 0: without a failure */
     const struct ts_run_outcome *outcome; /* of what has ended */
 };
 
@@ -73,12 +73,12 @@ struct ts_run_listener {
 
 /* Which of several models in one directory a run computes. */
 struct ts_run_place {
-    const char *out;     /* the directory of all, as it was named */
-    const char *partial; /* where they are until all are done: the status lies there */
+    const char *out;              /* the directory of all, as it was named */
+    const char *partial;          /* where they are until all are done: the status lies there */
     const struct ts_open_dir *in; /* the same, open; NULL where nothing is written */
-    uint32_t number, n;  /* the model, from 1, and how many there are */
-    uint32_t at_once;    /* so many are under way side by side when it begins; 0: this one alone */
-    int beside;          /* the status is that of another model until ts_run_lead */
+    uint32_t number, n;           /* the model, from 1, and how many there are */
+    uint32_t at_once; /* so many are under way side by side when it begins; 0: this one alone */
+    int beside;       /* the status is that of another model until ts_run_lead */
 };
 
 struct ts_run_conf {
@@ -92,8 +92,8 @@ struct ts_run_conf {
     int from_here;                /* what is written replaces what `from` is part of */
     struct ts_run_given given;    /* opens init.model a second time */
 
-    struct ts_model_conf
-        out;             /* dir NULL: nothing is written. Shape, rank and threads are filled in */
+    /* dir NULL: nothing is written. Shape, rank and threads are filled in */
+    struct ts_model_conf out;
     uint64_t every_ns;   /* between two states; 0: one when the run ends early */
     const char *options; /* that states remember; lent for the call of begin */
     uint64_t options_bytes;

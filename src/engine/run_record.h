@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_record.h - the record of a run, X.cp/run.json: what was decomposed by which program, with which
- * options, where and when, what each sweep came to, and why the run ended. docs/outputs.md lists
- * the members.
+/* run_record.h - the record of a run, X.cp/run.json: what was decomposed by which program, with
+ * which options, where and when, what each sweep came to, and why the run ended. docs/outputs.md
+ * lists the members.
  *
  *   owner    the caller owns the struct, all zero before ts_run_record_start; what its first part
  *            point to must stay
  *   units    seconds of a sweep; times of day are local, with the offset from UTC
  *   threads  the one that runs
- *   errors   0 or a negative ts_code; a sweep that there was no memory for is said when the text is made
+ *   errors   0 or a negative ts_code; a sweep that there was no memory for is said when the text is
+ *            made
  */
 #ifndef TS_ENGINE_RUN_RECORD_H
 #define TS_ENGINE_RUN_RECORD_H
@@ -66,8 +67,8 @@ void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);
 
-/* The run ends now: the text of the record, malloc'ed. ended: "converged", "exact", "iterations", "stopped by SIGINT" and
- * so on. result: NULL where it was stopped. */
+/* The run ends now: the text of the record, malloc'ed. ended: "converged", "exact", "iterations",
+ * "stopped by SIGINT" and so on. result: NULL where it was stopped. */
 int ts_run_record_end(const struct ts_run_record *r, const char *ended,
                       const struct ts_solver_result *result, char **ret, size_t *bytes,
                       struct ts_err *err);

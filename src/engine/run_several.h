@@ -2,9 +2,9 @@
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
  * The next models are those rows of the table that are not done. As many of them as the engine has
- * room for share their passes (cpd/solver/solver_group.h). The engine stays open for models of the same
- * ranks, so that shards in its memory stay there. The first model under way leads: progress and status
- * describe it.
+ * room for share their passes (cpd/solver/solver_group.h). The engine stays open for models of the
+ * same ranks, so that shards in its memory stay there. The first model under way leads: progress
+ * and status describe it.
  *
  * A front end opens engines, and begins and ends each run (engine/run.h).
  *
@@ -54,10 +54,10 @@ struct ts_run_several {
     /* its own: the models side by side */
     uint32_t n, lead;
     uint32_t row[TS_RUN_AT_ONCE];
-    struct ts_run *run[TS_RUN_AT_ONCE];   /* NULL: not begun */
+    struct ts_run *run[TS_RUN_AT_ONCE];  /* NULL: not begun */
     uint32_t open_ranks[TS_RUN_AT_ONCE]; /* of the engine that is open, */
-    uint32_t room;                        /* with room for so many; 0: none is open */
-    int is_new;                           /* it was opened for the models side by side */
+    uint32_t room;                       /* with room for so many; 0: none is open */
+    int is_new;                          /* it was opened for the models side by side */
 };
 
 /* Opens the directory of all, and writes their options to it. from: the resumed run, or NULL. */

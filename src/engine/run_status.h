@@ -2,11 +2,11 @@
 /* run_status.h - X.cp.partial/status.json: how far a run is, for whoever looks from elsewhere.
  *
  * Written when the run starts, once a second by a thread of its own, and when the run ends in a way
- * that leaves the directory: replaced as a whole, so that it can be read at any moment. It is worth no
- * failure: where it cannot be written the run goes on. docs/outputs.md lists the members.
+ * that leaves the directory: replaced as a whole, so that it can be read at any moment. It is worth
+ * no failure: where it cannot be written the run goes on. docs/outputs.md lists the members.
  *
- *   owner    the caller owns the struct, all zero before ts_run_status_start; what its first part points to
- *            must stay
+ *   owner    the caller owns the struct, all zero before ts_run_status_start; what its first part
+ *            points to must stay
  *   units    seconds; times of day are local, with the offset from UTC
  *   threads  one calls. Without a second thread the file stays as it was when the run started
  *   errors   none
@@ -40,20 +40,20 @@ struct ts_run_status {
     const void *args;          /* of opts */
     const char *tensor, *out;
     uint32_t iters, order;
-    uint32_t model,
-        n_models; /* of several models the one under way, from 1; 0: it is the only one */
-    uint32_t
-        at_once; /* so many are under way side by side, of which it is the first; 0: it alone */
+    /* of several models the one under way, from 1; 0: it is the only one */
+    uint32_t model, n_models;
+    /* so many are under way side by side, of which it is the first; 0: it alone */
+    uint32_t at_once;
     void (*figures)(void *ctx, struct ts_run_figures *ret); /* from any thread */
     void *ctx;
 
     /* its own */
-    int dir; /* of partial; valid between start and stop */
+    int dir;               /* of partial; valid between start and stop */
     struct ts_file_id own; /* which directory that was, as another may have the name at the end */
     pthread_mutex_t lock;
     pthread_t thread; /* that writes the file, */
     pthread_cond_t wake;
-    int writes, ends; /* it was started; it is to end */
+    int writes, ends;     /* it was started; it is to end */
     const char *state;    /* "running", ... */
     int told;             /* the end was written, for whoever looks later */
     const char *sentence; /* why it failed, or NULL */
@@ -86,8 +86,8 @@ void ts_run_status_saved(struct ts_run_status *s);
 /* The file is removed: before the directory gets its name, or is cleared. */
 void ts_run_status_remove(struct ts_run_status *s);
 
-/* The run is over: "stopped", "failed" with a sentence; NULL: done. Where the directory is still there,
- * the file says so. */
+/* The run is over: "stopped", "failed" with a sentence; NULL: done. Where the directory is still
+ * there, the file says so. */
 void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of hashes, as loops that compilers vectorise: once for any machine and once for AVX-512, which
- * multiplies 64 bits in one instruction. */
+/* Sums of hashes, as loops that compilers vectorise: once for any machine and once for AVX-512,
+ * which multiplies 64 bits in one instruction. */
 #include "format/cell_sum.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_sum.h - a sum over cells that does not depend on their order: of hashes of indices, value and
- * weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a cell
- * that is lost, doubled or changed moves the sum. It guards against mistakes, not against somebody
- * who forges a tensor.
+/* cell_sum.h - a sum over cells that does not depend on their order: of hashes of indices, value
+ * and weight. Two sets of cells with equal sums are the same but for a chance of about 2^-64; a
+ * cell that is lost, doubled or changed moves the sum. It guards against mistakes, not against
+ * somebody who forges a tensor.
  *
  * All arithmetic is modulo 2^64. Of a cell
  *
@@ -80,13 +80,14 @@ static inline int ts_cell_sum_same(const struct ts_cell_sum *a, const struct ts_
     return a->n == b->n && a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
-/* Of n rows of indices, order at a time, and their values; weights: these lie above their weights. */
+/* Of n rows of indices, order at a time, and their values; weights: these lie above their
+ * weights. */
 void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *value, uint64_t n,
                       int weights, struct ts_cell_sum *sum);
 
-/* Decodes all blocks of a shard that was just packed, checks that they are what a reader expects, and
- * adds their cells: compact rows in place of indices, code 0 in place of the value and code 1 in
- * place of the weight. raw has TS_SHARD_SLACK bytes behind it. */
+/* Decodes all blocks of a shard that was just packed, checks that they are what a reader expects,
+ * and adds their cells: compact rows in place of indices, code 0 in place of the value and code 1
+ * in place of the weight. raw has TS_SHARD_SLACK bytes behind it. */
 int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32_t order,
                       uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
                       struct ts_err *err);

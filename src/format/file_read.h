@@ -30,8 +30,8 @@ int ts_file_read_size(int fd, const char *path, uint64_t *ret, struct ts_err *er
 int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *ret,
                     struct ts_err *err);
 
-/* A regular file whole, which may be absent: 1, or 0 where it is. *n_bytes is its size; of a file of more than `room`
- * nothing is read. */
+/* A regular file whole, which may be absent: 1, or 0 where it is. *n_bytes is its size; of a file
+ * of more than `room` nothing is read. */
 int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
                        struct ts_err *err);
 

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hold_out.h - which nonzeros are held out: a share of them, chosen by a hash of their rows and a seed.
+/* hold_out.h - which nonzeros are held out: a share of them, chosen by a hash of their rows and a
+ * seed.
  *
- * Nothing is stored: whether a nonzero is held out is a function of the tensor, of its cell and of the seed, so
- * that passes over any mode, in any order and by any thread, and `tshard split`, agree on it.
+ * Nothing is stored: whether a nonzero is held out is a function of the tensor, of its cell and of
+ * the seed, so that passes over any mode, in any order and by any thread, and `tshard split`, agree
+ * on it.
  *
  *   units    rows are compact ones, in the order of the modes
  *   threads  pure
@@ -19,8 +21,8 @@
 struct ts_hold_out {
     double share; /* in [0, 1); 0: none */
     uint64_t seed;
-    double
-        from; /* which share: those whose hash lies between this and this and share; 0: the first */
+    /* which share: those whose hash lies between this and this and share; 0: the first */
+    double from;
 };
 
 /* Begins the hash of a cell; `add` takes its rows, mode after mode; `held` tells. */

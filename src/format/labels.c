@@ -29,8 +29,8 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
     return 0;
 }
 
-/* A label that holds NUL bytes, which no builder writes, as a string of C: U+FFFD in place of each, so
- * that nothing behind it is lost and two names stay two. */
+/* A label that holds NUL bytes, which no builder writes, as a string of C: U+FFFD in place of each,
+ * so that nothing behind it is lost and two names stay two. */
 static int make_string(struct line *line, const char *path, struct ts_err *err)
 {
     static const char instead[] = "\xef\xbf\xbd";
@@ -120,8 +120,8 @@ int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_e
     const uint64_t end = m->disk.labels_bytes;
     uint64_t n_lines = 0;
     char *piece = malloc(PIECE_BYTES), last = '\n';
-    int rc = piece == NULL ? ts_no_memory(err, m->labels_path)
-                           : ts_tensor_labels_check(t, mode, err);
+    int rc =
+        piece == NULL ? ts_no_memory(err, m->labels_path) : ts_tensor_labels_check(t, mode, err);
     for (uint64_t at = sizeof(struct ts_disk_labels); rc == 0 && at < end; at += PIECE_BYTES) {
         const size_t n = end - at < PIECE_BYTES ? (size_t)(end - at) : PIECE_BYTES;
         rc = ts_file_read_at(m->labels_fd, m->labels_path, at, n, piece, err);

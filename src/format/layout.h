@@ -90,8 +90,8 @@ struct ts_disk_header {
 #define TS_TENSOR_ZEROS                4u /* cells of value zero were kept; version 2, or 3 */
 #define TS_TENSOR_WEIGHTS              8u /* cells have weights; version 3 alone */
 
-/* 32-bit codes of a nonzero. With weights there are two: that of the value, of one code or none (then it is 0), and the
- * bits of the weight as a float32. */
+/* 32-bit codes of a nonzero. With weights there are two: that of the value, of one code or none
+ * (then it is 0), and the bits of the weight as a float32. */
 static inline uint32_t ts_header_codes(const struct ts_disk_header *h)
 {
     return (h->flags & TS_TENSOR_WEIGHTS) != 0 || h->value_kind == TS_VALUE_F64 ? 2

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* part.h - NAME.tsh/part: says that of the shards of a tensor only some are here, those that one of several processes
- * reads.
+/* part.h - NAME.tsh/part: says that of the shards of a tensor only some are here, those that one of
+ * several processes reads.
  *
- * All other files are those of the tensor, byte for byte, and so are the shards that are here, at the places that the index
- * gives. Where others would be, modeK.shards has holes. The file is text: the word TSHPART1, the index's checksum, which part
- * of how many, and for each mode its first shard and the one behind its last.
+ * All other files are those of the tensor, byte for byte, and so are the shards that are here, at
+ * the places that the index gives. Where others would be, modeK.shards has holes. The file is text:
+ * the word TSHPART1, the index's checksum, which part of how many, and for each mode its first
+ * shard and the one behind its last.
  *
  *   units    shards, from 0; parts from 1
  *   threads  pure, but read

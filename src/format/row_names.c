@@ -194,8 +194,8 @@ static int fill_index(const struct ts_row_names_conf *conf, struct ts_row_names 
             break;
         for (uint32_t i = 0; i < n && rc == 0; i++) {
             const uint32_t small = (uint32_t)index[i];
-            rc = put_entry(&f, bytes == 4 ? (const void *)&small : &index[i], bytes, conf->tmp,
-                           err);
+            rc =
+                put_entry(&f, bytes == 4 ? (const void *)&small : &index[i], bytes, conf->tmp, err);
         }
     }
     ts_rows_reader_close(in);

@@ -2,8 +2,8 @@
 /* tensor.h - an opened .tsh directory: what `index` says, and the files beside it.
  *
  * Opening reads and checks all of `index` (it is small: 64 bytes a shard) and the sizes of the
- * other files. Shards are read later (by stream/feed/feed.h or ts_tensor_read_shard) and checked against
- * the hash in their entry before use.
+ * other files. Shards are read later (by stream/feed/feed.h or ts_tensor_read_shard) and checked
+ * against the hash in their entry before use.
  *
  *   owner    the tensor owns everything that it points to, until ts_tensor_close
  *   units    bytes, nonzeros; modes from 0
@@ -28,9 +28,9 @@ struct ts_mode {
     struct ts_disk_mode disk;
     struct ts_disk_shard *shard; /* disk.n_shards of them */
     char *shards_path, *rows_path, *labels_path;
-    int rows_fd,
-        labels_fd; /* -1: there is no such file. Opened at the start: a tensor that is moved or
-                    * built again meanwhile is still the one that was opened */
+    /* labels_fd: -1: there is no such file. Opened at the start: a tensor that is moved or built
+     * again meanwhile is still the one that was opened */
+    int rows_fd, labels_fd;
     int shards_fd; /* -1: opened when needed (ts_tensor_shards_open), because this process has too
                     * many files open */
     struct ts_file_id shards_id;
@@ -43,25 +43,25 @@ struct ts_part {
 };
 
 struct ts_tensor {
-    char *path; /* the directory, as the user named it */
+    char *path;              /* the directory, as the user named it */
     struct ts_open_dir *dir; /* through which its files are opened; NULL: no directory */
     struct ts_disk_header header;
     uint32_t order;
     uint64_t nnz;
-    uint64_t
-        hash; /* checksum of the index, which holds those of the other files: equal ones mean equal
-               * bytes */
+    /* checksum of the index, which holds those of the other files: equal ones mean equal bytes */
+    uint64_t hash;
     double *dict;                 /* header.n_dict values */
     uint32_t base;                /* first index of the input, 0 or 1; use ts_tensor_base */
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
     struct ts_part part;
-    /* Cells that hold several nonzeros: header.norm is that of their sums once this is set (stream/cells_norm.h), and
-     * listed_norm that of the index, for which each nonzero is squared alone. */
+    /* Cells that hold several nonzeros: header.norm is that of their sums once this is set
+     * (stream/cells_norm.h), and listed_norm that of the index, for which each nonzero is squared
+     * alone. */
     int cells_summed;
     double listed_norm;
-    struct ts_dense
-        *dense; /* an array of cells, which has no shards; NULL: a directory of shards */
+    /* an array of cells, which has no shards; NULL: a directory of shards */
+    struct ts_dense *dense;
 };
 
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);
@@ -109,8 +109,8 @@ int ts_tensor_unpack_shard(const struct ts_tensor *t, uint32_t mode, uint64_t sh
 int ts_tensor_check_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                           struct ts_err *err);
 
-/* Opens a mode's file of shards once more, with O_RDONLY and `flags`: the one that was there when the
- * tensor was opened. Returns the descriptor, or a negative ts_code. */
+/* Opens a mode's file of shards once more, with O_RDONLY and `flags`: the one that was there when
+ * the tensor was opened. Returns the descriptor, or a negative ts_code. */
 int ts_tensor_shards_open(const struct ts_tensor *t, uint32_t mode, int flags, struct ts_err *err);
 
 /* Bytes of memory for any shard of the tensor, as ts_tensor_read_shard needs it. */

@@ -25,12 +25,13 @@ typedef int open_fn(const char *path, struct ts_tensor **ret, struct ts_err *err
 
 /* Everything that is no array is a directory of shards, or refused as one. */
 static open_fn *const openers[TS_N_ARRAYS] = {
-    [TS_ARRAY_NPY] = ts_dense_npy, [TS_ARRAY_TEXT] = ts_dense_text,
-    [TS_ARRAY_HDF5] = ts_dense_hdf5, [TS_ARRAY_RAW] = ts_dense_raw,
+    [TS_ARRAY_NPY] = ts_dense_npy,         [TS_ARRAY_TEXT] = ts_dense_text,
+    [TS_ARRAY_HDF5] = ts_dense_hdf5,       [TS_ARRAY_RAW] = ts_dense_raw,
     [TS_ARRAY_UNROOTED] = refuse_unrooted,
 };
 
-/* The kind is found by one open and used by another: whether the name has changed its file since. */
+/* The kind is found by one open and used by another: whether the name has changed its file
+ * since. */
 static int is_moved(const char *path, const struct ts_file_id *before)
 {
     struct ts_file_id now;

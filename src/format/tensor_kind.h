@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_kind.h - the kinds of tensors that a command opens, a table: directories of shards, and dense arrays.
+/* tensor_kind.h - the kinds of tensors that a command opens, a table: directories of shards, and
+ * dense arrays.
  *
- * A kind is known by what lies at the path: a directory, or how a file begins. What comes of it is a struct ts_tensor; `dense`
- * of it tells which it is (dense.h). Whoever can do nothing with a dense array opens the directory (ts_tensor_open),
- * or refuses with ts_tensor_is_sparse.
+ * A kind is known by what lies at the path: a directory, or how a file begins. What comes of it is
+ * a struct ts_tensor; `dense` of it tells which it is (dense.h). Whoever can do nothing with a
+ * dense array opens the directory (ts_tensor_open), or refuses with ts_tensor_is_sparse.
  *
  *   owner    the caller closes what is opened (ts_tensor_close)
  *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_sums.h - NAME.tsh/sums: sums over the nonzeros that were read and over the cells (cell_sum.h).
+/* tensor_sums.h - NAME.tsh/sums: sums over the nonzeros that were read and over the cells
+ * (cell_sum.h).
  *
  * The file came later than the format: a tensor without it is whole. It holds the checksum of the
  * index that it belongs to.

@@ -2,7 +2,8 @@
 /* walk.h - the nonzeros of a tensor with the indices of its input, block by block.
  *
  * A mode copy is walked in its order: shard by shard, and inside a shard block by block
- * (TS_BLOCK_NNZ). Shards are read the simple way and checked; backends use stream/feed/feed.h instead.
+ * (TS_BLOCK_NNZ). Shards are read the simple way and checked; backends use stream/feed/feed.h
+ * instead.
  *
  *   owner    the walk owns the lists of used slices; the tensor must stay
  *   units    indices from 0 in the order of the modes, n x order, row-major; values as float64
@@ -20,7 +21,9 @@
 struct ts_walk {
     const struct ts_tensor *tensor;
     uint32_t mode;
-    int here; /* set once it is open: of a part of a tensor (format/part.h) only the shards that are here are walked */
+    /* set once it is open: of a part of a tensor (format/part.h) only the shards that are here are
+     * walked */
+    int here;
     uint64_t *rows[TS_MAX_ORDER]; /* NULL: row i is index i */
 };
 

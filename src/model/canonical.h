@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* canonical.h - the form in which a decomposition leaves the engine, the same for equal models.
  *
- * Columns have norm 1, or are zeros. They are sorted by weight, largest first; equal weights keep the order in
- * which they were computed. The entry of largest magnitude of each column (the first of equals) is
- * made positive. Signs are changed in pairs of modes, as in Tensor Toolbox's fixsigns; with an odd
- * number of negative ones the last stays negative. Numbers are rounded to the precision of the
- * factors; there are no negative zeros. Modes whose entries must stay as they are keep lengths and signs.
+ * Columns have norm 1, or are zeros. They are sorted by weight, largest first; equal weights keep
+ * the order in which they were computed. The entry of largest magnitude of each column (the first
+ * of equals) is made positive. Signs are changed in pairs of modes, as in Tensor Toolbox's
+ * fixsigns; with an odd number of negative ones the last stays negative. Numbers are rounded to the
+ * precision of the factors; there are no negative zeros. Modes whose entries must stay as they are
+ * keep lengths and signs.
  *
  *   owner    the caller owns the factors, and frees what new made
  *   units    rows are those of used slices, n x rank, row-major
@@ -43,7 +44,8 @@ struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be);
 
 /* weight: `rank` weights, for columns of norm 1; norm: order x rank, the norms of the factors'
- * columns, or TS_AS_IT_IS for all of a mode, which then is none that weights count. norm NULL: columns, weights and signs stay as they are. */
+ * columns, or TS_AS_IT_IS for all of a mode, which then is none that weights count. norm NULL:
+ * columns, weights and signs stay as they are. */
 int ts_canonical_new(const struct ts_factors *f, const double *weight, const double *norm,
                      struct ts_canonical *ret, struct ts_err *err);
 void ts_canonical_free(struct ts_canonical *c); /* one of zeros is fine */

@@ -147,7 +147,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
-/* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is mapped. */
+/* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is
+ * mapped. */
 static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, double *rows,
                      const volatile sig_atomic_t *stop, struct ts_err *err)
 {

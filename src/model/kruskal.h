@@ -35,7 +35,8 @@ int ts_kruskal_new(uint32_t order, uint32_t rank, enum ts_precision precision, c
                    const uint64_t n_rows[], struct ts_kruskal **ret, struct ts_err *err);
 void ts_kruskal_free(struct ts_kruskal *k); /* NULL is fine */
 
-/* The factors that a decomposition left, with weights and norms of its result, in canonical form. */
+/* The factors that a decomposition left, with weights and norms of its result, in canonical
+ * form. */
 int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
                     enum ts_precision precision, const double *weight, const double *norm,
                     const volatile sig_atomic_t *stop, struct ts_kruskal **ret, struct ts_err *err);

@@ -134,7 +134,8 @@ int ts_kruskal_gram(const struct ts_kruskal *k, uint32_t mode, uint32_t threads,
 
 /* ---- |M| ---- */
 
-/* product := weights times weights, then times the Gram matrices of all modes; component r by 2^-shift[r] */
+/* product := weights times weights, then times the Gram matrices of all modes; component r by
+ * 2^-shift[r] */
 static int multiply_grams(struct sums *s, double *product, double *gram, int *shift,
                           struct ts_err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of two models go by side by side, as a merge of their indices; sums of products are all that stays. */
+/* Rows of two models go by side by side, as a merge of their indices; sums of products are all that
+ * stays. */
 #include "model/match.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@ struct side {
     double *paired; /* rows in step with the other side's, zeros where it has none; scaled */
     double *square; /* rank: sums of squares of the columns, scaled */
     double *scale;  /* rank: powers of two that bring the columns near 1; 0: all zeros so far */
-    double *empty; /* rank: 1 where the column of some mode is all zeros */
+    double *empty;  /* rank: 1 where the column of some mode is all zeros */
     double *weight;
 };
 
@@ -75,7 +76,8 @@ static double scale_for(double x)
     return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
-/* Column r of a side by another scale: what was paired and summed of it, in the chunk with n rows so far. */
+/* Column r of a side by another scale: what was paired and summed of it, in the chunk with n rows
+ * so far. */
 static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t r, uint64_t n,
                         double scale)
 {
@@ -90,8 +92,8 @@ static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t
     s->scale[r] = scale;
 }
 
-/* Row n of a side := row, its columns scaled: by what brings their first entry that is not zero to [0.5, 1), or one that comes
- * later and is beyond all measure. */
+/* Row n of a side := row, its columns scaled: by what brings their first entry that is not zero to
+ * [0.5, 1), or one that comes later and is beyond all measure. */
 static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n, const double *row)
 {
     double *to = s->paired + n * s->rank;
@@ -221,10 +223,10 @@ static int check_rows(const struct match *m, uint32_t mode, struct ts_err *err)
     if (used->index == NULL ? a->n_rows == b->n_rows
                             : used->index[used->n_rows - 1] < whole->n_rows)
         return 0;
-    return ts_fail(err, TS_EARG,
-                   TS_NTH_MODE " of %s has %" PRIu64 " row%s, of %s %" PRIu64
-                               ": they are not of one tensor",
-                   mode + 1, a->model->path, a->n_rows, ts_num_plural(a->n_rows), b->model->path, b->n_rows);
+    return ts_fail(
+        err, TS_EARG,
+        TS_NTH_MODE " of %s has %" PRIu64 " row%s, of %s %" PRIu64 ": they are not of one tensor",
+        mode + 1, a->model->path, a->n_rows, ts_num_plural(a->n_rows), b->model->path, b->n_rows);
 }
 
 static int start_side(struct side *s, uint32_t mode, struct ts_err *err)
@@ -364,8 +366,8 @@ struct table {
     uint32_t *row; /* columns: the row that a column goes with, or UINT32_MAX */
 };
 
-/* The largest score that is left, again and again. Each row remembers its own largest, so that a round looks
- * through those, and through the rows whose column was taken. */
+/* The largest score that is left, again and again. Each row remembers its own largest, so that a
+ * round looks through those, and through the rows whose column was taken. */
 static void assign_greedily(struct table *t, uint32_t *best)
 {
     for (uint32_t i = 0; i < t->rows; i++)
@@ -391,8 +393,8 @@ static void assign_greedily(struct table *t, uint32_t *best)
     }
 }
 
-/* The Hungarian method with potentials: row by row, along the shortest path to a free column. Numbers of
- * rows and columns are from 1 in here, column 0 holds the row that is being placed. */
+/* The Hungarian method with potentials: row by row, along the shortest path to a free column.
+ * Numbers of rows and columns are from 1 in here, column 0 holds the row that is being placed. */
 struct hungarian {
     double *row, *column, *least; /* potentials; the shortest way to each column */
     uint32_t *placed, *before;    /* the row of a column; the column before it on that way */

@@ -4,19 +4,20 @@
  * Of components a and b, with columns of norm 1 and weights >= 0,
  *     congruence(a, b) = product over modes of |cosine of their columns|,
  *     score(a, b) = congruence(a, b) * (1 - |w_a - w_b| / max(w_a, w_b)),
- * the second factor being 1 where weights are not to count, or both are 0. Two components with a column of
- * zeros each are alike: their congruence is 1. Each component of the smaller
- * model gets a partner of its own in the larger one. The factor match score is the mean of the pairs'
- * scores: 1 for the same models, whatever the order of components, signs, and where the weights lie.
+ * the second factor being 1 where weights are not to count, or both are 0. Two components with a
+ * column of zeros each are alike: their congruence is 1. Each component of the smaller model gets a
+ * partner of its own in the larger one. The factor match score is the mean of the pairs' scores: 1
+ * for the same models, whatever the order of components, signs, and where the weights lie.
  *
- * Pairs are taken greedily, the best one first, as Tensor Toolbox and pyttb do in `score`; or so that the
- * mean is the largest there is, by the Hungarian method (rank^3 steps).
+ * Pairs are taken greedily, the best one first, as Tensor Toolbox and pyttb do in `score`; or so
+ * that the mean is the largest there is, by the Hungarian method (rank^3 steps).
  *
- *   owner    the caller owns the models, freshly opened, whose rows are read once; free what run made
+ *   owner    the caller owns the models, freshly opened, whose rows are read once; free what run
+ *            made
  *   units    components from 0
  *   threads  one calls; sums are shared among conf->threads
- *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT where
- *            numbers leave the range of float64
+ *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT
+ *            where numbers leave the range of float64
  *   memory   a few MiB for factors of any size, and order * rank * rank numbers
  *   bits     results do not depend on threads
  */
@@ -41,9 +42,9 @@ struct ts_match {
     double *weight_a, *weight_b; /* for columns of norm 1; never negative */
 };
 
-/* Rows of the models go together by index. Of a model without indices (modeK.index) row i is index i, unless
- * it has as many rows as the other one has indices, and fewer than they say there are: then it has
- * the same ones. */
+/* Rows of the models go together by index. Of a model without indices (modeK.index) row i is index
+ * i, unless it has as many rows as the other one has indices, and fewer than they say there are:
+ * then it has the same ones. */
 int ts_match_run(const struct ts_match_conf *conf, struct ts_match *ret, struct ts_err *err);
 void ts_match_free(struct ts_match *m); /* one of zeros is fine */
 
@@ -59,7 +60,8 @@ static inline uint32_t ts_match_pairs(const struct ts_match *m)
 
 enum ts_match_how { TS_MATCH_GREEDY, TS_MATCH_BEST };
 
-/* pair := ts_match_pairs of them, by ascending a; *score := the mean of theirs. weights: they count. */
+/* pair := ts_match_pairs of them, by ascending a; *score := the mean of theirs. weights: they
+ * count. */
 int ts_match_assign(const struct ts_match *m, enum ts_match_how kind, int weights,
                     struct ts_match_pair *pair, double *score, struct ts_err *err);
 

@@ -94,12 +94,14 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
 static int has_record(int dir)
 {
     const int saved = errno;
-    const int there = begins(dir, RECORD, RECORD_BEGINS) || ts_written_is_dir(dir) != TS_WRITTEN_OTHER;
+    const int there =
+        begins(dir, RECORD, RECORD_BEGINS) || ts_written_is_dir(dir) != TS_WRITTEN_OTHER;
     errno = saved;
     return there;
 }
 
-/* Of a file of one model. In a result the contents must be right too: a user may have files of the same names. */
+/* Of a file of one model. In a result the contents must be right too: a user may have files of the
+ * same names. */
 static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
 {
     const char *const ending = mode_ending(name);
@@ -125,7 +127,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
                (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
         right = is_numbers(dir, name);
     }
-    /* Tensor Toolbox, NumPy and SPLATT write such files too: the record of a run, or a mark, makes them ours. */
+    /* Tensor Toolbox, NumPy and SPLATT write such files too: the record of a run, or a mark, makes
+     * them ours. */
     if (ours && whole && right && !has_record(dir))
         return TS_ATOMIC_UNMARKED;
     right = whole ? right : ts_atomic_head(dir, name, &byte, 1) >= 0;
@@ -197,7 +200,8 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
-/* Of the directory of a model: OURS where all that it holds is, else what the first other file in it is. */
+/* Of the directory of a model: OURS where all that it holds is, else what the first other file in
+ * it is. */
 static enum ts_atomic_kind kind_inside(int dir, const char *name, int whole)
 {
     DIR *names = open_names(dir, name);

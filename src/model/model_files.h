@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_files.h - which files belong to a decomposition, and how several of them lie in one directory:
+/* model_files.h - which files belong to a decomposition, and how several of them lie in one
+ * directory:
  *
  *     X.cp/r8.s1, r8.s2, ...  each a model as it would be alone: rank 8, seed 1, 2, ...
  *     X.cp/r8.f1, r8.f2, ...  or, with folds: that which has not seen fold 1, 2, ...
@@ -40,8 +41,8 @@ int ts_models_there_in(const struct ts_open_dir *dir);
 int ts_models_kept(const char *partial);
 int ts_models_kept_in(const struct ts_open_dir *partial);
 
-/* Where the open directory holds several models: takes the best one's place for it, where all have one rank; TS_EARG with their
- * names where they have several. */
+/* Where the open directory holds several models: takes the best one's place for it, where all have
+ * one rank; TS_EARG with their names where they have several. */
 int ts_models_best(struct ts_open_dir **dir, struct ts_err *err);
 
 #endif

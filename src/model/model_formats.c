@@ -57,8 +57,7 @@ static int open_mode_file(struct ts_model *m, uint32_t mode, const char *suffix,
     return ts_model_open_file(m, name, err);
 }
 
-int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix,
-                           struct ts_err *err)
+int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix, struct ts_err *err)
 {
     char name[32];
     snprintf(name, sizeof name, "mode%u.%s", mode + 1, suffix);
@@ -69,8 +68,8 @@ int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix,
     return ts_model_name_file(m, name, err);
 }
 
-/* Opens the files of the modes, which stay open, and reads the head of each. The first file that does
- * not exist is the end. A file that exists and cannot be opened is a failure. */
+/* Opens the files of the modes, which stay open, and reads the head of each. The first file that
+ * does not exist is the end. A file that exists and cannot be opened is a failure. */
 static int open_modes(struct ts_model *m, const char *suffix,
                       int (*read_head)(struct ts_model *m, uint64_t *n_rows, struct ts_err *err),
                       struct ts_err *err)
@@ -101,8 +100,8 @@ static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
 
 /* ---- text ---- */
 
-/* The next character that is neither space nor of a comment, which goes from // to the end of its line,
- * or EOF. */
+/* The next character that is neither space nor of a comment, which goes from // to the end of its
+ * line, or EOF. */
 static int skip_space(struct ts_model *m)
 {
     for (;;) {
@@ -216,8 +215,8 @@ int ts_ktensor_end(struct ts_model *m, struct ts_err *err)
 
 /* ---- ktensor ---- */
 
-/* A user may name the array that was decomposed, or one of a model's files of NumPy. No text begins with their first byte, and
- * from a pipe no more than one is taken back. */
+/* A user may name the array that was decomposed, or one of a model's files of NumPy. No text begins
+ * with their first byte, and from a pipe no more than one is taken back. */
 static int refuse_npy(struct ts_model *m, struct ts_err *err)
 {
     const int first = getc_unlocked(m->file);
@@ -374,9 +373,8 @@ static int npy_mode(struct ts_model *m, uint64_t *n_rows, struct ts_err *err)
     m->widest = m->item_bytes > m->widest ? m->item_bytes : m->widest;
     return rc < 0 || columns == m->rank
                ? rc
-               : ts_fail(err, TS_EFORMAT,
-                         "%s: byte 10: %" PRIu64 " columns, weights.npy has %u", m->name, columns,
-                         m->rank);
+               : ts_fail(err, TS_EFORMAT, "%s: byte 10: %" PRIu64 " columns, weights.npy has %u",
+                         m->name, columns, m->rank);
 }
 
 int ts_npy_open(struct ts_model *m, struct ts_err *err)

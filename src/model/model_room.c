@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_room.c - what a model that is written takes (model_write.h): formats, shape, bytes on disk. */
+/* model_room.c - what a model that is written takes (model_write.h): formats, shape, bytes on
+ * disk. */
 #include <inttypes.h>
 #include <string.h>
 

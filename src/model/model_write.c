@@ -28,7 +28,8 @@ struct ts_model_out {
     struct ts_canonical form;
     uint64_t chunk; /* rows */
 
-    /* While rows are written, or else NULL: of several models that are begun one writes at a time. */
+    /* While rows are written, or else NULL: of several models that are begun one writes at a
+     * time. */
     uint64_t *used;     /* chunk: indices of rows that have a nonzero */
     double *raw, *rows; /* chunk x rank: as they were computed, and in canonical form */
     char *text;         /* chunk x (rank * NUMBER_CHARS + 1) */

@@ -2,10 +2,10 @@
 /* model_write.h - a decomposition as files: whole or not at all.
  *
  * Everything is written into DIR.partial, flushed to disk, and then renamed to DIR in one step
- * (base/files/atomic_out.h). An earlier decomposition in DIR is replaced if conf->force or conf->resume
- * says so. A DIR that holds anything else is refused before the work starts, and so is a result for
- * which the disk has no room. The next run clears what a killed run left in DIR.partial, except its
- * state (state.0, state.1), which only conf->force drops.
+ * (base/files/atomic_out.h). An earlier decomposition in DIR is replaced if conf->force or
+ * conf->resume says so. A DIR that holds anything else is refused before the work starts, and so is
+ * a result for which the disk has no room. The next run clears what a killed run left in
+ * DIR.partial, except its state (state.0, state.1), which only conf->force drops.
  *
  *   formats  ktensor: model.ktensor (Tensor Toolbox text); npy: modeK.npy and weights.npy (NumPy);
  *            splatt: modeK.mat and lambda.mat. K from 1
@@ -34,9 +34,8 @@ struct ts_model_shape {
     uint64_t dim[TS_MAX_ORDER];
     uint64_t n_rows[TS_MAX_ORDER]; /* that have an entry: of used slices */
     const struct ts_tensor *tensor;
-    const uint64_t
-        *index[TS_MAX_ORDER]; /* without a tensor: n_rows ascending ones, or NULL: row i is
-                                          * index i */
+    /* without a tensor: n_rows ascending ones, or NULL: row i is index i */
+    const uint64_t *index[TS_MAX_ORDER];
 };
 struct ts_model_shape ts_model_shape_of(const struct ts_tensor *t);
 
@@ -49,8 +48,9 @@ struct ts_model_conf {
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
-    const double *start_bytes; /* NULL, or of each mode: what the start takes, which is written, too; read by
-                                * ts_model_begin, and what tells how long files are */
+    /* NULL, or of each mode: what the start takes, which is written, too; read by ts_model_begin,
+     * and what tells how long files are */
+    const double *start_bytes;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
 };
 
@@ -89,8 +89,8 @@ int ts_model_add(struct ts_model_out *out, const char *name, const void *data, s
 
 #define TS_MODEL_START "init.ktensor"
 
-/* The start that the model was computed from, as it is, in all digits of float64: TS_MODEL_START beside the factors;
- * before ts_model_write. weight NULL: all 1. */
+/* The start that the model was computed from, as it is, in all digits of float64: TS_MODEL_START
+ * beside the factors; before ts_model_write. weight NULL: all 1. */
 int ts_model_add_start(struct ts_model_out *out, const struct ts_factors *start,
                        const double *weight, struct ts_err *err);
 

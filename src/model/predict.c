@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of rows, four columns at a time; rows of the cells that follow are asked for meanwhile. */
+/* Products of rows, four columns at a time; rows of the cells that follow are asked for
+ * meanwhile. */
 #include "model/predict.h"
 
 #include <string.h>

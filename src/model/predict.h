@@ -3,8 +3,8 @@
  *
  *     m(i_1, ..., i_N) = sum over r of  weight_r  A_1(i_1, r) ... A_N(i_N, r)
  *
- * in float64, whatever the factors are stored in. Terms are added in an order that depends on the rank
- * alone, so a cell has the same bits wherever it stands among others.
+ * in float64, whatever the factors are stored in. Terms are added in an order that depends on the
+ * rank alone, so a cell has the same bits wherever it stands among others.
  *
  *   units    indices from 0, n x order, row-major, each below the model's dim: the caller looks
  *   threads  any: the model is only read
@@ -19,12 +19,13 @@
 
 void ts_predict(const struct ts_kruskal *k, uint64_t n, const uint64_t *index, double *ret);
 
-/* The first of n cells with an index that the model does not have, and its mode; n: there is none. */
+/* The first of n cells with an index that the model does not have, and its mode; n: there is
+ * none. */
 uint64_t ts_predict_beyond(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
                            uint32_t *mode);
 
-/* How many of n cells, whose values ts_predict gave, have an index without a row in the model, or with one of zeros, as
- * indices that were never seen have: the 0 there is no prediction. */
+/* How many of n cells, whose values ts_predict gave, have an index without a row in the model, or
+ * with one of zeros, as indices that were never seen have: the 0 there is no prediction. */
 uint64_t ts_predict_unseen(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
                            const double *value);
 

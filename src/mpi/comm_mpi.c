@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives by MPI. Buffers may be larger than the counts of MPI, which are ints: they travel in pieces. */
+/* Collectives by MPI. Buffers may be larger than the counts of MPI, which are ints: they travel in
+ * pieces. */
 #include "mpi/comm_mpi.h"
 
 #include <dirent.h>
@@ -125,8 +126,8 @@ static int somebody_leaves(const struct mpi_ranks *m)
     return there;
 }
 
-/* The heartbeat's thread looks: MPI may give the core of whom it has no word for away (mpi_yield_when_idle), which a thread that
- * computes gets back late where others want it, too. */
+/* The heartbeat's thread looks: MPI may give the core of whom it has no word for away
+ * (mpi_yield_when_idle), which a thread that computes gets back late where others want it, too. */
 static void look(void *ctx)
 {
     struct mpi_ranks *m = ctx;
@@ -281,8 +282,8 @@ struct file_place {
     uint64_t dev, ino;
 };
 
-/* Whether the path leads to that file, of so many bytes: where ranks have process numbers of their own, as in containers, it leads
- * to another one. */
+/* Whether the path leads to that file, of so many bytes: where ranks have process numbers of their
+ * own, as in containers, it leads to another one. */
 static int is_file(const char *path, const struct file_place *place, uint64_t size)
 {
     struct stat st;
@@ -304,8 +305,8 @@ static int make_file(uint64_t size, struct file_place *ret)
     return fd;
 }
 
-/* The first rank of the machine has made a file without a name, which the others find among what it has open: nothing is left
- * where ranks are killed. -1: it is not to be had. */
+/* The first rank of the machine has made a file without a name, which the others find among what it
+ * has open: nothing is left where ranks are killed. -1: it is not to be had. */
 static int open_shared(struct mpi_ranks *m, uint64_t size)
 {
     struct file_place place = { .fd = -1 };
@@ -318,8 +319,8 @@ static int open_shared(struct mpi_ranks *m, uint64_t size)
     return is_file(path, &place, size) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-/* Each rank touches its part first, which so is in the memory next to it; then it gets huge pages, which a mapping of this kind has by
- * itself on few machines. Without them it is slower. */
+/* Each rank touches its part first, which so is in the memory next to it; then it gets huge pages,
+ * which a mapping of this kind has by itself on few machines. Without them it is slower. */
 static void touch_part(const struct ts_comm *c, char *memory, uint64_t size)
 {
     const uint64_t n = size / HUGE, begin = n * c->place / c->beside * HUGE;
@@ -363,8 +364,9 @@ static void unshare(struct ts_comm *c, void *memory, uint64_t bytes)
 
 /* ---- from first to last ---- */
 
-/* MPI_Finalize ends with short messages to the launcher, the last of which TCP would keep until the others are acknowledged, 40 ms later:
- * connections of this process, which are MPI's, send them at once. */
+/* MPI_Finalize ends with short messages to the launcher, the last of which TCP would keep until the
+ * others are acknowledged, 40 ms later: connections of this process, which are MPI's, send them at
+ * once. */
 static void send_at_once(void)
 {
     DIR *all = opendir("/proc/self/fd");

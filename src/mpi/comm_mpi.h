@@ -2,8 +2,9 @@
 /* comm_mpi.h - ranks (stream/comm.h) that are the processes of an MPI launcher: mpirun, srun.
  *
  *   owner    the caller owns the comm until ts_comm_mpi_close; there is one in a process
- *   threads  open and close from one thread; MPI is asked for MPI_THREAD_MULTIPLE, and MPI_THREAD_SERIALIZED will do
- *            where nobody is to notice ranks that are stopped (heartbeat.h)
+ *   threads  open and close from one thread; MPI is asked for MPI_THREAD_MULTIPLE, and
+ *            MPI_THREAD_SERIALIZED will do where nobody is to notice ranks that are stopped
+ *            (heartbeat.h)
  *   errors   0 or a negative ts_code; where MPI itself fails it ends all ranks with its own words
  */
 #ifndef TS_MPI_COMM_MPI_H

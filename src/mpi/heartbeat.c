@@ -75,7 +75,8 @@ static void rest_unless_stopped(struct ts_heartbeat *h)
     pthread_mutex_unlock(&h->lock);
 }
 
-/* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a second to read that. */
+/* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a
+ * second to read that. */
 static void wait_for_reader(int fd)
 {
     int left = 0;
@@ -84,7 +85,8 @@ static void wait_for_reader(int fd)
     rest(BEAT_NS / 10);
 }
 
-/* The words are one write, which those of others do not cut. The name is that of the program that a user knows. */
+/* The words are one write, which those of others do not cut. The name is that of the program that a
+ * user knows. */
 static void end_all(const struct ts_heartbeat *h)
 {
     char text[400];

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heartbeat.h - notices a rank that says nothing any more: it was stopped, or its machine or network is gone.
+/* heartbeat.h - notices a rank that says nothing any more: it was stopped, or its machine or
+ * network is gone.
  *
- * A thread of each rank sends a byte to the next rank twice a second, and listens to the rank before. Where that one is silent
- * for too long, one sentence that names it goes to the standard error that the process was started with, and all ranks are
- * ended by the launcher. A launcher notices ranks that die, but none that are stopped: the others would wait for ever. Only
- * beats of its own that came in time count as waiting, so that a job that is suspended as a whole goes on later.
+ * A thread of each rank sends a byte to the next rank twice a second, and listens to the rank
+ * before. Where that one is silent for too long, one sentence that names it goes to the standard
+ * error that the process was started with, and all ranks are ended by the launcher. A launcher
+ * notices ranks that die, but none that are stopped: the others would wait for ever. Only beats of
+ * its own that came in time count as waiting, so that a job that is suspended as a whole goes on
+ * later.
  *
  *   owner    the caller owns it, between MPI_Init_thread and MPI_Finalize
  *   threads  start and stop from one
@@ -15,7 +18,9 @@
 
 struct ts_heartbeat;
 
-/* Collective. name: of the program; lent. level: what MPI_Init_thread has given. The time is TS_HEARTBEAT_SECONDS, or what the environment variable TSTREAM_RANK_TIMEOUT says, in seconds; 0: none. */
+/* Collective. name: of the program; lent. level: what MPI_Init_thread has given. The time is
+ * TS_HEARTBEAT_SECONDS, or what the environment variable TSTREAM_RANK_TIMEOUT says, in seconds; 0:
+ * none. */
 #define TS_HEARTBEAT_SECONDS 7
 
 /* look: called by that thread, some twenty times a second. */

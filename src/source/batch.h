@@ -2,8 +2,9 @@
 /* batch.h - a batch of nonzeros from a source (text, generator, program) to the sort.
  *
  *   owner    the caller of new
- *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits; where cells have
- *            weights, the float32 bits of the value are the high half, and those of the weight the low one
+ *   units    indices from 0; a value is its float32 bits (high half zero) or float64 bits; where
+ *            cells have weights, the float32 bits of the value are the high half, and those of the
+ *            weight the low one
  *   threads  a batch belongs to one thread at a time
  *   errors   0 or TS_ENOMEM
  */
@@ -64,8 +65,9 @@ static inline uint32_t ts_batch_value_bytes(uint32_t value_bytes, int weights)
 double ts_value_of_bits(uint64_t bits, uint32_t value_bytes);
 uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
 
-/* The bits of a value as a tensor keeps it. What is nearer to 0 than the least normal number of the type becomes 0, and
- * *n_rounded counts it unless it was 0: processors compute with subnormal numbers as with 0. -0 is 0. */
+/* The bits of a value as a tensor keeps it. What is nearer to 0 than the least normal number of the
+ * type becomes 0, and *n_rounded counts it unless it was 0: processors compute with subnormal
+ * numbers as with 0. -0 is 0. */
 uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
 /* The same of a weight, which float32 holds and which is not below 0. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* files_plan.h - how files are read as the parts of one tensor: text (text_source.h) or binary files
- * (binary_source.h).
+/* files_plan.h - how files are read as the parts of one tensor: text (text_source.h) or binary
+ * files (binary_source.h).
  *
  *   owner    the caller owns what it points to, unless said otherwise
  *   units    bytes
@@ -21,7 +21,8 @@ struct ts_files_plan {
     uint32_t n_paths;
     struct ts_byte_input *first; /* paths[0], open already: the source's from here on; or NULL */
     const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
-    size_t piece_bytes;  /* of text that a thread reads at a time; or as many nonzeros as could be in it */
+    /* of text that a thread reads at a time; or as many nonzeros as could be in it */
+    size_t piece_bytes;
     uint64_t read_bytes; /* memory for what is read and the batches made of it */
     uint32_t threads, base, value_bytes;
     uint32_t n_dims; /* 0: not given; else headers must agree */

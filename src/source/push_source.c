@@ -123,7 +123,8 @@ static int check_weight(uint64_t nonzero, double weight, struct ts_err *err)
                          nonzero, weight);
 }
 
-/* Adds one nonzero to the batch, which has room; zeros are counted and dropped, unless they are kept. */
+/* Adds one nonzero to the batch, which has room; zeros are counted and dropped, unless they are
+ * kept. */
 static int add_nonzero(struct ts_push_source *s, uint64_t nonzero, const uint64_t *index,
                        double value, double weight, struct ts_err *err)
 {

@@ -18,8 +18,8 @@
 
 struct ts_push_source;
 
-/* n_dims: 0, or the order; then dim[] bounds the indices. zeros: they are not dropped. weights: nonzeros have some, and value_bytes
- * is 4. */
+/* n_dims: 0, or the order; then dim[] bounds the indices. zeros: they are not dropped. weights:
+ * nonzeros have some, and value_bytes is 4. */
 int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, int weights,
                        uint32_t n_dims, const uint64_t dim[], struct ts_push_source **ret,
                        struct ts_err *err);
@@ -30,8 +30,9 @@ uint32_t ts_push_source_order(const struct ts_push_source *s);
  * that are running. */
 struct ts_source ts_push_source_as_source(struct ts_push_source *s);
 
-/* Gives n nonzeros, and their weights where they have some (NULL: 1 each). Waits while the build sorts or has not started. TS_EARG
- * for input that is not a nonzero; the build's failure where it failed. After a failure nothing more is taken. */
+/* Gives n nonzeros, and their weights where they have some (NULL: 1 each). Waits while the build
+ * sorts or has not started. TS_EARG for input that is not a nonzero; the build's failure where it
+ * failed. After a failure nothing more is taken. */
 int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
                        const double *value, const double *weight, struct ts_err *err);
 

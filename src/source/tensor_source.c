@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that read shards of a tensor and put what is picked of them into the sink, in any order. */
+/* Threads that read shards of a tensor and put what is picked of them into the sink, in any
+ * order. */
 #include "source/tensor_source.h"
 
 #include <errno.h>
@@ -203,7 +204,8 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     struct ts_tensor_source *s = self;
     int n;
     s->to = *to;
-    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->conf.threads, read_shards, to, err);
+    n = ts_source_threads_start(s->worker, sizeof *s->worker, s->conf.threads, read_shards, to,
+                                err);
     return n < 0 ? n : 0;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tensor_source.h - the nonzeros of a tensor that is built already, or some of them, as a source.
  *
- * A *pick* says which: those whose rows are picked in every mode, and of these all, those that are held out or
- * the others. Modes may be left out, so that what differs in them alone falls on one cell. Indices stay
- * what they are. Threads read the copy of mode 1 shard by shard.
+ * A *pick* says which: those whose rows are picked in every mode, and of these all, those that are
+ * held out or the others. Modes may be left out, so that what differs in them alone falls on one
+ * cell. Indices stay what they are. Threads read the copy of mode 1 shard by shard.
  *
  *   owner    the tensor and the pick are the caller's and must stay; a pick owns its sets of rows
  *   units    rows are compact ones, modes from 0
@@ -46,8 +46,9 @@ int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
 int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode, uint64_t least,
                      const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* What each side of a division would have, kept and held: nonzeros, and the sum of their squares. Both are counted until no side
- * lacks any: that takes a block or a few, and all shards where one does. */
+/* What each side of a division would have, kept and held: nonzeros, and the sum of their squares.
+ * Both are counted until no side lacks any: that takes a block or a few, and all shards where one
+ * does. */
 struct ts_pick_sides {
     uint64_t nnz[2];
     double squares[2]; /* a tensor needs DBL_MIN of them */

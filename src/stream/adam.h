@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* adam.h - a step of an entry against its gradient, as stream/row_update.h says of a descent: for CPU cores and GPUs.
+/* adam.h - a step of an entry against its gradient, as stream/row_update.h says of a descent: for
+ * CPU cores and GPUs.
  *
  *   threads  pure
  *   units    all float64; moments are rounded when they are stored, not before the step

@@ -3,16 +3,16 @@
  *
  * A backend holds the factor matrices of all modes: factor[m] has a row per compact row of mode m
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
- * written: it is not an operand of that product, so no second matrix is needed. Only where the update of
- * a mode's rows reads their old values (own_rows) is the product kept apart. A backend of several
- * devices holds all of them on each, and none of it shows here.
+ * written: it is not an operand of that product, so no second matrix is needed. Only where the
+ * update of a mode's rows reads their old values (own_rows) is the product kept apart. A backend of
+ * several devices holds all of them on each, and none of it shows here.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
  *            rank x rank or n_rows x rank, without padding, owned by the caller
  *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
- *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP get_rows
- *            of modes other than the one that was being computed: they are as they were, and so is that one where
- *            own_rows made place for its product
+ *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP
+ *            get_rows of modes other than the one that was being computed: they are as they were,
+ *            and so is that one where own_rows made place for its product
  *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
  *            not of the number of threads or devices, of delivery order or of the memory budget
  */
@@ -101,12 +101,13 @@ struct ts_exchanged {
     enum ts_rows_to rows_to;
 };
 
-/* How ranks have the factors, for runs in which no method reads or writes rows of factors between modes but by passes and updates. */
+/* How ranks have the factors, for runs in which no method reads or writes rows of factors between
+ * modes but by passes and updates. */
 struct ts_spread {
     int own;          /* ranks of a machine have a copy each */
     uint32_t skipped; /* bit m: there is no pass over mode m */
-    /* TS_ROWS_TO_ALL: rows go to all. TS_ROWS_TO_NEEDING: those of updates to those who need them, wherever that is possible.
-     * TS_ROWS_STAY: the same where it is cheaper. */
+    /* TS_ROWS_TO_ALL: rows go to all. TS_ROWS_TO_NEEDING: those of updates to those who need them,
+     * wherever that is possible. TS_ROWS_STAY: the same where it is cheaper. */
     enum ts_rows_to rows_to;
 };
 
@@ -117,8 +118,8 @@ struct ts_backend_times {
     uint32_t n_ranks; /* 0: times are of this process; else of the devices of so many */
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
-    const struct ts_device_times *
-        cores; /* of n_ranks on CPU cores, lent until the next call, instead of `device`; or NULL */
+    /* of n_ranks on CPU cores, lent until the next call, instead of `device`; or NULL */
+    const struct ts_device_times *cores;
 };
 
 /* Of all devices that are told of. */
@@ -161,15 +162,18 @@ struct ts_device_memory {
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
-/* A backend is this table alone: what is not in it, a caller cannot ask for, and what a backend calls of others is in base, format and
- * stream. So a backend may become a shared object, which has the table of its version or is refused. */
+/* A backend is this table alone: what is not in it, a caller cannot ask for, and what a backend
+ * calls of others is in base, format and stream. So a backend may become a shared object, which has
+ * the table of its version or is refused. */
 #define TS_BACKEND_VERSION 1u
 
 struct ts_backend {
-    uint32_t version; /* TS_BACKEND_VERSION; the next one with each change of what this header shows */
-    uint32_t bytes;   /* sizeof(struct ts_backend) */
+    /* TS_BACKEND_VERSION; the next one with each change of what this header shows */
+    uint32_t version;
+    uint32_t bytes; /* sizeof(struct ts_backend) */
     const char *name;
-    uint32_t can; /* bits of enum ts_capability; calls that a capability names are NULL without it */
+    /* bits of enum ts_capability; calls that a capability names are NULL without it */
+    uint32_t can;
 
     /* The highest rank that it has for a tensor, with these needs and this precision. */
     uint32_t (*most_rank)(const struct ts_backend_conf *conf);
@@ -183,11 +187,12 @@ struct ts_backend {
      * memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
-    /* Bytes of host memory that a pass of cells (weighted.h) takes while it lasts; 0: what `need` says has them, or CELLS is lacking. */
+    /* Bytes of host memory that a pass of cells (weighted.h) takes while it lasts; 0: what `need`
+     * says has them, or CELLS is lacking. */
     uint64_t (*cells_bytes)(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
-    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is one device, or rows
-     * travel as MPI has it. */
+    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is
+     * one device, or rows travel as MPI has it. */
     const char *(*link)(const void *be);
 
     /* Of a row of a factor, as it travels: with its padding. */
@@ -200,9 +205,9 @@ struct ts_backend {
      * are the backend's and hold until its next call. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* For struct ts_feed_conf, with the backend as context; NULL without TS_CAN_OWN_MEMORY: shards may be in any memory. A
-     * backend may still read such memory between calls. unpin waits for that, so the feed must be
-     * freed before the backend. */
+    /* For struct ts_feed_conf, with the backend as context; NULL without TS_CAN_OWN_MEMORY: shards
+     * may be in any memory. A backend may still read such memory between calls. unpin waits for
+     * that, so the feed must be freed before the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 
@@ -212,33 +217,35 @@ struct ts_backend {
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates that
-     * read the old rows. TS_EARG where memory had to be set aside by
-     * open, and own_rows of its conf had no mode as large. */
+    /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates
+     * that read the old rows. TS_EARG where memory had to be set aside by open, and own_rows of its
+     * conf had no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
-    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in the
-     * precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits until
-     * it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It holds for
-     * products whose sums have `inner`, and for products without an update. */
+    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in
+     * the precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits
+     * until it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It
+     * holds for products whose sums have `inner`, and for products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* In passes that come, nonzeros that are held out count as zeros; share 0: none is. NULL without
-     * TS_CAN_HELD_OUT. */
+    /* In passes that come, nonzeros that are held out count as zeros; share 0: none is. NULL
+     * without TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
-    /* What n requests ask for (request.h), each of another model, all of one kind, taking every shard
-     * of `mode` from feed: once for all of them, or a second time where a request says so. The caller
-     * has rewound the feed. times: NULL only on CPU cores, for one request of a product alone. */
+    /* What n requests ask for (request.h), each of another model, all of one kind, taking every
+     * shard of `mode` from feed: once for all of them, or a second time where a request says so.
+     * The caller has rewound the feed. times: NULL only on CPU cores, for one request of a product
+     * alone. */
     int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-    /* Of a mode whose rows are multiplied, without a round: columns are multiplied with the weights and divided by their sums. */
+    /* Of a mode whose rows are multiplied, without a round: columns are multiplied with the weights
+     * and divided by their sums. */
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
-    /* Of a mode whose rows descend: *zeros gets the estimate of the sum over all cells of the loss of value 0 there. Nothing
-     * changes. */
+    /* Of a mode whose rows descend: *zeros gets the estimate of the sum over all cells of the loss
+     * of value 0 there. Nothing changes. */
     int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
@@ -253,46 +260,53 @@ struct ts_backend {
     /* gram := factor[mode]' factor[mode] */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
 
-    /* Several models in one pass. What open returns is the first of them;
-     * `model` gives the k-th, from 0, which stays until close and is the `be` of the calls above, open, close,
-     * need and wish apart. All models have the same own_rows. Each has the bits that it has alone. */
+    /* Several models in one pass. What open returns is the first of them; `model` gives the k-th,
+     * from 0, which stays until close and is the `be` of the calls above, open, close, need and
+     * wish apart. All models have the same own_rows. Each has the bits that it has alone. */
     void *(*model)(void *be, uint32_t k);
 
-    /* How many of conf's models, from the first on, there may be at once, whatever memory they take. */
+    /* How many of conf's models, from the first on, there may be at once, whatever memory they
+     * take. */
     uint32_t (*most)(const struct ts_backend_conf *conf);
 
-    /* How many of them take the least time for each, where all shards stay in memory: at least one, at most `most`. */
+    /* How many of them take the least time for each, where all shards stay in memory: at least one,
+     * at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for each row come, each with passes of its own
-     * over the cells; 0: such a model takes the passes of a product (ts_dense_passes). */
+    /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for
+     * each row come, each with passes of its own over the cells; 0: such a model takes the passes
+     * of a product (ts_dense_passes). */
     uint32_t (*groups)(const void *be);
 
-    /* ---- with TS_CAN_RANKS; NULL without it: all ranks have all rows, and none waits for others before the next pass ---- */
+    /* ---- with TS_CAN_RANKS; NULL without it: all ranks have all rows, and none waits for others
+     * before the next pass ---- */
 
     /* Since the last call: what solve and gram exchanged with other ranks. */
     struct ts_exchanged (*exchanged)(void *be);
 
-    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless each is to have its own, and
-     * rows go to those ranks that need them: each where updates allow it. Rows are put then by all ranks alike, before the first pass
-     * alone, and got before the first update or, by the first rank, after `collect`. Collective. */
+    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless
+     * each is to have its own, and rows go to those ranks that need them: each where updates allow
+     * it. Rows are put then by all ranks alike, before the first pass alone, and got before the
+     * first update or, by the first rank, after `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
     /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. */
     uint64_t (*shares)(const void *be);
 
-    /* The first rank gets all rows of `modes` that it lacks, where any rank wishes it, by rc 1, or stops. rc: 1, 0 or what the caller's own
-     * work ended with; returns the same of all ranks, as agree does (stream/comm.h). Collective, also by ranks that have failed;
-     * without a message to others where none lacks rows. */
+    /* The first rank gets all rows of `modes` that it lacks, where any rank wishes it, by rc 1, or
+     * stops. rc: 1, 0 or what the caller's own work ended with; returns the same of all ranks, as
+     * agree does (stream/comm.h). Collective, also by ranks that have failed; without a message to
+     * others where none lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
-    /* What work of the caller's own between two calls, which the next one needs of all ranks, ended with; returns the same of all
-     * ranks, as agree does (stream/comm.h). given_up: whether another rank has, so that such work is of no use and agree comes next. */
+    /* What work of the caller's own between two calls, which the next one needs of all ranks, ended
+     * with; returns the same of all ranks, as agree does (stream/comm.h). given_up: whether another
+     * rank has, so that such work is of no use and agree comes next. */
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
 
-    /* Adds to the times of a call over `mode` those of all ranks. rc: what the caller's own work since then ended with; returns as
-     * agree does. Collective, also by ranks that have failed. */
+    /* Adds to the times of a call over `mode` those of all ranks. rc: what the caller's own work
+     * since then ended with; returns as agree does. Collective, also by ranks that have failed. */
     int (*tell_ranks)(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
                       struct ts_err *err);
 };

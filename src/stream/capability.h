@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* capability.h - what a backend can do, and what a run needs of it: bits of one list.
  *
- * The first capabilities are the row updates (row_update.h), of the same numbers; those below follow. A backend states its
- * bits once (`can` of struct ts_backend). A run adds up what it needs, and ts_backend_check compares the two. Whoever has
- * two ways to a result, one of which takes a capability, asks ts_backend_can. Nobody asks which calls of a backend are NULL.
+ * The first capabilities are the row updates (row_update.h), of the same numbers; those below
+ * follow. A backend states its bits once (`can` of struct ts_backend). A run adds up what it needs,
+ * and ts_backend_check compares the two. Whoever has two ways to a result, one of which takes a
+ * capability, asks ts_backend_can. Nobody asks which calls of a backend are NULL.
  *
  *   threads  any
  *   errors   TS_EARG
@@ -15,29 +16,32 @@
 
 /* A name, and the sentence where a run needs the capability and a backend lacks it.
  *
- *   HELD_OUT      held-out nonzeros count as zeros in products of least squares and in rows that are multiplied (`hold_out`)
+ *   HELD_OUT      held-out nonzeros count as zeros in products of least squares and in rows that
+ *                 are multiplied (`hold_out`)
  *   SCORES        a pass that sums residuals
  *   SLICES        the same for each row of the mode
- *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for `solve` after the pass
+ *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for
+ *                 `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
  *   ERRORS        a pass that sums errors, of all backends
  *   LOSSES        a pass that sums a loss, of all backends
  *   MEANS         rows of observed cells are those of values less a mean
  *   WEIGHTS       cells have weights, in rows of observed cells, CELLS and ERRORS
- *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`, `tell_ranks`, `exchanged`
+ *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,
+ *                 `tell_ranks`, `exchanged`
  *   OWN_MEMORY    devices have memory of their own: `memory`, `pin`, `unpin` */
-#define TS_CAPABILITIES(CAPABILITY)                                                             \
-    CAPABILITY(HELD_OUT, "these constraints are computed on CPU cores only")                    \
-    CAPABILITY(SCORES, "sums of residuals are computed on CPU cores only")                      \
-    CAPABILITY(SLICES, "sums of residuals by index are computed on CPU cores only")             \
-    CAPABILITY(AT_ONCE, "products are not computed together with the rows made of them")        \
-    CAPABILITY(CELLS, "values of the model at nonzeros, and the largest residuals, are "        \
-                      "computed on CPU cores only")                                             \
-    CAPABILITY(ERRORS, "errors at cells are computed on CPU cores only")                        \
-    CAPABILITY(LOSSES, "sums of this loss are computed on CPU cores only")                      \
-    CAPABILITY(MEANS, "the mean of observed cells is subtracted on CPU cores only")             \
-    CAPABILITY(WEIGHTS, "cells have weights, which are computed with on CPU cores only")        \
-    CAPABILITY(RANKS, "these calls are those of processes on CPU cores")                        \
+#define TS_CAPABILITIES(CAPABILITY)                                                      \
+    CAPABILITY(HELD_OUT, "these constraints are computed on CPU cores only")             \
+    CAPABILITY(SCORES, "sums of residuals are computed on CPU cores only")               \
+    CAPABILITY(SLICES, "sums of residuals by index are computed on CPU cores only")      \
+    CAPABILITY(AT_ONCE, "products are not computed together with the rows made of them") \
+    CAPABILITY(CELLS, "values of the model at nonzeros, and the largest residuals, are " \
+                      "computed on CPU cores only")                                      \
+    CAPABILITY(ERRORS, "errors at cells are computed on CPU cores only")                 \
+    CAPABILITY(LOSSES, "sums of this loss are computed on CPU cores only")               \
+    CAPABILITY(MEANS, "the mean of observed cells is subtracted on CPU cores only")      \
+    CAPABILITY(WEIGHTS, "cells have weights, which are computed with on CPU cores only") \
+    CAPABILITY(RANKS, "these calls are those of processes on CPU cores")                 \
     CAPABILITY(OWN_MEMORY, "GPUs are needed")
 
 enum ts_capability {
@@ -45,9 +49,9 @@ enum ts_capability {
     TS_ROW_KINDS(TS_CAPABILITY_OF_ROWS)
 #undef TS_CAPABILITY_OF_ROWS
 #define TS_CAPABILITY_NAME(NAME, sentence) TS_CAN_##NAME,
-    TS_CAPABILITIES(TS_CAPABILITY_NAME)
+        TS_CAPABILITIES(TS_CAPABILITY_NAME)
 #undef TS_CAPABILITY_NAME
-    TS_N_CAPABILITIES
+            TS_N_CAPABILITIES
 };
 
 _Static_assert(TS_N_CAPABILITIES <= 32, "capabilities are bits of a uint32_t");
@@ -64,7 +68,8 @@ static inline int ts_has_capability(uint32_t bits, enum ts_capability one)
     return (bits >> one & 1) != 0;
 }
 
-/* TS_EARG where the backend lacks something of what is needed: the sentence is that of the first such capability. */
+/* TS_EARG where the backend lacks something of what is needed: the sentence is that of the first
+ * such capability. */
 int ts_backend_check(const struct ts_backend *b, uint32_t needs, struct ts_err *err);
 
 #endif

@@ -145,8 +145,8 @@ static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end
     return j.rc;
 }
 
-/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers where all have the whole
- * tensor. TS_EFORMAT where one is in no part. */
+/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers
+ * where all have the whole tensor. TS_EFORMAT where one is in no part. */
 static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
                   struct ts_err *err)
 {
@@ -160,7 +160,8 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
-    for (uint32_t r = 0; r < comm->n && rc == 0; r++) /* a part may have all shards of a mode, too */
+    for (uint32_t r = 0; r < comm->n && rc == 0;
+         r++) /* a part may have all shards of a mode, too */
         whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
         const uint64_t want = whole ? n * (r + 1) / comm->n : have[2 * r + 1];

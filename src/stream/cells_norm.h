@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_norm.h - the norm of a tensor some of whose cells hold several nonzeros (tshard build --duplicates keep).
+/* cells_norm.h - the norm of a tensor some of whose cells hold several nonzeros (tshard build
+ * --duplicates keep).
  *
- * Such a tensor is the sum of its nonzeros: a cell's value is the sum of those of the nonzeros in it. The index holds
- * the root of the sum of squares of the nonzeros, each squared alone; |X| needs the sums. In a mode copy the
- * nonzeros of a cell lie one behind another, so one pass over one copy gives them.
+ * Such a tensor is the sum of its nonzeros: a cell's value is the sum of those of the nonzeros in
+ * it. The index holds the root of the sum of squares of the nonzeros, each squared alone; |X| needs
+ * the sums. In a mode copy the nonzeros of a cell lie one behind another, so one pass over one copy
+ * gives them.
  *
  *   owner    the caller owns the tensor, whose header.norm ts_cells_norm replaces
  *   units    as values are, squared
- *   threads  one calls; shards are divided among threads, and among ranks, of which each reads a part
- *   errors   0 or a negative ts_code: what reading finds, TS_EFORMAT where a shard is in no rank's part,
- *            TS_ELIMIT where squares leave the range of float64; on failure *ret is not touched
- *   bits     sums are those of shards, added in the order of the file: they do not depend on threads and ranks
+ *   threads  one calls; shards are divided among threads, and among ranks, of which each reads a
+ *            part
+ *   errors   0 or a negative ts_code: what reading finds, TS_EFORMAT where a shard is in no rank's
+ *            part, TS_ELIMIT where squares leave the range of float64; on failure *ret is not
+ *            touched
+ *   bits     sums are those of shards, added in the order of the file: they do not depend on
+ *            threads and ranks
  */
 #ifndef TS_STREAM_CELLS_NORM_H
 #define TS_STREAM_CELLS_NORM_H
@@ -41,7 +46,8 @@ struct ts_cells_squares {
 int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
                      struct ts_err *err);
 
-/* header.norm := |X|, and ts_tensor_listed_norm what it was, unless all cells hold one nonzero, or it was done. */
+/* header.norm := |X|, and ts_tensor_listed_norm what it was, unless all cells hold one nonzero, or
+ * it was done. */
 int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* draws.h - which columns and cells stand for all cells of a tensor, where a loss is estimated at some (stream/row_update.h,
- * DESCEND): drawn by counter, so that any backend finds the same ones and none is stored.
+/* draws.h - which columns and cells stand for all cells of a tensor, where a loss is estimated at
+ * some (stream/row_update.h, DESCEND): drawn by counter, so that any backend finds the same ones
+ * and none is stored.
  *
- * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .) being an order of 0 .. n-1 of its own
- * for each mode, whose inverse is as quick: so each row of each mode has its share of the cells, which are found row by
- * row. Each stands for (number of cells of the tensor) / n of them. Where the tensor has no more than n cells, they
- * are all of them, once. A sum over them is a function of the factors like that over all cells, and the gradients
- * of all modes are its own: what a line search needs.
+ * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .)
+ * being an order of 0 .. n-1 of its own for each mode, whose inverse is as quick: so each row of
+ * each mode has its share of the cells, which are found row by row. Each stands for (number of
+ * cells of the tensor) / n of them. Where the tensor has no more than n cells, they are all of
+ * them, once. A sum over them is a function of the factors like that over all cells, and the
+ * gradients of all modes are its own: what a line search needs.
  *
  *   owner    plain values
  *   threads  pure
@@ -23,8 +25,8 @@
 #include "format/tensor.h"
 #include "stream/row_update.h"
 
-/* In [0, 1), for column k of n of a mode, one in each n-th part of it: of n draws the parts come in an order of their own for each
- * `of`, so that rows of each other mode are drawn evenly. */
+/* In [0, 1), for column k of n of a mode, one in each n-th part of it: of n draws the parts come in
+ * an order of their own for each `of`, so that rows of each other mode are drawn evenly. */
 TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
                                               uint32_t number, uint32_t k, uint32_t n)
 {
@@ -74,7 +76,8 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     return d;
 }
 
-/* Cells of a row are those of the numbers k from first(row) to first(row + 1) - 1; where all count, from 0 to of_row - 1. */
+/* Cells of a row are those of the numbers k from first(row) to first(row + 1) - 1; where all count,
+ * from 0 to of_row - 1. */
 TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
 {
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];

@@ -57,7 +57,7 @@ static void add_errors(struct ts_cell_errors *s, const struct ts_cells *c, doubl
 }
 
 static void add_loss(const struct ts_loss_sums *j, struct ts_cell_losses *s, double x, double m,
-                int held)
+                     int held)
 {
     static const double zero;
     s->n++;
@@ -115,8 +115,8 @@ int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_
 {
     const int errors = request->kind == TS_REQUEST_ERRORS;
     *ret = (struct ts_fit_sums){ .request = request,
-                                 .hold_out = errors ? request->errors->hold_out
-                                                    : request->losses->hold_out,
+                                 .hold_out =
+                                     errors ? request->errors->hold_out : request->losses->hold_out,
                                  .order = t->order,
                                  .n = ts_tensor_partitions(t, mode) };
     ret->part = calloc(ret->n + 1, sizeof *ret->part);

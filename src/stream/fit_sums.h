@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fit_sums.h - sums that a model is judged by, of errors or of a loss, from the model's value at each nonzero: for a backend whose
- * pass lends these values (request CELLS) and that is asked for ERRORS or LOSSES.
+/* fit_sums.h - sums that a model is judged by, of errors or of a loss, from the model's value at
+ * each nonzero: for a backend whose pass lends these values (request CELLS) and that is asked for
+ * ERRORS or LOSSES.
  *
- * Each partition has its part, cells that are held out apart, and parts are added in the order of the file.
+ * Each partition has its part, cells that are held out apart, and parts are added in the order of
+ * the file.
  *
  *   owner    whoever calls ts_fit_sums_begin owns the parts until ts_fit_sums_end
  *   threads  one calls; inside the pass, a partition is one thread's
@@ -30,7 +32,8 @@ struct ts_fit_sums {
 int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_request *request,
                       struct ts_fit_sums *ret, struct ts_err *err);
 
-/* The pass is over: adds the parts to the request's sums, unless rc is negative. One of zeros is fine. */
+/* The pass is over: adds the parts to the request's sums, unless rc is negative. One of zeros is
+ * fine. */
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc);
 
 /* Memory that it takes, in a pass over the last mode. */

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss.h - how far a model's value m is from a tensor's value x, and what a row is told of it: a table, made of losses.def.
+/* loss.h - how far a model's value m is from a tensor's value x, and what a row is told of it: a
+ * table, made of losses.def.
  *
- * A weighted product of a row sums g(x, m) p over its nonzeros, p being the product of the other factors' rows and
- * m = <p, a> with the row a of the mode itself. An entry of the table gives g and what is summed to judge the model by;
- * a method (src/cpd) says what becomes of the row. Both are called with the nonzeros of a block at a time.
+ * A weighted product of a row sums g(x, m) p over its nonzeros, p being the product of the other
+ * factors' rows and m = <p, a> with the row a of the mode itself. An entry of the table gives g and
+ * what is summed to judge the model by; a method (src/cpd) says what becomes of the row. Both are
+ * called with the nonzeros of a block at a time.
  *
- *   poisson   of cpd/apr.h: g = x / m, so that the sum is what the row is multiplied with once columns of the other factors
- *             sum to 1 (Chi, Kolda 2012); judged by x log m, whose sum without that of all cells' m is the log-likelihood
- *             (without the term of x alone). m counts as TS_LOSS_LEAST where it is less
+ *   poisson   of cpd/apr.h: g = x / m, so that the sum is what the row is multiplied with once
+ *             columns of the other factors sum to 1 (Chi, Kolda 2012); judged by x log m, whose sum
+ *             without that of all cells' m is the log-likelihood (without the term of x alone). m
+ *             counts as TS_LOSS_LEAST where it is less
  *
- * Those of cpd/methods/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f (Hong, Kolda, Duersch 2020).
+ * Those of cpd/methods/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f
+ * (Hong, Kolda, Duersch 2020).
  *
  *   threads  any: nothing is kept
  *   units    all float64; at: the number of a loss that takes one (its `number`), else of no use
@@ -26,7 +30,8 @@
 /* A kind of loss is its place in losses.def, an enum ts_loss_kind of loss_functions.h. */
 enum { TS_GCP_NONE }; /* none of them */
 
-/* How f(x, m) depends on the value x, which decides how the fit is computed (cpd/methods/deviance.h). */
+/* How f(x, m) depends on the value x, which decides how the fit is computed
+ * (cpd/methods/deviance.h). */
 enum ts_loss_in_x {
     TS_IN_X_LINEAR, /* f = a(m) + b(m) x */
     TS_IN_X_APART,  /* f = a(m) + b(m) x + c(x), with a least value of 0 for each x */
@@ -40,7 +45,8 @@ struct ts_loss {
     int (*allows)(double x); /* and whether this is one of them */
     double lower;            /* least entry of factors */
     int zeros;               /* 0 is such a value: cells that are not listed may count as it */
-    int sums; /* f(x, m) - f(0, m) is linear in x, for any x: nonzeros of one cell count as their sum */
+    /* f(x, m) - f(0, m) is linear in x, for any x: nonzeros of one cell count as their sum */
+    int sums;
     double linear; /* f(0, m) is about so many m near m = 0, which is where most cells lie; or 0 */
 
     enum ts_loss_in_x in_x;
@@ -50,8 +56,8 @@ struct ts_loss {
     /* The model is a logarithm, of this, and a model of 0 gives that; else NULL. */
     const char *logarithm_of, *zero_is;
 
-    /* A loss that takes a number: ":" and a letter for it, as help has it; what it is, one of them, and whether this is one. Else ""
-     * and NULL. */
+    /* A loss that takes a number: ":" and a letter for it, as help has it; what it is, one of them,
+     * and whether this is one. Else "" and NULL. */
     const char *number, *number_is, *number_like;
     int (*number_allows)(double at);
 
@@ -62,10 +68,12 @@ struct ts_loss {
 
 extern const struct ts_loss ts_loss_poisson;
 
-/* The names of all losses but the default, divided by '|', and what each of them is for: for help. */
+/* The names of all losses but the default, divided by '|', and what each of them is for: for
+ * help. */
 extern const char ts_loss_names[], ts_loss_help[];
 
-/* Of a name, with the number behind a colon where the loss takes one: TS_EARG names those that there are. */
+/* Of a name, with the number behind a colon where the loss takes one: TS_EARG names those that
+ * there are. */
 int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err);
 
 /* Writes what ts_loss_parse reads, the number with so many digits. */

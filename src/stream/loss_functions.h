@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss_functions.h - what a cell costs where the model's value is m, and the derivative of that by m, for CPU cores and GPUs: of the
- * Poisson model, and of the losses of losses.def by their kind. A file that computes a loss, or names one, includes this
- * header, and is compiled again where a formula changes; loss.h has the rest.
+/* loss_functions.h - what a cell costs where the model's value is m, and the derivative of that by
+ * m, for CPU cores and GPUs: of the Poisson model, and of the losses of losses.def by their kind. A
+ * file that computes a loss, or names one, includes this header, and is compiled again where a
+ * formula changes; loss.h has the rest.
  *
  *   threads  pure
  *   units    all float64; at: the number of a loss that takes one, else of no use
@@ -50,8 +51,8 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 
 #include "stream/losses.def"
 
-/* What ends a switch over kinds. The host has no default, so that its compiler names a kind that is forgotten; kernels have one,
- * without which they compare in another order. */
+/* What ends a switch over kinds. The host has no default, so that its compiler names a kind that is
+ * forgotten; kernels have one, without which they compare in another order. */
 #ifdef __CUDACC__
 #define TS_NO_LOSS default:
 #else
@@ -85,9 +86,10 @@ TS_ANYWHERE static inline double ts_loss_value(int kind, double x, double m, dou
     return 0;
 }
 
-/* What the deviance (cpd/methods/deviance.h) takes of a cell of value x beside its loss: of a LINEAR loss the least that any model has
- * there (the saturated model; McCullagh and Nelder, Generalized Linear Models, 2.3); of the others, whose least is 0, the loss
- * of the model that has 1 (APART) or 0 everywhere. */
+/* What the deviance (cpd/methods/deviance.h) takes of a cell of value x beside its loss: of a
+ * LINEAR loss the least that any model has there (the saturated model; McCullagh and Nelder,
+ * Generalized Linear Models, 2.3); of the others, whose least is 0, the loss of the model that has
+ * 1 (APART) or 0 everywhere. */
 #define TS_LOSS_APART_AT 1.0
 
 TS_ANYWHERE static inline double ts_loss_reference(int kind, double x, double at)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* request.h - what a pass over the shards of a mode is to compute for one model.
  *
- * A caller fills a request, and `pass` of a backend (backend.h) takes one, or several of one kind, each of another model. What
- * a request points to is the caller's, and stays until the pass is over.
+ * A caller fills a request, and `pass` of a backend (backend.h) takes one, or several of one kind,
+ * each of another model. What a request points to is the caller's, and stays until the pass is
+ * over.
  *
  *   units    rows and sums as row_update.h and weighted.h have them
  *   bits     what a model gets does not depend on the requests beside its own
@@ -16,31 +17,35 @@
 
 /* The kinds, and the capability that each takes.
  *
- *   PRODUCT   factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors). With `how`, which takes the
- *             capability AT_ONCE, the update of the rows, too, and `sums`
- *   ROWS      factor[mode] := A, row by row as `how`, of the kind observed, says; and of the sums `size`
- *   MULTIPLY  rows of a mode of own_rows are multiplied as `multiply` says (row_update.h). Every shard is taken a second time where
- *             `judge` is set and rows go on from one shard to the next
+ *   PRODUCT   factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors).
+ *             With `how`, which takes the capability AT_ONCE, the update of the rows, too, and
+ *             `sums`
+ *   ROWS      factor[mode] := A, row by row as `how`, of the kind observed, says; and of the sums
+ *             `size`
+ *   MULTIPLY  rows of a mode of own_rows are multiplied as `multiply` says (row_update.h). Every
+ *             shard is taken a second time where `judge` is set and rows go on from one shard to
+ *             the next
  *   DESCEND   rows of a mode of own_rows descend, as `descend` says
- *   CELLS     `cells` is lent the model's value at each nonzero; factors stay as they are, as in those that follow
+ *   CELLS     `cells` is lent the model's value at each nonzero; factors stay as they are, as in
+ *             those that follow
  *   ERRORS    sums of the errors at all nonzeros; the caller sets the sums to zeros before
  *   LOSSES    sums of a loss at all nonzeros, likewise zeros before
  *   SCORES    sums of residuals at all nonzeros, and of rows of the mode */
-#define TS_REQUEST_KINDS(KIND)     \
-    KIND(PRODUCT, LEAST_SQUARES)   \
-    KIND(ROWS, OBSERVED)           \
-    KIND(MULTIPLY, MULTIPLY)       \
-    KIND(DESCEND, DESCEND)         \
-    KIND(CELLS, CELLS)             \
-    KIND(ERRORS, ERRORS)           \
-    KIND(LOSSES, LOSSES)           \
+#define TS_REQUEST_KINDS(KIND)   \
+    KIND(PRODUCT, LEAST_SQUARES) \
+    KIND(ROWS, OBSERVED)         \
+    KIND(MULTIPLY, MULTIPLY)     \
+    KIND(DESCEND, DESCEND)       \
+    KIND(CELLS, CELLS)           \
+    KIND(ERRORS, ERRORS)         \
+    KIND(LOSSES, LOSSES)         \
     KIND(SCORES, SCORES)
 
 enum ts_request_kind {
 #define TS_REQUEST_NAME(NAME, capability) TS_REQUEST_##NAME,
     TS_REQUEST_KINDS(TS_REQUEST_NAME)
 #undef TS_REQUEST_NAME
-    TS_N_REQUEST_KINDS
+        TS_N_REQUEST_KINDS
 };
 
 struct ts_request {

@@ -1,50 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_update.h - what becomes of a finished row of a mode: its product m and its old value a give the new one.
+/* row_update.h - what becomes of a finished row of a mode: its product m and its old value a give
+ * the new one.
  *
  * A method chooses one of the updates below for each mode; a backend says which of them it has
- * (struct ts_backend). With G the elementwise product of the other modes' Gram matrices, which the method
- * computes before the pass:
+ * (struct ts_backend). With G the elementwise product of the other modes' Gram matrices, which the
+ * method computes before the pass:
  *
- *   least squares   a := m W, W the method's matrix (a pseudo-inverse of G). It does not read the old row, so
- *                   the product takes the place of the factor.
+ *   least squares   a := m W, W the method's matrix (a pseudo-inverse of G). It does not read the
+ *                   old row, so the product takes the place of the factor.
  *   coordinate      entry after entry, from the old row, a few rounds:
- *                       a_r := clamp(soft(a_r + (m_r - sum over s of a_s G_sr) / G_rr, l1 / G_rr), lower, upper)
+ *                       a_r := clamp(soft(a_r + (m_r - sum over s of a_s G_sr) / G_rr, l1 / G_rr),
+ *                       lower, upper)
  *                   with soft(x, k) = x without k of its magnitude, 0 where that is less. It lowers
- *                   1/2 a G a' - m a' + l1 sum |a_r| within the bounds in every step. lower = 0 is nonnegative
- *                   least squares by HALS (Cichocki, Phan 2009; Gillis, Glineur 2012). Where G_rr is 0 the
- *                   entry does not matter and stays, or becomes 0 where it costs. Rows are taken by
- *                   the 32: they are done after `rounds`, or when one changes them by less than
- *                   TS_ROW_TOL(rounds) of their size.
- *   simplex         a := the row of entries of 0 or more with the sum 1 that lowers 1/2 a G a' - m a' to the least, by
- *                   rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho = trace(G) / rank (1 where that is 0),
- *                   P(x) the nearest such row (Michelot 1986) and u the scaled dual row,
+ *                   1/2 a G a' - m a' + l1 sum |a_r| within the bounds in every step. lower = 0 is
+ *                   nonnegative least squares by HALS (Cichocki, Phan 2009; Gillis, Glineur 2012).
+ *                   Where G_rr is 0 the entry does not matter and stays, or becomes 0 where it
+ *                   costs. Rows are taken by the 32: they are done after `rounds`, or when one
+ *                   changes them by less than TS_ROW_TOL(rounds) of their size.
+ *   simplex         a := the row of entries of 0 or more with the sum 1 that lowers 1/2 a G a' - m
+ *                   a' to the least, by rounds of ADMM (Huang, Sidiropoulos, Liavas 2016). With rho
+ *                   = trace(G) / rank (1 where that is 0), P(x) the nearest such row (Michelot
+ *                   1986) and u the scaled dual row,
  *                       h := (m + rho (a + u)) (G + rho I)^-1,  a := P(h - u),  u := u + a - h.
- *                   It begins with a := P(a), and with the u that would make this a the best one if it were: where
- *                   entries of a are above 0, their mean t of (a G - m) / rho, elsewhere (a G - m) / rho or t, whichever is
- *                   greater. So no u is kept from sweep to sweep, nor in states. All of
- *                   `rounds` are made; a row that is no better then than P(a) was becomes that: the sum never rises. What is
- *                   left of an entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is zero.
- *   polar           the rows A of which A' A = I that have the largest tr(A' M), M being the product of all rows: its polar
- *                   factor M (M' M)^-1/2. It is least squares with a W that the method finds once M is there
- *                   (cpd/rows/polar.c), from the backend's calls, so that a backend has it which has `solve` apart from a product.
- *                   It does not read the old rows.
- *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum of squares of second
- *                   differences of neighbouring rows. The method finds them all at once, in host memory, by get_rows and
- *                   put_rows (cpd/rows/smooth.c), once M is there, with such a backend. It does not read the old rows.
- *   smooth within   the same with bounds and l1 sum |A|: from the old rows, column after column, a few rounds, which end as those of
- *                   coordinate descent do (cpd/rows/smooth_within.c). A backend has it that has coordinate descent and `keep`, by which
- *                   the method gets at the product that lies beside the old rows.
- *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over the nonzeros x of the row that
- *                   are not held out, x being a value less the mean that the update names, and p the product of the other factors' rows there: cells that are not listed are
- *                   unknown. l2 counts once for each of these nonzeros where by_count is 1. A row without any becomes 0. It
- *                   takes a Gram matrix for each row, so that product and rows are one call (request ROWS of
- *                   request.h). With lower or upper, block principal pivoting from the solution without them (cpu/rows/bounded_row.h);
- *                   on GPUs, at ranks of which a thread block does not hold S, coordinate descent from there, clamped. It does not read
+ *                   It begins with a := P(a), and with the u that would make this a the best one if
+ *                   it were: where entries of a are above 0, their mean t of (a G - m) / rho,
+ *                   elsewhere (a G - m) / rho or t, whichever is greater. So no u is kept from
+ *                   sweep to sweep, nor in states. All of `rounds` are made; a row that is no
+ *                   better then than P(a) was becomes that: the sum never rises. What is left of an
+ *                   entry below TS_ROW_NONE is rounding, and becomes 0: a column of such entries is
+ *                   zero.
+ *   polar           the rows A of which A' A = I that have the largest tr(A' M), M being the
+ *                   product of all rows: its polar factor M (M' M)^-1/2. It is least squares with a
+ *                   W that the method finds once M is there (cpd/rows/polar.c), from the backend's
+ *                   calls, so that a backend has it which has `solve` apart from a product. It does
+ *                   not read the old rows.
+ *   smooth          the rows A that have the least 1/2 tr(A G A') - tr(A' M) + mu/2 times the sum
+ *                   of squares of second differences of neighbouring rows. The method finds them
+ *                   all at once, in host memory, by get_rows and put_rows (cpd/rows/smooth.c), once
+ *                   M is there, with such a backend. It does not read the old rows.
+ *   smooth within   the same with bounds and l1 sum |A|: from the old rows, column after column, a
+ *                   few rounds, which end as those of coordinate descent do
+ *                   (cpd/rows/smooth_within.c). A backend has it that has coordinate descent and
+ *                   `keep`, by which the method gets at the product that lies beside the old rows.
+ *   observed        a := the row that has the least  1/2 sum of (x - <p, a>)^2 + 1/2 l2 |a|^2  over
+ *                   the nonzeros x of the row that are not held out, x being a value less the mean
+ *                   that the update names, and p the product of the other factors' rows there:
+ *                   cells that are not listed are unknown. l2 counts once for each of these
+ *                   nonzeros where by_count is 1. A row without any becomes 0. It takes a Gram
+ *                   matrix for each row, so that product and rows are one call (request ROWS of
+ *                   request.h). With lower or upper, block principal pivoting from the solution
+ *                   without them (cpu/rows/bounded_row.h); on GPUs, at ranks of which a thread
+ *                   block does not hold S, coordinate descent from there, clamped. It does not read
  *                   the old row.
- *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds; by a call of the backend
- *                   that has the pass and the rows in one (MULTIPLY).
- *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015), within bounds; by a call of
- *                   the backend that has the pass and the rows in one (DESCEND).
+ *   multiply        a := a .* phi, phi being the row's weighted product (loss.h), for a few rounds;
+ *                   by a call of the backend that has the pass and the rows in one (MULTIPLY).
+ *   descend         a := a step against the gradient of a loss (loss.h), by Adam (Kingma, Ba 2015),
+ *                   within bounds; by a call of the backend that has the pass and the rows in one
+ *                   (DESCEND).
  *   keep            a stays; only sums are wanted.
  *
  *   owner    the method owns the matrices of an update, and what it asks for of the sums
@@ -61,28 +73,28 @@
 /* The updates, one a line. A number is 1 where this is so:
  *
  *   old       the update reads the old row, so that product and factor are two matrices
- *   backend   the backend makes it, in a pass or in `solve`; else a file of cpd makes it of the product, from
- *             other calls: it has a line in TS_ROW_MAKERS of cpd/rows/row_maker.h
+ *   backend   the backend makes it, in a pass or in `solve`; else a file of cpd makes it of the
+ *             product, from other calls: it has a line in TS_ROW_MAKERS of cpd/rows/row_maker.h
  *   grams     rows have Gram matrices of their own, and are made in a pass of their own
  *   loss      rows are made nonzero by nonzero, by a loss, in a pass of their own
  */
-#define TS_ROW_KINDS(KIND)       /* old  backend  grams  loss */ \
-    KIND(LEAST_SQUARES,             0,   1,       0,     0)       \
-    KIND(COORDINATE,                1,   1,       0,     0)       \
-    KIND(KEEP,                      1,   1,       0,     0)       \
-    KIND(SIMPLEX,                   1,   1,       0,     0)       \
-    KIND(POLAR,                     0,   0,       0,     0)       \
-    KIND(SMOOTH,                    0,   0,       0,     0)       \
-    KIND(SMOOTH_WITHIN,             1,   0,       0,     0)       \
-    KIND(OBSERVED,                  0,   1,       1,     0)       \
-    KIND(MULTIPLY,                  1,   1,       0,     1)       \
-    KIND(DESCEND,                   1,   1,       0,     1)
+#define TS_ROW_KINDS(KIND) /* old  backend  grams  loss */ \
+    KIND(LEAST_SQUARES, 0, 1, 0, 0)                        \
+    KIND(COORDINATE, 1, 1, 0, 0)                           \
+    KIND(KEEP, 1, 1, 0, 0)                                 \
+    KIND(SIMPLEX, 1, 1, 0, 0)                              \
+    KIND(POLAR, 0, 0, 0, 0)                                \
+    KIND(SMOOTH, 0, 0, 0, 0)                               \
+    KIND(SMOOTH_WITHIN, 1, 0, 0, 0)                        \
+    KIND(OBSERVED, 0, 1, 1, 0)                             \
+    KIND(MULTIPLY, 1, 1, 0, 1)                             \
+    KIND(DESCEND, 1, 1, 0, 1)
 
 enum ts_row_kind {
 #define TS_ROW_NAME(NAME, ...) TS_ROW_##NAME,
     TS_ROW_KINDS(TS_ROW_NAME)
 #undef TS_ROW_NAME
-    TS_N_ROW_KINDS
+        TS_N_ROW_KINDS
 };
 
 /* Sets of updates: bit k is enum ts_row_kind k. */
@@ -113,8 +125,8 @@ enum ts_row_set {
 
 _Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its line");
 
-/* See above. Where many rounds are wanted they take little beside the product, and what they leave decides which solution the
- * run comes to: there they are made but where nothing is left to do. */
+/* See above. Where many rounds are wanted they take little beside the product, and what they leave
+ * decides which solution the run comes to: there they are made but where nothing is left to do. */
 #define TS_ROW_TOL(rounds) ((rounds) < TS_ROW_MANY ? 0.01 : 0.001)
 #define TS_ROW_MANY        5u
 #define TS_ROW_NONE \
@@ -123,12 +135,13 @@ _Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its li
 struct ts_row_update {
     enum ts_row_kind kind;
     const double *matrix; /* W or G; NULL: keep */
-    /* A pass calls it once, from any thread, when products are under way and before it reads the matrix, which the method
-     * computes here; NULL: it is there. Fails as the call that it is a part of. */
+    /* A pass calls it once, from any thread, when products are under way and before it reads the
+     * matrix, which the method computes here; NULL: it is there. Fails as the call that it is a
+     * part of. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
-    const double
-        *weight; /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
+    /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
+    const double *weight;
     double l1, lower, upper;
     uint32_t rounds;       /* of coordinate descent or ADMM, at most */
     const double *inverse; /* simplex: (G + rho I)^-1 */
@@ -139,19 +152,20 @@ struct ts_row_update {
     struct ts_hold_out hold_out;
 };
 
-/* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted rows, and gram
- * of the weighted rows. */
+/* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted
+ * rows, and gram of the weighted rows. */
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A */
     double *inner; /* sum of the elementwise product of M and A; NULL: not needed */
-    double *
-        size; /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
+    /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
+    double *size;
 };
 
-/* Of MULTIPLY. With B = (A + grow where an entry has the mark) diag(weight), each of `rounds` makes phi of each row b
- * (loss.h) and b := b .* phi; then columns of B are divided by their sums to give the new A. Entries of it that are below
- * TS_ROW_ZERO get a mark where phi of the last round was above 1: they would grow, but as good as not by multiplication
- * (Chi, Kolda 2012: an inadmissible zero). The mark is the last bit of such an entry, and the sign of a 0. */
+/* Of MULTIPLY. With B = (A + grow where an entry has the mark) diag(weight), each of `rounds` makes
+ * phi of each row b (loss.h) and b := b .* phi; then columns of B are divided by their sums to give
+ * the new A. Entries of it that are below TS_ROW_ZERO get a mark where phi of the last round was
+ * above 1: they would grow, but as good as not by multiplication (Chi, Kolda 2012: an inadmissible
+ * zero). The mark is the last bit of such an entry, and the sign of a 0. */
 #define TS_ROW_ZERO 1e-10
 
 struct ts_loss;
@@ -168,22 +182,26 @@ struct ts_multiply {
 struct ts_multiply_sums {
     double *column; /* rank: sums of the columns of B as it was in the end */
     double kkt;     /* largest |min(b, 1 - phi)| of the first round */
-    double
-        loss; /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
+    /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
+    double loss;
     double inner; /* and of x m */
-    double held_n, held_loss, held_model,
-        held_squares; /* those held out: how many, their loss, sums of m and of x^2 */
+    /* held_squares: those held out: how many, their loss, sums of m and of x^2 */
+    double held_n, held_loss, held_model, held_squares;
 };
 
 /* Of DESCEND. The gradient of a row a is
- *     sum over its nonzeros that are not held out of g(x, m) p,                       where unlisted cells are unknown (observed), or
- *     sum over these of (g(x, m) - g(0, m)) p + sum over all cells of the row of g(0, m) p
- * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of the other factors; the rest is
- * estimated from n_drawn columns (cells of the other modes), the same for all rows, drawn by counter from seed, draw and the
- * mode: of a loss whose lower is 0 from the model itself, else uniformly, and evenly over the rows of each other mode (a Latin
- * hypercube). Where there are no more columns than that, all of them count once, and nothing is estimated.
- * With n_cells it is estimated from so many cells instead, the same for all modes and draws. Entry by entry, with the moments u and v,
- *     u := b u + (1 - b) g,  v := c v + (1 - c) g^2,  a := clamp(a - rate u / (1 - b^step) / (sqrt(v / (1 - c^step)) + 1e-8))
+ *     sum over its nonzeros that are not held out of g(x, m) p,                       where
+ *     unlisted cells are unknown (observed), or sum over these of (g(x, m) - g(0, m)) p + sum over
+ *     all cells of the row of g(0, m) p
+ * and l2 a. Of the last sum the part of g that is loss->linear is closed, through column sums of
+ * the other factors; the rest is estimated from n_drawn columns (cells of the other modes), the
+ * same for all rows, drawn by counter from seed, draw and the mode: of a loss whose lower is 0 from
+ * the model itself, else uniformly, and evenly over the rows of each other mode (a Latin
+ * hypercube). Where there are no more columns than that, all of them count once, and nothing is
+ * estimated. With n_cells it is estimated from so many cells instead, the same for all modes and
+ * draws. Entry by entry, with the moments u and v,
+ *     u := b u + (1 - b) g,  v := c v + (1 - c) g^2,  a := clamp(a - rate u / (1 - b^step) /
+ *     (sqrt(v / (1 - c^step)) + 1e-8))
  * b = TS_DESCEND_FIRST, c = TS_DESCEND_SECOND. */
 #define TS_DESCEND_FIRST  0.9
 #define TS_DESCEND_SECOND 0.999
@@ -211,7 +229,8 @@ static inline uint32_t ts_descent_most(uint32_t rank)
     return n < 4096 ? n : 4096;
 }
 
-/* Whether the backend makes the update; else the method makes it of the product, from the backend's calls. */
+/* Whether the backend makes the update; else the method makes it of the product, from the backend's
+ * calls. */
 static inline int ts_row_by_backend(enum ts_row_kind kind)
 {
     return (TS_ROWS_BY_BACKEND >> kind & 1) != 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What include/tstream.h promises beside what examples/embed.c shows: failures, old and new programs, stops,
- * several sessions at once, and a locale with a comma. */
+/* What include/tstream.h promises beside what examples/embed.c shows: failures, old and new
+ * programs, stops, several sessions at once, and a locale with a comma. */
 #include <check.h>
 #include <locale.h>
 #include <math.h>
@@ -291,7 +291,8 @@ static uint64_t nnz_of(const char *path)
     return n;
 }
 
-/* Of each of three cells two nonzeros, the second of twice the value: with weights, their mean by them. */
+/* Of each of three cells two nonzeros, the second of twice the value: with weights, their mean by
+ * them. */
 START_TEST(cells_have_weights)
 {
     static const uint64_t index[18] = { 0, 0, 0, 1, 1, 1, 2, 2, 2, 0, 0, 0, 1, 1, 1, 2, 2, 2 };
@@ -321,7 +322,8 @@ START_TEST(cells_have_weights)
     ck_assert_msg(ts_cpd_score(model, t, NULL, NULL, &r, &err) == 0, "%s", err.text);
     ck_assert_uint_eq(r.nnz, 3);
     ck_assert(r.weight == 6);
-    /* (1 + 2) / 2 and (3 * 2 + 4) / 4, twice and four times; the model is 1 and 8; the third cell counts for nothing */
+    /* (1 + 2) / 2 and (3 * 2 + 4) / 4, twice and four times; the model is 1 and 8; the third cell
+     * counts for nothing */
     ck_assert(near(r.mean_value, (2 * 1.5 + 4 * 2.5) / 6, 1e-15));
     ck_assert(near(r.mae, (2 * 0.5 + 4 * 5.5) / 6, 1e-15));
     c.float64 = 1;
@@ -462,8 +464,8 @@ static uint64_t all_cells(const ts_tensor *t, const ts_cpd *c, uint64_t **index,
     return n;
 }
 
-/* Sums over all nonzeros and by slice of each mode, and the largest residuals, against the obvious loop. Terms are of one sign or few,
- * in float64: 1e-12; in float32 1e-5. */
+/* Sums over all nonzeros and by slice of each mode, and the largest residuals, against the obvious
+ * loop. Terms are of one sign or few, in float64: 1e-12; in float32 1e-5. */
 START_TEST(scores_are_those_of_the_obvious_loop)
 {
     enum { MODE = 1, SLICES = 200, TOP = 7 };

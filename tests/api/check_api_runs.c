@@ -138,7 +138,8 @@ static int is_mapped(const char *name)
     return found;
 }
 
-/* A factor of 1 MiB and more, in a file, is mapped; another result may take the place of its files meanwhile. */
+/* A factor of 1 MiB and more, in a file, is mapped; another result may take the place of its files
+ * meanwhile. */
 START_TEST(large_factors_are_mapped)
 {
     const uint64_t dim[2] = { 70000, 10 };
@@ -234,8 +235,8 @@ static void run_refused(ts_session *s, const ts_cp_conf *conf, const char *why)
     ck_assert_int_ne(access(partial, F_OK), 0);
 }
 
-/* A session has the memory of the constraints that it was opened for; others leave it and the disk as they
- * were. */
+/* A session has the memory of the constraints that it was opened for; others leave it and the disk
+ * as they were. */
 START_TEST(a_session_knows_of_constraints)
 {
     const double l1[3] = { 0, 0.5, 0 }, l2[3] = { 1, 1, 1 };
@@ -394,7 +395,8 @@ START_TEST(a_start_is_saved_also_where_a_run_goes_on)
 }
 END_TEST
 
-/* What a run cannot go on with is found before anything is written, and the session serves other runs. */
+/* What a run cannot go on with is found before anything is written, and the session serves other
+ * runs. */
 START_TEST(a_run_goes_on_with_its_constraints)
 {
     ts_cp_conf conf = kept_run();
@@ -425,7 +427,8 @@ START_TEST(a_run_goes_on_with_its_constraints)
 }
 END_TEST
 
-/* The program has an l2 of its own where cells are observed, so a state says that a run has none. */
+/* The program has an l2 of its own where cells are observed, so a state says that a run has
+ * none. */
 START_TEST(a_run_of_observed_cells_goes_on_with_the_program)
 {
     static const double none[3] = { 0, 0, 0 };
@@ -485,23 +488,22 @@ END_TEST
 /* ---- options of a state ---- */
 
 /* What no run has, of each KIND of base/settings.def, as far as it is known by the kind alone. */
-#define NONE_OF_FLAG            "2"
-#define NONE_OF_COUNT(A, B)     "-1", "many", "4294967296"
-#define NONE_OF_NUMBER          "-1", "1 2"
-#define NONE_OF_NUMBERS         "0", "2049", "three", "4,5", "4,4"
-#define NONE_OF_REAL            "-1", "nan", "1e999", "x"
-#define NONE_OF_SIZE            "much"
-#define NONE_OF_DURATION        "soon", "-1s"
-#define NONE_OF_CHOICE          "newton"
-#define NONE_OF_SHARE           "100%", "nan", "fold 6/5", "0"
-#define NONE_OF_TEXT            ""
-#define NONE_OF_MODES(x)        "0", "x", "1,1", "1x2", "17"
-#define NONE_OF_MODES_OR_ALL(x) "0", "x", "1,1", "none"
-#define NONE_OF_PENALTIES(x)    "-1", "inf", "x", "1=1,1=1", "17=1", "1=-1"
-#define NONE_OF_PENALTIES_1(x)  "0.5", "1=-1", "1=nan", "1,1"
-#define NONE_OF_BOUNDS(x)       "2:1", "1", "-inf:inf", "1=2:1", "1=0:1,1=0:1"
-#define SETTING(member, option, letter, kind, ...) \
-    { option, { NONE_OF_##kind } },
+#define NONE_OF_FLAG                               "2"
+#define NONE_OF_COUNT(A, B)                        "-1", "many", "4294967296"
+#define NONE_OF_NUMBER                             "-1", "1 2"
+#define NONE_OF_NUMBERS                            "0", "2049", "three", "4,5", "4,4"
+#define NONE_OF_REAL                               "-1", "nan", "1e999", "x"
+#define NONE_OF_SIZE                               "much"
+#define NONE_OF_DURATION                           "soon", "-1s"
+#define NONE_OF_CHOICE                             "newton"
+#define NONE_OF_SHARE                              "100%", "nan", "fold 6/5", "0"
+#define NONE_OF_TEXT                               ""
+#define NONE_OF_MODES(x)                           "0", "x", "1,1", "1x2", "17"
+#define NONE_OF_MODES_OR_ALL(x)                    "0", "x", "1,1", "none"
+#define NONE_OF_PENALTIES(x)                       "-1", "inf", "x", "1=1,1=1", "17=1", "1=-1"
+#define NONE_OF_PENALTIES_1(x)                     "0.5", "1=-1", "1=nan", "1,1"
+#define NONE_OF_BOUNDS(x)                          "2:1", "1", "-inf:inf", "1=2:1", "1=0:1,1=0:1"
+#define SETTING(member, option, letter, kind, ...) { option, { NONE_OF_##kind } },
 static const struct {
     const char *option;
     const char *value[8];
@@ -559,7 +561,8 @@ static int shell(const char *what, const char *arguments)
     return system(command);
 }
 
-/* The state at `files` with another option is refused, by the library and by the program, in a sentence that names the file. */
+/* The state at `files` with another option is refused, by the library and by the program, in a
+ * sentence that names the file. */
 static void refused(ts_session *s, const char *change)
 {
     char arguments[9000];
@@ -573,7 +576,8 @@ static void refused(ts_session *s, const char *change)
     ck_assert_msg(shell("tools/tstream", arguments) != 0, "the program takes %s", change);
 }
 
-/* Of all settings: a state is not trusted to hold what nobody could have typed, or what its factors were not computed with. */
+/* Of all settings: a state is not trusted to hold what nobody could have typed, or what its factors
+ * were not computed with. */
 START_TEST(options_of_a_state_are_checked)
 {
     ts_tensor *t = open_tensor();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models of one run of the library: their own bits, shared passes, stops and what is kept. */
+/* Several models of one run of the library: their own bits, shared passes, stops and what is
+ * kept. */
 #include <check.h>
 #include <math.h>
 #include <stdatomic.h>
@@ -136,8 +137,8 @@ START_TEST(a_share_that_holds_out_nothing_or_all_is_refused)
 }
 END_TEST
 
-/* So do those of several ranks that leave the same cells out, and starts leave out their own; on a GPU, where there is one, their
- * errors are summed one after the other. */
+/* So do those of several ranks that leave the same cells out, and starts leave out their own; on a
+ * GPU, where there is one, their errors are summed one after the other. */
 START_TEST(models_that_hold_out_share_their_passes)
 {
     const uint32_t ranks[3] = { 3, 5, 2 };
@@ -254,8 +255,8 @@ static void kill_last(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-/* Stopped by the library, and gone on by it; by the command; and the other way round: always the models of a run
- * that keeps nothing. */
+/* Stopped by the library, and gone on by it; by the command; and the other way round: always the
+ * models of a run that keeps nothing. */
 START_TEST(several_models_are_kept_and_go_on)
 {
     ts_cp_conf run = several_run();
@@ -381,7 +382,8 @@ static int stop_there(void *ctx, uint32_t model, const ts_sweep *s)
     return model == stopped_at && s->sweep == 2;
 }
 
-/* Where rows are solved from the old ones: models that come behind the one that stops have made the pass, too. */
+/* Where rows are solved from the old ones: models that come behind the one that stops have made the
+ * pass, too. */
 START_TEST(several_models_go_on_from_where_each_is)
 {
     ts_cp_conf run = several_run();

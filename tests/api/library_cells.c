@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* library_cells [GPUS]: a program of the library, for scripts that hold what it computes against their own arithmetic. Each line of
- * standard input is a request, words between blanks; each is answered by a line of JSON, a failure by its sentence. Models go
- * through the directory or file that a request names.
+/* library_cells [GPUS]: a program of the library, for scripts that hold what it computes against
+ * their own arithmetic. Each line of standard input is a request, words between blanks; each is
+ * answered by a line of JSON, a failure by its sentence. Models go through the directory or file
+ * that a request names.
  *
- *     tensor PATH                                 what it is, and sums of its nonzeros as a walk gives them
- *     cp PATH OUT RANK SWEEPS PRECISION OPTION... a session, a run in it, the model saved, and its exact fit; again in the same session
- *     several PATH OUT SWEEPS                     models of ranks 2 and 1 with two starts each, of which OUT.0 to OUT.3 are saved
- *     fit MODEL PATH, core MODEL PATH
- *     score MODEL PATH                            with slices of the first mode, and the largest residual
+ *     tensor PATH                                 what it is, and sums of its nonzeros as a walk
+ *     gives them cp PATH OUT RANK SWEEPS PRECISION OPTION... a session, a run in it, the model
+ *     saved, and its exact fit; again in the same session
+ *     several PATH OUT SWEEPS                     models of ranks 2 and 1 with two starts each, of
+ *     which OUT.0 to OUT.3 are saved fit MODEL PATH, core MODEL PATH
+ *     score MODEL PATH                            with slices of the first mode, and the largest
+ *                                                 residual
  *     predict MODEL INDEX...                      cells, an index from 0 for each mode
  *     part PATH OUT                               ts_build_select of what a hold-out of 0.3 leaves
  *

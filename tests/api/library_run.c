@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* library_run TENSOR.tsh OUT SWEEPS STOP SEEN: a run of the library, for scripts that look at what it leaves. It is
- * asked to stop after sweep STOP (0: never), and copies status.json to SEEN at the end of the first sweep. Prints
- * the sentence of a failure. */
+/* library_run TENSOR.tsh OUT SWEEPS STOP SEEN: a run of the library, for scripts that look at what
+ * it leaves. It is asked to stop after sweep STOP (0: never), and copies status.json to SEEN at the
+ * end of the first sweep. Prints the sentence of a failure. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Results appear whole or not at all, whatever fails and whoever else writes; nothing of the user's is
- * touched. Stands in for calls of the C library, so that they fail as other file systems do. */
+/* Results appear whole or not at all, whatever fails and whoever else writes; nothing of the user's
+ * is touched. Stands in for calls of the C library, so that they fail as other file systems do. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,11 +23,11 @@
 static int lock_errno;            /* of flock; 0: it works */
 static int no_exchange;           /* renameat2 knows no flags */
 static int fsyncs, fail_fsync_at; /* counts; the one that fails, from 1, and all after it */
-static int steps,
-    die_at; /* calls that change names or sync; the one before which this process dies */
+/* calls that change names or sync; the one before which this process dies */
+static int steps, die_at;
 
-static void (*meanwhile)(void);   /* what another process does before the next such call, once; */
-static int at_names;              /* only before one that changes names */
+static void (*meanwhile)(void); /* what another process does before the next such call, once; */
+static int at_names;            /* only before one that changes names */
 
 static void step(void)
 {
@@ -480,8 +480,9 @@ static void take_away(void)
     put(at("x.partial/data"), "ours, of another");
 }
 
-/* Who heeds no lock takes the directory while it is synced (_i = 0, 1), or just before it gets its name (2, 3): that is
- * told, and neither what it took nor what was there before (odd _i) is lost. */
+/* Who heeds no lock takes the directory while it is synced (_i = 0, 1), or just before it gets its
+ * name (2, 3): that is told, and neither what it took nor what was there before (odd _i) is
+ * lost. */
 START_TEST(a_directory_that_is_taken_away_last_is_no_result)
 {
     struct ts_atomic_conf conf = conf_of(at("x"));
@@ -507,8 +508,8 @@ START_TEST(a_directory_that_is_taken_away_last_is_no_result)
 }
 END_TEST
 
-/* Data that do not reach the disk are a failure; what fails when the result is in place is told. The
- * count: finish of one file; commit: data and lock, directory; then directory, parent. */
+/* Data that do not reach the disk are a failure; what fails when the result is in place is told.
+ * The count: finish of one file; commit: data and lock, directory; then directory, parent. */
 START_TEST(a_failing_disk_is_a_failure_before_and_a_warning_after)
 {
     struct ts_atomic_conf conf = conf_of(at("x"));
@@ -560,8 +561,8 @@ START_TEST(links_are_followed)
 }
 END_TEST
 
-/* A process that dies between any two system calls: the old or the new one is there, whole, and the next
- * one goes through. */
+/* A process that dies between any two system calls: the old or the new one is there, whole, and the
+ * next one goes through. */
 START_TEST(killed_at_any_instant_the_old_or_the_new_is_there)
 {
     static const char *const text[] = { "ours 0", "ours 1" };
@@ -601,8 +602,8 @@ static void make_with_state(const char *text)
     ts_atomic_dir_close(d);
 }
 
-/* Before any call that changes a name: a state beside the result is that of a run that can go on, and not of what was
- * replaced, or the result says so. _i: without the exchange of two names. */
+/* Before any call that changes a name: a state beside the result is that of a run that can go on,
+ * and not of what was replaced, or the result says so. _i: without the exchange of two names. */
 START_TEST(a_kill_never_makes_a_run_of_what_was_replaced)
 {
     int k = 0, status = 1, marked = 0;
@@ -645,7 +646,8 @@ START_TEST(a_kill_never_makes_a_run_of_what_was_replaced)
 }
 END_TEST
 
-/* Writers that all want the same place: each is refused or puts a whole one there, and nothing is left. */
+/* Writers that all want the same place: each is refused or puts a whole one there, and nothing is
+ * left. */
 START_TEST(many_writers_at_once)
 {
     pid_t child[4];
@@ -778,7 +780,8 @@ START_TEST(a_file_of_the_user_stays)
 }
 END_TEST
 
-/* Of the same size: the mark tells when it was last written. A file system may keep fewer digits of that. */
+/* Of the same size: the mark tells when it was last written. A file system may keep fewer digits of
+ * that. */
 START_TEST(a_file_that_was_edited_stays)
 {
     struct ts_atomic_conf conf = conf_of(at("t"));
@@ -790,11 +793,13 @@ START_TEST(a_file_that_was_edited_stays)
     ck_assert_int_eq(stat(at("t"), &st), 0);
     conf.force = 1;
     for (long unit = 1; unit <= 1000000000; unit *= 10) {
-        time[0] = time[1] = (struct timespec){ st.st_mtim.tv_sec, st.st_mtim.tv_nsec / unit * unit };
+        time[0] = time[1] =
+            (struct timespec){ st.st_mtim.tv_sec, st.st_mtim.tv_nsec / unit * unit };
         ck_assert_int_eq(utimensat(AT_FDCWD, at("t"), time, 0), 0);
         ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), 0);
         ts_atomic_file_close(f);
-        time[1].tv_nsec += time[1].tv_nsec < 500000000 ? 123456789 : -123456789; /* another time of that second */
+        /* another time of that second */
+        time[1].tv_nsec += time[1].tv_nsec < 500000000 ? 123456789 : -123456789;
         ck_assert_int_eq(utimensat(AT_FDCWD, at("t"), time, 0), 0);
         ck_assert_int_eq(ts_atomic_file_open(&conf, &f, &err), TS_EBUSY);
     }

@@ -63,8 +63,8 @@ static const char *digits_of(const char *text, char *to)
     return to;
 }
 
-/* All ways to the digits must give those of %e, which are the nearest: near the ends of the exponents that integers of 128 bits
- * do, near powers of two, with few bits, and of any size. */
+/* All ways to the digits must give those of %e, which are the nearest: near the ends of the
+ * exponents that integers of 128 bits do, near powers of two, with few bits, and of any size. */
 START_TEST(digits_are_the_nearest_of_the_fewest)
 {
     for (uint64_t i = 0; i < 200000; i++) {

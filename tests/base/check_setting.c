@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Settings in sentences: a mark becomes what the reader calls it, in whole sentences and in ones that are cut,
- * and nothing else changes. */
+/* Settings in sentences: a mark becomes what the reader calls it, in whole sentences and in ones
+ * that are cut, and nothing else changes. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The CPU backend reads and writes subnormal numbers as zero, in every thread, takes no longer where
- * they would arise, and leaves the mode of its caller as it was. */
+/* The CPU backend reads and writes subnormal numbers as zero, in every thread, takes no longer
+ * where they would arise, and leaves the mode of its caller as it was. */
 #include <check.h>
 #include <fenv.h>
 #include <float.h>
@@ -25,8 +25,8 @@ struct work {
     double *out;
 };
 
-/* Rows of mode 0 of many partitions, so that heads are added, and rows of a few nonzeros; in shards of
- * one partition, so that threads share them. */
+/* Rows of mode 0 of many partitions, so that heads are added, and rows of a few nonzeros; in shards
+ * of one partition, so that threads share them. */
 static struct work work_new(enum ts_precision precision, uint32_t nnz, uint32_t threads)
 {
     static const uint64_t dim[] = { 300, 2000, 1000 };
@@ -141,7 +141,8 @@ START_TEST(subnormal_numbers_are_zero)
 }
 END_TEST
 
-/* What is rounded how and trapped, without the flags of what has happened, which OpenMP's library may clear. */
+/* What is rounded how and trapped, without the flags of what has happened, which OpenMP's library
+ * may clear. */
 static uint64_t control(void)
 {
 #ifdef __x86_64__
@@ -181,8 +182,8 @@ START_TEST(mode_of_the_caller_stays_and_does_not_count)
 }
 END_TEST
 
-/* The shortest of some runs in turn. Processors that compute subnormal numbers in microcode take 3 to 100
- * times as long when they do; others the same. Twice as long is far from both. */
+/* The shortest of some runs in turn. Processors that compute subnormal numbers in microcode take 3
+ * to 100 times as long when they do; others the same. Twice as long is far from both. */
 START_TEST(subnormal_products_take_no_longer)
 {
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;

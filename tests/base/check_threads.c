@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Whether threads can be had: all of them where nothing limits, fewer under a limit on addresses, and
- * the sentence for that; the text of OMP_STACKSIZE. */
+/* Whether threads can be had: all of them where nothing limits, fewer under a limit on addresses,
+ * and the sentence for that; the text of OMP_STACKSIZE. */
 #include <check.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -89,11 +89,13 @@ START_TEST(little_work_takes_few_threads)
 }
 END_TEST
 
-/* What OMP_NUM_THREADS says is read by OpenMP when a program starts: tests/engine/check_waits.sh. */
+/* What OMP_NUM_THREADS says is read by OpenMP when a program starts:
+ * tests/engine/check_waits.sh. */
 START_TEST(small_stacks_are_refused)
 {
-    static const char *const small[] = { "16K", "64", "128k", "262143B" },
-                             *const enough[] = { "256K", "1M", "nonsense", "" };
+    static const char *const small[] = { "16K", "64", "128k", "262143B" }, *const enough[] = {
+        "256K", "1M", "nonsense", ""
+    };
     struct ts_err err = { 0 };
     uint32_t n;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) {

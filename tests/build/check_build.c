@@ -40,7 +40,8 @@ START_TEST(every_copy_holds_the_nonzeros)
 }
 END_TEST
 
-/* Looks at the count of work while a build in one area goes on: what it was in each phase, at most. */
+/* Looks at the count of work while a build in one area goes on: what it was in each phase, at
+ * most. */
 struct watch {
     _Atomic uint64_t work, all;
     _Atomic uint32_t phase;
@@ -335,8 +336,8 @@ START_TEST(generated_tensors_do_not_depend_on_the_machine)
 }
 END_TEST
 
-/* In memory, most of the nonzeros in one slice and more of them than the scratch holds; through runs;
- * and with more threads than cores. */
+/* In memory, most of the nonzeros in one slice and more of them than the scratch holds; through
+ * runs; and with more threads than cores. */
 START_TEST(heavy_slices_do_not_depend_on_memory)
 {
     struct ts_synth s = { .order = 3,

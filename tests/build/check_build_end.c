@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How builds end that do not go well: over what is there, killed, two at once, on a full disk, stopped, of
- * what cannot be built. Nothing is lost, and nothing is left half-made. */
+/* How builds end that do not go well: over what is there, killed, two at once, on a full disk,
+ * stopped, of what cannot be built. Nothing is lost, and nothing is left half-made. */
 #include <check.h>
 #include <errno.h>
 #include <omp.h>

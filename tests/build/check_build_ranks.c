@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several ranks build the bytes of one process, and end together where one of them fails. Ranks are threads here. */
+/* Several ranks build the bytes of one process, and end together where one of them fails. Ranks are
+ * threads here. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -33,8 +34,8 @@ static void *build_rank(void *arg)
     return NULL;
 }
 
-/* All ranks begin with these options; their comms are set here. Returns the code, which is that of all of them, and
- * `report` and `err` are those of rank 0. */
+/* All ranks begin with these options; their comms are set here. Returns the code, which is that of
+ * all of them, and `report` and `err` are those of rank 0. */
 static int run_ranks(uint32_t n)
 {
     struct test_comm comm[TEST_COMM_MOST];
@@ -85,8 +86,8 @@ static const struct {
     { 6, 4, 2, 4, TS_DUPLICATES_SUM, 0, 0, 2 },
 };
 
-/* The text as it is, sorted, or shuffled; in the areas, or through sorted runs; records travel through memory of the machine,
- * messages, or both. */
+/* The text as it is, sorted, or shuffled; in the areas, or through sorted runs; records travel
+ * through memory of the machine, messages, or both. */
 START_TEST(same_bytes_as_one_process)
 {
     const uint64_t dim[] = { 900, 70, 5000 };
@@ -111,8 +112,8 @@ START_TEST(same_bytes_as_one_process)
 }
 END_TEST
 
-/* Ranks sort in memory, with rooms for spools, but for one, if there is one, that sorts through runs: what is sorted for a copy takes the
- * place of the nonzeros on all ranks or on none. */
+/* Ranks sort in memory, with rooms for spools, but for one, if there is one, that sorts through
+ * runs: what is sorted for a copy takes the place of the nonzeros on all ranks or on none. */
 START_TEST(rooms_of_ranks)
 {
     const uint64_t dim[] = { 900, 70, 50, 20 };
@@ -139,8 +140,8 @@ static const struct {
     { 7, 1, 0, 36864 }, { 3, 1, 30000, 0 }, { 5, 30000, 0, 0 },
 };
 
-/* Text that is sorted: parts that ranks have read are their ranges, unless a cell is in two of them, or one is far
- * longer. */
+/* Text that is sorted: parts that ranks have read are their ranges, unless a cell is in two of
+ * them, or one is far longer. */
 START_TEST(sorted_text)
 {
     struct ts_build_options o = options(out);
@@ -163,7 +164,8 @@ START_TEST(sorted_text)
 }
 END_TEST
 
-/* Sorted, with indices that need more bits from rank to rank, in the end another word: where parts stay, they are converted. */
+/* Sorted, with indices that need more bits from rank to rank, in the end another word: where parts
+ * stay, they are converted. */
 START_TEST(sorted_text_that_grows)
 {
     struct ts_build_options o = options(out);
@@ -198,7 +200,8 @@ START_TEST(any_order)
 }
 END_TEST
 
-/* Lines from 1 on, fewer than ranks too: ranges without a line, and shards that one rank begins and others fill. */
+/* Lines from 1 on, fewer than ranks too: ranges without a line, and shards that one rank begins and
+ * others fill. */
 START_TEST(few_lines)
 {
     const uint64_t dim[] = { 9, 7, 5 };
@@ -215,7 +218,8 @@ START_TEST(few_lines)
 }
 END_TEST
 
-/* Comments of several pieces before the first nonzero, and a last line without an end; the same file twice. */
+/* Comments of several pieces before the first nonzero, and a last line without an end; the same
+ * file twice. */
 START_TEST(parts_of_files)
 {
     struct ts_build_options o = options(out);
@@ -310,7 +314,8 @@ END_TEST
 
 /* ------------------------------------------------------------------ names */
 
-/* A table of two columns of names, the first of up to `length` bytes, one of numbers, and values. */
+/* A table of two columns of names, the first of up to `length` bytes, one of numbers, and
+ * values. */
 static void write_table(const char *path, uint64_t seed, uint64_t n, uint64_t distinct,
                         uint32_t length)
 {
@@ -375,7 +380,8 @@ START_TEST(names_of_tables)
 }
 END_TEST
 
-/* More modes of names than some numbers of ranks, with others between: few names, long ones, one name, another for each line. */
+/* More modes of names than some numbers of ranks, with others between: few names, long ones, one
+ * name, another for each line. */
 static void write_modes(const char *path, uint64_t seed, uint64_t n)
 {
     FILE *f = fopen(path, "w");
@@ -423,8 +429,9 @@ START_TEST(names_of_many_modes)
 }
 END_TEST
 
-/* Names that come in the order of their bytes, so that sorted ones have the same indices; the longer they are, the sooner they
- * outgrow their memory. Values need all bits of float64, weights some of float32. */
+/* Names that come in the order of their bytes, so that sorted ones have the same indices; the
+ * longer they are, the sooner they outgrow their memory. Values need all bits of float64, weights
+ * some of float32. */
 static void write_weighted(uint32_t length)
 {
     FILE *f = fopen(text, "w");
@@ -444,8 +451,8 @@ static const struct {
     { 8, 400, NULL }, { 4, 8, "votes" }, { 4, 400, "votes" },
 };
 
-/* Each nonzero keeps all of its value and weight, whether names fit their memory or not, come sorted or not, and however many
- * read them. */
+/* Each nonzero keeps all of its value and weight, whether names fit their memory or not, come
+ * sorted or not, and however many read them. */
 START_TEST(names_keep_values_and_weights)
 {
     const struct ts_table_plan table = { .separator = ',',

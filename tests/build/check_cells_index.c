@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The arithmetic of the kernels for dense tensors, on the host: steps cover all rows, slots stand for the indices there are, tiles
- * in shared memory keep every cell apart and no two lanes that load at once use one bank. */
+/* The arithmetic of the kernels for dense tensors, on the host: steps cover all rows, slots stand
+ * for the indices there are, tiles in shared memory keep every cell apart and no two lanes that
+ * load at once use one bank. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>

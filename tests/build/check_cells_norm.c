@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The norm of a tensor whose cells hold several nonzeros is that of their sums, for any shards, threads, ranks and held-out cells; and a
- * norm that is not that of the cells ends a run. */
+/* The norm of a tensor whose cells hold several nonzeros is that of their sums, for any shards,
+ * threads, ranks and held-out cells; and a norm that is not that of the cells ends a run. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
@@ -81,8 +81,8 @@ static struct rank by_ranks(const struct ts_tensor *t, const struct ts_hold_out 
     for (uint32_t r = 0; r < n; r++) {
         part[r] = *t;
         part[r].part.n = parts ? n : 0;
-        part[r].part.first[0] =
-            parts == 2 && r == 0 ? 1 : shards * r / n; /* 2: the first is nowhere */
+        /* 2: the first is nowhere */
+        part[r].part.first[0] = parts == 2 && r == 0 ? 1 : shards * r / n;
         part[r].part.end[0] = r + 1 == n ? shards : shards * (r + 1) / n + (shards > n);
         rank[r].conf = (struct ts_cells_conf){
             .tensor = &part[r], .hold_out = h, .threads = 2, .comm = &comm[r].comm
@@ -204,7 +204,8 @@ START_TEST(squares_are_those_of_sums) /* values are whole: sums are exact */
 }
 END_TEST
 
-/* Cells that hold four nonzeros in a tensor that says it has none such: as if its norm were damaged. */
+/* Cells that hold four nonzeros in a tensor that says it has none such: as if its norm were
+ * damaged. */
 START_TEST(a_norm_that_is_not_the_cells_ends_a_run)
 {
     static const uint64_t dim[3] = { 6, 5, 4 };

@@ -187,7 +187,8 @@ START_TEST(stopping_ends_a_sort)
     for (uint32_t k = 0; k < 40; k++) {
         test_stop_later(&stop, k * 300);
         if (k % 2)
-            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked, NULL);
+            got = ts_record_sort(a, scratch, n, words, l.bits - l.width[3], l.bits, 2, &stop.asked,
+                                 NULL);
         else
             ts_record_sort_moved(&move, n, out, scratch, k % 4 ? n * words : n / 50,
                                  to.bits - to.width[3], to.bits, 2, &stop.asked, NULL);
@@ -246,14 +247,13 @@ START_TEST(extsort_equals_one_sort)
     qsort(all, n, words * 8, compare);
     area[0] = malloc(area_words[_i] * 8);
     area[1] = malloc(area_words[_i] * 8);
-    ck_assert_int_eq(ts_extsort_end(x,
-                                    &(struct ts_extsort_area){ &final,
-                                                               final.bits - final.width[3],
-                                                               { area[0], area[1] },
-                                                               area_words[_i],
-                                                               0 },
-                                    &err),
-                     0);
+    ck_assert_int_eq(
+        ts_extsort_end(
+            x,
+            &(struct ts_extsort_area){
+                &final, final.bits - final.width[3], { area[0], area[1] }, area_words[_i], 0 },
+            &err),
+        0);
     for (;;) {
         ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);
         if (got == 0)
@@ -307,7 +307,8 @@ START_TEST(many_runs_take_few_ranges)
     area[0] = malloc(n_run * 8);
     area[1] = malloc(n_run * 8);
     ck_assert_int_eq(
-        ts_extsort_end(x, &(struct ts_extsort_area){ &l, 32, { area[0], area[1] }, n_run, 0 }, &err),
+        ts_extsort_end(x, &(struct ts_extsort_area){ &l, 32, { area[0], area[1] }, n_run, 0 },
+                       &err),
         0);
     for (;; n_ranges++) {
         ck_assert_int_eq(ts_extsort_next(x, &rec, &got, &err), 0);

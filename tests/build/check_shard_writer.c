@@ -168,7 +168,8 @@ static void *help(void *arg)
     return arg;
 }
 
-/* _i: with compression or without, one to three threads and buffers, and a thread that only helps. */
+/* _i: with compression or without, one to three threads and buffers, and a thread that only
+ * helps. */
 START_TEST(shards_are_in_order_and_whole)
 {
     const struct ts_shard_writer_plan plan = { .path = path,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Random builds, whose peaks of disk and memory lie between the bounds that the build itself is held
- * against: before it reads, after reading, and before packing.
+/* Random builds, whose peaks of disk and memory lie between the bounds that the build itself is
+ * held against: before it reads, after reading, and before packing.
  *
  *     check_space_bounds [SECONDS [SEED [CASE]]]
  *
  * Each case is a process. After each write to a temporary file, every half a millisecond and in the
- * end the blocks are added up of what lies in the result's directory, and of all files without a name
- * that the process has open. What packing holds in both for less time may be missed, so a case whose
- * lower bound is above the peak is tried again. */
+ * end the blocks are added up of what lies in the result's directory, and of all files without a
+ * name that the process has open. What packing holds in both for less time may be missed, so a case
+ * whose lower bound is above the peak is tried again. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
@@ -323,7 +323,8 @@ static int run_pushed(const struct space_case *c, struct rank_run *run)
     if (pthread_create(&thread, NULL, push, &p) != 0)
         abort();
     source = ts_push_source_as_source(p.to);
-    run->rc = ts_build_source(&run->o, ts_push_source_order(p.to), &source, &run->report, &run->err);
+    run->rc =
+        ts_build_source(&run->o, ts_push_source_order(p.to), &source, &run->report, &run->err);
     pthread_join(thread, NULL);
     ts_push_source_free(p.to);
     return run->rc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* differ_door OUT.tsh < CASE: builds a tensor through the builder of the library, as a program in C does, for
- * differ_builds.py. CASE is eleven numbers of 8 bytes (struct given), then the indices, the values and, where there
- * are some, the weights of all nonzeros. Exits with 1 and the sentence of a refusal. */
+/* differ_door OUT.tsh < CASE: builds a tensor through the builder of the library, as a program in C
+ * does, for differ_builds.py. CASE is eleven numbers of 8 bytes (struct given), then the indices,
+ * the values and, where there are some, the weights of all nonzeros. Exits with 1 and the sentence
+ * of a refusal. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

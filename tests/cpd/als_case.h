@@ -25,14 +25,16 @@ struct test_als test_case_run(const struct test_als_conf *conf);
 /* 90 x 60 x 30 with up to 50000 nonzeros. */
 void test_case_write(uint64_t seed, const struct test_tsh_conf *conf);
 
-/* Weights, factors, fits and objectives of two runs (of the second those of sweeps that it computed) are the same. */
+/* Weights, factors, fits and objectives of two runs (of the second those of sweeps that it
+ * computed) are the same. */
 void test_case_same(const struct test_als *a, const struct test_als *b);
 
-/* The run of conf, and with three threads and the tensor streamed, have the same bits. Returns the first. */
+/* The run of conf, and with three threads and the tensor streamed, have the same bits. Returns the
+ * first. */
 struct test_als test_case_streamed(const struct test_als_conf *conf);
 
-/* The run of conf is given up once in every product, and goes on with the same bits. `start` products are those of its start, which
- * leave no state. */
+/* The run of conf is given up once in every product, and goes on with the same bits. `start`
+ * products are those of its start, which leave no state. */
 void test_case_stopped(const struct test_als_conf *conf, uint32_t start);
 
 struct test_shape {

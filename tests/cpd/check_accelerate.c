@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accelerated runs do what accelerate.h says, sweep by sweep, wherever they are interrupted, and need fewer sweeps. */
+/* Accelerated runs do what accelerate.h says, sweep by sweep, wherever they are interrupted, and
+ * need fewer sweeps. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -127,8 +128,8 @@ static double twin_fit(const struct twin *t)
     return 1 - sqrt(left > 0 ? left : 0) / sqrt(norm2);
 }
 
-/* Where the sweep after `sweep` starts. The fit is that of the run, so that both take the same turn where fits are
- * equal but for rounding. */
+/* Where the sweep after `sweep` starts. The fit is that of the run, so that both take the same turn
+ * where fits are equal but for rounding. */
 static void twin_step(struct twin *t, uint32_t sweep, double fit)
 {
     if (sweep > 1 && t->step > 0 && fit < t->best) {
@@ -232,7 +233,8 @@ static const struct ts_spec demands[] = {
 };
 #define N_DEMANDS (int)(sizeof demands / sizeof demands[0])
 
-/* Where the sweep after one of objective f starts; so far as lengths matter, which is from the third of the demands on. */
+/* Where the sweep after one of objective f starts; so far as lengths matter, which is from the
+ * third of the demands on. */
 struct pace {
     double best, step, *before[3];
     uint32_t streak, n_steps, n_falls;
@@ -314,7 +316,8 @@ START_TEST(constrained_sweeps_are_those_of_the_slow_program)
         ck_assert_double_eq_tol(a.fit[k], 1 - sqrt(test_slow_distance(&s) / s.size2), 1e-9);
         ck_assert(isnan(a.objective[k]) ||
                   fabs(a.objective[k] - slow_objective(&s)) <= 1e-9 * s.size2);
-        /* that of the run, so that both take the same turn where these are equal but for rounding */
+        /* that of the run, so that both take the same turn where these are equal but for
+         * rounding */
         pace_step(&p, &s, k + 1, isnan(a.objective[k]) ? -a.fit[k] : a.objective[k]);
     }
     ck_assert_uint_ge(p.n_steps, 5);
@@ -480,8 +483,8 @@ static const char *newest(char path[8192])
     return path;
 }
 
-/* Wherever a run is stopped, between two modes or in one of them, it goes on with the same bits; also where it is
- * stopped twice. */
+/* Wherever a run is stopped, between two modes or in one of them, it goes on with the same bits;
+ * also where it is stopped twice. */
 START_TEST(a_stop_changes_nothing)
 {
     struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };

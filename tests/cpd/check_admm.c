@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows on the simplex by ADMM, and factors within bounds, are those of a slow, obvious program; they never get worse, end
- * where their conditions of optimality hold, and have the same bits however they are run. */
+/* Rows on the simplex by ADMM, and factors within bounds, are those of a slow, obvious program;
+ * they never get worse, end where their conditions of optimality hold, and have the same bits
+ * however they are run. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -29,7 +30,8 @@ static const uint64_t sizes[] = { 1, 31, 32, 33, 100, 1003 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 #define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
 
-/* Gram matrix of `rows` rows: fewer than rank make it singular, none makes it 0; column 2 is zero. */
+/* Gram matrix of `rows` rows: fewer than rank make it singular, none makes it 0; column 2 is
+ * zero. */
 static void make_gram(uint32_t rank, uint32_t rows, double *g)
 {
     double *x = malloc((rows + UINT64_C(1)) * rank * sizeof *x);
@@ -260,7 +262,8 @@ static void check_factor(const struct ts_constraint *c, const double *a, uint64_
     }
 }
 
-/* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to nothing. */
+/* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to
+ * nothing. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
@@ -327,8 +330,8 @@ END_TEST
 
 /* ---- where it ends ---- */
 
-/* Every row of shares: with g the gradient and t its mean where the row is above 0, g = t there and g >= t elsewhere,
- * to 1e-3 of the parts of g: few rounds a sweep get slow near the end. */
+/* Every row of shares: with g the gradient and t its mean where the row is above 0, g = t there and
+ * g >= t elsewhere, to 1e-3 of the parts of g: few rounds a sweep get slow near the end. */
 START_TEST(the_end_is_optimal)
 {
     static const uint64_t dim[3] = { 24, 18, 12 };
@@ -439,7 +442,8 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 }
 END_TEST
 
-/* Weights of a start go where lengths are free, so that a run that starts from a result goes on from its fit. */
+/* Weights of a start go where lengths are free, so that a run that starts from a result goes on
+ * from its fit. */
 START_TEST(a_start_keeps_its_weights)
 {
     static const uint64_t dim[3] = { 30, 20, 10 };

@@ -363,7 +363,8 @@ START_TEST(values_beyond_the_precision_are_refused)
 }
 END_TEST
 
-/* A shard that holds what no builder writes, with right checksums: it is the cause, not the precision. */
+/* A shard that holds what no builder writes, with right checksums: it is the cause, not the
+ * precision. */
 START_TEST(a_value_that_is_not_finite_is_named)
 {
     const struct test_tsh_conf conf = { .kind = _i ? TS_VALUE_F64 : TS_VALUE_F32 };
@@ -431,8 +432,8 @@ static void stop_now(int sig)
     stop = sig;
 }
 
-/* Half the rank that would be needed: half a second or more of reflections and rotations, most of which a
- * signal ends. */
+/* Half the rank that would be needed: half a second or more of reflections and rotations, most of
+ * which a signal ends. */
 START_TEST(a_pseudo_inverse_can_be_stopped)
 {
     const uint32_t n = 1000, k = n / 2;
@@ -461,8 +462,8 @@ START_TEST(a_pseudo_inverse_can_be_stopped)
 }
 END_TEST
 
-/* A backend may take product and rows in one call, and then is asked for <X, model> in the last mode
- * alone. Its devices' times become one line. */
+/* A backend may take product and rows in one call, and then is asked for <X, model> in the last
+ * mode alone. Its devices' times become one line. */
 START_TEST(product_and_rows_in_one_call_are_those_of_two)
 {
     const uint64_t dim[] = { 30, 20, 25 };
@@ -492,8 +493,8 @@ START_TEST(product_and_rows_in_one_call_are_those_of_two)
 }
 END_TEST
 
-/* The Gram matrix of a start is summed last, by threads that leave when they are to stop: what is there then is no
- * Gram matrix, and nobody may go on with it. */
+/* The Gram matrix of a start is summed last, by threads that leave when they are to stop: what is
+ * there then is no Gram matrix, and nobody may go on with it. */
 START_TEST(a_start_that_is_stopped_is_none)
 {
     const volatile sig_atomic_t asked = 1;

@@ -125,7 +125,8 @@ START_TEST(likelihoods_are_those_of_the_textbook)
 {
     const struct test_shape *shape = &test_shapes[_i / 2];
     const enum ts_precision precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
-    /* In a mode of one index columns are parallel and phi nears 1: which zeros grow there is a matter of rounding. */
+    /* In a mode of one index columns are parallel and phi nears 1: which zeros grow there is a
+     * matter of rounding. */
     const double tol = precision == TS_FLOAT32 ? 1e-5 : _i / 2 == 3 ? 1e-8 : 1e-10;
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
     struct test_als_conf conf = { .rank = shape->rank,
@@ -160,7 +161,8 @@ START_TEST(likelihoods_are_those_of_the_textbook)
 }
 END_TEST
 
-/* Of rows that lie in several shards, too, the likelihood told is that of the factors at the end. */
+/* Of rows that lie in several shards, too, the likelihood told is that of the factors at the
+ * end. */
 START_TEST(likelihoods_are_of_the_factors)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a run: what is written is read back, what is damaged or of another run is refused, and a run
- * that goes on from it, wherever it was stopped, has the bits of one that was not. */
+/* The state of a run: what is written is read back, what is damaged or of another run is refused,
+ * and a run that goes on from it, wherever it was stopped, has the bits of one that was not. */
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -316,7 +316,8 @@ static size_t find_section(const unsigned char *bytes, const char *name, size_t 
     return 0;
 }
 
-/* A state of modes with an l2, of which the second has more demands and another number of the loss. */
+/* A state of modes with an l2, of which the second has more demands and another number of the
+ * loss. */
 static int open_other(uint32_t demands, double loss_at, struct ts_err *err)
 {
     struct ts_state s = some_state(TS_FLOAT32);
@@ -406,7 +407,8 @@ static void note_warning(void *ctx, const struct ts_err *err)
     snprintf(warning, sizeof warning, "%s", err->text);
 }
 
-/* Many runs have one at once, and one asks for rows at a time. A sanitizer's allocator says that nothing is in use. */
+/* Many runs have one at once, and one asks for rows at a time. A sanitizer's allocator says that
+ * nothing is in use. */
 START_TEST(rows_are_kept_no_longer_than_they_are_written)
 {
     static const struct ts_backend stub = { .get_rows = stub_get };
@@ -453,8 +455,8 @@ START_TEST(a_full_disk_costs_a_warning)
                                        .share = 1,
                                        .copy = _i % 2,
                                        .warn = note_warning };
-    const uint32_t fails =
-        _i < 2 ? 3 : 2; /* the sweep whose state is the first that does not fit */
+    /* the sweep whose state is the first that does not fit */
+    const uint32_t fails = _i < 2 ? 3 : 2;
     struct ts_checkpoint *c;
     struct ts_state_file *f;
     struct rlimit limit, least;
@@ -550,8 +552,8 @@ static void assert_same(const struct test_als *a, const struct test_als *b)
                       "sweep %u: fit %.17g and %.17g", k + 1, a->fit[k], b->fit[k]);
 }
 
-/* Stops at each place, with each precision, in the middle of a mode and behind it; goes on with other
- * threads and memory; stops again, and goes on to the end. */
+/* Stops at each place, with each precision, in the middle of a mode and behind it; goes on with
+ * other threads and memory; stops again, and goes on to the end. */
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const uint32_t place = (uint32_t)_i % (SWEEPS * 3);
@@ -600,8 +602,8 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 }
 END_TEST
 
-/* Rank 2 in every cell: the first sweeps are summed in float32, then one mode is done once more in float64,
- * and all that follow are. Every product of the run is given up once. */
+/* Rank 2 in every cell: the first sweeps are summed in float32, then one mode is done once more in
+ * float64, and all that follow are. Every product of the run is given up once. */
 START_TEST(a_run_whose_sums_grow_wide_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
@@ -643,7 +645,8 @@ START_TEST(a_run_whose_sums_grow_wide_has_the_same_bits)
 }
 END_TEST
 
-/* A state after every mode, or as many as the thread manages: both that are left lead to the same end. */
+/* A state after every mode, or as many as the thread manages: both that are left lead to the same
+ * end. */
 START_TEST(states_saved_beside_the_run_lead_to_its_end)
 {
     struct test_als_conf conf = usual;

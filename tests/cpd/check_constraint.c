@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions with constraints are those of a slow, obvious program, never get worse, end where their
- * conditions of optimality hold, and have the same bits however they are run. */
+/* Decompositions with constraints are those of a slow, obvious program, never get worse, end where
+ * their conditions of optimality hold, and have the same bits however they are run. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -63,7 +63,8 @@ static const uint64_t sizes[] = { 1, 31, 32, 33, 64, 100, 1003 };
 #define N_FEW   (N_RANKS / 2)
 #define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
 
-/* Gram matrix of `rows` rows of positive numbers, so fewer than rank make it singular; column 2 is zero. */
+/* Gram matrix of `rows` rows of positive numbers, so fewer than rank make it singular; column 2 is
+ * zero. */
 static void make_gram(uint32_t rank, uint32_t rows, double *g)
 {
     double *x = malloc((rows + UINT64_C(1)) * rank * sizeof *x);
@@ -289,7 +290,8 @@ static void book_product(const struct book *b, uint32_t mode, double *out)
                 b->x->val[n] * entry(b, (const uint32_t *const *)b->x->idx, n, mode, r);
 }
 
-/* |X - model|^2 from every cell's sum: no Gram matrix in it; cells that are not listed by |model|^2. */
+/* |X - model|^2 from every cell's sum: no Gram matrix in it; cells that are not listed by
+ * |model|^2. */
 static double book_distance(const struct book *b)
 {
     double *v = malloc(b->rank * b->rank * sizeof *v), sum = b->size2;
@@ -305,7 +307,8 @@ static double book_distance(const struct book *b)
     return sum;
 }
 
-/* In the last mode solved the weights are of its columns; where there is a penalty they are all 1. */
+/* In the last mode solved the weights are of its columns; where there is a penalty they are all
+ * 1. */
 static double book_objective(const struct book *b)
 {
     double sum = 0.5 * book_distance(b);
@@ -345,8 +348,8 @@ static void book_solve(struct book *b, uint32_t mode)
         slow_descend(n, rank, v, m, c->l1, c->nonneg ? 0 : -INFINITY,
                      ts_constraint_rounds(starts_too_large(b), b->x->order, b->x->nnz, n, rank), a);
     } else {
-        double
-            length[32]; /* as for columns of norm 1: which are dependent is no matter of length */
+        /* as for columns of norm 1: which are dependent is no matter of length */
+        double length[32];
         for (uint32_t r = 0; r < rank; r++)
             length[r] = v[r * rank + r] > 0 ? sqrt(v[r * rank + r]) : 1;
         for (uint32_t i = 0; i < rank * rank; i++)
@@ -418,7 +421,8 @@ static void demand(int which, uint32_t order, struct ts_spec *spec)
 }
 #define N_DEMANDS 6
 
-/* Entries have a size of 1 or so; roundings of 1e-16 grow by the condition of G and with the sweeps. */
+/* Entries have a size of 1 or so; roundings of 1e-16 grow by the condition of G and with the
+ * sweeps. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
     const struct shape *s = &shapes[_i / N_DEMANDS];
@@ -503,7 +507,8 @@ static void write_tensor(uint64_t seed)
     test_coo_free(&x);
 }
 
-/* Every mode: with g the gradient, g >= 0 where the entry is 0, and 0 elsewhere, to 1e-4 of its parts. */
+/* Every mode: with g the gradient, g >= 0 where the entry is 0, and 0 elsewhere, to 1e-4 of its
+ * parts. */
 START_TEST(the_end_is_optimal)
 {
     static const uint64_t dim[3] = { 24, 18, 12 };
@@ -571,8 +576,9 @@ START_TEST(threads_and_memory_do_not_matter)
 }
 END_TEST
 
-/* Every product of a run is given up once, and the run goes on from the state with other threads. Values near
- * rank 2 make float32's sums too coarse for the fit, so that the last mode's product is taken twice. */
+/* Every product of a run is given up once, and the run goes on from the state with other threads.
+ * Values near rank 2 make float32's sums too coarse for the fit, so that the last mode's product is
+ * taken twice. */
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
@@ -670,8 +676,8 @@ START_TEST(a_penalty_that_leaves_nothing_ends_well)
 }
 END_TEST
 
-/* Factors of two modes are positive, those of the third negative, or of both signs: a mode that may be negative has to
- * take the signs before the others become zeros. */
+/* Factors of two modes are positive, those of the third negative, or of both signs: a mode that may
+ * be negative has to take the signs before the others become zeros. */
 START_TEST(a_free_mode_takes_the_signs)
 {
     static const struct ts_spec some[4] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The core consistency is that of the core summed cell by cell with pseudo-inverses by elimination. */
+/* The core consistency is that of the core summed cell by cell with pseudo-inverses by
+ * elimination. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -217,7 +218,8 @@ static struct test_coo every_cell(const uint64_t dim[3])
     return x;
 }
 
-/* Every cell of a tensor that is the model: 100; with a component that is twice there, or dead, less. */
+/* Every cell of a tensor that is the model: 100; with a component that is twice there, or dead,
+ * less. */
 START_TEST(right_and_wrong_models)
 {
     static const uint64_t dim[3] = { 9, 8, 7 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A column whose neighbours are alike, within bounds or with an l1, meets the conditions of a solution from any start, and is
- * that of coordinate descent to the end. */
+/* A column whose neighbours are alike, within bounds or with an l1, meets the conditions of a
+ * solution from any start, and is that of coordinate descent to the end. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -24,7 +24,8 @@ struct problem {
     double c[MOST], x[MOST], scratch[TS_CURVE_SCRATCH * MOST];
 };
 
-/* Of sizes from 1 on, and all kinds of bounds; mu up to `most` times g. Some right sides are zeros, so that solutions are, too. */
+/* Of sizes from 1 on, and all kinds of bounds; mu up to `most` times g. Some right sides are zeros,
+ * so that solutions are, too. */
 static void make(struct problem *p, uint64_t seed, double most)
 {
     static const double bounds[][2] = { { 0, INFINITY }, { -INFINITY, INFINITY }, { -0.2, 0.3 },
@@ -82,7 +83,8 @@ static double value(const struct problem *p, const double *x)
     return sum;
 }
 
-/* How far the conditions of a solution are from being met, beside the sizes of what is added up in a slope. */
+/* How far the conditions of a solution are from being met, beside the sizes of what is added up in
+ * a slope. */
 static double defect(const struct problem *p, const double *x)
 {
     const struct ts_curve *c = &p->curve;
@@ -165,7 +167,8 @@ START_TEST(columns_are_those_of_coordinate_descent)
 }
 END_TEST
 
-/* What is there already is found again, bit for bit or to a rounding, and in a step or two: nothing is drawn. */
+/* What is there already is found again, bit for bit or to a rounding, and in a step or two: nothing
+ * is drawn. */
 START_TEST(a_solution_stays)
 {
     struct problem p;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fit by a loss is the share of the deviance that a model explains: of every loss, with several numbers where it takes one, and of
- * the example of docs/contributing.md. It is held against sums over all cells in float64 whose best models are searched for, so that
- * nothing of the deviance's formulas is taken for true. */
+/* The fit by a loss is the share of the deviance that a model explains: of every loss, with several
+ * numbers where it takes one, and of the example of docs/contributing.md. It is held against sums
+ * over all cells in float64 whose best models are searched for, so that nothing of the deviance's
+ * formulas is taken for true. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -115,7 +116,8 @@ static double f(const struct ts_loss *loss, double at, double x, double m)
     return loss->judge(1, &x, &m, at);
 }
 
-/* A value that the loss is for, of a number in [0, 1): of reals, counts and bits the first that all are. */
+/* A value that the loss is for, of a number in [0, 1): of reals, counts and bits the first that all
+ * are. */
 static double value_of(const struct ts_loss *loss, double u)
 {
     return loss->allows(-0.5)  ? 4 * u - 1
@@ -147,7 +149,8 @@ static double model_of(const struct cells *c, double t)
     return c->loss->lower == 0 ? exp(t / 2) : t;
 }
 
-/* The least sum of models that have one value everywhere, which has one minimum: by golden sections. */
+/* The least sum of models that have one value everywhere, which has one minimum: by golden
+ * sections. */
 static double least_sum(const struct cells *c)
 {
     const double golden = (sqrt(5) - 1) / 2;
@@ -201,7 +204,8 @@ static struct ts_cell_losses sums_of(const struct cells *c)
     return ret;
 }
 
-/* The model of one value that is best has fit 0, all others less; that of each cell's own value has 1. */
+/* The model of one value that is best has fit 0, all others less; that of each cell's own value has
+ * 1. */
 START_TEST(the_constant_model_has_fit_0_and_the_saturated_one_1)
 {
     const struct ts_loss *loss = loss_of(_i);
@@ -216,8 +220,8 @@ START_TEST(the_constant_model_has_fit_0_and_the_saturated_one_1)
         kept = sums_of(&c);
         of_constant = constant_sum(&c);
         of_saturated = saturated_sum(&c);
-        /* models are searched for to half of the digits, so sums are right to all; 1e-9 a cell is what models of
-         * 1e9 for infinite ones leave */
+        /* models are searched for to half of the digits, so sums are right to all; 1e-9 a cell is
+         * what models of 1e9 for infinite ones leave */
         ck_assert_msg(fabs(ts_deviance_fit(loss, c.at, cells, &kept, of_constant)) < 1e-8,
                       "%s: the constant model has fit %.17g", loss->name,
                       ts_deviance_fit(loss, c.at, cells, &kept, of_constant));
@@ -232,7 +236,8 @@ START_TEST(the_constant_model_has_fit_0_and_the_saturated_one_1)
 }
 END_TEST
 
-/* Where all cells have one value, no model explains more than the constant one: the fit is S - F, and no rounding is divided by. */
+/* Where all cells have one value, no model explains more than the constant one: the fit is S - F,
+ * and no rounding is divided by. */
 START_TEST(cells_of_one_value_leave_nothing_to_explain)
 {
     const struct ts_loss *loss = loss_of(_i);
@@ -316,8 +321,9 @@ START_TEST(large_counts_have_a_fit)
 }
 END_TEST
 
-/* What a row says of its loss is so: second differences in x vanish, or those of them between two models do; and neither, where
- * the row says neither, so that no loss that has a constant model is measured against zeros. */
+/* What a row says of its loss is so: second differences in x vanish, or those of them between two
+ * models do; and neither, where the row says neither, so that no loss that has a constant model is
+ * measured against zeros. */
 START_TEST(losses_depend_on_the_value_as_their_rows_say)
 {
     static const double models[] = { 0.2, 0.7, 1.9, 6 };
@@ -355,7 +361,8 @@ END_TEST
 
 /* ---- of runs ---- */
 
-/* Case i: the loss and its number; cells that are observed alone, or not; of those some held out, or none. */
+/* Case i: the loss and its number; cells that are observed alone, or not; of those some held out,
+ * or none. */
 struct want {
     int observed, held, lbfgsb;
 };

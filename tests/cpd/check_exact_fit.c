@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exact fit of a model is that of the naive sum over all cells, whatever the model: any format, rows
- * for empty slices, weights of any sign, components that cancel. */
+/* The exact fit of a model is that of the naive sum over all cells, whatever the model: any format,
+ * rows for empty slices, weights of any sign, components that cancel. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -356,7 +356,8 @@ START_TEST(fits_near_one_are_exact)
 }
 END_TEST
 
-/* Two components a million times as large as their sum: in plain float64 |M|^2 would have four digits. */
+/* Two components a million times as large as their sum: in plain float64 |M|^2 would have four
+ * digits. */
 START_TEST(components_that_cancel_do_no_harm)
 {
     struct test_fit_case c = { .order = 3, .dim = { 15, 14, 9 }, .n_cells = 15 * 14 * 9 };
@@ -474,8 +475,8 @@ START_TEST(bits_do_not_depend_on_resources)
 }
 END_TEST
 
-/* What pyttb.export_data writes of a ktensor: numpy.savetxt's format, each size in a line of its own
- * field. X has 2 at (1, 1, 1) and 5 at (2, 3, 2). */
+/* What pyttb.export_data writes of a ktensor: numpy.savetxt's format, each size in a line of its
+ * own field. X has 2 at (1, 1, 1) and 5 at (2, 3, 2). */
 START_TEST(a_model_of_pyttb)
 {
     static const char text[] =

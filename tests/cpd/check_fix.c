@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs that keep factors as they are given are those of a slow, obvious program, and have the same bits however they
- * are run. */
+/* Runs that keep factors as they are given are those of a slow, obvious program, and have the same
+ * bits however they are run. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -35,8 +35,8 @@ static void demand(int which, uint32_t order, struct ts_spec *spec)
 }
 #define N_DEMANDS 4
 
-/* Entries have a size of 1 or so; roundings of 1e-16 grow by the condition of G and with the sweeps. Half the slices
- * are empty: what the start has for them is not in the model. */
+/* Entries have a size of 1 or so; roundings of 1e-16 grow by the condition of G and with the
+ * sweeps. Half the slices are empty: what the start has for them is not in the model. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
@@ -85,7 +85,8 @@ END_TEST
 
 /* ---- the same bits ---- */
 
-/* Near rank 2, so that float32's sums are too coarse for the fit and the last mode's product is taken twice. */
+/* Near rank 2, so that float32's sums are too coarse for the fit and the last mode's product is
+ * taken twice. */
 static void write_tensor(void)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Losses have the derivatives that they say, gradients are those of the obvious loop, what is drawn for cells that are not listed
- * is right on average, and steps are Adam's. */
+/* Losses have the derivatives that they say, gradients are those of the obvious loop, what is drawn
+ * for cells that are not listed is right on average, and steps are Adam's. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -206,7 +206,8 @@ static void cell_of(const struct test_coo *x, uint64_t n, uint64_t *cell)
         cell[m] = x->idx[m][n];
 }
 
-/* The gradient, and the sum of the magnitudes of its terms. all: of cells that are not listed every one counts, too. */
+/* The gradient, and the sum of the magnitudes of its terms. all: of cells that are not listed every
+ * one counts, too. */
 static void gradient(const struct test_coo *x, uint32_t mode, uint32_t rank, double **factor,
                      const struct ts_descent *how, int all, double *g, double *size)
 {
@@ -272,8 +273,9 @@ static double item(const void *at, uint64_t i, enum ts_precision precision)
     return precision == TS_FLOAT32 ? (double)((const float *)at)[i] : ((const double *)at)[i];
 }
 
-/* With observed cells, held-out ones and l2. The first moment after the first step is a tenth of the gradient; the step is
- * against its sign, within bounds. Sums are of float64 or, of up to 256 terms, in the precision of the factors. */
+/* With observed cells, held-out ones and l2. The first moment after the first step is a tenth of
+ * the gradient; the step is against its sign, within bounds. Sums are of float64 or, of up to 256
+ * terms, in the precision of the factors. */
 START_TEST(gradients_are_those_of_the_obvious_loop)
 {
     const int kind = 1 + _i % (TS_N_GCP - 1), shape = _i / (TS_N_GCP - 1) % N_SHAPES;
@@ -329,8 +331,9 @@ START_TEST(gradients_are_those_of_the_obvious_loop)
 }
 END_TEST
 
-/* The mean of 100 estimates of 64 columns lies within 5 of its standard errors, taken from the estimates themselves, of the
- * sum over all cells; draws are those of fixed seeds. What is judged at zeros is estimated likewise. */
+/* The mean of 100 estimates of 64 columns lies within 5 of its standard errors, taken from the
+ * estimates themselves, of the sum over all cells; draws are those of fixed seeds. What is judged
+ * at zeros is estimated likewise. */
 START_TEST(what_is_drawn_is_right_on_average)
 {
     const int kind = with_zeros[_i], n_estimates = 100;
@@ -422,8 +425,9 @@ static double sum_of_cells(const struct test_coo *x, uint32_t rank, double **fac
     return sum;
 }
 
-/* Where there are no more columns than would be drawn nothing is estimated: gradients are those of the sum over all
- * cells, listed or not, by the obvious loop and by central differences of that sum, and what is judged at zeros too. */
+/* Where there are no more columns than would be drawn nothing is estimated: gradients are those of
+ * the sum over all cells, listed or not, by the obvious loop and by central differences of that
+ * sum, and what is judged at zeros too. */
 START_TEST(small_tensors_are_summed_whole)
 {
     static const struct shape small = { 3, 60, { 6, 5, 7 } };
@@ -463,7 +467,8 @@ START_TEST(small_tensors_are_summed_whole)
             factor[m][i] = was - h;
             near = (near - sum_of_cells(&x, rank, factor, &how)) / (2 * h);
             factor[m][i] = was;
-            /* rounding of two sums of 210 terms, over 2 h, and a third derivative; where the second one jumps, that */
+            /* rounding of two sums of 210 terms, over 2 h, and a third derivative; where the second
+             * one jumps, that */
             if (!(fabs(near - found) <= tol * (1 + size[i])))
                 ck_abort_msg("%s, mode %u: by differences %.17g, not %.17g", how.loss->name, m,
                              near, found);
@@ -496,9 +501,9 @@ static double zeros_near(void *be, const struct test_coo *x, uint32_t mode, doub
     return ret;
 }
 
-/* With cells that are the same for all modes, gradients of all modes are those of one function, by central differences;
- * its mean over 100 seeds lies within 5 standard errors of the sum over all cells. With as many cells as there are
- * it is that sum. */
+/* With cells that are the same for all modes, gradients of all modes are those of one function, by
+ * central differences; its mean over 100 seeds lies within 5 standard errors of the sum over all
+ * cells. With as many cells as there are it is that sum. */
 START_TEST(cells_that_stand_for_others_make_one_function)
 {
     const int kind = with_zeros[_i], n_seeds = 100;

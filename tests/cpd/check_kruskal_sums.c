@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over all rows or cells of a model are those of the obvious loops, with the same bits for any threads; they end when they
- * are to; and numbers whose squares leave the range do no harm, or are an error. */
+/* Sums over all rows or cells of a model are those of the obvious loops, with the same bits for any
+ * threads; they end when they are to; and numbers whose squares leave the range do no harm, or are
+ * an error. */
 #include <check.h>
 #include <float.h>
 #include <math.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs by L-BFGS-B never rise, end where the gradient vanishes but for what bounds hold back, and have the same bits streamed, by any
- * threads, and stopped anywhere. Runs by Adam have the same bits, too. */
+/* Runs by L-BFGS-B never rise, end where the gradient vanishes but for what bounds hold back, and
+ * have the same bits streamed, by any threads, and stopped anywhere. Runs by Adam have the same
+ * bits, too. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -84,7 +85,8 @@ static void add_cell(const struct ts_spec *spec, const struct test_als *a, const
         }
 }
 
-/* Of the gradient over all cells, or all listed ones, what bounds do not hold back: the largest magnitude. */
+/* Of the gradient over all cells, or all listed ones, what bounds do not hold back: the largest
+ * magnitude. */
 static double violation(const struct ts_spec *spec, const struct test_coo *x, struct test_als *a)
 {
     const uint64_t cells = x->dim[0] * x->dim[1] * x->dim[2];
@@ -126,7 +128,8 @@ static double violation(const struct ts_spec *spec, const struct test_coo *x, st
     return most;
 }
 
-/* Of a tensor of which every cell counts. The gradient at the end is a small part of what it was after a sweep. */
+/* Of a tensor of which every cell counts. The gradient at the end is a small part of what it was
+ * after a sweep. */
 START_TEST(runs_end_where_the_gradient_vanishes)
 {
     struct ts_spec spec;

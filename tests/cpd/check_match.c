@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Matching is that of the obvious way: cosines of whole columns, every assignment tried; and it does not
- * depend on order, signs, norms of columns, threads, or which rows a file has. */
+/* Matching is that of the obvious way: cosines of whole columns, every assignment tried; and it
+ * does not depend on order, signs, norms of columns, threads, or which rows a file has. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -210,8 +210,8 @@ START_TEST(test_twin)
 }
 END_TEST
 
-/* A model whose columns are those of m in another order, with other norms and signs, and what that takes out
- * of them in the weights. */
+/* A model whose columns are those of m in another order, with other norms and signs, and what that
+ * takes out of them in the weights. */
 static struct model disguised(const struct model *m, uint64_t seed)
 {
     struct model d = model_random(1, m->rank, m->n_rows);
@@ -270,7 +270,8 @@ START_TEST(test_empty_components)
 }
 END_TEST
 
-/* Columns that are zero go with nothing, unless weights and columns are; extreme norms are no matter. */
+/* Columns that are zero go with nothing, unless weights and columns are; extreme norms are no
+ * matter. */
 START_TEST(test_extremes)
 {
     struct model a = model_random(6, 3, shape), b = disguised(&a, 3);
@@ -297,7 +298,8 @@ START_TEST(test_extremes)
 }
 END_TEST
 
-/* Columns may begin with entries that are far smaller than what follows, as those of counts do: rows before `from` count for nothing. */
+/* Columns may begin with entries that are far smaller than what follows, as those of counts do:
+ * rows before `from` count for nothing. */
 START_TEST(test_small_beginnings)
 {
     const uint64_t large[MODES] = { 20011, 77, 3 }; /* several chunks of rows */

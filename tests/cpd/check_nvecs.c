@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts of singular vectors are those of a slow, obvious program, span what they should, and have the same bits however
- * they are computed. */
+/* Starts of singular vectors are those of a slow, obvious program, span what they should, and have
+ * the same bits however they are computed. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -120,8 +120,9 @@ static const struct shape {
 };
 #define N_SHAPES (int)(sizeof shapes / sizeof shapes[0])
 
-/* Near eigenvalues of a sketch, and small ones, multiply roundings: by 1e5 at most for these seeds. Where factors are not to be
- * negative, of least squares or of counts, it is their positive part. */
+/* Near eigenvalues of a sketch, and small ones, multiply roundings: by 1e5 at most for these seeds.
+ * Where factors are not to be negative, of least squares or of counts, it is their positive
+ * part. */
 START_TEST(starts_are_those_of_the_slow_program)
 {
     const struct shape *s = &shapes[_i % N_SHAPES];
@@ -193,7 +194,8 @@ static struct test_coo make_low_rank(const uint64_t dim[3], double noise)
     return x;
 }
 
-/* The squares of what projection on the columns of u (n x rank, orthonormal) takes away of X_(mode), over |X|^2. */
+/* The squares of what projection on the columns of u (n x rank, orthonormal) takes away of
+ * X_(mode), over |X|^2. */
 static double missed(const struct test_coo *x, uint32_t mode, uint32_t rank, const double *u)
 {
     const uint32_t p = mode == 0 ? 1 : 0, q = mode == 2 ? 1 : 2;
@@ -211,8 +213,8 @@ static double missed(const struct test_coo *x, uint32_t mode, uint32_t rank, con
     return (all - kept) / all;
 }
 
-/* Of a tensor of 3 components all; and where there is noise, not much less than the best 3 vectors would, which are those
- * of the components but for the noise. In float32 to its roundings. */
+/* Of a tensor of 3 components all; and where there is noise, not much less than the best 3 vectors
+ * would, which are those of the components but for the noise. In float32 to its roundings. */
 START_TEST(the_range_is_found)
 {
     static const uint64_t dim[3] = { 25, 20, 15 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Completion of observed cells is that of a slow, obvious program, never gets worse, leaves held-out cells alone, and has the
- * same bits however it is run. */
+/* Completion of observed cells is that of a slow, obvious program, never gets worse, leaves
+ * held-out cells alone, and has the same bits however it is run. */
 #include <check.h>
 #include <inttypes.h>
 #include <math.h>
@@ -198,7 +198,8 @@ END_TEST
 
 /* ---- dense tensors ---- */
 
-/* A share of the cells of the shape, listed in the order of the array, with numbers that float32 has. */
+/* A share of the cells of the shape, listed in the order of the array, with numbers that float32
+ * has. */
 static struct test_coo cells_of(const struct test_shape *s, double share)
 {
     struct test_coo x = { .order = s->order };
@@ -512,7 +513,8 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
     ck_assert_uint_lt(a.sweeps, 60);
     ck_assert_uint_eq(a.best_sweep, a.sweeps - 3);
 
-    /* it is the model that a run of so many sweeps ends with, also where it goes on from a state after that */
+    /* it is the model that a run of so many sweeps ends with, also where it goes on from a state
+     * after that */
     best = conf;
     best.iters = a.best_sweep;
     best.patience = 0;
@@ -538,7 +540,8 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
 }
 END_TEST
 
-/* Held-out nonzeros are zeros to least squares and to models of counts: the model is that of a tensor with zeros there. */
+/* Held-out nonzeros are zeros to least squares and to models of counts: the model is that of a
+ * tensor with zeros there. */
 START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
 {
     const struct test_shape *s = &test_shapes[_i / 2];
@@ -625,8 +628,8 @@ START_TEST(held_out_cells_have_the_same_bits)
 }
 END_TEST
 
-/* Whatever is held out has no part in the model, nor in what it starts from: of observed cells, of a dense tensor, of
- * least squares and of counts. */
+/* Whatever is held out has no part in the model, nor in what it starts from: of observed cells, of
+ * a dense tensor, of least squares and of counts. */
 START_TEST(nothing_is_learnt_from_what_is_held_out)
 {
     const struct test_shape *s = &test_shapes[4];

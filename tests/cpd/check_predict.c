@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values of cells are those of the obvious sum, for any order, rank and precision, and with rows of some
- * indices alone. */
+/* Values of cells are those of the obvious sum, for any order, rank and precision, and with rows of
+ * some indices alone. */
 #include <check.h>
 #include <float.h>
 #include <math.h>

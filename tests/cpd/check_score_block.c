@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of blocks of any length are those of the obvious loops, logarithms those of the C library. */
+/* Sums of blocks of any length are those of the obvious loops, logarithms those of the C
+ * library. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -98,7 +99,8 @@ START_TEST(what_is_no_count_is_seen_anywhere) /* loop test: _i is its place */
         m[_i] = no_model[k];
         ck_assert(!ts_score_logs(21, x, m, &got));
     }
-    for (int negative = 0; negative < 2; negative++) { /* 0 log 0 is 0; of a model below 0 there is none */
+    for (int negative = 0; negative < 2;
+         negative++) { /* 0 log 0 is 0; of a model below 0 there is none */
         double want;
         draw(21, 5, x, m);
         x[_i] = 0;

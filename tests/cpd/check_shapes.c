@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Factors with orthonormal columns, or with neighbouring rows alike, are those of a slow, obvious program; what is minimised never rises, columns are drawn
- * where nothing says what they are, and the bits are the same however they are computed. */
+/* Factors with orthonormal columns, or with neighbouring rows alike, are those of a slow, obvious
+ * program; what is minimised never rises, columns are drawn where nothing says what they are, and
+ * the bits are the same however they are computed. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -104,7 +105,8 @@ static double objective(const struct test_slow *b)
     return sum;
 }
 
-/* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to nothing. */
+/* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to
+ * nothing. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
     const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
@@ -254,7 +256,8 @@ static void ask_within(int which, struct ts_constraint *c)
     c->upper = c->bounded ? 0.25 : 0;
 }
 
-/* The condition of a solution, entry by entry, beside the sizes of what a slope is the sum of; x: with entries of empty slices. */
+/* The condition of a solution, entry by entry, beside the sizes of what a slope is the sum of; x:
+ * with entries of empty slices. */
 static double first_defect(const struct test_slow *b, const double *m, const double *v)
 {
     const struct ts_constraint *c = &b->spec->mode[0];
@@ -281,7 +284,8 @@ static double first_defect(const struct test_slow *b, const double *m, const dou
     return most / size;
 }
 
-/* With the others fixed, sweeps come to the one solution of all rows and columns together, whose conditions hold. */
+/* With the others fixed, sweeps come to the one solution of all rows and columns together, whose
+ * conditions hold. */
 START_TEST(a_mode_within_bounds_is_solved_in_the_end)
 {
     static const int which[] = { 0, 4, 5 };
@@ -333,7 +337,8 @@ START_TEST(a_mode_within_bounds_is_solved_in_the_end)
 }
 END_TEST
 
-/* A curve with noise in the mode of 25: the more smoothing, the straighter the column that is found. */
+/* A curve with noise in the mode of 25: the more smoothing, the straighter the column that is
+ * found. */
 START_TEST(columns_become_smooth)
 {
     static const double mu[] = { 0, 1, 100, 1e6 };
@@ -364,8 +369,9 @@ END_TEST
 
 /* ---- products that do not say all ---- */
 
-/* Two components, rank 4: two columns are drawn. Or four of very different sizes: nothing is, and M' M alone is not
- * enough. The mode that is orthonormal has 25 used indices, or as many as the rank. */
+/* Two components, rank 4: two columns are drawn. Or four of very different sizes: nothing is, and
+ * M' M alone is not enough. The mode that is orthonormal has 25 used indices, or as many as the
+ * rank. */
 START_TEST(columns_stay_orthonormal)
 {
     const uint64_t dim[3] = { _i / 4 % 2 ? 4 : 25, 20, 15 };

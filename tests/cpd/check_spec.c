@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Specifications, by the rows of spec_pairs.def: each pair is refused with its sentence, what is in no row is possible, and of several
- * rows the first one is told. */
+/* Specifications, by the rows of spec_pairs.def: each pair is refused with its sentence, what is in
+ * no row is possible, and of several rows the first one is told. */
 #include <stdio.h>
 #include <string.h>
 
@@ -53,7 +53,7 @@ static struct ts_spec spec_of(uint32_t properties, uint32_t mode)
 {
     struct ts_spec spec = { 0 };
     struct ts_constraint *c = &spec.mode[mode];
-#define GIVE(NAME, of, member, value)            \
+#define GIVE(NAME, of, member, value)           \
     if ((properties & bit(TS_HAS_##NAME)) != 0) \
         of member = value;
 #define OF_RUN(NAME, member, value)  GIVE(NAME, spec., member, value)
@@ -128,14 +128,16 @@ static void ck_properties(uint32_t properties, uint32_t mode)
 
 /* ---- the table ---- */
 
-/* What is asked for beside a specification is refused whether the specification is possible or not. */
+/* What is asked for beside a specification is refused whether the specification is possible or
+ * not. */
 static int check_pair(const struct pair *p, const struct ts_spec *spec, struct ts_err *err)
 {
     return p->one == TS_HAS_ACCELERATE ? ts_accelerate_check(spec, ORDER, err)
                                        : ts_spec_check(spec, ORDER, err);
 }
 
-/* Of the smallest specification that has both, or the one without the other. A pair of the run is told of the first mode. */
+/* Of the smallest specification that has both, or the one without the other. A pair of the run is
+ * told of the first mode. */
 START_TEST(a_pair_is_refused_with_its_sentence)
 {
     const struct pair *p = &pairs[_i / 2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inverses equal those of plain loops bit by bit; eigenvectors and pseudo-inverses are as right as v is,
- * compared with those by Jacobi's rotations, which are slow and right. */
+/* Inverses equal those of plain loops bit by bit; eigenvectors and pseudo-inverses are as right as
+ * v is, compared with those by Jacobi's rotations, which are slow and right. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -67,7 +67,8 @@ static void plain_inverse(uint32_t n, const double *v, double *ret)
     free(li);
 }
 
-/* One-sided Jacobi: rotates rows of g = q v until they are orthogonal, and then sums up q_s g_s' / s^2. */
+/* One-sided Jacobi: rotates rows of g = q v until they are orthogonal, and then sums up q_s g_s' /
+ * s^2. */
 static void jacobi_pinv(uint32_t n, const double *v, double cut, double *ret)
 {
     double *g = square(n), *q = square(n), most = 0;
@@ -235,8 +236,8 @@ static double norm_of(size_t n, const double *a) /* Frobenius */
     return most * sqrt(s);
 }
 
-/* Each of n reflections and some 2 n rotations of a row adds roundings of a few DBL_EPSILON, which are
- * random: 20 sqrt(n) of them bound the norms, and 4 n would if all were alike. */
+/* Each of n reflections and some 2 n rotations of a row adds roundings of a few DBL_EPSILON, which
+ * are random: 20 sqrt(n) of them bound the norms, and 4 n would if all were alike. */
 START_TEST(eigenvectors_are_orthonormal_and_right)
 {
     const uint32_t n = size_of(_i);
@@ -267,8 +268,8 @@ START_TEST(eigenvectors_are_orthonormal_and_right)
 }
 END_TEST
 
-/* Errors of e |v| in v are errors of e |v| |p|^2 in its pseudo-inverse p (Wedin 1973, where the rank
- * stays), and both twins make some. */
+/* Errors of e |v| in v are errors of e |v| |p|^2 in its pseudo-inverse p (Wedin 1973, where the
+ * rank stays), and both twins make some. */
 START_TEST(pseudo_inverses_equal_those_by_jacobi)
 {
     const uint32_t n = size_of(_i);

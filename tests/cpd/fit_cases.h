@@ -33,7 +33,8 @@ uint64_t test_fit_case_index(const struct test_fit_case *c, uint64_t cell, uint3
 /* Its nonzeros as sptensor text, all digits, sizes in the head. */
 void test_fit_case_write(const struct test_fit_case *c, const char *path);
 
-/* 1 - |X - M| / |X|, cell by cell in long double. The model: weight (rank), factor[m] (dim[m] x rank). */
+/* 1 - |X - M| / |X|, cell by cell in long double. The model: weight (rank), factor[m] (dim[m] x
+ * rank). */
 double test_fit_case_fit(const struct test_fit_case *c, uint32_t rank, const double *weight,
                          double *const factor[]);
 

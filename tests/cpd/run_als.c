@@ -82,7 +82,8 @@ static void note_warning(void *ctx, const struct ts_err *err)
 
 static uint32_t own; /* modes whose rows are updated from the old ones */
 
-/* The user stops: rows of a pass that was begun are of no use, unless they lie beside the old ones. */
+/* The user stops: rows of a pass that was begun are of no use, unless they lie beside the old
+ * ones. */
 static int stop_in(const struct ts_request *r, uint32_t mode, struct ts_err *err)
 {
     const int in_place =
@@ -125,7 +126,8 @@ static int update_rows(const struct ts_request *r, uint32_t mode, struct ts_feed
     return rc;
 }
 
-/* Rows that are multiplied or descend lie beside the old ones until all are there: the run stops before the pass. */
+/* Rows that are multiplied or descend lie beside the old ones until all are there: the run stops
+ * before the pass. */
 static int cpu_pass(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err)
 {
@@ -211,15 +213,15 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                                .only_mode = -1,
                                .avoid = c->avoid };
     struct ts_solver_conf ac = { .iters = c->iters,
-                              .inner = c->inner,
-                              .tol = c->tol,
-                              .accelerate = c->accelerate,
-                              .whole_start = c->nvecs,
-                              .started = note_start,
-                              .mode = note_mode,
-                              .each_mode = c->each_mode,
-                              .sweep = note_sweep,
-                              .ctx = a };
+                                 .inner = c->inner,
+                                 .tol = c->tol,
+                                 .accelerate = c->accelerate,
+                                 .whole_start = c->nvecs,
+                                 .started = note_start,
+                                 .mode = note_mode,
+                                 .each_mode = c->each_mode,
+                                 .sweep = note_sweep,
+                                 .ctx = a };
     struct ts_backend backend = ts_backend_cpu;
     struct ts_model_conf mc = { .dir = c->out,
                                 .formats = c->formats,

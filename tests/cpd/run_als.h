@@ -18,8 +18,8 @@ struct test_als_conf {
     const char *out;     /* NULL, or where factors are written */
     unsigned formats;
     int used_rows;
-    const struct ts_spec *spec;             /* NULL: least squares of all cells */
-    struct ts_hold_out hold_out;            /* of observed cells */
+    const struct ts_spec *spec;  /* NULL: least squares of all cells */
+    struct ts_hold_out hold_out; /* of observed cells */
     uint32_t patience;
     int accelerate;
     int each_mode; /* modes tell what is minimised */
@@ -29,8 +29,8 @@ struct test_als_conf {
     int patient;      /* each mode waits a moment while fewer than two were saved beside the run */
     int copy;         /* of a copy */
     const char *from; /* NULL, or the state to go on from */
-    uint32_t stop_sweep,
-        stop_mode;         /* the user's wish to stop comes after this mode (sweep from 1, */
+    /* stop_mode: the user's wish to stop comes after this mode (sweep from 1, */
+    uint32_t stop_sweep, stop_mode;
     int stop_inside;       /* mode from 0), or in the middle of it. stop_sweep 0: never */
     uint32_t stop_product; /* or in the middle of this product, from 1; 0: never */
     uint32_t stop_step;    /* or in this step to a column that is smooth within bounds, from 1 */

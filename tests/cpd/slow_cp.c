@@ -98,8 +98,8 @@ static void solve(const struct test_slow *s, const double *m, double *v, uint64_
     free(w);
 }
 
-/* y := the nearest row of the simplex: entries of 0 or more with the sum 1. By sorting, which is another way than that of
- * the program. */
+/* y := the nearest row of the simplex: entries of 0 or more with the sum 1. By sorting, which is
+ * another way than that of the program. */
 static void project(uint32_t rank, double *y)
 {
     double sorted[2048], sum = 0, t = 0;
@@ -238,7 +238,8 @@ static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
         }
 }
 
-/* a := the orthonormal columns nearest to m's: singular values of a step to 1, and none is above. */
+/* a := the orthonormal columns nearest to m's: singular values of a step to 1, and none is
+ * above. */
 static void polar(uint64_t n, uint32_t rank, const double *m, double *a)
 {
     double *g = malloc(rank * rank * sizeof *g), *row = malloc(rank * sizeof *row), size = 0;
@@ -334,7 +335,8 @@ static double bend(const double *x, uint64_t i)
 
 #define MOST_ROUNDS 1000000
 
-/* Entry after entry of a column, to the end or `most` rounds: with `rows`, of all, else of those of empty slices. c is 0 at these. */
+/* Entry after entry of a column, to the end or `most` rounds: with `rows`, of all, else of those of
+ * empty slices. c is 0 at these. */
 static void end_column(const struct columns *k, const struct ts_constraint *of, double g,
                        const double *c, int rows, uint32_t most, double *x)
 {

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* true_fit - whether the fit that `tstream cp` prints is that of the factors that it writes.
  *
- *     true_fit [-n TENSORS] [-f FIRST] [-s SEED] [-c OPTION]... [-l GPUS] [-a] [-k] [-v] FOLDER_OF_PROGRAMS
+ *     true_fit [-n TENSORS] [-f FIRST] [-s SEED] [-c OPTION]... [-l GPUS] [-a] [-k] [-v]
+ *     FOLDER_OF_PROGRAMS
  *
- * Makes random tensors (fit_cases.h), decomposes each in float64 and float32, reads the factors back
- * and computes their fit cell by cell in long double. Allowed is a difference of 1e-6, or 0.1 % of
- * 1 - fit where that is more. Where the rank is more than that of the tensor, which makes Gram matrices
- * singular, a float32 run must end no more than 1e-3 below the float64 run. -c hands an option to
- * `tstream cp`; -l has the library make the runs in this process, on GPUS GPUs, where each program
- * would take a second to start the driver, 0 on CPU cores. -a tries four ranks on each tensor instead of one, -v prints every run, -f begins with a
- * later tensor. Works in a folder in $TMPDIR or /tmp, which -k keeps: the last tensor as x.tns, x.tsh. The
- * exit status is 1 when something was off. */
+ * Makes random tensors (fit_cases.h), decomposes each in float64 and float32, reads the factors
+ * back and computes their fit cell by cell in long double. Allowed is a difference of 1e-6, or 0.1
+ * % of 1 - fit where that is more. Where the rank is more than that of the tensor, which makes Gram
+ * matrices singular, a float32 run must end no more than 1e-3 below the float64 run. -c hands an
+ * option to `tstream cp`; -l has the library make the runs in this process, on GPUS GPUs, where
+ * each program would take a second to start the driver, 0 on CPU cores. -a tries four ranks on each
+ * tensor instead of one, -v prints every run, -f begins with a later tensor. Works in a folder in
+ * $TMPDIR or /tmp, which -k keeps: the last tensor as x.tns, x.tsh. The exit status is 1 when
+ * something was off. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The best row within bounds against all choices of which entries are free, and against the conditions of an optimum where
- * these are too many: S of any rank, nearly singular and singular, one bound, two and equal ones. */
+/* The best row within bounds against all choices of which entries are free, and against the
+ * conditions of an optimum where these are too many: S of any rank, nearly singular and singular,
+ * one bound, two and equal ones. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -34,8 +35,8 @@ static double *rows(uint64_t n)
     return p;
 }
 
-/* S = P' P + l2 I of `rank` rows P that have entries of very different sizes where `uneven`; all entries above 0: then most of the
- * solution's signs are mixed. */
+/* S = P' P + l2 I of `rank` rows P that have entries of very different sizes where `uneven`; all
+ * entries above 0: then most of the solution's signs are mixed. */
 static struct problem make(uint32_t n, uint32_t rank, double l2, int uneven, double lower,
                            double upper)
 {
@@ -107,7 +108,8 @@ static void find(const struct problem *x, double tolerance, double *a)
     free(s);
 }
 
-/* The entries that are free by Gauss' elimination with the largest pivot, all others at a bound; 0 where that is singular. */
+/* The entries that are free by Gauss' elimination with the largest pivot, all others at a bound; 0
+ * where that is singular. */
 static int solve_dense(const struct problem *x, const int *side, double *a)
 {
     double t[8][9];

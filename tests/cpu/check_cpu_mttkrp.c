@@ -151,8 +151,8 @@ START_TEST(high_ranks_equal_the_reference)
 }
 END_TEST
 
-/* Nor on memory: quarters of what would be needed to keep all blocks decoded; the second pass decodes
- * them for that, and the third computes on what was kept. */
+/* Nor on memory: quarters of what would be needed to keep all blocks decoded; the second pass
+ * decodes them for that, and the third computes on what was kept. */
 START_TEST(bits_do_not_depend_on_threads_shards_delivery_or_memory)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7, 2 }, shard[] = { 64, 1, 2, 1, 3 };

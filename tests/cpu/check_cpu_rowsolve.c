@@ -89,7 +89,8 @@ START_TEST(solve_equals_reference)
 }
 END_TEST
 
-/* Whole groups, and equal parts: of n / 512 groups, few threads take whole ones; of 7 and more, several sum one group. */
+/* Whole groups, and equal parts: of n / 512 groups, few threads take whole ones; of 7 and more,
+ * several sum one group. */
 START_TEST(bits_do_not_depend_on_threads)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7, 16, 40 };
@@ -131,8 +132,8 @@ START_TEST(bits_do_not_depend_on_threads)
 }
 END_TEST
 
-/* Parts of 256 rows where a thread has room for 192: two threads to a group, of which the second cannot solve all of its
- * rows before the first is done. */
+/* Parts of 256 rows where a thread has room for 192: two threads to a group, of which the second
+ * cannot solve all of its rows before the first is done. */
 START_TEST(rows_wait_in_little_room)
 {
     const uint32_t rank = 128;

@@ -210,8 +210,8 @@ START_TEST(values_beyond_the_header_are_not_kept)
 }
 END_TEST
 
-/* One mode's product with a given kernel, from packed blocks; then as often again, with all blocks or
- * half of them kept plain on the way, to the same bits. */
+/* One mode's product with a given kernel, from packed blocks; then as often again, with all blocks
+ * or half of them kept plain on the way, to the same bits. */
 static void product(struct ts_feed *f, enum ts_isa isa, enum ts_precision precision, uint32_t rank,
                     double *out)
 {

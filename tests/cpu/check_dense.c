@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of dense tensors equal the obvious loop, and have the same bits for any threads and budgets; headers of NumPy
- * that cannot be right are refused with a sentence. */
+/* Products of dense tensors equal the obvious loop, and have the same bits for any threads and
+ * budgets; headers of NumPy that cannot be right are refused with a sentence. */
 #include <check.h>
 #include <float.h>
 #include <fcntl.h>
@@ -520,7 +520,8 @@ START_TEST(products_of_what_is_learnt_equal_the_loop)
 }
 END_TEST
 
-/* Solves for the rows of a mode, all other factors being those of x; be: NULL: a backend of its own. */
+/* Solves for the rows of a mode, all other factors being those of x; be: NULL: a backend of its
+ * own. */
 static void complete(const struct dense *x, const struct learnt *l, uint32_t mode,
                      struct ts_feed *feed, void *be, double *ret)
 {
@@ -630,8 +631,9 @@ static void check_slab(const struct dense *x, const struct ts_slab_view *v)
     ck_assert_mem_eq(v->cells, x->value + at, v->part.rows * v->part.cols * sizeof(double));
 }
 
-/* All slabs in two passes, then in two those that no device keeps, then all again; each holds until TS_SLABS_HOLD later ones were lent,
- * also when the end of a pass is told of, behind which the reader goes ahead. */
+/* All slabs in two passes, then in two those that no device keeps, then all again; each holds until
+ * TS_SLABS_HOLD later ones were lent, also when the end of a pass is told of, behind which the
+ * reader goes ahead. */
 START_TEST(slabs_that_a_device_keeps_are_lent_until_it_has_them)
 {
     const struct shape s = { 3, { 40, 20, 65 }, 4096 };

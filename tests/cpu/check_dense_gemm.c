@@ -90,7 +90,8 @@ START_TEST(tiles_equal_the_loop)
 }
 END_TEST
 
-/* A column has the same bits in a panel of one vector as in one of two: how many columns there are does not matter. */
+/* A column has the same bits in a panel of one vector as in one of two: how many columns there are
+ * does not matter. */
 START_TEST(panels_of_one_vector_have_the_same_bits)
 {
     const enum ts_isa isa = (enum ts_isa)_i;

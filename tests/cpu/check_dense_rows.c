@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of dense tensors with unknown cells against the obvious sums over known cells and elimination, in float64. */
+/* Rows of dense tensors with unknown cells against the obvious sums over known cells and
+ * elimination, in float64. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 
 #define L2 0.1
 
-/* Rows with more cells than are multiplied at once, modes whose rows are divided into parts, and such with one cell in a row. */
+/* Rows with more cells than are multiplied at once, modes whose rows are divided into parts, and
+ * such with one cell in a row. */
 static const struct shape {
     uint32_t order, rank;
     uint64_t dim[TS_DENSE_MAX_ORDER], slab_bytes;
@@ -161,7 +163,8 @@ static double *fast_rows(const struct cells *x, uint32_t mode, uint32_t rank,
     return ret;
 }
 
-/* Tolerances: what the sums lose of their terms, times some hundreds for the condition of the systems. */
+/* Tolerances: what the sums lose of their terms, times some hundreds for the condition of the
+ * systems. */
 START_TEST(rows_equal_the_slow_ones)
 {
     static const double share[] = { 0.01, 0.1, 0.5, 0.95 };

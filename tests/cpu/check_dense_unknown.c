@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Lists of unknown cells against the obvious loop: all modes, groups and parts of rows, both kinds of cells, bits kept or not. */
+/* Lists of unknown cells against the obvious loop: all modes, groups and parts of rows, both kinds
+ * of cells, bits kept or not. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,7 +73,8 @@ struct check {
     uint64_t slab, listed;
 };
 
-/* A list has no cell twice, cells of a key ascend, and all are what it says; how many there are is compared at the end. */
+/* A list has no cell twice, cells of a key ascend, and all are what it says; how many there are is
+ * compared at the end. */
 static void check_list(void *ctx, const struct ts_dense_list *list)
 {
     struct check *c = ctx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows solved for with Gram matrices of their own, against dense normal equations in float64: every instruction set
- * and precision, orders 2 to 8, rows of one nonzero and of nearly all, bounds, held-out nonzeros, weights; and the same bits for
- * any threads and shards. */
+/* Rows solved for with Gram matrices of their own, against dense normal equations in float64: every
+ * instruction set and precision, orders 2 to 8, rows of one nonzero and of nearly all, bounds,
+ * held-out nonzeros, weights; and the same bits for any threads and shards. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -59,8 +59,8 @@ static double entry(uint32_t mode, uint64_t row, uint32_t col, enum ts_precision
     return precision == TS_FLOAT32 ? (double)(float)x : x;
 }
 
-/* s := sum of p p', m := sum of x p, terms := that of magnitudes, of all nonzeros of the row that are not held out, with their weights; returns how
- * many there are, or the sum of the weights. */
+/* s := sum of p p', m := sum of x p, terms := that of magnitudes, of all nonzeros of the row that
+ * are not held out, with their weights; returns how many there are, or the sum of the weights. */
 static double sum_row(const struct test_coo *x, const struct ts_row_update *how, uint32_t mode,
                       uint64_t row, uint32_t rank, enum ts_precision precision, double *s,
                       double *m, double *terms)
@@ -161,8 +161,8 @@ static double *complete(struct ts_feed *f, uint32_t mode, uint32_t rank, enum ts
     return ret;
 }
 
-/* Without bounds the row is that of the normal equations. Within bounds no entry can be moved to the better: at
- * each, the slope is 0, or leads out of the bound that it is at. */
+/* Without bounds the row is that of the normal equations. Within bounds no entry can be moved to
+ * the better: at each, the slope is 0, or leads out of the bound that it is at. */
 static void check_row(const struct ts_row_update *how, uint32_t rank, double *s, const double *m,
                       double terms, double count, const double *a, double tol)
 {
@@ -272,7 +272,8 @@ START_TEST(weights_of_1_change_no_bit)
 }
 END_TEST
 
-/* Most rows have fewer nonzeros than columns, in all modes: these are solved for by as many unknowns. */
+/* Most rows have fewer nonzeros than columns, in all modes: these are solved for by as many
+ * unknowns. */
 static const struct shape few[] = {
     { 2, 3000, 9, 13, 0, { 900, 1000 } },
     { 3, 9000, 0, 27, 0, { 1500, 700, 900 } },
@@ -410,8 +411,8 @@ START_TEST(few_products_are_multiplied_with_each_other)
 }
 END_TEST
 
-/* Without a penalty a row of fewer nonzeros than columns has many solutions: the one that is taken is finite and meets
- * all of its cells. */
+/* Without a penalty a row of fewer nonzeros than columns has many solutions: the one that is taken
+ * is finite and meets all of its cells. */
 START_TEST(short_rows_without_a_penalty_meet_their_cells)
 {
     static const uint64_t dim[TS_MAX_ORDER] = { 400, 50, 60 };
@@ -441,7 +442,8 @@ START_TEST(short_rows_without_a_penalty_meet_their_cells)
 }
 END_TEST
 
-/* Rows that are solved together, any number of them, have what each has on its own, also where columns depend on others. */
+/* Rows that are solved together, any number of them, have what each has on its own, also where
+ * columns depend on others. */
 START_TEST(together_is_one_by_one)
 {
     static const uint32_t ranks[] = { 1, 2, 3, 4, 5, 7, 8, 9, 16, 23, 31, 32, 33, 64 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows are multiplied as by the obvious loop, several rounds for one read; columns get sums of 1, and zeros that would
- * grow a mark; with the same bits however the work is shared. */
+/* Rows are multiplied as by the obvious loop, several rounds for one read; columns get sums of 1,
+ * and zeros that would grow a mark; with the same bits however the work is shared. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -91,7 +91,8 @@ static double terms(const struct test_coo *x, uint32_t mode, uint32_t rank, doub
     return model;
 }
 
-/* The mode's factor := the new one, with a mark of its zeros. phi: of the last round of each row. */
+/* The mode's factor := the new one, with a mark of its zeros. phi: of the last round of each
+ * row. */
 static void multiply(const struct test_coo *x, const struct ts_feed *f, uint32_t mode,
                      uint32_t rank, uint32_t rounds, const double *weight, double **factor,
                      double *phi, struct sums *ret)
@@ -169,8 +170,8 @@ static void near(double got, double want, double tol, const char *what)
         ck_abort_msg("%s: %.17g, expected %.17g", what, got, want);
 }
 
-/* All terms are positive: a round's phi is right to as many roundings as a model has terms, nonzeros being added in float64
- * or 256 at a time, and rounds multiply them. */
+/* All terms are positive: a round's phi is right to as many roundings as a model has terms,
+ * nonzeros being added in float64 or 256 at a time, and rounds multiply them. */
 START_TEST(rows_are_those_of_the_obvious_loop)
 {
     const struct shape *s = &shapes[_i / 2];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A weighted pass gives every nonzero once, with its rows, its value and the model's by the obvious loop; the same bits
- * however the work is shared; and ends when whoever takes them wants no more. */
+/* A weighted pass gives every nonzero once, with its rows, its value and the model's by the obvious
+ * loop; the same bits however the work is shared; and ends when whoever takes them wants no
+ * more. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -133,8 +134,8 @@ static void sort_as_copy(struct test_coo *x, uint32_t mode)
     test_coo_sort(x, level);
 }
 
-/* Each m is a sum of `rank` terms of order factors: at most order + rank roundings of half an ulp of the sum of
- * the terms' magnitudes. */
+/* Each m is a sum of `rank` terms of order factors: at most order + rank roundings of half an ulp
+ * of the sum of the terms' magnitudes. */
 static void compare(const struct test_coo *x, const struct taken *t, uint32_t rank, double eps,
                     double **factor)
 {

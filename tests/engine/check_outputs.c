@@ -409,7 +409,8 @@ START_TEST(factors_beyond_the_disk_are_refused_at_once)
 }
 END_TEST
 
-/* Many models are begun at once, and one writes at a time. A sanitizer's allocator says that nothing is in use. */
+/* Many models are begun at once, and one writes at a time. A sanitizer's allocator says that
+ * nothing is in use. */
 START_TEST(a_model_that_is_begun_has_no_rows_yet)
 {
     struct ts_model_out *o = NULL;
@@ -429,7 +430,8 @@ START_TEST(a_model_that_is_begun_has_no_rows_yet)
 }
 END_TEST
 
-/* A start that is written counts with the rows that it has: those of empty slices are drawn, or may be zeros. */
+/* A start that is written counts with the rows that it has: those of empty slices are drawn, or may
+ * be zeros. */
 START_TEST(a_start_takes_what_its_rows_do)
 {
     struct ts_model used = { .order = 3, .rank = 5 }, all = used;
@@ -472,8 +474,8 @@ START_TEST(a_start_takes_what_its_rows_do)
 }
 END_TEST
 
-/* Read into memory and written again, a decomposition is the same files; and a model that is read from
- * memory gives what is read from files. */
+/* Read into memory and written again, a decomposition is the same files; and a model that is read
+ * from memory gives what is read from files. */
 START_TEST(memory_holds_what_files_hold)
 {
     const int used = _i & 1, binary = _i >> 1;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A run tells its listener what happens, leaves all files or none, returns what the listener returns,
- * and can be resumed; the directories of a run are read again where they were replaced meanwhile. */
+/* A run tells its listener what happens, leaves all files or none, returns what the listener
+ * returns, and can be resumed; the directories of a run are read again where they were replaced
+ * meanwhile. */
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -163,7 +164,8 @@ START_TEST(what_is_refused_is_not_heard)
 }
 END_TEST
 
-/* What is opened has an end, also where the start cannot be written: a state that is there is named. */
+/* What is opened has an end, also where the start cannot be written: a state that is there is
+ * named. */
 START_TEST(a_start_that_cannot_be_written_is_an_end)
 {
     struct heard first = { .stop_sweep = 2 }, second = { .most_bytes = 64 };

@@ -3,18 +3,18 @@
  *
  *     TS_FAULT=write:7:ENOSPC:on TS_FAULT_MARK=mark LD_PRELOAD=tests/faultlib.so tools/tshard ...
  *
- * kind:k:errno:once lets the k-th call of a kind fail, kind:k:errno:on all from the k-th; k counts from
- * 1, over all threads, from the start of main. At the end the file TS_FAULT_MARK holds the number of calls
- * and, where one failed, " hit": who sees none has asked for a k beyond the last.
+ * kind:k:errno:once lets the k-th call of a kind fail, kind:k:errno:on all from the k-th; k counts
+ * from 1, over all threads, from the start of main. At the end the file TS_FAULT_MARK holds the
+ * number of calls and, where one failed, " hit": who sees none has asked for a k beyond the last.
  *
- * System calls fail at the kernel's border, whoever makes them: a seccomp filter turns those of the kind
- * into a SIGSYS, whose handler counts and answers, or makes the call itself from the one place that the
- * filter lets through. So calls inside of the C library and of liburing count too. Memory and threads
- * (malloc, pthread_create) are functions of the C library that are replaced here.
+ * System calls fail at the kernel's border, whoever makes them: a seccomp filter turns those of the
+ * kind into a SIGSYS, whose handler counts and answers, or makes the call itself from the one place
+ * that the filter lets through. So calls inside of the C library and of liburing count too. Memory
+ * and threads (malloc, pthread_create) are functions of the C library that are replaced here.
  *
- *   limits   x86-64 Linux; neither counted nor failed are writes to standard error, where a program says
- *            what happened, and to an eventfd, whose counter no disk can fail; a close that fails has
- *            closed, as on Linux
+ *   limits   x86-64 Linux; neither counted nor failed are writes to standard error, where a program
+ *            says what happened, and to an eventfd, whose counter no disk can fail; a close that
+ *            fails has closed, as on Linux
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  *
  *     TS_FLIP=7 TS_FLIP_MARK=mark LD_PRELOAD=tests/fliplib.so tools/tshard build ...
  *
- * The seventh read (pread) of 4 KiB or more of a file without a name gets another bit in the middle; the file `mark` is
- * made then. So who sees no mark has asked for a read beyond the last.
+ * The seventh read (pread) of 4 KiB or more of a file without a name gets another bit in the
+ * middle; the file `mark` is made then. So who sees no mark has asked for a read beyond the last.
  */
 #include <dlfcn.h>
 #include <fcntl.h>

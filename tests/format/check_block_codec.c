@@ -108,7 +108,8 @@ START_TEST(every_encoder_writes_the_same_words)
 }
 END_TEST
 
-/* Any change of bytes is either refused or decodes inside its bounds: run under AddressSanitizer. */
+/* Any change of bytes is either refused or decodes inside its bounds: run under
+ * AddressSanitizer. */
 START_TEST(damage_stays_inside)
 {
     const struct shape *s = &shapes[_i];
@@ -202,7 +203,8 @@ START_TEST(blocks_of_every_shape_come_back)
 }
 END_TEST
 
-/* Of all widths of a stream, with what does not fit as exceptions, the one taken is the cheapest. */
+/* Of all widths of a stream, with what does not fit as exceptions, the one taken is the
+ * cheapest. */
 START_TEST(streams_take_the_cheapest_width)
 {
     static struct random_block b;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of cells are those of the obvious loop, of columns, rows and packed shards; every change of a cell moves them; and a merge
- * whose records are not those that were read is seen. */
+/* Sums of cells are those of the obvious loop, of columns, rows and packed shards; every change of
+ * a cell moves them; and a merge whose records are not those that were read is seen. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,8 @@ START_TEST(rows_are_the_obvious_loop)
 }
 END_TEST
 
-/* A cell of other indices, two cells that swap one, an index of another mode, a lost and a doubled cell. */
+/* A cell of other indices, two cells that swap one, an index of another mode, a lost and a doubled
+ * cell. */
 START_TEST(changes_are_seen)
 {
     const uint64_t cell[4][3] = { { 1, 2, 3 }, { 4, 5, 6 }, { 7, 2, 9 }, { 1, 5, 3 } };
@@ -74,7 +75,8 @@ START_TEST(changes_are_seen)
 }
 END_TEST
 
-/* Shards of any order and number of codes, long fibres and short ones; then each of some bits of it is another. */
+/* Shards of any order and number of codes, long fibres and short ones; then each of some bits of it
+ * is another. */
 START_TEST(shards_are_decoded)
 {
     enum { N = 3000 };
@@ -124,8 +126,8 @@ START_TEST(shards_are_decoded)
 }
 END_TEST
 
-/* Sorted records of 40 cells, some of several nonzeros and some of which add up to 0, given in pieces; once one record is
- * another than was read, or one is lost. */
+/* Sorted records of 40 cells, some of several nonzeros and some of which add up to 0, given in
+ * pieces; once one record is another than was read, or one is lost. */
 START_TEST(merges_are_accounted_for)
 {
     enum { N = 100 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One changed byte anywhere in a tensor directory, or a file cut short anywhere, is found before the
- * bytes are used, and named in a sentence. */
+/* One changed byte anywhere in a tensor directory, or a file cut short anywhere, is found before
+ * the bytes are used, and named in a sentence. */
 #include <check.h>
 #include <dirent.h>
 #include <stdio.h>

@@ -335,7 +335,8 @@ static const struct lie {
 };
 #define N_LIES (int)(sizeof lies / sizeof lies[0])
 
-/* Opens the tensor and reads shard and rows of mode 1: a wrong hash is seen when its file is read. */
+/* Opens the tensor and reads shard and rows of mode 1: a wrong hash is seen when its file is
+ * read. */
 static int open_and_read(struct ts_err *err)
 {
     struct ts_tensor *t = NULL;

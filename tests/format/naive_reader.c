@@ -5,8 +5,8 @@
  *     naive_reader DIR MODE FILE    reads such text from FILE (- is standard input) instead, and
  *                                   fails when it is not the same nonzeros in the same order
  *
- * It shares no code with the project: when this program and the project disagree, one of them or the
- * page is wrong. It is slow on purpose: bits are taken one at a time, files are read whole.
+ * It shares no code with the project: when this program and the project disagree, one of them or
+ * the page is wrong. It is slow on purpose: bits are taken one at a time, files are read whole.
  * Exit: 0 done, 1 refused or different. Needs liblz4 and libxxhash.
  */
 #include <lz4.h>

@@ -6,13 +6,13 @@
  *
  * A look opens or stats a file whose path holds TS_REPLACE_PATH, or reads or maps a file after the
  * first such one; looks are counted from 1 over all threads. Before the k-th look both names are
- * exchanged in one step, and then the old files are removed one by one, as base/files/atomic_dir.c does
- * when another process replaces a result. The path may be a file, too. At the end the file
+ * exchanged in one step, and then the old files are removed one by one, as base/files/atomic_dir.c
+ * does when another process replaces a result. The path may be a file, too. At the end the file
  * TS_REPLACE_MARK holds the number of looks, and how many of them came before the process locked a
  * file of the path (all, where it locked none); k = 0 counts them alone.
  *
- *   limits   functions of the C library are replaced, not system calls: what the C library opens and
- *            reads for itself (fread), and reads of io_uring, are not seen
+ *   limits   functions of the C library are replaced, not system calls: what the C library opens
+ *            and reads for itself (fread), and reads of io_uring, are not seen
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -108,54 +108,50 @@ static void look_below(int dir, const char *path)
 static void look_into(int fd)
 {
     struct stat st;
-    if (part != NULL && !inside && atomic_load(&begun) && fd > STDERR_FILENO && fstat(fd, &st) == 0 &&
-        S_ISREG(st.st_mode))
+    if (part != NULL && !inside && atomic_load(&begun) && fd > STDERR_FILENO &&
+        fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
         count();
 }
 
-#define REAL(type, name, ...)                              \
-    static type (*real)(__VA_ARGS__);                      \
-    if (real == NULL)                                      \
+#define REAL(type, name, ...)         \
+    static type (*real)(__VA_ARGS__); \
+    if (real == NULL)                 \
         *(void **)(void *)&real = dlsym(RTLD_NEXT, #name);
 
-#define MODE                                  \
-    mode_t mode = 0;                          \
+#define MODE                                    \
+    mode_t mode = 0;                            \
     if ((flags & (O_CREAT | O_TMPFILE)) != 0) { \
-        va_list ap;                           \
-        va_start(ap, flags);                  \
-        mode = va_arg(ap, mode_t);            \
-        va_end(ap);                           \
+        va_list ap;                             \
+        va_start(ap, flags);                    \
+        mode = va_arg(ap, mode_t);              \
+        va_end(ap);                             \
     }
 
 int open(const char *path, int flags, ...)
 {
     REAL(int, open, const char *, int, ...)
-    MODE
-    look_at(path);
+    MODE look_at(path);
     return real(path, flags, mode);
 }
 
 int open64(const char *path, int flags, ...)
 {
     REAL(int, open64, const char *, int, ...)
-    MODE
-    look_at(path);
+    MODE look_at(path);
     return real(path, flags, mode);
 }
 
 int openat(int dir, const char *path, int flags, ...)
 {
     REAL(int, openat, int, const char *, int, ...)
-    MODE
-    look_below(dir, path);
+    MODE look_below(dir, path);
     return real(dir, path, flags, mode);
 }
 
 int openat64(int dir, const char *path, int flags, ...)
 {
     REAL(int, openat64, int, const char *, int, ...)
-    MODE
-    look_below(dir, path);
+    MODE look_below(dir, path);
     return real(dir, path, flags, mode);
 }
 

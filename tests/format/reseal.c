@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reseal KIND FILE [CHANGE...] - changes a file that a run of tstream cp left, and puts its checksums right, so that what lies
- * behind them is tested. Of a "state" and of "models" (models.run) a CHANGE is of the options: NAME=VALUE sets one, +NAME=VALUE adds
- * another of that name, -NAME takes it away. "old" leaves models.run as 0.2.0 wrote it, without version and checksum. "json" is
- * run.json, models.json or status.json. */
+/* reseal KIND FILE [CHANGE...] - changes a file that a run of tstream cp left, and puts its
+ * checksums right, so that what lies behind them is tested. Of a "state" and of "models"
+ * (models.run) a CHANGE is of the options: NAME=VALUE sets one, +NAME=VALUE adds another of that
+ * name, -NAME takes it away. "old" leaves models.run as 0.2.0 wrote it, without version and
+ * checksum. "json" is run.json, models.json or status.json. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

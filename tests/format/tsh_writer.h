@@ -16,8 +16,9 @@ struct test_tsh_conf {
     uint32_t shard_partitions; /* of every shard but the last of a mode; 0: all in one */
     uint32_t stretch; /* s > 0: row i is index s * i + (0..s-1) of a mode with empty slices */
     int lz4;          /* pack shards that shrink */
-    int labels; /* every index i of mode K (from 1) is named "K/i"; n > 1: n - 1 lines that nobody counts
-                       * come behind them; -1: the last line has no end */
+    /* every index i of mode K (from 1) is named "K/i"; n > 1: n - 1 lines that nobody counts come
+     * behind them; -1: the last line has no end */
+    int labels;
 };
 
 /* Index in the input of compact row `row` of mode `mode`, as the writer chooses it. */

@@ -31,8 +31,8 @@ struct setup {
     struct rig_ask ask;
     int wide; /* the last mode is summed in float64 */
     double *factor[TS_MAX_ORDER], *w;
-    const struct ts_row_update
-        *how; /* of every mode, reading the old rows; NULL: least squares with w */
+    /* of every mode, reading the old rows; NULL: least squares with w */
+    const struct ts_row_update *how;
 };
 
 static struct setup setup_new(const struct rig_disk *d, uint32_t rank, enum ts_precision precision)
@@ -134,8 +134,8 @@ START_TEST(dense_work_equals_reference)
     OK(rig_be->get_rows(be, mode, 0, n, got, &err));
     check_near(got, a, size, 4 * rank * eps);
     for (uint64_t i = 0; i < size; i++)
-        want_inner +=
-            s.factor[mode][i] * got[i]; /* what the device has: its roundings are not ours */
+        /* what the device has: its roundings are not ours */
+        want_inner += s.factor[mode][i] * got[i];
     check_near(&inner, &want_inner, 1, (double)size * rank * 2 * eps);
     for (uint64_t i = 0; i < n; i++)
         for (uint32_t r = 0; r < rank; r++)
@@ -166,8 +166,8 @@ START_TEST(dense_work_equals_reference)
 END_TEST
 
 /* One after another: columns are scaled, and what reads them follows at once. Powers of two are
- * exact, so that all is as of rows that were scaled before. A large factor, so that its scaling lasts
- * longer than the start of what follows. */
+ * exact, so that all is as of rows that were scaled before. A large factor, so that its scaling
+ * lasts longer than the start of what follows. */
 START_TEST(what_follows_a_scaling_reads_scaled_rows)
 {
     static const struct rig_shape shape = { 3, 400000, 0, { 50, 40, 300000 }, 1 };
@@ -712,8 +712,9 @@ START_TEST(rows_must_be_kept_to_be_read)
 }
 END_TEST
 
-/* Devices compute subnormal numbers as they are, other than CPU cores, which flush them (base/machine/fpmode.h), and it takes them no
- * longer: factors whose products lie below 1e-38, beside the same times 2^60, in turn. */
+/* Devices compute subnormal numbers as they are, other than CPU cores, which flush them
+ * (base/machine/fpmode.h), and it takes them no longer: factors whose products lie below 1e-38,
+ * beside the same times 2^60, in turn. */
 START_TEST(subnormal_products_are_kept_and_take_no_longer)
 {
     const double tiny = 0x1p-65, large = 0x1p-5;
@@ -739,7 +740,8 @@ START_TEST(subnormal_products_are_kept_and_take_no_longer)
             }
             if (k == 0) {
                 OK(rig_be->get_rows(be, 2, 0, d.x.dim[2], got, &err));
-                /* each nonzero is up to 9 times a product that is off by half of the least subnormal number, and added as well */
+                /* each nonzero is up to 9 times a product that is off by half of the least
+                 * subnormal number, and added as well */
                 for (uint64_t i = 0; i < d.x.dim[2]; i++)
                     check_near(got + i * s.ask.rank, want + i * s.ask.rank, s.ask.rank,
                                (double)count[i] * (10 * 0x1p-150 + 3e-38 * FLT_EPSILON));

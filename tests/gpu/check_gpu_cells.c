@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of dense tensors on GPUs equal the obvious loop in float64, and have the same bits whether cells stay on the device or
- * pass through it, from a file or from memory, and for any number of devices: of which one is named several times. */
+/* Products of dense tensors on GPUs equal the obvious loop in float64, and have the same bits
+ * whether cells stay on the device or pass through it, from a file or from memory, and for any
+ * number of devices: of which one is named several times. */
 #include "config.h"
 
 #include <float.h>
@@ -175,7 +176,8 @@ static void put_all(const struct dense *x, void *be)
 
 static double kept_part; /* of the products that modes share, of the backend that was opened last */
 
-/* The products of all modes, `sweeps` times; each time into ret, or compared with what is there. Returns bytes sent. */
+/* The products of all modes, `sweeps` times; each time into ret, or compared with what is there.
+ * Returns bytes sent. */
 static uint64_t products(const struct dense *x, const struct how *h, int sweeps, double **ret,
                          int compare)
 {
@@ -229,7 +231,8 @@ static void results_free(double **r)
     free(r);
 }
 
-/* The obvious loop: as many roundings as a row has terms, and some for their products, at most; and one to the precision. */
+/* The obvious loop: as many roundings as a row has terms, and some for their products, at most; and
+ * one to the precision. */
 static void check_loop(const struct dense *x, enum ts_precision precision, double *const *got)
 {
     struct ts_tensor *t = open_tensor(x, 0);
@@ -314,7 +317,8 @@ static uint64_t least_budget(const struct dense *x, const struct how *h)
     return least;
 }
 
-/* From the least budget on, with slabs in host memory and from the file: cells are sent in each pass, and at last none. */
+/* From the least budget on, with slabs in host memory and from the file: cells are sent in each
+ * pass, and at last none. */
 START_TEST(same_bits_for_every_budget)
 {
     static const struct shape s[] = { { 3, { 160, 150, 65 }, 16384, 0 },
@@ -360,8 +364,8 @@ static void member_bytes(const struct ts_cells_shape *s, uint32_t members, uint6
     *y = most * s->ld * sizeof(double);
 }
 
-/* Cells are sent, or all stay and of Y what fits beside them: none, a part, all. The second shape's Y is a sum of parts of its
- * columns. The least budget has room for two chunks. */
+/* Cells are sent, or all stay and of Y what fits beside them: none, a part, all. The second shape's
+ * Y is a sum of parts of its columns. The least budget has room for two chunks. */
 START_TEST(same_bits_for_every_part_of_y)
 {
     static const struct shape s[] = { { 3, { 160, 150, 65 }, 16384, 0 },
@@ -455,7 +459,8 @@ struct sweep {
     double *rows[TS_DENSE_MAX_ORDER], gram[TS_DENSE_MAX_ORDER][20 * 20], inner[TS_DENSE_MAX_ORDER];
 };
 
-/* A sweep of updates; or of products, which are solved for then. With own, rows come from the old ones. */
+/* A sweep of updates; or of products, which are solved for then. With own, rows come from the old
+ * ones. */
 static void sweep(const struct dense *x, const struct how *h, int own, int apart, struct sweep *ret)
 {
     struct ts_tensor *t = open_tensor(x, 0);
@@ -490,7 +495,8 @@ static void sweep(const struct dense *x, const struct how *h, int own, int apart
     ts_tensor_close(t);
 }
 
-/* Updates have the same bits for any number of devices, and in float64 those of a product and a solve. */
+/* Updates have the same bits for any number of devices, and in float64 those of a product and a
+ * solve. */
 START_TEST(updates_have_the_same_bits)
 {
     const struct shape s = { 3, { 50, 60, 70 }, 4096, 0 };

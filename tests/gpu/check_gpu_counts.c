@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of models of counts on GPUs are those of CPU cores within rounding, with what is judged, at several orders,
- * ranks, numbers of rounds and shares that are held out; with the same bits for any number of devices, whether shards stay there or pass
- * through. */
+/* Rows of models of counts on GPUs are those of CPU cores within rounding, with what is judged, at
+ * several orders, ranks, numbers of rounds and shares that are held out; with the same bits for any
+ * number of devices, whether shards stay there or pass through. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ static void outcome_free(struct outcome *o)
     free(o->column);
 }
 
-/* Some entries are 0, those that may not stay so; with float32, whether one grows may be a matter of rounding. */
+/* Some entries are 0, those that may not stay so; with float32, whether one grows may be a matter
+ * of rounding. */
 static double entry(const struct rig_ask *ask, uint64_t z)
 {
     return ask->precision == TS_FLOAT64 && z % 23 == 0 ? 0 : (float)(ts_unit(z) + 0.05);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The dense kernels equal plain float64 loops, at every rank and number of rows, and their bits do not
- * depend on how the work is divided. */
+/* The dense kernels equal plain float64 loops, at every rank and number of rows, and their bits do
+ * not depend on how the work is divided. */
 #include <check.h>
 #include <float.h>
 #include <math.h>
@@ -16,8 +16,8 @@ static const uint32_t ranks[] = { 1, 7, 16, 20, 32, 50, 64, 130, 257, 1024, 1500
 static const uint64_t counts[] = { 1, 127, 128, 129, 1000, 100003 };
 #define N_COUNTS (int)(sizeof counts / sizeof counts[0])
 
-/* n rows x ld of the precision, random in [-1, 1) in columns below `rank`, as float64 and as given to
- * the kernels. */
+/* n rows x ld of the precision, random in [-1, 1) in columns below `rank`, as float64 and as given
+ * to the kernels. */
 struct matrix {
     uint64_t n;
     uint32_t rank, ld, element;
@@ -67,8 +67,8 @@ static double element_of(const struct matrix *m, const void *raw, uint64_t i)
     return m->precision == TS_FLOAT32 ? (double)((const float *)raw)[i] : ((const double *)raw)[i];
 }
 
-/* The case of loop test i: precision, rank and number of rows; large matrices are left out where the
- * plain loop, or the memory of the host, would not do. */
+/* The case of loop test i: precision, rank and number of rows; large matrices are left out where
+ * the plain loop, or the memory of the host, would not do. */
 static int pick(int i, uint32_t *rank, uint64_t *n, enum ts_precision *precision)
 {
     *precision = i % 2 ? TS_FLOAT64 : TS_FLOAT32;
@@ -84,8 +84,8 @@ static uint64_t stride_of(uint64_t n, uint64_t most)
     return n <= most ? 1 : n / most;
 }
 
-/* Row i of the product is the float64 sum rounded once; the float64 roundings of sums of `rank` terms
- * are bounded by the sum of their absolute values. */
+/* Row i of the product is the float64 sum rounded once; the float64 roundings of sums of `rank`
+ * terms are bounded by the sum of their absolute values. */
 static void check_row(const struct matrix *a, const struct matrix *w, const void *got, uint64_t i,
                       double inner)
 {

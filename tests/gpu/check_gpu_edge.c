@@ -144,8 +144,8 @@ static enum ts_precision precision_of(const struct edges *x)
     return x->element == 4 ? TS_FLOAT32 : TS_FLOAT64;
 }
 
-/* Folds the shards in launches of `group` of them, the last first, and then all of them; returns `out`
- * behind 2 x n_shards rows of shard_edge, to be freed. */
+/* Folds the shards in launches of `group` of them, the last first, and then all of them; returns
+ * `out` behind 2 x n_shards rows of shard_edge, to be freed. */
 static char *fold(struct edges *x, uint32_t group)
 {
     const size_t row = (size_t)x->ld * x->element, ends = 2 * x->n_shards * row;
@@ -179,8 +179,8 @@ static char *fold(struct edges *x, uint32_t group)
     return ret;
 }
 
-/* Sums are float64 and rounded to the precision at the end of a shard and of each level of the fold,
- * of which there are at most three here. */
+/* Sums are float64 and rounded to the precision at the end of a shard and of each level of the
+ * fold, of which there are at most three here. */
 static void compare(const struct edges *x, const char *folded)
 {
     const char *out = folded + (size_t)2 * x->n_shards * x->ld * x->element;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A CUDA failure becomes one sentence that names the GPU, says what failed, and what to do. It needs no
- * GPU: the errors are numbers. */
+/* A CUDA failure becomes one sentence that names the GPU, says what failed, and what to do. It
+ * needs no GPU: the errors are numbers. */
 #include <check.h>
 #include <cuda_runtime.h>
 #include <string.h>

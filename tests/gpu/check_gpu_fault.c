@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A GPU that fails in the middle of an update ends it with a sentence: no member of the team waits for it
- * for ever, and everything can be closed. A program of its own, because the GPU is lost to it. */
+/* A GPU that fails in the middle of an update ends it with a sentence: no member of the team waits
+ * for it for ever, and everything can be closed. A program of its own, because the GPU is lost to
+ * it. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>

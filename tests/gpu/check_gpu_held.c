@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products on GPUs from which nonzeros are held out are those of an obvious loop in float64 without them, and the errors at the
- * nonzeros, those held out apart, too: at orders 2 to 8, several ranks and both precisions; with the same bits for any number of
- * devices, whether shards stay there or pass through, and beside models that hold out others or none. */
+/* Products on GPUs from which nonzeros are held out are those of an obvious loop in float64 without
+ * them, and the errors at the nonzeros, those held out apart, too: at orders 2 to 8, several ranks
+ * and both precisions; with the same bits for any number of devices, whether shards stay there or
+ * pass through, and beside models that hold out others or none. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -46,7 +47,8 @@ static struct ts_error_sums errors(struct rig_run *r, uint32_t mode)
 
 /* ---- the obvious loop */
 
-/* Beside the sum of the magnitudes of what is added; a product in float64 is rounded to floats, as are parts of it. */
+/* Beside the sum of the magnitudes of what is added; a product in float64 is rounded to floats, as
+ * are parts of it. */
 static double tolerance_of(const struct rig_ask *ask, int last)
 {
     if (ask->precision == TS_FLOAT64)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gradients of losses on GPUs are those of an obvious loop in float64 over the nonzeros and, with what is drawn for cells that are not
- * listed, those of CPU cores in float64; steps are Adam's; sums of a loss are those of the loop. Of all losses, at orders 2 to 8,
- * several ranks, with l2 and shares that are held out; with the same bits for any number of devices, whether shards stay there or pass
- * through. */
+/* Gradients of losses on GPUs are those of an obvious loop in float64 over the nonzeros and, with
+ * what is drawn for cells that are not listed, those of CPU cores in float64; steps are Adam's;
+ * sums of a loss are those of the loop. Of all losses, at orders 2 to 8, several ranks, with l2 and
+ * shares that are held out; with the same bits for any number of devices, whether shards stay there
+ * or pass through. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -240,8 +241,8 @@ static struct rig_ask wide_ask_of(int i)
 }
 #define N_WIDE_CASES (4 * N_WIDE_SHAPES)
 
-/* Rounding of a term is that of the model, a sum of products, times what the slope changes with it. Where terms cancel
- * in the slope itself, the largest entry of the mode stands for their size. */
+/* Rounding of a term is that of the model, a sum of products, times what the slope changes with it.
+ * Where terms cancel in the slope itself, the largest entry of the mode stands for their size. */
 static void check_gradients(const struct rig_shape *shape, struct rig_ask ask)
 {
     struct rig_disk d = disk_new(shape, ask.kind);

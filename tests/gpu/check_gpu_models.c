@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models side by side in the GPU backend: each has the bits that it has alone, whoever else takes
- * part in a pass, whether shards stay on the devices or pass through, for any number of devices; the log
- * tells of each shard that was sent; and as many are at once as a budget has memory for. */
+/* Several models side by side in the GPU backend: each has the bits that it has alone, whoever else
+ * takes part in a pass, whether shards stay on the devices or pass through, for any number of
+ * devices; the log tells of each shard that was sent; and as many are at once as a budget has
+ * memory for. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -321,7 +322,8 @@ END_TEST
 
 /* ---- what the log tells of copies */
 
-/* Half of the slots that there is memory for are more than two, so that several shards are due at a time. */
+/* Half of the slots that there is memory for are more than two, so that several shards are due at a
+ * time. */
 static const struct rig_shape many = { 3, 40 * TS_PARTITION_NNZ - 500, 1, { 700, 60, 9000 }, 1 };
 #define MANY   64 /* shards of a mode, and more */
 #define N_SENT 30 /* shards that there is memory for */
@@ -367,7 +369,8 @@ static void count_copies(const struct rig_disk *d, const char *path, struct sent
     free(text);
 }
 
-/* Sweeps of products. ret: what was sent, as the times of passes say and, of one member, from what stays with it. */
+/* Sweeps of products. ret: what was sent, as the times of passes say and, of one member, from what
+ * stays with it. */
 static void send_sweeps(const struct rig_disk *d, const struct rig_ask *ask, struct ts_trace *trace,
                         struct sent *ret)
 {

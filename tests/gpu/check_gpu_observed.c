@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of observed cells on GPUs are the best there are: the gradient of what they lower, from an obvious loop in float64,
- * vanishes where bounds allow it. Sizes and errors are those of such a loop, too. At orders 2 to 8, several ranks, bounds, l2, means and
- * shares that are held out, and weights of cells, of which those of 1 change no bit; with the same bits for any number of devices,
- * whether shards stay there or pass through. So are rows whose Gram matrices lie in device memory. */
+/* Rows of observed cells on GPUs are the best there are: the gradient of what they lower, from an
+ * obvious loop in float64, vanishes where bounds allow it. Sizes and errors are those of such a
+ * loop, too. At orders 2 to 8, several ranks, bounds, l2, means and shares that are held out, and
+ * weights of cells, of which those of 1 change no bit; with the same bits for any number of
+ * devices, whether shards stay there or pass through. So are rows whose Gram matrices lie in device
+ * memory. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -16,7 +18,8 @@
 static const uint32_t ranks[] = { 32, 64, 25, 9, 128, 8, 7, 16, 1, 100, 31, 33 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 
-/* Rows of fewer and of more nonzeros than columns, than a batch of them, and that reach over shards; of these ranks. */
+/* Rows of fewer and of more nonzeros than columns, than a batch of them, and that reach over
+ * shards; of these ranks. */
 static const struct rig_shape long_shapes[] = {
     { 3, 9000, 0, { 30, 700, 60 }, 0 },
     { 3, 2 * TS_PARTITION_NNZ - 300, 1, { 3000, 2, 150 }, 0 },
@@ -41,8 +44,9 @@ static const struct demand {
 };
 #define N_DEMANDS (int)(sizeof demands / sizeof demands[0])
 
-/* Rows of fewer nonzeros than columns, whose S is nearly singular: l2 is all that it has beside them. Coordinate descent does not end
- * there. Of few columns, of as many as a thread block holds, and of more. */
+/* Rows of fewer nonzeros than columns, whose S is nearly singular: l2 is all that it has beside
+ * them. Coordinate descent does not end there. Of few columns, of as many as a thread block holds,
+ * and of more. */
 static const struct rig_shape flat_shape = { 3, 2500, 0, { 110, 130, 90 }, 0 };
 static const struct demand flat_demands[] = {
     { 0.01, 0, INFINITY, 0, 0, 0 },
@@ -84,7 +88,8 @@ static double weight_of(const struct rig_run *r, uint64_t i)
     return r->d->x.weight == NULL ? 1 : (double)r->d->x.weight[i];
 }
 
-/* Of a row: the gradient (S + l2 I) a - m, sizes that say what rounding leaves of it, and how many nonzeros or how much weight. */
+/* Of a row: the gradient (S + l2 I) a - m, sizes that say what rounding leaves of it, and how many
+ * nonzeros or how much weight. */
 struct slope {
     double *g, trace, m, count, left;
 };
@@ -125,8 +130,9 @@ static struct slope *slopes(const struct rig_run *r, uint32_t mode)
     return s;
 }
 
-/* Of the gradient beside what it is a sum of, with bounds or not. With an l2 of 0 a column of which at most
- * c = 8 roundings are left beside others becomes 0, and sqrt(c) of the gradient may be left there. */
+/* Of the gradient beside what it is a sum of, with bounds or not. With an l2 of 0 a column of which
+ * at most c = 8 roundings are left beside others becomes 0, and sqrt(c) of the gradient may be left
+ * there. */
 static double tolerance_of(const struct rig_ask *ask)
 {
     const int wide = ask->precision == TS_FLOAT64;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A decomposition by several ranks with GPUs has the bits of one process with one GPU: weights, factors and fits, for
- * numbers of ranks and of GPUs of each, shards that stay and shards that pass through, each update that GPUs have, and
- * several models. Ranks are threads here. With one GPU they share it, and rows pass through host memory; where there
- * is one for each, they travel by NCCL as well. */
+/* A decomposition by several ranks with GPUs has the bits of one process with one GPU: weights,
+ * factors and fits, for numbers of ranks and of GPUs of each, shards that stay and shards that pass
+ * through, each update that GPUs have, and several models. Ranks are threads here. With one GPU
+ * they share it, and rows pass through host memory; where there is one for each, they travel by
+ * NCCL as well. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -141,7 +142,8 @@ static struct ts_backend_conf conf_of(const struct process *p)
     return bc;
 }
 
-/* What the backend takes without shards is seen once it is open; then it is opened with little more. */
+/* What the backend takes without shards is seen once it is open; then it is opened with little
+ * more. */
 static int open_backend(struct process *p)
 {
     struct ts_backend_conf bc = conf_of(p);
@@ -176,22 +178,22 @@ static void run_models(struct process *p, struct ts_feed *feed)
         o->rank = p->conf->n_models > 0 ? model_rank[k] : p->conf->rank;
         o->order = p->t->order;
         ac[k] = (struct ts_solver_conf){ .feed = feed,
-                                      .iters =
-                                          p->conf->iters + (p->n > 1 ? k : 0), /* not all at once */
-                                      .precision = p->conf->precision,
-                                      .accelerate = p->conf->accelerate,
-                                      .inner = 5,
-                                      .sweep = note_sweep,
-                                      .mode = p->n == 1 ? note_mode : NULL,
-                                      .ctx = o,
-                                      .init = { .tensor = p->t,
-                                                .backend = gpu,
-                                                .be = gpu->model(p->be, k),
-                                                .rank = o->rank,
-                                                .threads = 1,
-                                                .seed = 3,
-                                                .spec = p->conf->spec,
-                                                .stop = &never } };
+                                         .iters = p->conf->iters +
+                                                  (p->n > 1 ? k : 0), /* not all at once */
+                                         .precision = p->conf->precision,
+                                         .accelerate = p->conf->accelerate,
+                                         .inner = 5,
+                                         .sweep = note_sweep,
+                                         .mode = p->n == 1 ? note_mode : NULL,
+                                         .ctx = o,
+                                         .init = { .tensor = p->t,
+                                                   .backend = gpu,
+                                                   .be = gpu->model(p->be, k),
+                                                   .rank = o->rank,
+                                                   .threads = 1,
+                                                   .seed = 3,
+                                                   .spec = p->conf->spec,
+                                                   .stop = &never } };
         ck_assert_msg(ts_solver_new(&ac[k], &p->run[k], &p->err) == 0, "%s", p->err.text);
     }
     if (p->n > 1) {
@@ -314,8 +316,8 @@ static void write_tensor(uint64_t seed, uint32_t order, const uint64_t *dim, uin
     test_coo_free(&x);
 }
 
-/* Rows over several shards, more members than shards, members without a row, ranks that are padded; two GPUs of a rank,
- * and three. */
+/* Rows over several shards, more members than shards, members without a row, ranks that are padded;
+ * two GPUs of a rank, and three. */
 START_TEST(bits_do_not_depend_on_ranks)
 {
     static const struct {
@@ -344,8 +346,8 @@ START_TEST(bits_do_not_depend_on_ranks)
 }
 END_TEST
 
-/* Updates that read the old rows, their objective, what the method makes of products, and second factors; from 64
- * columns on members divide the rows. */
+/* Updates that read the old rows, their objective, what the method makes of products, and second
+ * factors; from 64 columns on members divide the rows. */
 START_TEST(constraints_go_along)
 {
     static const uint64_t dim[3] = { 50, 9000, 3000 };
@@ -368,7 +370,8 @@ START_TEST(constraints_go_along)
 }
 END_TEST
 
-/* Rows that are multiplied, with what is judged; rows over shards, which are judged in a second pass. */
+/* Rows that are multiplied, with what is judged; rows over shards, which are judged in a second
+ * pass. */
 START_TEST(counts_go_along)
 {
     static const uint64_t dim[3] = { 50, 2000, 300 }, one[3] = { 1, 3000, 2 };
@@ -396,8 +399,8 @@ START_TEST(models_go_along)
 }
 END_TEST
 
-/* Of counts, of observed cells and by another loss: what models want of a pass is one thing for all of them, and what is summed over
- * nonzeros comes model after model. */
+/* Of counts, of observed cells and by another loss: what models want of a pass is one thing for all
+ * of them, and what is summed over nonzeros comes model after model. */
 START_TEST(models_of_all_kinds_go_along)
 {
     static const uint64_t dim[3] = { 50, 2000, 300 };
@@ -492,8 +495,8 @@ static int has_nccl(void)
 {
     const int device[2] = { 0, 1 };
     struct ts_exchange *x = NULL;
-    const int rc =
-        rig_n_devices < 2 ? TS_ELIMIT : ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
+    const int rc = rig_n_devices < 2 ? TS_ELIMIT
+                                     : ts_exchange_new(device, 2, TS_EXCHANGE_NCCL, NULL, &x, &err);
     if (rig_n_devices >= 2 && rc < 0)
         printf("no NCCL: %s\n", err.text);
     ts_exchange_free(x);

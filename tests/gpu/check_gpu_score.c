@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of residuals on GPUs, of all nonzeros and of slices of each mode, are those of an obvious loop in float64; at orders 2 to 8,
- * several ranks, with weights and without; those of 1 change no bit; with the same bits for any number of devices, whether shards
- * stay there or pass through. */
+/* Sums of residuals on GPUs, of all nonzeros and of slices of each mode, are those of an obvious
+ * loop in float64; at orders 2 to 8, several ranks, with weights and without; those of 1 change no
+ * bit; with the same bits for any number of devices, whether shards stay there or pass through. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -72,7 +72,8 @@ static void add(struct ts_score_sums *to, double x, double m, double weight)
     to->magnitudes += weight * fabs(x - m);
 }
 
-/* Of the mode; *size[0] those of all, size[1 + row] of rows: sums of the magnitudes of terms, which say what rounding leaves. */
+/* Of the mode; *size[0] those of all, size[1 + row] of rows: sums of the magnitudes of terms, which
+ * say what rounding leaves. */
 static struct ts_scores want_of(const struct rig_run *r, uint32_t mode, double *size)
 {
     const struct test_coo *c = &r->d->x;

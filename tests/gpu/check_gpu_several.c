@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models side by side in passes of all kinds but products (check_gpu_models.c): rows of observed cells, rows that are
- * multiplied, steps and gradients of losses, and sums of errors and of losses. Each model has the bits that it has alone, whoever else
- * takes part, whether shards stay on the devices or pass through, for any number of devices; a pass sends each shard once; and
+/* Several models side by side in passes of all kinds but products (check_gpu_models.c): rows of
+ * observed cells, rows that are multiplied, steps and gradients of losses, and sums of errors and
+ * of losses. Each model has the bits that it has alone, whoever else takes part, whether shards
+ * stay on the devices or pass through, for any number of devices; a pass sends each shard once; and
  * as many models are at once as a budget has memory for. */
 #include <math.h>
 #include <stdlib.h>
@@ -53,7 +54,8 @@ static const struct family {
 };
 #define N_FAMILIES (int)(sizeof families / sizeof families[0])
 
-/* With one of more columns than a thread block holds of a Gram matrix, beside those of units of other sizes. */
+/* With one of more columns than a thread block holds of a Gram matrix, beside those of units of
+ * other sizes. */
 static const uint32_t ranks32[MOST] = { 16, 130, 3, 33, 16 };
 static const uint32_t ranks64[MOST] = { 5, 65, 16, 33, 5 };
 
@@ -76,7 +78,8 @@ static const struct rows_wish {
 
 static const double counts_shares[MOST] = { 0, 0.15, 0.3, 0, 0.2 };
 
-/* A loss; what stands for cells that are not listed; rows make a step, or the gradient is wanted. */
+/* A loss; what stands for cells that are not listed; rows make a step, or the gradient is
+ * wanted. */
 static const struct loss_wish {
     enum ts_loss_kind kind;
     int observed, gradient;
@@ -379,7 +382,8 @@ static uint64_t shard_bytes(const struct several *s, uint32_t mode, int streamed
     return sum;
 }
 
-/* Each shard was computed once for all models, and sent once, or twice where rows are judged that lie in several. */
+/* Each shard was computed once for all models, and sent once, or twice where rows are judged that
+ * lie in several. */
 static void check_times(struct several *s, uint32_t mode, uint32_t turn,
                         const struct ts_backend_times *times)
 {

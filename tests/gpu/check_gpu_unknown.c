@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the known cells of dense tensors on GPUs: rows solve the obvious sums over known cells in float64, errors are those of the
- * obvious loop, and both have the same bits whether cells stay on the device or pass through it and for any number of
- * devices: of which one is named several times. */
+/* Models of the known cells of dense tensors on GPUs: rows solve the obvious sums over known cells
+ * in float64, errors are those of the obvious loop, and both have the same bits whether cells stay
+ * on the device or pass through it and for any number of devices: of which one is named several
+ * times. */
 #include "config.h"
 
 #include <float.h>
@@ -59,7 +60,8 @@ struct cells {
     double *factor[TS_DENSE_MAX_ORDER];
 };
 
-/* Of slice 1 of the first mode all cells are unknown where there is another one, of slice 2 nearly all. */
+/* Of slice 1 of the first mode all cells are unknown where there is another one, of slice 2 nearly
+ * all. */
 static int is_unknown(const struct shape *s, const uint64_t *index, uint64_t cell, double share)
 {
     const double at = ts_unit(ts_mix(cell + 77));
@@ -308,7 +310,8 @@ static void same_sweep(const struct cells *x, const struct sweep *a, const struc
 
 /* ---- against the loop ---- */
 
-/* Roundings of the sums grow with the condition of S, which l2 bounds: of entries below 1 the trace is at most that of all cells. */
+/* Roundings of the sums grow with the condition of S, which l2 bounds: of entries below 1 the trace
+ * is at most that of all cells. */
 static void check_rows(const struct cells *x, const struct ts_row_update *how,
                        enum ts_precision precision, const struct sweep *s)
 {
@@ -396,7 +399,8 @@ START_TEST(rows_and_errors_equal_the_loop)
 }
 END_TEST
 
-/* What was computed of other cells, or of other factors, is not used again; products of values leave unknown cells out. */
+/* What was computed of other cells, or of other factors, is not used again; products of values
+ * leave unknown cells out. */
 START_TEST(what_changes_counts)
 {
     const struct shape s = { 4, { 6, 10, 8, 12 }, 4096, 2 };
@@ -443,7 +447,8 @@ START_TEST(what_changes_counts)
 }
 END_TEST
 
-/* From the least budget on, cells are sent in each pass, and at last none. Of rank 35 pairs come in two groups. */
+/* From the least budget on, cells are sent in each pass, and at last none. Of rank 35 pairs come in
+ * two groups. */
 START_TEST(same_bits_for_every_budget)
 {
     static const struct shape s[] = { { 3, { 160, 150, 65 }, 16384, 0 },

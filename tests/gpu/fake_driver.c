@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fake_driver.c - a libcuda.so.1 for check_gpu_driver.sh: a driver of the CUDA version FAKE_CUDA_VERSION
- * (13000 is 13.0) whose start gives the error FAKE_CUDA_INIT. It has no more than a program asks
- * before it knows that it cannot go on; every other function says that it is not supported. */
+/* fake_driver.c - a libcuda.so.1 for check_gpu_driver.sh: a driver of the CUDA version
+ * FAKE_CUDA_VERSION (13000 is 13.0) whose start gives the error FAKE_CUDA_INIT. It has no more than
+ * a program asks before it knows that it cannot go on; every other function says that it is not
+ * supported. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

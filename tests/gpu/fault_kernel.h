@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* Starts a kernel on the current device that writes where no memory is, and returns before it has. */
+/* Starts a kernel on the current device that writes where no memory is, and returns before it
+ * has. */
 int test_fault(void);
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tstream plan takes each of several processes to have, from tables of shards: as obvious sums have it. */
+/* What tstream plan takes each of several processes to have, from tables of shards: as obvious sums
+ * have it. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 static struct ts_disk_shard shard[TS_MAX_ORDER][N];
 
-/* A table as a tensor might have it: shards of any number of nonzeros and rows, one after another; n is 1 to N. */
+/* A table as a tensor might have it: shards of any number of nonzeros and rows, one after another;
+ * n is 1 to N. */
 static struct ts_tensor tensor(uint32_t order, uint64_t n, uint64_t seed)
 {
     struct ts_tensor t = { .order = order };

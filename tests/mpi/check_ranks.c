@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A decomposition by several ranks has the bits of one process: weights, factors and fits, for every number of ranks
- * and threads, whatever rows are cut. Ranks are threads here. */
+/* A decomposition by several ranks has the bits of one process: weights, factors and fits, for
+ * every number of ranks and threads, whatever rows are cut. Ranks are threads here. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
@@ -128,11 +128,11 @@ static void *run_rank(void *ctx)
                                .done = note_nnz,
                                .done_ctx = o };
     struct ts_solver_conf ac = { .iters = c->iters,
-                              .accelerate = c->accelerate,
-                              .hold_out = c->hold_out,
-                              .inner = 5,
-                              .all_ranks = 1,
-                              .ctx = o };
+                                 .accelerate = c->accelerate,
+                                 .hold_out = c->hold_out,
+                                 .inner = 5,
+                                 .all_ranks = 1,
+                                 .ctx = o };
     struct ts_solver_result result;
     struct ts_feed_stats stats;
     volatile sig_atomic_t never = 0;
@@ -197,7 +197,8 @@ static void free_outcome(struct outcome *o)
         free(o->factor[m]);
 }
 
-/* shuffle: not 0, then processes get other ranges than in their order, and differ in threads and in memory. */
+/* shuffle: not 0, then processes get other ranges than in their order, and differ in threads and in
+ * memory. */
 static void run_ranks_as(const struct conf *c, uint64_t shuffle, uint32_t n, struct outcome *ret)
 {
     static struct conf each[TEST_COMM_MOST];
@@ -255,8 +256,8 @@ static void ck_same(const struct outcome *a, const struct outcome *b)
         ck_assert_mem_eq(a->factor[m], b->factor[m], a->n_rows[m] * a->conf->rank * sizeof(double));
 }
 
-/* What shards cost to compute, by which ranks divide them: as it is, or drawn, from 1 to 2^23; the linker has the library call
- * this (--wrap). */
+/* What shards cost to compute, by which ranks divide them: as it is, or drawn, from 1 to 2^23; the
+ * linker has the library call this (--wrap). */
 static uint64_t drawn_costs;
 double __real_ts_balance_cost(const struct ts_disk_shard *s);
 double __wrap_ts_balance_cost(const struct ts_disk_shard *s);
@@ -266,9 +267,10 @@ double __wrap_ts_balance_cost(const struct ts_disk_shard *s)
                             : exp2((double)(ts_mix(drawn_costs ^ s->offset) % 24));
 }
 
-/* The same by one process and by ranks of several numbers, each with its own factors, or sharing them on one machine to three;
- * returns how many of the former were streamed. Ways take turns: each goes with 2 and 7 ranks or with 3 and 4, and in the case after
- * this one, or where TS_OTHER_RANKS is set, with the others. */
+/* The same by one process and by ranks of several numbers, each with its own factors, or sharing
+ * them on one machine to three; returns how many of the former were streamed. Ways take turns: each
+ * goes with 2 and 7 ranks or with 3 and 4, and in the case after this one, or where TS_OTHER_RANKS
+ * is set, with the others. */
 static uint32_t ck_ranks(struct conf c, uint64_t least_bytes, int turn)
 {
     static const uint32_t ranks[] = { 1, 2, 3, 4, 7 };
@@ -453,7 +455,8 @@ START_TEST(observed_cells_go_along)
 }
 END_TEST
 
-/* Rows of shards that several ranks have, all rounds of the others, gradients, drawn cells, moments. */
+/* Rows of shards that several ranks have, all rounds of the others, gradients, drawn cells,
+ * moments. */
 START_TEST(losses_go_along)
 {
     static const struct ts_spec loss[] = {
@@ -470,8 +473,8 @@ START_TEST(losses_go_along)
         { .loss = TS_GCP_BERNOULLI },
     };
     static const uint64_t dim[3] = { 50, 2000, 300 }, one[3] = { 1, 3000, 2 };
-    const int spans =
-        _i >= 9; /* rows that lie in shards of all ranks, and ranks without a row of their own */
+    /* rows that lie in shards of all ranks, and ranks without a row of their own */
+    const int spans = _i >= 9;
     const struct ts_spec all = test_spec_each(loss[_i]);
     const struct conf conf = { .rank = _i % 3 == 0 ? 5 : 8,
                                .iters = 3,
@@ -547,21 +550,21 @@ static void *run_group(void *ctx)
         o->comm = g->comm;
         o->order = g->t->order;
         ac[k] = (struct ts_solver_conf){ .feed = feed,
-                                      .iters = g->conf[k].iters,
-                                      .inner = 5,
-                                      .hold_out = c->hold_out,
-                                      .precision = c->precision,
-                                      .sweep = note_sweep,
-                                      .mode = note_mode,
-                                      .all_ranks = g->comm != NULL,
-                                      .ctx = o,
-                                      .init = { .tensor = g->t,
-                                                .backend = &ts_backend_cpu,
-                                                .be = ts_backend_cpu.model(g->be, k),
-                                                .rank = model_rank[k],
-                                                .threads = c->threads,
-                                                .seed = 3,
-                                                .spec = c->spec } };
+                                         .iters = g->conf[k].iters,
+                                         .inner = 5,
+                                         .hold_out = c->hold_out,
+                                         .precision = c->precision,
+                                         .sweep = note_sweep,
+                                         .mode = note_mode,
+                                         .all_ranks = g->comm != NULL,
+                                         .ctx = o,
+                                         .init = { .tensor = g->t,
+                                                   .backend = &ts_backend_cpu,
+                                                   .be = ts_backend_cpu.model(g->be, k),
+                                                   .rank = model_rank[k],
+                                                   .threads = c->threads,
+                                                   .seed = 3,
+                                                   .spec = c->spec } };
         ck_assert_int_eq(ts_solver_new(&ac[k], &g->run[k], &g->err), 0);
     }
     g->rc = ts_solver_group_run(g->run, MODELS, end_model, g, &failed, &g->err);
@@ -573,7 +576,8 @@ static void *run_group(void *ctx)
     return NULL;
 }
 
-/* Models of several ranks and lengths have the bits of each alone: by n processes, or 0: by this one. */
+/* Models of several ranks and lengths have the bits of each alone: by n processes, or 0: by this
+ * one. */
 static void ck_models(const struct conf *conf, uint32_t n)
 {
     static struct outcome alone[MODELS], o[TEST_COMM_MOST][MODELS];
@@ -679,8 +683,8 @@ START_TEST(products_in_float64_go_along)
 }
 END_TEST
 
-/* By the rule few rows of a tensor that has few nonzeros a row go to each rank, and of one that has many all to all; what is not cheaper
- * is not done, and everything may be asked for. */
+/* By the rule few rows of a tensor that has few nonzeros a row go to each rank, and of one that has
+ * many all to all; what is not cheaper is not done, and everything may be asked for. */
 START_TEST(rows_go_where_that_is_cheaper)
 {
     static const uint64_t sparse[3] = { 40000, 30000, 20000 }, full[3] = { 300, 200, 100 };
@@ -742,8 +746,9 @@ START_TEST(ranks_end_together)
 }
 END_TEST
 
-/* What one of three ranks ends a run with before each call in which they agree, and the end of the network before each that moves bytes,
- * is what all end with; a run that has fewer such calls has the bits of one process. */
+/* What one of three ranks ends a run with before each call in which they agree, and the end of the
+ * network before each that moves bytes, is what all end with; a run that has fewer such calls has
+ * the bits of one process. */
 START_TEST(ranks_end_wherever_one_does)
 {
     static const uint64_t dim[3] = { 50, 400, 300 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A model's score is that of the obvious loop over the nonzeros, and by several ranks it has the bits of one process: sums,
- * slices, largest residuals. Ranks are threads here. */
+/* A model's score is that of the obvious loop over the nonzeros, and by several ranks it has the
+ * bits of one process: sums, slices, largest residuals. Ranks are threads here. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>
@@ -219,8 +219,8 @@ static double value_of(const struct ts_kruskal *k, const struct test_coo *x, uin
     return sum;
 }
 
-/* Values of the model have the precision of the backend; sums are of numbers of either sign, and so the bound is by that of their
- * magnitudes. */
+/* Values of the model have the precision of the backend; sums are of numbers of either sign, and so
+ * the bound is by that of their magnitudes. */
 static void ck_near(double got, double want, double magnitudes, const struct conf *c)
 {
     const double eps = c->precision == TS_FLOAT64 ? 1e-13 : 1e-5;

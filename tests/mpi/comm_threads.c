@@ -14,8 +14,8 @@ struct test_comm_group {
     pthread_barrier_t barrier;
     struct test_comm *rank;
     uint32_t machine[TEST_COMM_MOST];
-    struct shared
-        *shared[TEST_COMM_MOST]; /* of each machine, on its way from its first rank to the others */
+    /* of each machine, on its way from its first rank to the others */
+    struct shared *shared[TEST_COMM_MOST];
     atomic_int given_up;
 };
 

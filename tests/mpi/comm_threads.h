@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm_threads.h - ranks that are threads of one process, for tests: each calls with a comm of its own.
+/* comm_threads.h - ranks that are threads of one process, for tests: each calls with a comm of its
+ * own.
  *
  *   owner    the caller owns the group, which outlives the calls of all ranks
  *   threads  n threads, rank r uses ranks[r] alone
@@ -15,11 +16,12 @@ struct test_comm_group;
 
 struct test_comm {
     struct ts_comm comm; /* first: a comm is one of these */
-    uint32_t
-        fails_at; /* its own work ends with `fails_with` before so many calls of agree, from 1; 0: it does not */
+    /* its own work ends with `fails_with` before so many calls of agree, from 1; 0: it does not */
+    uint32_t fails_at;
     int fails_with;
-    uint32_t
-        breaks_at; /* so many calls that move bytes, from 1, and all after it fail; the same for all ranks; 0: none does */
+    /* so many calls that move bytes, from 1, and all after it fail; the same for all ranks; 0: none
+     * does */
+    uint32_t breaks_at;
     uint32_t n_agreed, n_moved; /* such calls so far */
     int broken;
     struct test_comm_group *group;

@@ -281,8 +281,7 @@ static const struct damage damages[] = {
       "byte 72: index 3 of nonzero 3 in mode 3 is beyond its size of 3 (indices start at 0; first_index 1" },
     { 0, 84, 8, UINT64_C(0x7ff8000000000000),
       "byte 84: the value of nonzero 2, nan, is not a finite number" },
-    { 0, 84, 8, UINT64_C(0x7fe0000000000000),
-      "is beyond the range of float32 (use float64)" },
+    { 0, 84, 8, UINT64_C(0x7fe0000000000000), "is beyond the range of float32 (use float64)" },
     { 0, 0, 4, 1, "byte 0: these are SPLATT's compressed fibres (CSF), which are not read" },
     { 1, 0, 4, 0x6e746e64,
       "byte 0: this is a dense tensor of GenTen ('dntn'), which lists every cell" },
@@ -350,9 +349,9 @@ START_TEST(base_one_is_taken_at_its_word)
     o.base_said = 1;
     write_form(part[0], &f);
     ck_assert_int_eq(build_part(&o, 0), TS_EFORMAT);
-    ck_assert_msg(strstr(err.text, "byte 40: index 0 of nonzero 1 in mode 1, but with first_index 1") !=
-                      NULL,
-                  "%s", err.text);
+    ck_assert_msg(
+        strstr(err.text, "byte 40: index 0 of nonzero 1 in mode 1, but with first_index 1") != NULL,
+        "%s", err.text);
     f.base = 1;
     write_form(part[0], &f);
     ck_assert_msg(build_part(&o, 0) == 0, "%s", err.text);
@@ -418,12 +417,12 @@ START_TEST(a_sample_is_spread_over_the_file)
     struct list l = list_new(2, n);
     const char *path = part[0];
     struct ts_files_plan plan = { .paths = &path,
-                                   .n_paths = 1,
-                                   .piece_bytes = 6 * 997,
-                                   .read_bytes = 1 << 20,
-                                   .threads = 1,
-                                   .value_bytes = 4,
-                                   .share = 0.1 };
+                                  .n_paths = 1,
+                                  .piece_bytes = 6 * 997,
+                                  .read_bytes = 1 << 20,
+                                  .threads = 1,
+                                  .value_bytes = 4,
+                                  .share = 0.1 };
     const struct ts_sink sink = { .put = count_put, .done = count_end, .fail = count_fail };
     struct ts_binary_source *s;
     struct ts_source source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names of modes and the first index come back as they were given; a tensor without them says so, and a
- * damaged or foreign file of names is refused. */
+/* Names of modes and the first index come back as they were given; a tensor without them says so,
+ * and a damaged or foreign file of names is refused. */
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A dictionary numbers names as an obvious loop does, finds them again through every growth, and gives them in
- * the order of their hashes. */
+/* A dictionary numbers names as an obvious loop does, finds them again through every growth, and
+ * gives them in the order of their hashes. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,7 +82,8 @@ START_TEST(names_have_the_numbers_of_their_order)
 }
 END_TEST
 
-/* The order of hashes, with names that find no room at the end of the table and go on at its start. */
+/* The order of hashes, with names that find no room at the end of the table and go on at its
+ * start. */
 START_TEST(places_by_hash_ascend)
 {
     uint64_t *place, before = 0, sum = 0;

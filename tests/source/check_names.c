@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names get the indices that one obvious loop gives them, for any number of threads and any memory, and where several
- * number parts of the text; strings are sorted as by qsort. */
+/* Names get the indices that one obvious loop gives them, for any number of threads and any memory,
+ * and where several number parts of the text; strings are sorted as by qsort. */
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>

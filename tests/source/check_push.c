@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Nonzeros that a program pushes make the same bytes as a text of them, and a walk gives them back. */
+/* Nonzeros that a program pushes make the same bytes as a text of them, and a walk gives them
+ * back. */
 #include <check.h>
 #include <math.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranges of records are those that comparing with each split gives, and records of a range keep their order. */
+/* Ranges of records are those that comparing with each split gives, and records of a range keep
+ * their order. */
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 
 #define MOST 40u /* ranges */
 
-/* Words of few values, so that many records are splits, or differ from them in their last words alone. */
+/* Words of few values, so that many records are splits, or differ from them in their last words
+ * alone. */
 static void draw(uint64_t *rec, uint64_t n, uint32_t words, uint64_t seed)
 {
     for (uint64_t i = 0; i < n * words; i++) {

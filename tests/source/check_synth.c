@@ -94,7 +94,8 @@ static uint64_t hash_draws(const struct ts_synth *s, uint64_t piece)
     return hash;
 }
 
-/* Numbers that were drawn once stay what they are: tensors are named by the options that made them. */
+/* Numbers that were drawn once stay what they are: tensors are named by the options that made
+ * them. */
 static const struct {
     struct ts_synth law;
     uint64_t hash;

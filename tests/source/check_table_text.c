@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tables are read as a slow reader of one character at a time reads them; times fall into the bins that the
- * C library's calendar says; what is wrong is refused where it is. */
+/* Tables are read as a slow reader of one character at a time reads them; times fall into the bins
+ * that the C library's calendar says; what is wrong is refused where it is. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Columns of tests/times.tsv are read as it says, numbers as exact arithmetic on digits reads them, and an ambiguous
- * one is shown with its readings and the settings that decide. */
+/* Columns of tests/times.tsv are read as it says, numbers as exact arithmetic on digits reads them,
+ * and an ambiguous one is shown with its readings and the settings that decide. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -164,11 +164,12 @@ END_TEST
 
 START_TEST(what_is_missing_is_known_and_what_is_a_number_is_not_missing)
 {
-    static const char *const missing[] = { "",     "NaN",  "nan",  "NA",   "N/A",  "n/a", "null",
-                                           "NULL", "None", "none", "NaT",  "<NA>", "-nan", "#N/A",
-                                           "\\N",  "missing", "-1.#IND", "1.#QNAN" };
-    static const char *const there[] = { "0", "-", ".", "7", "Nan cy", "n", "inf", "-1", "1.5",
-                                         "nankin", "nil", "?" };
+    static const char *const missing[] = {
+        "",     "NaN", "nan",  "NA",   "N/A",  "n/a", "null",    "NULL",    "None",
+        "none", "NaT", "<NA>", "-nan", "#N/A", "\\N", "missing", "-1.#IND", "1.#QNAN"
+    };
+    static const char *const there[] = { "0",   "-",  ".",   "7",      "Nan cy", "n",
+                                         "inf", "-1", "1.5", "nankin", "nil",    "?" };
     for (size_t i = 0; i < sizeof missing / sizeof *missing; i++)
         ck_assert_msg(ts_number_missing(missing[i], strlen(missing[i])), "%s", missing[i]);
     for (size_t i = 0; i < sizeof there / sizeof *there; i++)

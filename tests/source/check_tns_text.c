@@ -125,9 +125,12 @@ END_TEST
 
 START_TEST(sizes_given_bound_the_indices)
 {
-    const struct ts_tns_rules r = {
-        .order = 2, .base = 1, .value_bytes = 4, .fixed = 1, .fixed_by = TS_SET_SIZES, .dim = { 5, 6 }
-    };
+    const struct ts_tns_rules r = { .order = 2,
+                                    .base = 1,
+                                    .value_bytes = 4,
+                                    .fixed = 1,
+                                    .fixed_by = TS_SET_SIZES,
+                                    .dim = { 5, 6 } };
     ck_assert_int_eq(parse(&r, "5 6 1\n"), 0);
     ck_assert_int_lt(parse(&r, "5 6 1\n5 7 1\n"), 0);
     ck_assert_str_eq(err.text, "index 7 in mode 2 is beyond 6, its size by dim");

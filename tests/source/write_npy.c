@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* write_npy KIND NOISE FILE.npy FILE.tns SIZE... - writes an array of rank 3 and noise of this size as a file of NumPy and,
- * where its name is not "-", as text of nonzeros. KIND: f4 or f8, then C or F for the order of cells, and ":SHARE" where
- * so many of them are unknown, in slice 0 of the first mode more than half: NaN in the array, and not listed in the text. */
+/* write_npy KIND NOISE FILE.npy FILE.tns SIZE... - writes an array of rank 3 and noise of this size
+ * as a file of NumPy and, where its name is not "-", as text of nonzeros. KIND: f4 or f8, then C or
+ * F for the order of cells, and ":SHARE" where so many of them are unknown, in slice 0 of the first
+ * mode more than half: NaN in the array, and not listed in the text. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

@@ -204,8 +204,8 @@ static uint64_t sleeps_of_others(void)
     return sum;
 }
 
-/* A sweep takes a core from nobody: once all is in memory, or with whoever keeps it, reader and checkers
- * sleep on. */
+/* A sweep takes a core from nobody: once all is in memory, or with whoever keeps it, reader and
+ * checkers sleep on. */
 START_TEST(what_is_all_there_wakes_nobody)
 {
     static unsigned char all[1000];
@@ -268,8 +268,8 @@ START_TEST(any_order_of_passes_works)
 }
 END_TEST
 
-/* Modes that are left out, first some, then others, then none, then one that was to be skipped is asked for. Nothing but
- * what slots hold when the modes change is read in vain. */
+/* Modes that are left out, first some, then others, then none, then one that was to be skipped is
+ * asked for. Nothing but what slots hold when the modes change is read in vain. */
 START_TEST(modes_can_be_skipped)
 {
     static const uint32_t skip[] = { 0, 5, 5, 3, 6, 1, 0, 4 };
@@ -461,8 +461,8 @@ START_TEST(what_is_kept_comes_though_modes_are_skipped)
 }
 END_TEST
 
-/* What a feed says will come first does, and once everything stays it says so. In the second half of
- * the cases every other shard is kept by the consumer. */
+/* What a feed says will come first does, and once everything stays it says so. In the second half
+ * of the cases every other shard is kept by the consumer. */
 START_TEST(what_comes_next_is_known_once_it_stays)
 {
     enum { MOST = 4 };
@@ -479,7 +479,8 @@ START_TEST(what_comes_next_is_known_once_it_stays)
     for (uint32_t m = 0; m < 3; m++)
         conf.deal.keep[m] = keep[m];
     feed = new_feed(conf);
-    /* Whether the first mode was read ahead, all of it, is the feed's to know: what it says of it is true. */
+    /* Whether the first mode was read ahead, all of it, is the feed's to know: what it says of it
+     * is true. */
     for (uint32_t k = ts_feed_expect(feed, 0, next, MOST); k-- > 0;) {
         check_view(&next[k], 0);
         ck_assert(!keep[0][next[k].shard]);
@@ -512,7 +513,8 @@ START_TEST(what_comes_next_is_known_once_it_stays)
 }
 END_TEST
 
-/* Whether the next call waits, or checks a shard itself. The first N_BUDGETS cases have no checkers. */
+/* Whether the next call waits, or checks a shard itself. The first N_BUDGETS cases have no
+ * checkers. */
 START_TEST(waits_are_known_before)
 {
     const int streamed = _i % N_BUDGETS == 0, stays = _i % N_BUDGETS == N_BUDGETS - 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several consumers of one feed: each gets its own range first and then what others have left, what it
- * keeps comes once and to it alone, every shard comes exactly once a pass, and nobody waits for a
- * slower one, whatever the ranges, the budget, and how the ranges change between passes. */
+/* Several consumers of one feed: each gets its own range first and then what others have left, what
+ * it keeps comes once and to it alone, every shard comes exactly once a pass, and nobody waits for
+ * a slower one, whatever the ranges, the budget, and how the ranges change between passes. */
 #include <check.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -23,13 +23,14 @@ struct ts_feed *memfeed_new(struct test_coo *x, uint32_t kind, uint32_t shard_pa
                             uint64_t seed);
 void memfeed_free(struct ts_feed *f);
 
-/* factor[m] := dim[m] x rank entries, each what `entry` makes of a random number in (0, 1), rounded as a backend of
- * that precision does. entry NULL: the number. */
+/* factor[m] := dim[m] x rank entries, each what `entry` makes of a random number in (0, 1), rounded
+ * as a backend of that precision does. entry NULL: the number. */
 void memfeed_factors_new(const struct test_coo *x, uint32_t rank, enum ts_precision precision,
                          double (*entry)(double u), double **factor);
 void memfeed_factors_free(const struct test_coo *x, double **factor);
 
-/* A backend for the feed's tensor, which holds the factors. spare: quarters of what it wishes for. */
+/* A backend for the feed's tensor, which holds the factors. spare: quarters of what it wishes
+ * for. */
 void *memfeed_backend_new(const struct ts_backend *backend, struct ts_backend_conf *conf,
                           const struct ts_feed *f, uint32_t spare, double **factor);
 

@@ -29,7 +29,8 @@ int test_loss_with_zeros(int *ret)
     return n;
 }
 
-/* Of values 1 and models from 0.5 to 4, where third derivatives are some hundreds at most: slopes at three models in line. */
+/* Of values 1 and models from 0.5 to 4, where third derivatives are some hundreds at most: slopes
+ * at three models in line. */
 int test_loss_bends(int kind, double at)
 {
     const struct ts_loss *loss = ts_loss_of((enum ts_loss_kind)kind);

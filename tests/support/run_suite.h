@@ -5,12 +5,14 @@
 
 #include <check.h>
 
-/* An assertion that holds leaves no mark. With Check's own, each writes a message to a file, and after the test all are
- * read back, which took most of the time of tests that compare numbers one by one; where a test crashed, the crash itself tells. */
+/* An assertion that holds leaves no mark. With Check's own, each writes a message to a file, and
+ * after the test all are read back, which took most of the time of tests that compare numbers one
+ * by one; where a test crashed, the crash itself tells. */
 #undef _mark_point
 #define _mark_point(file, line) ((void)0)
 
-/* Adds first to end - 1 of a test as a case of its own, so that CK_RUN_CASE picks it: under a slow checker they take long. */
+/* Adds first to end - 1 of a test as a case of its own, so that CK_RUN_CASE picks it: under a slow
+ * checker they take long. */
 static inline void test_add_some(Suite *suite, const char *name, const TTest *test, int first,
                                  int end)
 {
@@ -25,9 +27,9 @@ static inline void test_add(Suite *suite, const char *name, const TTest *test, i
     test_add_some(suite, name, test, 0, n);
 }
 
-/* Runs and frees the suite; returns the exit status. fork_status is CK_FORK_GETENV (a process for each
- * test, unless the environment says otherwise), or CK_NOFORK where OpenMP threads or a CUDA context
- * are made, which do not survive a fork. */
+/* Runs and frees the suite; returns the exit status. fork_status is CK_FORK_GETENV (a process for
+ * each test, unless the environment says otherwise), or CK_NOFORK where OpenMP threads or a CUDA
+ * context are made, which do not survive a fork. */
 static inline int test_run_suite(Suite *suite, enum fork_status fork_status)
 {
     SRunner *runner = srunner_create(suite);

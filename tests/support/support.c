@@ -13,8 +13,8 @@ static uint64_t draw(uint64_t *state)
     return ts_mix((*state)++);
 }
 
-static const struct test_coo
-    *sorting; /* qsort has no context argument; tests are single-threaded */
+/* qsort has no context argument; tests are single-threaded */
+static const struct test_coo *sorting;
 static const uint8_t *sorting_level;
 
 static int compare(const void *pa, const void *pb)

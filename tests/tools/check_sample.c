@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A sample stands for its tensor: fewer shards of every mode, spread evenly, and real sweeps over it. */
+/* A sample stands for its tensor: fewer shards of every mode, spread evenly, and real sweeps over
+ * it. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -133,9 +134,9 @@ static double pace_of(const struct tstream_sample *s, double share)
     return pace.sweep_s;
 }
 
-/* A third of the shards says for the whole what all of them say. Times vary with what else the machine does,
- * so the least of several tries counts, and it is only looked at that they are of that size: twelve times as
- * much is wrong by the square of the share. */
+/* A third of the shards says for the whole what all of them say. Times vary with what else the
+ * machine does, so the least of several tries counts, and it is only looked at that they are of
+ * that size: twelve times as much is wrong by the square of the share. */
 START_TEST(what_is_measured_is_told_of_the_whole)
 {
     double took[2] = { INFINITY, INFINITY }, rate;

@@ -45,8 +45,13 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
     tool_json_close(&j);
     return 0;
 }
-static const struct ts_cmd cmd = { .program = "prog", .name = "do", .operands = "[X]", .max_operands = 1,
-                                   .summary = "does it", .opts = opts, .run = run };
+static const struct ts_cmd cmd = { .program = "prog",
+                                   .name = "do",
+                                   .operands = "[X]",
+                                   .max_operands = 1,
+                                   .summary = "does it",
+                                   .opts = opts,
+                                   .run = run };
 static const struct ts_cmd *const cmds[] = { &cmd, NULL };
 static const struct tool_program program = { .name = "prog", .summary = "tests", .cmds = cmds };
 

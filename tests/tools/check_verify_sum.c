@@ -194,7 +194,8 @@ START_TEST(every_bit_counts)
 }
 END_TEST
 
-/* A value that is not finite, or a weight that is none, in a shard whose checksums are right: neither verified nor exported. */
+/* A value that is not finite, or a weight that is none, in a shard whose checksums are right:
+ * neither verified nor exported. */
 START_TEST(values_and_weights_are_what_they_must_be) /* loop test: _i is what is wrong */
 {
     static const uint64_t dim[3] = { 60, 50, 40 };

@@ -52,10 +52,10 @@ struct build_opts {
 
 /* Completes *o: defaults of the machine, limits, progress, signals. `progress` must stay. */
 int build_opts_apply(const struct build_opts *c, struct ts_build_options *o,
-                       struct tool_progress *progress, struct ts_err *err);
+                     struct tool_progress *progress, struct ts_err *err);
 
-/* The precision of values, and what becomes of zeros and of several nonzeros of a cell, are those of a tensor that
- * is read. */
+/* The precision of values, and what becomes of zeros and of several nonzeros of a cell, are those
+ * of a tensor that is read. */
 void build_opts_like(const struct ts_tensor *t, struct ts_build_options *o);
 
 /* "dir/amazon.tsh" and ".train.tsh" -> "amazon.train.tsh"; malloc'ed, NULL: no memory. */

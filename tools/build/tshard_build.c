@@ -33,7 +33,7 @@ struct build_args {
 };
 
 #define AT(field) offsetof(struct build_args, field)
-#define ROW(section, name, letter, type, member, ...)                                              \
+#define ROW(section, name, letter, type, member, ...) \
     { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
 const struct ts_opt tshard_build_opts[] = {
 #include "tools/build/tshard_build.def"
@@ -43,8 +43,8 @@ const struct ts_opt tshard_build_opts[] = {
 
 enum { INPUT, TABLES, CELLS, OUTPUT, ROOM };
 const char *const tshard_build_headings[] = {
-    [INPUT] = "Input",   [TABLES] = "Tables (csv, tsv, table)",
-    [CELLS] = "Cells",   [OUTPUT] = "Output",
+    [INPUT] = "Input",          [TABLES] = "Tables (csv, tsv, table)",
+    [CELLS] = "Cells",          [OUTPUT] = "Output",
     [ROOM] = "Memory and disk", NULL,
 };
 
@@ -108,8 +108,8 @@ static char *default_out(const char *path, struct ts_err *err)
     return out;
 }
 
-/* Looks for map files beside the input, where no other is named. One that is there but cannot be read is
- * refused: names would be missing, and nobody would know. */
+/* Looks for map files beside the input, where no other is named. One that is there but cannot be
+ * read is refused: names would be missing, and nobody would know. */
 static int find_beside(const char *path, struct ts_build_options *o, char *found[TS_MAX_ORDER],
                        struct ts_err *err)
 {
@@ -390,8 +390,8 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     return status;
 }
 
-/* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of each
- * mode, and most likely a mistake. Returns the modes of numbers without index 0, as bits. */
+/* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of
+ * each mode, and most likely a mistake. Returns the modes of numbers without index 0, as bits. */
 static uint32_t modes_without_0(const char *path, uint32_t *order)
 {
     struct ts_tensor *t = NULL;
@@ -454,9 +454,9 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
     put_list(f, &a->map);
     put_list(f, &a->bin);
     put_list(f, &a->time_unit);
-    fprintf(f, "%d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates, a->zeros, a->format,
-            a->header, a->names, a->partial_map, a->build.values, a->build.force,
-            o->shard_bytes);
+    fprintf(f, "%d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates,
+            a->zeros, a->format, a->header, a->names, a->partial_map, a->build.values,
+            a->build.force, o->shard_bytes);
 }
 
 static int same(const char *what, const struct tshard_build_job *job, struct ts_err *err)

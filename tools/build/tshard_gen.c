@@ -162,12 +162,14 @@ static int write_text(const struct ts_cmd *cmd, const struct ts_synth *s, const 
     return rc;
 }
 
-/* The factors of a planted model, written whole before the tensor is made; they get their name after it. */
+/* The factors of a planted model, written whole before the tensor is made; they get their name
+ * after it. */
 static int begin_truth(const struct gen_args *args, const struct ts_synth *s, uint64_t memory,
                        struct export_sink *truth, struct ts_err *err)
 {
-    int rc =
-        args->truth == NULL ? 0 : export_sink_open(args->truth, args->build.force, "--truth", truth, err);
+    int rc = args->truth == NULL
+                 ? 0
+                 : export_sink_open(args->truth, args->build.force, "--truth", truth, err);
     if (rc == 0 && args->truth != NULL && !args->build.no_space_check)
         rc = export_room_check(truth, "--truth", export_room_of_truth(s), err);
     if (rc == 0 && args->truth != NULL)
@@ -237,9 +239,8 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
         rc = ts_synth_init(&s, &err);
     if (rc < 0)
         return rc == TS_ENOMEM ? tool_fail(cmd, &err) : tool_usage(cmd, "%s", err.text);
-    rc = is_directory_name(args.out)
-             ? tool_writes(args.out, TS_BUILDING_SUFFIX, "--output", &err)
-             : tool_writes_file(args.out, "--output", &err);
+    rc = is_directory_name(args.out) ? tool_writes(args.out, TS_BUILDING_SUFFIX, "--output", &err)
+                                     : tool_writes_file(args.out, "--output", &err);
     if (rc == 0)
         rc = begin_truth(&args, &s, o.memory, &truth, &err);
     if (rc == 0 && is_directory_name(args.out)) {
@@ -261,9 +262,8 @@ const struct ts_cmd tshard_gen_cmd = {
     .min_operands = 0,
     .max_operands = 0,
     .summary = "make synthetic tensors, as shards or as text",
-    .text =
-        "The same options make the same tensor on any machine and with any number of threads. "
-        "Text holds the draws, one a line. A .tsh is what tshard build makes of that text.",
+    .text = "The same options make the same tensor on any machine and with any number of threads. "
+            "Text holds the draws, one a line. A .tsh is what tshard build makes of that text.",
     .examples =
         "tshard gen --dims 30000x40000x50000 --nnz 10M -o uniform.tsh\n  ten million uniform draws with values 1 to 5\n"
         "tshard gen --dims 400x300x200 --law power:1.1 --nnz 1M -o p.tns.gz\n  popular indices, as text\n"

@@ -368,9 +368,8 @@ const struct ts_cmd tshard_info_cmd = {
         "C(cells, nnz) + nnz * entropy of the values) / (8 nnz). No packing of a tensor without "
         "structure can be smaller. Coordinate form has an index of 4 bytes for each mode (8 for "
         "modes above 2^32) and the value.",
-    .examples =
-        "tshard info amazon.tsh\n  print a table of the modes\n"
-        "tshard info --json amazon.tsh\n  print the same and more, for programs\n",
+    .examples = "tshard info amazon.tsh\n  print a table of the modes\n"
+                "tshard info --json amazon.tsh\n  print the same and more, for programs\n",
     .opts = info_opts,
     .run = run,
 };

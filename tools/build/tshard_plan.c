@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard_plan.c - tshard plan: what a build will take, before it starts.
  *
- * A trial build (ts_build_options.trial) takes all steps of the real one over a share of the text: about
- * SAMPLE_BYTES of it, in pieces spread over plain files, from the start of gzip files, whose text counts as
- * GZIP_RATIO bytes for each on disk. It writes where the real one would, into NAME.tsh.building, so that the
- * disks are the right ones and what the real one would refuse is refused; all of it is removed at the
- * end, and after a kill by the next build of that name.
+ * A trial build (ts_build_options.trial) takes all steps of the real one over a share of the text:
+ * about SAMPLE_BYTES of it, in pieces spread over plain files, from the start of gzip files, whose
+ * text counts as GZIP_RATIO bytes for each on disk. It writes where the real one would, into
+ * NAME.tsh.building, so that the disks are the right ones and what the real one would refuse is
+ * refused; all of it is removed at the end, and after a kill by the next build of that name.
  *
- * Where that is all of the text, the figures are those of the build. Else there are two trials, of a
- * quarter of the sample and of the sample, and:
+ * Where that is all of the text, the figures are those of the build. Else there are two trials, of
+ * a quarter of the sample and of the sample, and:
  *
- *   nonzeros  read: in proportion to the bytes of the files
- *   sizes, rows, share of duplicates  x(n) grows as a power of n, the exponent that of the two, 0 to 1: 1 for
+ *   nonzeros  read: in proportion to the bytes of the files sizes, rows, share of duplicates  x(n)
+ *   grows as a power of n, the exponent that of the two, 0 to 1: 1 for
  *             a mode that a sorted gzip file goes along, 0 for one that the sample shows whole
- *   bytes     of a nonzero in a mode's copy: the gaps between indices shrink as nonzeros get denser. The
- *             entropy bound, log2(cells choose n) / n, falls by 1 bit with each doubling of n where cells
- *             are drawn at random, less where they come in clusters: the fall between the two trials goes on,
- *             at most that of the bound
- *   time      of each phase in proportion to what it works on. A build that goes through sorted runs is
- *             tried in areas smaller by the same factor, so the trial goes through as many runs
- *   memory    of records by their size; the rest is what a trial had resident beside its records, and where
- *             all is sorted in memory as much more for each nonzero as between the two: scratch of sorts
+ *   bytes     of a nonzero in a mode's copy: the gaps between indices shrink as nonzeros get
+ *             denser. The entropy bound, log2(cells choose n) / n, falls by 1 bit with each
+ *             doubling of n where cells are drawn at random, less where they come in clusters: the
+ *             fall between the two trials goes on, at most that of the bound
+ *   time      of each phase in proportion to what it works on. A build that goes through sorted
+ *             runs is tried in areas smaller by the same factor, so the trial goes through as many
+ *             runs
+ *   memory    of records by their size; the rest is what a trial had resident beside its records,
+ *             and where all is sorted in memory as much more for each nonzero as between the two:
+ *             scratch of sorts
  */
 #include <fcntl.h>
 #include <inttypes.h>

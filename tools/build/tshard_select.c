@@ -151,7 +151,8 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names become indices: all labels of the mode are looked through once. A word that is no name may be a number. */
+/* Names become indices: all labels of the mode are looked through once. A word that is no name may
+ * be a number. */
 static int find_names(const struct ts_tensor *t, uint32_t mode, const char *tmp, struct kept *k,
                       struct ts_err *err)
 {

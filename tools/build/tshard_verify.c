@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tshard verify: reads everything that a tensor directory holds and checks it against everything
- * else in it. Memory: a shard per thread, 256 bytes a shard, and 8 bytes a row of modes with empty slices. */
+ * else in it. Memory: a shard per thread, 256 bytes a shard, and 8 bytes a row of modes with empty
+ * slices. */
 #include "api/tools.h"
 #include "config.h"
 
@@ -24,8 +25,7 @@ struct verify_args {
 #define AT(field) offsetof(struct verify_args, field)
 static const struct ts_opt verify_opts[] = {
     TOOL_THREADS_OPT(AT(threads)),
-    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL,
-      "print nothing if the tensor is intact" },
+    { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "print nothing if the tensor is intact" },
     TOOL_JSON_OPT(AT(json)),
     { 0 },
 };
@@ -234,8 +234,8 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
     } else if (!args->quiet) {
         printf("%s: sound: %" PRIu32 " copies of %s nonzero%s in %s shards, %s in %s\n",
                tool_plain(v->t->path, path, sizeof path), v->t->order, ts_num_count(a, v->t->nnz),
-               tool_plural(v->t->nnz),
-               ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total), ts_num_duration(d, ns));
+               tool_plural(v->t->nnz), ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total),
+               ts_num_duration(d, ns));
     }
     if (!args->json && !args->quiet && !v->has_sums)
         printf("  the file sums is missing: tensors that version 0.2.0 or older built have none\n");

@@ -18,14 +18,15 @@ struct verify_sum {
     uint64_t nnz;
     struct ts_cell_sum cells;
     double squares, min, max; /* of the values */
-    uint64_t first_run, last_run,
-        longest_run; /* nonzeros of the first row, the last, the fullest */
+    /* longest_run: nonzeros of the first row, the last, the fullest */
+    uint64_t first_run, last_run, longest_run;
     uint32_t first[TS_MAX_ORDER], last[TS_MAX_ORDER]; /* first and last nonzero, level by level */
     uint32_t row_first, row_last;
 };
 
-/* Decodes every block of a checked shard. rows[m] lists the index of each row of mode m; NULL: row i is index i. Nonzeros must ascend; equal ones are allowed when the
- * tensor says that it has duplicates. */
+/* Decodes every block of a checked shard. rows[m] lists the index of each row of mode m; NULL: row
+ * i is index i. Nonzeros must ascend; equal ones are allowed when the tensor says that it has
+ * duplicates. */
 int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                      uint64_t *const rows[], struct verify_sum *ret, struct ts_err *err);
 
@@ -37,8 +38,8 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err);
 
-/* What the header says beside what opening checked: fields that are not used are zero, and the counts of
- * what was read add up. */
+/* What the header says beside what opening checked: fields that are not used are zero, and the
+ * counts of what was read add up. */
 int verify_sum_header(const struct ts_tensor *t, struct ts_err *err);
 
 #endif

@@ -8,23 +8,24 @@
 #include "api/tools.h"
 
 #define HELP_CPU "compute on CPU cores, even if there is a GPU"
-#define HELP_GPUS \
+#define HELP_GPUS                                                                             \
     "number of GPUs, or a list of GPU numbers such as 0,2. N takes the first N usable GPUs. " \
-    "A list needs a comma: '2,' is GPU 2 alone. With several processes (mpirun, srun) each " \
-    "process takes N GPUs of its host in turn, or those of the list. The result does not " \
-    "depend on it. Default: 1 if there is a GPU; with several processes none. See tstream " \
+    "A list needs a comma: '2,' is GPU 2 alone. With several processes (mpirun, srun) each "  \
+    "process takes N GPUs of its host in turn, or those of the list. The result does not "    \
+    "depend on it. Default: 1 if there is a GPU; with several processes none. See tstream "   \
     "devices"
-#define HELP_GPU_MEMORY \
+#define HELP_GPU_MEMORY                                                                  \
     "memory of each GPU for the whole run. It includes about 0.5G for the CUDA driver. " \
     "Shards that do not fit are sent from host memory in each sweep. Default: the free " \
     "memory, less a reserve"
-#define HELP_EXCHANGE \
+#define HELP_EXCHANGE                                                                       \
     "how several GPUs exchange rows. nccl: an NCCL ring. copy: copies from GPU to GPU, in " \
-    "one process. host: through host memory, which is slow. auto: copy if the GPUs reach " \
-    "each other's memory, otherwise nccl. With several processes auto is host if NCCL is " \
+    "one process. host: through host memory, which is slow. auto: copy if the GPUs reach "  \
+    "each other's memory, otherwise nccl. With several processes auto is host if NCCL is "  \
     "missing or they share a GPU. The result does not depend on it"
 
-/* The rows of an option table that fill a struct ts_processor at offset `at`. Those of tstream cp are in base/settings.def. */
+/* The rows of an option table that fill a struct ts_processor at offset `at`. Those of tstream cp
+ * are in base/settings.def. */
 /* clang-format off */
 #define TSTREAM_PROCESSOR_OPTS(at) \
     { "cpu", 0, TS_OPT_FLAG, (at) + offsetof(struct ts_processor, cpu), NULL, NULL, HELP_CPU }, \

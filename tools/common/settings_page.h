@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* settings_page.h - docs/options.md: every setting of a run by its three names, from base/settings.def. */
+/* settings_page.h - docs/options.md: every setting of a run by its three names, from
+ * base/settings.def. */
 #ifndef TS_TOOLS_SETTINGS_PAGE_H
 #define TS_TOOLS_SETTINGS_PAGE_H
 

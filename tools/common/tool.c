@@ -155,8 +155,9 @@ static void help(const char *program, const char *summary, const struct ts_cmd *
            summary);
     for (size_t i = 0; cmds[i] != NULL; i++)
         printf("  %-10s %s\n", cmds[i]->name, cmds[i]->summary);
-    printf("\n'%s COMMAND -h' shows how to use a command, '--help' all of its options.\n'%s --version' shows the version.\n",
-           program, program);
+    printf(
+        "\n'%s COMMAND -h' shows how to use a command, '--help' all of its options.\n'%s --version' shows the version.\n",
+        program, program);
 }
 
 /* What was printed must have arrived: a full disk behind a redirection is a failure. */
@@ -217,8 +218,8 @@ static int unknown(const char *program, const char *word, const struct ts_cmd *c
     return 2;
 }
 
-/* --version, and what is built from the option tables: man pages, completions and docs/options.md. -1:
- * none of these. */
+/* --version, and what is built from the option tables: man pages, completions and docs/options.md.
+ * -1: none of these. */
 static int about(const struct tool_program *program, int argc, char **argv)
 {
     const char *word = argc > 1 ? argv[1] : "";
@@ -307,8 +308,8 @@ static void on_exit_by_others(void)
     say(cmd, "ended by the OpenMP library, as the line above says; nothing half made is left");
 }
 
-/* What is freed goes back to the system: the C library would keep ever more of it, by the size of what was freed last, beside a budget
- * that it was part of. */
+/* What is freed goes back to the system: the C library would keep ever more of it, by the size of
+ * what was freed last, beside a budget that it was part of. */
 static void give_back(void)
 {
 #ifdef M_MMAP_THRESHOLD

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_completion.h - what a shell completes after the name of a program, from its option tables. Run by
- * make, as `PROGRAM --help-completion bash|zsh|fish`.
+/* tool_completion.h - what a shell completes after the name of a program, from its option tables.
+ * Run by make, as `PROGRAM --help-completion bash|zsh|fish`.
  *
  *   errors   -1: no such shell
  */

@@ -38,8 +38,8 @@ void tool_csv_text(struct tool_csv *c, const char *text)
     next(c);
     if (text == NULL)
         return;
-    if (c->to == stdout &&
-        tool_plain_terminal(STDOUT_FILENO, &text, &n, &shown, NULL) == 0 && shown != NULL)
+    if (c->to == stdout && tool_plain_terminal(STDOUT_FILENO, &text, &n, &shown, NULL) == 0 &&
+        shown != NULL)
         shown[n] = '\0';
     put_text(c, text);
     free(shown);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_man.h - the manual pages of a program, from its tables. Run by make, as `PROGRAM --help-man` for
- * the overview and `PROGRAM --help-man COMMAND` for the page of a command. */
+/* tool_man.h - the manual pages of a program, from its tables. Run by make, as `PROGRAM --help-man`
+ * for the overview and `PROGRAM --help-man COMMAND` for the page of a command. */
 #ifndef TS_TOOLS_TOOL_MAN_H
 #define TS_TOOLS_TOOL_MAN_H
 

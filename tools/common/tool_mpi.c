@@ -12,7 +12,8 @@
 
 static struct ts_comm *comm;
 
-/* A rank that fails before it computes is missed by the others in their first call: this is its answer. */
+/* A rank that fails before it computes is missed by the others in their first call: this is its
+ * answer. */
 static void leave(int status)
 {
     struct ts_err err = *tool_failure();
@@ -73,8 +74,9 @@ static int refuse(const struct ts_cmd *cmd, int argc, char **argv)
         tool_ranks_count(), cmd->program, all);
 }
 
-/* Open MPI tries the networks that it knows before it takes what ranks of one machine use, shared memory: that is a fifth of a
- * second of each run. Where all are here it is told so, unless the environment chooses. MPICH does not read this. */
+/* Open MPI tries the networks that it knows before it takes what ranks of one machine use, shared
+ * memory: that is a fifth of a second of each run. Where all are here it is told so, unless the
+ * environment chooses. MPICH does not read this. */
 static void stay_here(void)
 {
     const char *all = getenv("OMPI_COMM_WORLD_SIZE"), *here = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");

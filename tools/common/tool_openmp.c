@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #define ENOUGH_STACK ((rlim_t)1 << 20)
-#define LEAST_STACK ((rlim_t)512 << 10)
-#define NEW_STACK ((rlim_t)8 << 20) /* the usual limit */
+#define LEAST_STACK  ((rlim_t)512 << 10)
+#define NEW_STACK    ((rlim_t)8 << 20) /* the usual limit */
 
 /* Whether waits are the user's own choice. */
 static int waits_are_chosen(void)
@@ -25,8 +25,8 @@ static int waits_are_chosen(void)
     return 0;
 }
 
-/* Returns 1 where something changed that GNU's OpenMP has read before. LLVM's reads its own when the
- * first parallel region begins. */
+/* Returns 1 where something changed that GNU's OpenMP has read before. LLVM's reads its own when
+ * the first parallel region begins. */
 static int shorten_waits(void)
 {
     if (waits_are_chosen())
@@ -57,8 +57,8 @@ static int is_one_of(const char *command, const char *const *names)
     return *names != NULL;
 }
 
-/* Where that fails, the program goes on as it is. A loader that was given the program as its operand is
- * /proc/self/exe itself, and has no base: it would take the command for a program. */
+/* Where that fails, the program goes on as it is. A loader that was given the program as its
+ * operand is /proc/self/exe itself, and has no base: it would take the command for a program. */
 static void execute_again(char **argv)
 {
     char path[PATH_MAX];

@@ -13,10 +13,11 @@
 #ifndef TS_TOOLS_TOOL_OPENMP_H
 #define TS_TOOLS_TOOL_OPENMP_H
 
-/* Sets GOMP_SPINCOUNT and KMP_BLOCKTIME, unless the user has set one of them or OMP_WAIT_POLICY, and
- * raises a soft limit on the stack that is too low. Where something changed that was read already,
- * the program is executed again, unless its command, argv[1], is one of `quick`, which compute
- * nothing; NULL ends them. Returns 0, or 1 after a message where the stack remains too small. */
+/* Sets GOMP_SPINCOUNT and KMP_BLOCKTIME, unless the user has set one of them or OMP_WAIT_POLICY,
+ * and raises a soft limit on the stack that is too low. Where something changed that was read
+ * already, the program is executed again, unless its command, argv[1], is one of `quick`, which
+ * compute nothing; NULL ends them. Returns 0, or 1 after a message where the stack remains too
+ * small. */
 int tool_openmp_prepare(const char *program, char **argv, const char *const *quick);
 
 #endif

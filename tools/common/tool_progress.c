@@ -16,7 +16,7 @@
 
 #define SHOW_NS    UINT64_C(100000000)  /* ten lines a second are enough for an eye */
 #define EARLY_NS   UINT64_C(1000000000) /* ticks come once a second: rather early than late */
-#define STILL_NS   UINT64_C(1500000000) /* a count that is updated each second does not stand still */
+#define STILL_NS   UINT64_C(1500000000) /* longer than the second between two counts */
 #define LINE_CHARS 320
 
 /* ---- the line of the terminal, and others that must not run into it ---- */

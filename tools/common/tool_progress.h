@@ -15,11 +15,12 @@
  *
  * and reads "phase 2/5, merging: 45 %, left 12.3 s, build about 1 min 05 s, 5.12 M nonzeros, ...".
  *
- * A phase of which nothing is counted yet is "starting", with its time so far. Where the count stands
- * still for a second, the line says for how long: so it moves each second while a command works.
+ * A phase of which nothing is counted yet is "starting", with its time so far. Where the count
+ * stands still for a second, the line says for how long: so it moves each second while a command
+ * works.
  *
- *   owner    the caller owns the struct, zeroed before the first start; `unit`, `whole` and the counter
- *            of tool_progress_count must stay
+ *   owner    the caller owns the struct, zeroed before the first start; `unit`, `whole` and the
+ *            counter of tool_progress_count must stay
  *   units    nanoseconds of ts_clock_ns; the unit "bytes" is shown as MiB and MiB/s
  *   threads  update from any, and it is cheap; the rest from one
  */
@@ -40,8 +41,8 @@ struct tool_progress {
     uint64_t start_ns, expect_ns;
     double after;
     _Atomic uint64_t done, shown_ns;
-    const _Atomic uint64_t
-        *work; /* NULL, or a counter that reaches all_work at the end of the phase */
+    /* NULL, or a counter that reaches all_work at the end of the phase */
+    const _Atomic uint64_t *work;
     uint64_t all_work;
     uint64_t seen, seen_ns; /* the count that was seen last to move, and when */
     int on;                 /* between start and end */

@@ -57,7 +57,8 @@ int tool_ranks_agree(int rc, struct ts_err *err)
     return ranks == NULL ? rc : ranks->ops->agree(ranks, rc, err);
 }
 
-/* Launchers pass signals on, and --max-time ends a little later elsewhere; but one rank may have been asked alone. */
+/* Launchers pass signals on, and --max-time ends a little later elsewhere; but one rank may have
+ * been asked alone. */
 void tool_ranks_stopped(void)
 {
     const struct timespec moment = { .tv_nsec = 10000000 };
@@ -67,7 +68,8 @@ void tool_ranks_stopped(void)
         ts_stop_ask(&tool_stop, SIGTERM);
 }
 
-/* first[r] .. first[r + 1] - 1 of n ranks: rank 0 has so many bytes, the others none; or all have as many. */
+/* first[r] .. first[r + 1] - 1 of n ranks: rank 0 has so many bytes, the others none; or all have
+ * as many. */
 static uint64_t *places(uint64_t of_first, uint64_t of_each)
 {
     uint64_t *first = calloc(ranks->n + UINT64_C(1), sizeof *first);

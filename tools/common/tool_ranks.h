@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_ranks.h - the ranks that this process is one of: tshard-mpi or tstream-mpi under a launcher of MPI. Rank 0 speaks and
- * writes; the others compute, and what they print is dropped.
+/* tool_ranks.h - the ranks that this process is one of: tshard-mpi or tstream-mpi under a launcher
+ * of MPI. Rank 0 speaks and writes; the others compute, and what they print is dropped.
  *
  *   owner    main sets and closes the comm
  *   threads  one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tool_term.h - the terminal that standard output is, or is not: its width, colours, columns of a table
- * that fit, sentences broken into lines.
+/* tool_term.h - the terminal that standard output is, or is not: its width, colours, columns of a
+ * table that fit, sentences broken into lines.
  *
  *   units    columns: characters of a terminal
  *   threads  the one that prints
@@ -13,8 +13,8 @@
 
 #define TOOL_LEAST_COLUMNS 80
 
-/* Of standard output: 80 where it is no terminal, or a narrower one. COLUMNS counts where the terminal
- * does not say. */
+/* Of standard output: 80 where it is no terminal, or a narrower one. COLUMNS counts where the
+ * terminal does not say. */
 int tool_columns(void);
 
 /* ---- colour ---- */
@@ -40,7 +40,8 @@ struct tool_column {
 /* How many `columns` wide the table may be: bit i of the result is set when column i is shown. */
 uint32_t tool_table_fit(const struct tool_column *c, uint32_t n, int columns);
 
-/* Widens all columns by up to two blanks where the table still fits whole; then as tool_table_fit. */
+/* Widens all columns by up to two blanks where the table still fits whole; then as
+ * tool_table_fit. */
 uint32_t tool_table_spread(struct tool_column *c, uint32_t n, int columns);
 
 /* A line of it: names, or cells, of all columns, also those that are not shown. */
@@ -59,8 +60,8 @@ struct tool_words {
 /* A line that begins with `name`, filled to the indent; ends the line before it. */
 void tool_words_start(struct tool_words *w, const char *name);
 
-/* Words of the text, broken where a line is full; a word longer than a line is cut into pieces. What a
- * terminal would act upon is '?'. */
+/* Words of the text, broken where a line is full; a word longer than a line is cut into pieces.
+ * What a terminal would act upon is '?'. */
 void tool_words_put(struct tool_words *w, const char *text);
 void tool_words_paint(struct tool_words *w, enum tool_tone tone, const char *text); /* not broken */
 void tool_words_putf(struct tool_words *w, const char *fmt, ...)

@@ -3,8 +3,8 @@
  * SIGUSR1 asks.
  *
  * The signal's handler only writes a byte to a pipe that the thread waits at, so a line is printed
- * though nothing gets done meanwhile. Without pipe or thread (limits of the system) a command runs on
- * unwatched, and SIGUSR1 does nothing.
+ * though nothing gets done meanwhile. Without pipe or thread (limits of the system) a command runs
+ * on unwatched, and SIGUSR1 does nothing.
  *
  *   threads  start and end from one
  *   errors   none

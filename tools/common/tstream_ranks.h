@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_ranks.h - what commands of tstream that several ranks compute together (tool_ranks.h) do before and after.
+/* tstream_ranks.h - what commands of tstream that several ranks compute together (tool_ranks.h) do
+ * before and after.
  *
  *   owner    the caller owns all
  *   threads  one
@@ -16,8 +17,8 @@ struct ts_processor;
 /* Ranks with GPUs, or all on CPU cores where none were asked for; one that differs is refused. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
 
-/* Whether all ranks have the same program and tensor, and these options, as text: the same answer on all; `rc` is what came
- * before. One process alone has. */
+/* Whether all ranks have the same program and tensor, and these options, as text: the same answer
+ * on all; `rc` is what came before. One process alone has. */
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err);
 
 /* Says that they compute together. */

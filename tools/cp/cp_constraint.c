@@ -63,8 +63,8 @@ static int label_number(const char *label, double *ret)
     return end != label && *end == '\0';
 }
 
-/* Whether labels rise or fall throughout, as numbers where all are numbers, else by their bytes, as dates of
- * ISO 8601 and sorted names do. */
+/* Whether labels rise or fall throughout, as numbers where all are numbers, else by their bytes, as
+ * dates of ISO 8601 and sorted names do. */
 static int labels_in_order(char *const *label, uint64_t n)
 {
     int numbers = 1, rise = 1, fall = 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_constraint.h - the options of tstream cp that demand something of factors, read into one table.
+/* cp_constraint.h - the options of tstream cp that demand something of factors, read into one
+ * table.
  *
  *   errors   0 or TS_EARG
  */
@@ -22,7 +23,8 @@ int cp_constraint_same(const char *file, const struct cp_args *args, const struc
 void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
                         size_t room);
 
-/* Whether neighbours of a mode are to be alike whose labels are in no order, and a sentence about it. */
+/* Whether neighbours of a mode are to be alike whose labels are in no order, and a sentence about
+ * it. */
 int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor *t, uint32_t mode,
                               char *ret, size_t room);
 

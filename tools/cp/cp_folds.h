@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_folds.h - what tstream cp --folds tells: how well models of some ranks tell cells that nothing was learnt from.
+/* cp_folds.h - what tstream cp --folds tells: how well models of some ranks tell cells that nothing
+ * was learnt from.
  *
- * The hash of a nonzero's cell and the seed (format/hold_out.h) says in which of K folds it is. Of each rank K models are
- * computed (tools/cp/cp_several.h), each without the nonzeros of one fold; what is told is their error there, its mean over
- * the folds and the standard error of that.
+ * The hash of a nonzero's cell and the seed (format/hold_out.h) says in which of K folds it is. Of
+ * each rank K models are computed (tools/cp/cp_several.h), each without the nonzeros of one fold;
+ * what is told is their error there, its mean over the folds and the standard error of that.
  *
  *   threads  one
  */
@@ -12,7 +13,8 @@
 
 #include "api/tools.h"
 
-/* The model of row i, which is done: its event with json, and once those of its rank are done, their line of the table. */
+/* The model of row i, which is done: its event with json, and once those of its rank are done,
+ * their line of the table. */
 void cp_folds_print_row(struct ts_models_table *m, uint32_t i, int json);
 
 /* All are done; out: where they are, NULL: nowhere. */

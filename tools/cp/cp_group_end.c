@@ -39,7 +39,8 @@ static void print_end(const struct cp_group *s)
            tool_plain(s->named, plain, sizeof plain));
 }
 
-/* Constraints may leave less than was asked for; without any a column that is zero is what fits best. */
+/* Constraints may leave less than was asked for; without any a column that is zero is what fits
+ * best. */
 static void note_dead(const struct cp_group *s)
 {
     const struct cp_args *args = s->args;
@@ -101,7 +102,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* A stop between two models, or before the first sweep of one, is told of as one within a model is. */
+/* A stop between two models, or before the first sweep of one, is told of as one within a model
+ * is. */
 static void tell_status(struct cp_group *s, const char *state, const char *sentence)
 {
     struct cp_member *o = cp_member_lead(s);

@@ -39,7 +39,8 @@ static struct cp_args options_of(const struct cp_group *s, const struct ts_model
     return own;
 }
 
-/* Stopped between its last sweep and its result, by a program whose states did not have the error at cells that are held out. */
+/* Stopped between its last sweep and its result, by a program whose states did not have the error
+ * at cells that are held out. */
 static int lacks_error(const struct cp_group *s, const struct cp_member *o)
 {
     return o->own.held_share > 0 && !cp_starts_given(s->args) &&
@@ -74,7 +75,8 @@ static int find_state(struct cp_group *s, struct cp_member *o, struct ts_err *er
     return 0;
 }
 
-/* Ranks read their states and starts before the one that writes begins to, and all have the same. */
+/* Ranks read their states and starts before the one that writes begins to, and all have the
+ * same. */
 static int check_state(const struct cp_member *o, int rc, struct ts_err *err)
 {
     char text[24] = "none";

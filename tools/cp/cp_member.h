@@ -38,8 +38,8 @@ struct cp_group {
     struct ts_models_table models;
     char **start;                         /* of each model the file that it starts from, or NULL */
     uint32_t n_done, n_printed, next_row; /* next_row: the first that was not printed */
-    uint32_t n_empty,
-        n_dying; /* models of which nothing is left; others in which components died */
+    /* models of which nothing is left; others in which components died */
+    uint32_t n_empty, n_dying;
     int started; /* a model was begun in this process */
     uint64_t start_ns;
 

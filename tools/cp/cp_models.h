@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_models.h - the table of several models (engine/models_table.h) for people, and their core consistencies.
+/* cp_models.h - the table of several models (engine/models_table.h) for people, and their core
+ * consistencies.
  *
  *   threads  one calls
  *   errors   0 or a negative ts_code

@@ -75,7 +75,8 @@ int cp_options_take_rank(const struct ts_cmd *cmd, uint64_t given, struct cp_arg
     return 0;
 }
 
-/* The violation of a Poisson model is another figure than the change of a fit, and so is the fall of a loss. */
+/* The violation of a Poisson model is another figure than the change of a fit, and so is the fall
+ * of a loss. */
 static void take_tolerance(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     if (args->resume != NULL || was_given(cmd, given, "tol"))
@@ -105,7 +106,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
     return 0;
 }
 
-/* --save-init of the run that goes on may have nothing to write to; one that is given is refused then. */
+/* --save-init of the run that goes on may have nothing to write to; one that is given is refused
+ * then. */
 static void take_start(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args)
 {
     args->start_asked = was_given(cmd, given, "save-init");
@@ -147,8 +149,9 @@ int cp_options_may_observe(const struct cp_args *args)
            args->orthogonal == NULL && !args->accelerate;
 }
 
-/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no cells that are not listed. And
- * what a tensor says of its cells may leave no choice; one that cannot be opened is refused later. */
+/* What is held out of a dense tensor is unknown to the model, as cells are that are NaN: it has no
+ * cells that are not listed. And what a tensor says of its cells may leave no choice; one that
+ * cannot be opened is refused later. */
 static void take_observed(struct cp_args *args, const char *name)
 {
     int loss = TS_GCP_NONE;
@@ -175,8 +178,8 @@ static void take_observed(struct cp_args *args, const char *name)
     free(path);
 }
 
-/* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they are possible, and what follows
- * from them. */
+/* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they
+ * are possible, and what follows from them. */
 int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                      const char *name, struct ts_err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_options.h - the options of tstream cp: whether they are possible together, and what follows from them.
+/* cp_options.h - the options of tstream cp: whether they are possible together, and what follows
+ * from them.
  *
  * given: bit k is option k of the table of the command, if it was typed.
  *

@@ -28,7 +28,8 @@ static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_
              r->engine->tensor->order);
 }
 
-/* Of a sweep: no mode that is fixed has one, unless the fit needs it; errors at observed cells take one more. */
+/* Of a sweep: no mode that is fixed has one, unless the fit needs it; errors at observed cells take
+ * one more. */
 static uint64_t n_passes(const struct cp_report *r)
 {
     const struct cp_args *args = r->args;

@@ -23,9 +23,9 @@ struct cp_model {
     const char *name;          /* "r8.s3" */
     uint32_t rank;
     uint64_t seed;
-    int kept;                    /* there is something that --resume goes on with */
-    int first;                   /* of this process */
-    int hinted;                  /* the sentence of a failure says how to go on */
+    int kept;                       /* there is something that --resume goes on with */
+    int first;                      /* of this process */
+    int hinted;                     /* the sentence of a failure says how to go on */
     struct ts_solver_result result; /* of its run, once it is over; without weights and norms */
 };
 
@@ -45,11 +45,11 @@ struct cp_report {
     uint32_t sweeps_done;   /* before this run's first, and then with those of this run */
     const struct ts_engine *engine; /* open once cp_report_start is called */
     void *be;                       /* the model of its backend */
-    int beside;                 /* progress and status tell of another model, computed at once: */
-    struct cp_report *lead;     /* its report when the models begin, or NULL: passes count there */
-    struct ts_trace *trace;     /* or NULL */
-    uint64_t bytes_read;          /* in all sweeps */
-    int stopped;                  /* it was told that the run was stopped */
+    int beside;             /* progress and status tell of another model, computed at once: */
+    struct cp_report *lead; /* its report when the models begin, or NULL: passes count there */
+    struct ts_trace *trace; /* or NULL */
+    uint64_t bytes_read;    /* in all sweeps */
+    int stopped;            /* it was told that the run was stopped */
 
     /* the report's own */
     int noted;                     /* what the kernel refused was said */
@@ -86,8 +86,9 @@ void cp_report_end(struct cp_report *r);
 void cp_report_done(const struct cp_report *r, const struct ts_solver_result *res, const char *out,
                     uint64_t total_ns);
 
-/* The run was stopped by `by`, and goes on from `sweep` (from 1) and `mode` (from 0) with --resume `resume`;
- * NULL: nothing was saved. The event "stopped"; without --json the command's sentence says it. */
+/* The run was stopped by `by`, and goes on from `sweep` (from 1) and `mode` (from 0) with --resume
+ * `resume`; NULL: nothing was saved. The event "stopped"; without --json the command's sentence
+ * says it. */
 void cp_report_stopped(struct cp_report *r, const char *by, const char *resume, uint32_t sweep,
                        uint32_t mode, uint64_t total_ns);
 

@@ -64,8 +64,8 @@ static void tell_stopped(struct cp_report *r, const struct ts_run_outcome *o)
         cp_report_stopped(r, cp_run_stopped_by(), resume, o->sweep, o->mode, o->total_ns);
 }
 
-/* A run that ended early: how to resume it. The end of --max-time is not a failure; for several models
- * that is said when all have ended. */
+/* A run that ended early: how to resume it. The end of --max-time is not a failure; for several
+ * models that is said when all have ended. */
 static int end_early(struct cp_report *r, const struct ts_run_outcome *o, int rc,
                      struct ts_err *err)
 {
@@ -109,7 +109,8 @@ static const char *how_to_go_on(const struct cp_args *args, const char *out_dir)
     return is_kept(args, out_dir) ? "--resume with" : "a run with";
 }
 
-/* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got to the best. */
+/* --tol is a change of the fit: where the fit itself is small, a run may end long before it has got
+ * to the best. */
 static void note_tolerance(const struct cp_report *r, const struct ts_solver_result *result,
                            const char *out_dir)
 {

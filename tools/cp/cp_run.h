@@ -3,8 +3,8 @@
  *
  *   owner    the caller owns the report, its engine, which is open, and the start
  *   threads  one
- *   errors   0 or a negative ts_code; a sentence that says how to go on where a state was saved. A run that
- *            --max-time has ended is none: r->stopped is 1 then
+ *   errors   0 or a negative ts_code; a sentence that says how to go on where a state was saved. A
+ *            run that --max-time has ended is none: r->stopped is 1 then
  */
 #ifndef TS_TOOLS_CP_RUN_H
 #define TS_TOOLS_CP_RUN_H
@@ -13,8 +13,8 @@
 #include "tools/cp/cp_report.h"
 #include "tools/cp/tstream_cp.h"
 
-/* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads of mc
- * are filled in. start: a freshly opened model; NULL: the start is drawn. */
+/* Computes a model of the report's tensor, and writes it as mc says; shape, used_rows and threads
+ * of mc are filled in. start: a freshly opened model; NULL: the start is drawn. */
 int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model *start,
            struct ts_err *err);
 
@@ -22,8 +22,9 @@ int cp_run(struct cp_report *r, const struct ts_model_conf *mc, struct ts_model 
 int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_conf *mc,
                  struct ts_model *start, struct ts_err *err);
 
-/* The end of a run that could not begin, as opening its tensor or its processor failed with rc. Where that was a
- * stop, adds how to go on from the state `from` in dir, which stays as it was. NULL: there is none. */
+/* The end of a run that could not begin, as opening its tensor or its processor failed with rc.
+ * Where that was a stop, adds how to go on from the state `from` in dir, which stays as it was.
+ * NULL: there is none. */
 int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
                     uint64_t start_ns, int rc, struct ts_err *err);
 
@@ -42,8 +43,8 @@ const char *cp_run_stopped_by(void);
 const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
 
-/* Adds to a sentence, once, how to resume several models. saved: the state of this one lies at sweep
- * and mode. */
+/* Adds to a sentence, once, how to resume several models. saved: the state of this one lies at
+ * sweep and mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif

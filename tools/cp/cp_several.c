@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes several models of a tensor, side by side or one after another, and puts them in place together. */
+/* Computes several models of a tensor, side by side or one after another, and puts them in place
+ * together. */
 #include "tools/cp/cp_several.h"
 
 #include <stdlib.h>
@@ -74,7 +75,8 @@ static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_
     return take_done(s, row, err);
 }
 
-/* Models that an earlier process finished: of several ranks the one that writes knows. rc: what came before. */
+/* Models that an earlier process finished: of several ranks the one that writes knows. rc: what
+ * came before. */
 static int find_done(struct cp_group *s, int rc, struct ts_err *err)
 {
     unsigned char *done = calloc(s->models.n + UINT64_C(1), 1);
@@ -175,7 +177,8 @@ static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
     ts_run_lead(&s->one[k].run, at_once);
 }
 
-/* The same for all ranks. A rank's own sentence stays where it says more than what all have heard: how to go on. */
+/* The same for all ranks. A rank's own sentence stays where it says more than what all have heard:
+ * how to go on. */
 static int end_alike(int rc, struct ts_err *err)
 {
     const struct ts_err own = *err;
@@ -231,7 +234,8 @@ static int run_all(struct cp_group *s, struct ts_err *err)
 
 /* ---- all of them ---- */
 
-/* That of a dense tensor is told by its cells, and is to stand in the run's files from the beginning. */
+/* That of a dense tensor is told by its cells, and is to stand in the run's files from the
+ * beginning. */
 static int find_checksum(const struct cp_group *s, struct ts_err *err)
 {
     uint32_t threads = 1;
@@ -299,8 +303,8 @@ int cp_several(const struct ts_cmd *cmd, const struct cp_args *args, const char 
     s->start_ns = ts_clock_ns();
     s->one = calloc(TS_RUN_AT_ONCE, sizeof *s->one);
     s->named = args->models_from != NULL ? strdup(args->models_from->dir)
-               : args->out != NULL           ? strdup(args->out)
-                                             : tstream_operand_swap(path, ".cp");
+               : args->out != NULL       ? strdup(args->out)
+                                         : tstream_operand_swap(path, ".cp");
     if (args->max_time_ns > 0)
         tool_stop_after(args->max_time_ns);
     rc = s->one == NULL || s->named == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)

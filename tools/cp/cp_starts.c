@@ -81,8 +81,8 @@ static int note_lost(void *ctx, struct ts_err *err)
 
 struct ts_run_given cp_starts_given_by(struct cp_given *g)
 {
-    return (struct ts_run_given){ .is_given = g->args->from == NULL &&
-                                              tstream_cp_init_is_file(g->args),
+    return (struct ts_run_given){ .is_given =
+                                      g->args->from == NULL && tstream_cp_init_is_file(g->args),
                                   .open = open_again,
                                   .lost = note_lost,
                                   .ctx = g };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cp_starts.h - which models of a run start from --init FILE, and whether they can.
  *
- * What --init names is opened once, by tstream_cp_command: all starts of a run are of one result, also where another process
- * replaces that meanwhile.
+ * What --init names is opened once, by tstream_cp_command: all starts of a run are of one result,
+ * also where another process replaces that meanwhile.
  *
  *   owner    the caller, of starts: until cp_starts_free
  *   threads  one calls
@@ -34,16 +34,18 @@ struct cp_given {
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 
-/* The start that is written beside the result, if *saves. The caller closes the model that is opened
- * for it. stays: a resumed run writes where its state lies. */
+/* The start that is written beside the result, if *saves. The caller closes the model that is
+ * opened for it. stays: a resumed run writes where its state lies. */
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 
-/* Of a run that a program began with models in its memory: what has no state cannot be begun again. */
+/* Of a run that a program began with models in its memory: what has no state cannot be begun
+ * again. */
 int cp_starts_given(const struct cp_args *args);
 
-/* *ret := for each of several models the file that it starts from, or NULL. TS_EARG where none starts from what --init names, or
- * --fix keeps factors that one has not. *ret is set on failure, too. */
+/* *ret := for each of several models the file that it starts from, or NULL. TS_EARG where none
+ * starts from what --init names, or --fix keeps factors that one has not. *ret is set on failure,
+ * too. */
 int cp_starts_find(const struct cp_args *args, const struct ts_models_table *models, char ***ret,
                    struct ts_err *err);
 void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
@@ -51,7 +53,8 @@ void cp_starts_free(char **start, uint32_t n); /* NULL is fine */
 /* start_name of the options of one of these models. */
 const char *cp_starts_name(const struct cp_args *args, const struct ts_models_row *row);
 
-/* Whether the models, of one or of several, can start as --init says: what a run refuses when it comes to them. */
+/* Whether the models, of one or of several, can start as --init says: what a run refuses when it
+ * comes to them. */
 int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struct ts_err *err);
 
 #endif

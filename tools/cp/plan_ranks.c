@@ -60,8 +60,8 @@ static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *fir
     return sum;
 }
 
-/* Rows, and what they are summed and judged by: of CPU cores sums of groups of rows; of GPUs those of each, and two partial rows of
- * each shard. */
+/* Rows, and what they are summed and judged by: of CPU cores sums of groups of rows; of GPUs those
+ * of each, and two partial rows of each shard. */
 static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank, uint64_t row,
                                const struct plan_ranks *p)
 {

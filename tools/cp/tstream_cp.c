@@ -28,8 +28,8 @@
 #define LOSS_NAMES ts_loss_names
 #define HELP_LOSS  ts_loss_help
 
-#define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value,    \
-                help)                                                                              \
+#define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value, \
+                help)                                                                           \
     { option, letter, TS_OPT_OF_##kind, offsetof(struct cp_args, member), def, arg, help },
 const struct ts_opt tstream_cp_opts[] = {
 #include "base/settings.def"
@@ -39,9 +39,15 @@ const struct ts_opt tstream_cp_opts[] = {
 /* The sections of base/settings.def, in the order of --help. */
 enum { MODEL, CONSTRAINTS, MISSING, LOSSES, RUN, DEVICES, OUTPUT, INPUT };
 const char *const tstream_cp_headings[] = {
-    [MODEL] = "Model",           [CONSTRAINTS] = "Constraints", [MISSING] = "Missing cells",
-    [LOSSES] = "Counts and losses", [RUN] = "Run and checkpoint",  [DEVICES] = "Memory and devices",
-    [OUTPUT] = "Output",         [INPUT] = "Raw dense input",   NULL,
+    [MODEL] = "Model",
+    [CONSTRAINTS] = "Constraints",
+    [MISSING] = "Missing cells",
+    [LOSSES] = "Counts and losses",
+    [RUN] = "Run and checkpoint",
+    [DEVICES] = "Memory and devices",
+    [OUTPUT] = "Output",
+    [INPUT] = "Raw dense input",
+    NULL,
 };
 
 #define SETTING(member, option, letter, kind, def, arg, section, ...) section,
@@ -103,7 +109,8 @@ int tstream_cp_same_ranks(const struct cp_args *args, const struct ts_tensor *t,
     return rc;
 }
 
-/* Where the first rank fails to write what all have computed, or is stopped while it writes, all end so. */
+/* Where the first rank fails to write what all have computed, or is stopped while it writes, all
+ * end so. */
 static int end_together(struct cp_report *r, int rc, struct ts_err *err)
 {
     struct ts_err all;
@@ -148,8 +155,9 @@ static enum ts_rows_to rows_to(void)
     return to != NULL && strcmp(to, "needing") == 0 ? TS_ROWS_TO_NEEDING : TS_ROWS_STAY;
 }
 
-/* Ranks of a machine get one copy of the factors, and rows go to ranks that need them. What changes rows by get_rows and put_rows
- * wants copies, and all rows, as all ranks do it: vectors of a start only before the first sweep. */
+/* Ranks of a machine get one copy of the factors, and rows go to ranks that need them. What changes
+ * rows by get_rows and put_rows wants copies, and all rows, as all ranks do it: vectors of a start
+ * only before the first sweep. */
 static int spread_factors(const struct cp_args *args, const struct ts_engine *e, struct ts_err *err)
 {
     struct ts_spread how = { .skipped = ts_spec_skipped(&args->spec, e->tensor->order) };
@@ -347,7 +355,8 @@ static const struct ts_state *recorded(const struct cp_args *args, const char **
     return args->models_from != NULL ? &args->models_from->options : ts_state_get(args->from->file);
 }
 
-/* Cells that are NaN are found once all were looked at, which a run does first: a run that was refused for them begins again. */
+/* Cells that are NaN are found once all were looked at, which a run does first: a run that was
+ * refused for them begins again. */
 static int work_observed(const struct ts_cmd *cmd, const void *parsed, const char *path,
                          struct ts_err *err)
 {
@@ -361,8 +370,8 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     if (args->takes_observed != NULL)
         tool_note(cmd, "%s: %s, so --observed is taken for given", path, args->takes_observed);
     rc = args->work(cmd, args, path, err);
-    if (rc != TS_EARG || !cp_options_may_observe(args) || strcmp(args->loss, "least-squares") != 0 ||
-        !ts_tensor_is_array(path))
+    if (rc != TS_EARG || !cp_options_may_observe(args) ||
+        strcmp(args->loss, "least-squares") != 0 || !ts_tensor_is_array(path))
         return rc;
     found = ts_tensor_open_array(path, &t, &other) == 0 &&
             ts_threads_get(args->threads, 0, &threads, &other) == 0 &&
@@ -378,7 +387,8 @@ static int work_observed(const struct ts_cmd *cmd, const void *parsed, const cha
     return args->work(cmd, &own, path, err);
 }
 
-/* The options of the file alone are checked as if they had been typed; those that were not typed become the run's. */
+/* The options of the file alone are checked as if they had been typed; those that were not typed
+ * become the run's. */
 static int take_recorded(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
                          const char *name, struct ts_err *err)
 {
@@ -434,7 +444,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         cp_starts_open(&args, &start);
         args.start_files = &start;
     }
-    if (status < 0 && (cp_options_check_init(&args, &err) < 0 || cp_options_take_rank(cmd, given, &args, &err) < 0))
+    if (status < 0 && (cp_options_check_init(&args, &err) < 0 ||
+                       cp_options_take_rank(cmd, given, &args, &err) < 0))
         status = tool_fail(cmd, &err);
     if (status < 0 && args.array.dims != NULL && n_operands == 0)
         status = tool_usage(cmd, "--dims needs the name of a file");

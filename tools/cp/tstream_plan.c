@@ -16,8 +16,8 @@
 #include "tools/cp/tstream_cp.h"
 #include "tools/tstream_operand.h"
 
-/* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a GPU
- * enough that its many blocks are at work most of the time. */
+/* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a
+ * GPU enough that its many blocks are at work most of the time. */
 #define THREAD_BYTES (UINT64_C(128) << 20)
 #define LEAST_BYTES  (UINT64_C(64) << 20)
 #define MOST_BYTES   (UINT64_C(4) << 30)
@@ -26,8 +26,9 @@
 
 /* ---- what goes where ---- */
 
-/* Of a sample all products that modes share fit; where a GPU keeps those of a part of the whole tensor's rows, the modes that
- * would find them compute the rest again, as the first of them does. */
+/* Of a sample all products that modes share fit; where a GPU keeps those of a part of the whole
+ * tensor's rows, the modes that would find them compute the rest again, as the first of them
+ * does. */
 static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 {
     const struct ts_dense *d = t->dense;
@@ -51,8 +52,8 @@ static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 }
 
 /* A model of this rank. start NULL: none is written, else room has memory for what it takes. */
-static void take_rank(const struct run_plan *p, uint32_t rank, struct ts_init_conf *start, double *room,
-                      struct ts_model_conf *mc)
+static void take_rank(const struct run_plan *p, uint32_t rank, struct ts_init_conf *start,
+                      double *room, struct ts_model_conf *mc)
 {
     mc->rank = rank + (uint32_t)(p->args->mean != 0);
     mc->start_bytes = start != NULL ? room : NULL;
@@ -90,7 +91,8 @@ static int count_files(const struct ts_engine *e, struct run_plan *p, struct ts_
     return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
 }
 
-/* What the files take, and whether they fit: the question that tstream cp asks. Starts of several models count as drawn ones. */
+/* What the files take, and whether they fit: the question that tstream cp asks. Starts of several
+ * models count as drawn ones. */
 static int count_disk(const struct ts_engine *e, struct run_plan *p, struct ts_err *err)
 {
     const struct cp_args *args = p->args;
@@ -142,7 +144,8 @@ static uint64_t sample_device_bytes(const struct run_plan *p, const struct tstre
            (uint64_t)(kept * (double)bytes) / p->run.n_devices;
 }
 
-/* On CPU cores one process is measured with the threads of all that are on a machine, which share its memory and caches. */
+/* On CPU cores one process is measured with the threads of all that are on a machine, which share
+ * its memory and caches. */
 static uint32_t processes_measured(const struct run_plan *p)
 {
     return p->ranks.n > 0 && p->run.n_devices == 0 ? p->ranks.per_host : 1;
@@ -161,8 +164,9 @@ static int measure(const struct ts_engine_conf *conf, const struct ts_tensor *t,
                    struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
-    const double stays =
-        p->run.passing_bytes == 0 ? 1 : (double)p->run.resident_bytes / (double)p->run.passing_bytes;
+    const double stays = p->run.passing_bytes == 0
+                             ? 1
+                             : (double)p->run.resident_bytes / (double)p->run.passing_bytes;
     struct ts_engine_conf ec = *conf;
     struct tstream_sample s;
     uint64_t bytes = 0;
@@ -193,7 +197,8 @@ static int is_skipped(const struct run_plan *p, const struct ts_tensor *t, uint3
     return (ts_spec_skipped(&p->args->spec, t->order) >> m & 1) != 0;
 }
 
-/* What was measured by one process becomes the time of one of several, which has to wait for what it cannot hide of the exchange. */
+/* What was measured by one process becomes the time of one of several, which has to wait for what
+ * it cannot hide of the exchange. */
 static void divide(struct run_plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;
@@ -209,14 +214,15 @@ static void divide(struct run_plan *p, const struct ts_tensor *t)
         p->exposed_s += plan_ranks_exposed(&p->ranks, m, pace->product_s[m] + pace->rows_s[m]);
     }
     p->exchange_s = (double)p->exchange_bytes / PLAN_NETWORK_BYTES_PER_S;
-    pace->sweep_s =
-        plan_sum(pace->product_s, t->order) + plan_sum(pace->rows_s, t->order) + pace->again_s + p->exposed_s;
+    pace->sweep_s = plan_sum(pace->product_s, t->order) + plan_sum(pace->rows_s, t->order) +
+                    pace->again_s + p->exposed_s;
     pace->first_s = pace->sweep_s + more_s;
 }
 
 /* ---- the command ---- */
 
-/* Those that travel; and what processes of a machine have one copy of: where only one is on each they have none. */
+/* Those that travel; and what processes of a machine have one copy of: where only one is on each
+ * they have none. */
 static void count_rows(const struct ts_engine *e, struct run_plan *p)
 {
     const struct cp_args *args = p->args;
@@ -256,7 +262,8 @@ static int make_plan(const struct ts_engine_conf *conf, struct run_plan *p, stru
     return rc;
 }
 
-/* Of several processes the one with most shards is told of: on CPU cores, unless GPUs are asked for. */
+/* Of several processes the one with most shards is told of: on CPU cores, unless GPUs are asked
+ * for. */
 static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, struct run_plan *p,
                           struct ts_err *err)
 {
@@ -284,10 +291,10 @@ static int plan_run(const struct ts_cmd *cmd, const void *parsed, const char *pa
     struct run_plan p = { .cmd = cmd, .args = args, .path = path };
     struct ts_tensor *t = NULL;
     int rc;
-    p.out = args->out != NULL               ? strdup(args->out)
-            : args->from != NULL         ? strdup(args->from->dir)
-            : args->models_from != NULL  ? strdup(args->models_from->dir)
-                                         : tstream_operand_swap(path, ".cp");
+    p.out = args->out != NULL           ? strdup(args->out)
+            : args->from != NULL        ? strdup(args->from->dir)
+            : args->models_from != NULL ? strdup(args->models_from->dir)
+                                        : tstream_operand_swap(path, ".cp");
     rc = p.out == NULL ? ts_fail(err, TS_ENOMEM, "%s: out of memory", path)
                        : ts_tensor_open_any(path, &t, err);
     if (rc == 0 && t->part.n > 1)

@@ -16,8 +16,9 @@ static const struct ts_opt *find_option(const struct ts_cmd *cmd, const char *na
 
 /* ---- options ---- */
 
-/* Models of a run are all computed alike, so that nothing may change between them but how often states are saved. value: NULL where
- * the run does not say, as earlier versions of the library of --save-init. */
+/* Models of a run are all computed alike, so that nothing may change between them but how often
+ * states are saved. value: NULL where the run does not say, as earlier versions of the library of
+ * --save-init. */
 static enum ts_run_fixed fixed_of(const struct ts_run_option *k, int several, const char *value)
 {
     if (!several)

@@ -92,7 +92,8 @@ int tstream_sample_new(const struct ts_tensor *t, uint64_t bytes, struct tstream
         return ts_fail(err, TS_ENOMEM, "%s: out of memory for a sample of its shards", t->path);
     }
     if ((t->header.flags & TS_TENSOR_DUPLICATES) != 0 && !t->cells_summed) {
-        /* some shards do not say what the sums of cells are: at most this, so that no residual is below 0 */
+        /* some shards do not say what the sums of cells are: at most this, so that no residual is
+         * below 0 */
         s.tensor.cells_summed = 1;
         s.tensor.listed_norm = t->header.norm;
         s.tensor.header.norm = t->header.norm * sqrt((double)t->nnz);
@@ -114,8 +115,8 @@ struct pace {
     double product_s[TS_MAX_ORDER][MOST_SWEEPS], rows_s[TS_MAX_ORDER][MOST_SWEEPS];
     double again_s[MOST_SWEEPS];
     double first_s;
-    uint32_t
-        judged; /* the sweep whose last mode was told; once more comes the pass that it is judged by */
+    /* the sweep whose last mode was told; once more comes the pass that it is judged by */
+    uint32_t judged;
     uint64_t sent_bytes, sent_ns;
     uint32_t n; /* sweeps done, the first included */
 };
@@ -332,8 +333,9 @@ static int next_read(void *ctx, struct ts_read_job *job)
             d->at = 0;
             d->shard++;
         }
+        /* the time may be over */
     } else
-        pthread_cond_signal(&d->change); /* the time may be over */
+        pthread_cond_signal(&d->change);
     pthread_mutex_unlock(&d->lock);
     return there;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_sample.h - how fast this machine decomposes a tensor, measured in a few seconds on some of its
- * shards.
+/* tstream_sample.h - how fast this machine decomposes a tensor, measured in a few seconds on some
+ * of its shards.
  *
- * The sample is the tensor with all of its rows but fewer shards, spread evenly over each mode. Real
- * sweeps run over it, through backend and feed as in tstream cp: with factor matrices of full size, so
- * that rows are as far away as in the run, and with the same share of shards in memory, so that the
- * others come from disk beside the computation. What a product takes is in proportion to nonzeros;
- * solving for rows takes what it takes.
+ * The sample is the tensor with all of its rows but fewer shards, spread evenly over each mode.
+ * Real sweeps run over it, through backend and feed as in tstream cp: with factor matrices of full
+ * size, so that rows are as far away as in the run, and with the same share of shards in memory, so
+ * that the others come from disk beside the computation. What a product takes is in proportion to
+ * nonzeros; solving for rows takes what it takes.
  *
  *   owner    the sample borrows the tensor and owns its tables of shards
  *   units    seconds, bytes
@@ -48,8 +48,8 @@ int tstream_sample_pace(const struct ts_engine_conf *conf, const struct tstream_
                         uint32_t inner, double seconds, struct tstream_pace *ret,
                         struct ts_err *err);
 
-/* Bytes a second of the disk that the tensor lies on: shards read as the feed reads them, nobody looking
- * at the bytes, for half a second at most. */
+/* Bytes a second of the disk that the tensor lies on: shards read as the feed reads them, nobody
+ * looking at the bytes, for half a second at most. */
 int tstream_sample_disk(const struct tstream_sample *s, double *ret, struct ts_err *err);
 
 #endif

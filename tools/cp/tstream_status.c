@@ -33,13 +33,13 @@ static const struct ts_opt status_opts[] = {
 
 /* What is there. */
 struct look {
-    const char *out; /* X.cp */
-    struct ts_json_doc doc; /* the status, or run.json */
+    const char *out;               /* X.cp */
+    struct ts_json_doc doc;        /* the status, or run.json */
     struct ts_models_table models; /* of several that are done */
-    int there;    /* a run under way, or what is left of one */
-    int written;  /* and has a status */
-    int recorded; /* the result has run.json */
-    int held;    /* a process writes to it */
+    int there;                     /* a run under way, or what is left of one */
+    int written;                   /* and has a status */
+    int recorded;                  /* the result has run.json */
+    int held;                      /* a process writes to it */
     long pid;
     int resumable; /* a state lies there */
     int here;      /* the status is of this host */
@@ -96,7 +96,8 @@ static int look_once(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
     return rc < 0 ? rc : 0;
 }
 
-static int look_at(const char *operand, struct look *l, struct ts_run_dirs *dirs, struct ts_err *err)
+static int look_at(const char *operand, struct look *l, struct ts_run_dirs *dirs,
+                   struct ts_err *err)
 {
     char host[256] = "";
     const int rc = ts_run_dirs_read(operand, look_once, l, dirs, err);
@@ -395,9 +396,8 @@ const struct ts_cmd tstream_status = {
         "Without an operand it takes the only run of the current directory: an active one, "
         "otherwise a finished one. On file systems with locks it knows if a process on another "
         "host has died. Otherwise a status that is a minute old counts as lost.",
-    .examples =
-        "tstream status amazon.cp\n  show the progress of a run\n"
-        "watch tstream status\n  show it every two seconds\n",
+    .examples = "tstream status amazon.cp\n  show the progress of a run\n"
+                "watch tstream status\n  show it every two seconds\n",
     .opts = status_opts,
     .run = run_status,
 };

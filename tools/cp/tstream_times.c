@@ -154,7 +154,8 @@ void tstream_times_head(void)
     tool_table_head(column, N_COLUMNS, fit_columns());
 }
 
-/* Of several ranks "1:0" is GPU 0 of rank 1, and "1:CPU" are its CPU cores. first: of the mode, with what is of all. */
+/* Of several ranks "1:0" is GPU 0 of rank 1, and "1:CPU" are its CPU cores. first: of the mode,
+ * with what is of all. */
 static void print_device(uint32_t mode, const struct ts_backend_times *t,
                          const struct ts_device_times *d, int first, uint32_t shown)
 {

@@ -11,18 +11,19 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-#define HELP_DETAILS \
-    "also print a line for each mode and GPU. It shows nonzeros, bytes sent to the GPU and " \
+#define HELP_DETAILS                                                                           \
+    "also print a line for each mode and GPU. It shows nonzeros, bytes sent to the GPU and "   \
     "milliseconds. The times are wait (for shards), copy (of shards), kernel (MTTKRP), solve " \
-    "(rows), exchange (of rows with other GPUs), exposed (exchange while nothing computes) " \
+    "(rows), exchange (of rows with other GPUs), exposed (exchange while nothing computes) "   \
     "and idle. share is the GPU's part of the mode in the next sweep. With several processes " \
     "on CPU cores there is a line for each (\"1:CPU\"). It also shows the bytes of exchanged " \
     "rows, and whether rows went to all processes or only to those that need them"
-#define HELP_TRACE \
+#define HELP_TRACE                                                                \
     "write a timeline of reads, copies and kernels as JSON. ui.perfetto.dev and " \
     "chrome://tracing show it. It takes about 120 bytes for each shard and step"
 
-/* The rows of an option table that choose what is told: --details and --trace. Those of tstream cp are in base/settings.def. */
+/* The rows of an option table that choose what is told: --details and --trace. Those of tstream cp
+ * are in base/settings.def. */
 /* clang-format off */
 #define TSTREAM_TIMES_OPTS(at_details, at_trace) \
     { "details", 'd', TS_OPT_FLAG, (at_details), NULL, NULL, HELP_DETAILS }, \
@@ -45,7 +46,8 @@ void tstream_times_rows_json(struct tool_json *j, const struct ts_backend_times 
 void tstream_times_head(void);
 void tstream_times_print(uint32_t mode, const struct ts_backend_times *t);
 
-/* *ret is NULL when path is. force: a file of that name may be replaced. The host's part has its name. */
+/* *ret is NULL when path is. force: a file of that name may be replaced. The host's part has its
+ * name. */
 int tstream_trace_open(const char *path, int force, const char *tensor, struct ts_trace **ret,
                        struct ts_err *err);
 

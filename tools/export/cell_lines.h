@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_lines.h - cells and what belongs to them as text or as a NumPy array: indices or names, and a few
- * numbers.
+/* cell_lines.h - cells and what belongs to them as text or as a NumPy array: indices or names, and
+ * a few numbers.
  *
  *   owner    the caller owns all; the text of a struct cell_text is to be freed
  *   units    indices from 0
@@ -36,8 +36,9 @@ struct cell_text {
     size_t n, room;
 };
 
-/* What comes first. csv, tsv: the names of the columns, `mode_name` those of the modes (any may be NULL),
- * `number` those of the numbers. npy: the header of `cells` rows; always CELL_NPY_HEAD bytes. */
+/* What comes first. csv, tsv: the names of the columns, `mode_name` those of the modes (any may be
+ * NULL), `number` those of the numbers. npy: the header of `cells` rows; always CELL_NPY_HEAD
+ * bytes. */
 #define CELL_NPY_HEAD 128u
 int cell_lines_head(const struct cell_lines *l, const char *const mode_name[],
                     const char *const number[], uint64_t cells, struct cell_text *to,

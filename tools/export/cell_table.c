@@ -107,7 +107,8 @@ static int find_name(const struct cell_table *c, uint32_t mode, const struct ts_
 
 /* ---- lines ---- */
 
-/* The fields of the line at *p, which is behind it then; 0: it is blank. `most` of them are kept. */
+/* The fields of the line at *p, which is behind it then; 0: it is blank. `most` of them are
+ * kept. */
 static int split(const struct cell_table *c, const char **p, struct ts_csv_field *field,
                  uint32_t most, uint32_t *n, struct ts_err *err)
 {

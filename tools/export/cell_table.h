@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cell_table.h - cells in a table of names, as csv and tsv of tshard export are: a line to indices, and perhaps a value and its
- * weight.
+/* cell_table.h - cells in a table of names, as csv and tsv of tshard export are: a line to indices,
+ * and perhaps a value and its weight.
  *
- * A field of a mode is the name of an index, or the number of one that has none. All names are held in memory.
+ * A field of a mode is the name of an index, or the number of one that has none. All names are held
+ * in memory.
  *
  *   owner    the table owns the names; the tensor is asked while it opens
  *   units    modes and indices from 0
@@ -36,7 +37,8 @@ int cell_table_first(const struct cell_table *c, char *text, size_t bytes, uint3
 int cell_table_is_head(const struct cell_table *c, const char *line, uint32_t order,
                        const char *const mode_name[]);
 
-/* Appends whole lines to b. weight: of each cell, where rules and text have one behind the value; else NULL. */
+/* Appends whole lines to b. weight: of each cell, where rules and text have one behind the value;
+ * else NULL. */
 int cell_table_parse(const struct cell_table *c, const struct ts_tns_rules *rules, const char *text,
                      size_t bytes, struct ts_batch *b, double *weight, uint64_t *line,
                      struct ts_err *err);

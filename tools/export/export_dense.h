@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_dense.h - the known cells of a dense tensor as lines of text, zeros included, in the order of the array.
+/* export_dense.h - the known cells of a dense tensor as lines of text, zeros included, in the order
+ * of the array.
  *
  *   owner    the caller owns tensor and sink
  *   units    cells, one a line; indices from `base`
- *   errors   0 or a negative ts_code: TS_EFORMAT where a cell is infinite, and what reading and writing find
+ *   errors   0 or a negative ts_code: TS_EFORMAT where a cell is infinite, and what reading and
+ *            writing find
  */
 #ifndef TS_TOOLS_EXPORT_DENSE_H
 #define TS_TOOLS_EXPORT_DENSE_H

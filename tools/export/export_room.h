@@ -10,8 +10,8 @@
 
 #include "tools/export/export_sink.h"
 
-/* The lines of a tensor's nonzeros. At least: an index has no fewer digits than the first row of its
- * shard, in each mode's copy. At most: n lines of line_bytes; names may be of any length. */
+/* The lines of a tensor's nonzeros. At least: an index has no fewer digits than the first row of
+ * its shard, in each mode's copy. At most: n lines of line_bytes; names may be of any length. */
 struct ts_space export_room_of_rows(const struct ts_tensor *t, uint32_t base, int named,
                                     uint64_t line_bytes);
 

@@ -36,17 +36,21 @@ void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_t
     n -= path != NULL && ends_in(path, n, ".gz") ? 3 : 0;
     csv = path != NULL && ends_in(path, n, ".csv");
     if (!is_table && (csv || (path != NULL && ends_in(path, n, ".tsv"))))
-        tool_note(cmd, "%s: lines of indices and numbers, divided by blanks; --format %s writes a table with names",
-                  path, csv ? "csv" : "tsv");
+        tool_note(
+            cmd,
+            "%s: lines of indices and numbers, divided by blanks; --format %s writes a table with names",
+            path, csv ? "csv" : "tsv");
 }
 
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err)
 {
-    const struct ts_atomic_conf conf = {
-        .path = path, .suffix = ".partial", .what = "text", .place = option, .force = force,
-        .looks = tool_looks_written
-    };
+    const struct ts_atomic_conf conf = { .path = path,
+                                         .suffix = ".partial",
+                                         .what = "text",
+                                         .place = option,
+                                         .force = force,
+                                         .looks = tool_looks_written };
     struct export_sink s = { .fd = STDOUT_FILENO };
     int rc = tool_writes_file(path, option, err);
     if (rc < 0)

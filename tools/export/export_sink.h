@@ -33,8 +33,8 @@ struct export_sink {
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
 
-/* A note where the name of a file says that it is a table, and is_table is 0: lines of numbers, divided
- * by blanks, go there. */
+/* A note where the name of a file says that it is a table, and is_table is 0: lines of numbers,
+ * divided by blanks, go there. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);
 
 const char *export_sink_name(const struct export_sink *s); /* for sentences */

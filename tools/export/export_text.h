@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* export_text.h - lines for a sink, made with stdio and written in pieces that are compressed where it is gzip.
+/* export_text.h - lines for a sink, made with stdio and written in pieces that are compressed where
+ * it is gzip.
  *
- *   owner    the caller owns the sink and the struct, zeroed but for `sink`; close takes one that was never opened
+ *   owner    the caller owns the sink and the struct, zeroed but for `sink`; close takes one that
+ *            was never opened
  *   threads  one
  *   errors   0 or a negative ts_code
  */

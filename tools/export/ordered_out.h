@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ordered_out.h - pieces that many threads make in any order, written in the order of their numbers.
+/* ordered_out.h - pieces that many threads make in any order, written in the order of their
+ * numbers.
  *
- * A piece whose turn has come is written at once; one that is early goes to a temporary file, and is copied
- * from there when its turn comes. So memory is the same for any order, and nobody waits for another.
+ * A piece whose turn has come is written at once; one that is early goes to a temporary file, and
+ * is copied from there when its turn comes. So memory is the same for any order, and nobody waits
+ * for another.
  *
  *   owner    the caller owns the sink
  *   units    bytes; pieces from 0

@@ -134,7 +134,8 @@ static uint64_t text_for(uint64_t memory, uint32_t threads)
     return part < LEAST_TEXT ? LEAST_TEXT : part < MOST_TEXT ? part : MOST_TEXT;
 }
 
-/* Half of the memory at most is for what each thread needs: where it does not suffice, fewer work. */
+/* Half of the memory at most is for what each thread needs: where it does not suffice, fewer
+ * work. */
 static int divide_memory(struct export *e, struct ts_row_names_conf *names, struct ts_err *err)
 {
     const uint64_t least = least_bytes(e, 1, LEAST_TEXT, names);
@@ -206,10 +207,10 @@ static int open_all(struct export *e, const char *tmp, struct ts_err *err)
     if (rc == 0)
         rc = export_rows_open(&e->pieces.rows, err);
     if (rc == 0 && !args->no_space_check)
-        rc = export_room_check(&e->sink, "--output",
-                               export_room_of_rows(e->t, e->pieces.rows.base, names.labels,
-                                                   e->pieces.rows.line_bytes),
-                               err);
+        rc = export_room_check(
+            &e->sink, "--output",
+            export_room_of_rows(e->t, e->pieces.rows.base, names.labels, e->pieces.rows.line_bytes),
+            err);
     return rc;
 }
 

@@ -61,7 +61,7 @@ struct piece {
     double *weight;                   /* likewise: of the cells, 1 where lines have none */
     struct cell_text out;
     uint64_t unseen; /* cells with an index whose row is zeros */
-    uint64_t line; /* of a failure, in this piece; 0: of no line */
+    uint64_t line;   /* of a failure, in this piece; 0: of no line */
     int rc;
     struct ts_err err;
 };
@@ -81,7 +81,7 @@ struct predict {
     struct piece *piece; /* threads */
     int begun;           /* the first line was seen: rules.no_value is known */
     uint64_t n_lines, n_cells, n_unseen, start_ns;
-    int weighted;                       /* a weight stands behind each value */
+    int weighted;                        /* a weight stands behind each value */
     double squares, magnitudes, weights; /* sums over cells, in their order */
     struct tool_progress progress;
 };
@@ -113,7 +113,8 @@ static uint32_t last_field(char *p, const char *end, char **from, char **to)
     return n;
 }
 
-/* Takes the weight at the end of every line, and leaves blanks: what is left are lines with a value. */
+/* Takes the weight at the end of every line, and leaves blanks: what is left are lines with a
+ * value. */
 static int take_weights(const struct predict *p, struct piece *w)
 {
     const uint32_t wanted = p->rules.order + 2;
@@ -130,8 +131,8 @@ static int take_weights(const struct predict *p, struct piece *w)
         if (fields > 0)
             rc = ts_tns_value(from, to, &w->weight[n], &w->err);
         if (rc == 0 && fields > 0 && !(w->weight[n] > 0 && isfinite(w->weight[n])))
-            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a number above 0", (int)(to - from),
-                         from);
+            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a number above 0",
+                         (int)(to - from), from);
         if (rc < 0)
             return rc;
         n += fields > 0;
@@ -226,8 +227,8 @@ static int begin(struct predict *p, const struct piece *w, struct ts_err *err)
         memset(line, ' ', strcspn(line, "\n")); /* it says how many columns there are */
     p->begun = n > 0 || w->in.bytes == 0;
     p->weighted = n == order + 2; /* as tshard export writes cells with weights */
-    p->rules.no_value =
-        n != order + 1 && !p->weighted; /* any other number is refused with its line */
+    /* any other number is refused with its line */
+    p->rules.no_value = n != order + 1 && !p->weighted;
     p->lines.n_numbers = p->rules.no_value || p->lines.bare ? 1 : 3;
     if (!p->begun || !p->writes)
         return 0;

@@ -346,9 +346,9 @@ static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
         memcpy(&bits, &s->model->weight[r], sizeof bits);
         weights = ts_mix(weights ^ bits);
     }
-    snprintf(text, sizeof text, "%u %u %d %d %d %u %016" PRIx64 " %016" PRIx64 " %.400s", args->mode, args->top,
-             args->by_slice, s->wanted, args->precision, s->model->rank, weights,
-             ts_model_sign(s->view.model), s->view.model->path);
+    snprintf(text, sizeof text, "%u %u %d %d %d %u %016" PRIx64 " %016" PRIx64 " %.400s",
+             args->mode, args->top, args->by_slice, s->wanted, args->precision, s->model->rank,
+             weights, ts_model_sign(s->view.model), s->view.model->path);
     return tstream_ranks_same(s->view.tensor, text, rc, err);
 }
 

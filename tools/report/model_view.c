@@ -157,8 +157,7 @@ static int open_model(const char *model, const char *tensor, struct model_view *
     else
         rc = tstream_operand(model, ".cp", "decomposition", &path, err);
     if (rc == 0)
-        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory")
-                          : open_recorded(path, v, err);
+        rc = path == NULL ? ts_fail(err, TS_ENOMEM, "out of memory") : open_recorded(path, v, err);
     free(path);
     return rc;
 }
@@ -267,8 +266,7 @@ static int map_rows(const struct model_view *v, uint32_t mode, uint64_t **ret, s
     if (rows == ts_used(v->tensor, mode))
         return ts_tensor_rows(v->tensor, mode, ret, err);
     return ts_fail(err, TS_EARG,
-                   "%s: mode %u has %" PRIu64 " row%s, but the tensor %s has %" PRIu64
-                   " %s there",
+                   "%s: mode %u has %" PRIu64 " row%s, but the tensor %s has %" PRIu64 " %s there",
                    v->model->path, mode + 1, rows, tool_plural(rows), v->tensor->path,
                    ts_dim(v->tensor, mode), ts_dim(v->tensor, mode) == 1 ? "index" : "indices");
 }

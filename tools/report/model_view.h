@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_view.h - a decomposition together with the tensor that it is of: what commands need that show
- * factors with names.
+/* model_view.h - a decomposition together with the tensor that it is of: what commands need that
+ * show factors with names.
  *
  * The tensor is the one that was named; else that of the current directory which is named like the
- * decomposition, or the only one; else the one of run.json beside the factors, where it is still there with the
- * same checksum. One that was not named and does not fit counts as none.
+ * decomposition, or the only one; else the one of run.json beside the factors, where it is still
+ * there with the same checksum. One that was not named and does not fit counts as none.
  *
  *   owner    the view owns both until model_view_close
  *   units    modes, rows and indices from 0
@@ -42,12 +42,12 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
  * nobody said. What people and programs are shown counts so. */
 uint32_t model_view_base(const struct model_view *v);
 
-/* The decomposition in memory, its factors mapped where they are large .npy files; with the sizes of the tensor, and
- * the indices of its used slices where it has rows for those alone. */
+/* The decomposition in memory, its factors mapped where they are large .npy files; with the sizes
+ * of the tensor, and the indices of its used slices where it has rows for those alone. */
 int model_view_kruskal(const struct model_view *v, struct ts_kruskal **ret, struct ts_err *err);
 
-/* The rows of a mode, piece by piece: n rows of `rank` numbers; index[i] of row first + i, in ascending
- * order. Modes in ascending order, each once. */
+/* The rows of a mode, piece by piece: n rows of `rank` numbers; index[i] of row first + i, in
+ * ascending order. Modes in ascending order, each once. */
 typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t *index,
                           const double *x, struct ts_err *err);
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
@@ -57,7 +57,9 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);
 
-/* Says on standard error, where `unseen` is not 0, how many of n cells have an index with a row of zeros in the model. */
-void model_view_note_unseen(const struct ts_cmd *cmd, uint64_t unseen, uint64_t n, const char *what);
+/* Says on standard error, where `unseen` is not 0, how many of n cells have an index with a row of
+ * zeros in the model. */
+void model_view_note_unseen(const struct ts_cmd *cmd, uint64_t unseen, uint64_t n,
+                            const char *what);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_axis.h - the place of each index of a mode on a line: by the value of its name, if names are numbers or times.
+/* report_axis.h - the place of each index of a mode on a line: by the value of its name, if names
+ * are numbers or times.
  *
- * Names that are all numbers, or all dates of ISO 8601, have a place by that value, in any order of their indices. Names
- * that look like times and ascend, such as 09:30, and modes without names, have places by their index.
+ * Names that are all numbers, or all dates of ISO 8601, have a place by that value, in any order of
+ * their indices. Names that look like times and ascend, such as 09:30, and modes without names,
+ * have places by their index.
  *
  *   owner    the caller owns the struct; free takes an all-zero one
  *   units    values; seconds for dates
@@ -26,8 +28,8 @@ struct report_axis {
     int is_numeric;     /* a value can be printed: that of a date cannot */
     double *at;         /* value of each index; NULL: the index itself */
     double first, last; /* least and largest value */
-    uint64_t
-        places; /* so many at equal distances that no two values share one, if that is possible */
+    /* so many at equal distances that no two values share one, if that is possible */
+    uint64_t places;
     char *least, *most; /* their names, or NULL */
 };
 
@@ -39,8 +41,8 @@ void report_axis_free(struct report_axis *a);
 /* The place of an index as a number from 0 to n - 1. */
 uint32_t report_axis_point(const struct report_axis *a, uint64_t index, uint32_t n);
 
-/* Places of marks along the axis, in percent of its length, with the number to print there: at most `room`. They leave
- * room for the names at both ends. */
+/* Places of marks along the axis, in percent of its length, with the number to print there: at most
+ * `room`. They leave room for the names at both ends. */
 struct report_tick {
     double percent, value;
 };

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_draw.h - drawings of a page, as SVG, of numbers in a JSON value. What is not a number has no point.
+/* report_draw.h - drawings of a page, as SVG, of numbers in a JSON value. What is not a number has
+ * no point.
  *
  *   owner    the caller owns all of it
- *   units    drawings have coordinates of their own, which a viewBox scales to the width of the page
+ *   units    drawings have coordinates of their own, which a viewBox scales to the width of the
+ *            page
  *   errors   those of the file, which is asked at its end
  */
 #ifndef TS_TOOLS_REPORT_DRAW_H
@@ -12,7 +14,8 @@
 
 #include "api/tools.h"
 
-/* A chart with axes, over 1, 2, ... n: a line, bars from zero, or a line for the values of each object by powers of ten. */
+/* A chart with axes, over 1, 2, ... n: a line, bars from zero, or a line for the values of each
+ * object by powers of ten. */
 void report_draw_line(FILE *to, const struct ts_json_value *numbers);
 void report_draw_bars(FILE *to, const struct ts_json_value *numbers);
 void report_draw_log(FILE *to, const struct ts_json_value *objects);
@@ -20,7 +23,8 @@ void report_draw_log(FILE *to, const struct ts_json_value *objects);
 /* The lower triangle of rows of numbers from -1 to 1, as squares of 10 levels of colour. */
 void report_draw_matrix(FILE *to, const struct ts_json_value *rows);
 
-/* Ranges with their smallest and largest value (low, high), as a line of the width of the page with its area. */
+/* Ranges with their smallest and largest value (low, high), as a line of the width of the page with
+ * its area. */
 void report_draw_curve(FILE *to, const struct ts_json_value *object);
 
 #endif

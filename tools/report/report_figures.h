@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_figures.h - how alike the components of a decomposition are, and how well its equations can be solved: all
- * from the Gram matrices of its factors.
+/* report_figures.h - how alike the components of a decomposition are, and how well its equations
+ * can be solved: all from the Gram matrices of its factors.
  *
- *   congruence  of two components: the product over all modes of the cosine of their columns (Tucker's): 1 or -1
- *               where they are the same but for weight, 0 where one mode tells them apart
- *   singular    of mode m: the singular values, largest first, of V_m, the elementwise product of the other modes'
- *               Gram matrices of normed columns, by whose inverse least squares gets the factor of mode m
- *   cancelling  sum of the squared norms of components over that of their sum: 1 where they are orthogonal, large where
- *               they cancel each other
+ *   congruence  of two components: the product over all modes of the cosine of their columns
+ *               (Tucker's): 1 or -1 where they are the same but for weight, 0 where one mode tells
+ *               them apart
+ *   singular    of mode m: the singular values, largest first, of V_m, the elementwise product of
+ *               the other modes' Gram matrices of normed columns, by whose inverse least squares
+ *               gets the factor of mode m
+ *   cancelling  sum of the squared norms of components over that of their sum: 1 where they are
+ *               orthogonal, large where they cancel each other
  *
  *   owner    the caller owns the struct; free takes an all-zero one
  *   threads  pure

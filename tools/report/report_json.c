@@ -73,7 +73,8 @@ static void put_run(struct tool_json *j, const struct ts_json_value *run)
     tool_json_close(j);
 }
 
-/* A number of each sweep; of more sweeps than points, the last one of equal ranges. Returns the sum of all. */
+/* A number of each sweep; of more sweeps than points, the last one of equal ranges. Returns the sum
+ * of all. */
 static double put_sweep_numbers(struct tool_json *j, const struct ts_json_value *sweeps,
                                 const char *key)
 {

@@ -2,7 +2,8 @@
 /* report_models.h - the models that one was computed with, and which rank to choose.
  *
  *   owner    *ret is to be freed
- *   errors   where the table was replaced; without one, or where it cannot be read, nothing is shown
+ *   errors   where the table was replaced; without one, or where it cannot be read, nothing is
+ *            shown
  */
 #ifndef TS_TOOLS_REPORT_MODELS_H
 #define TS_TOOLS_REPORT_MODELS_H
@@ -15,9 +16,10 @@
 int report_models_find(const struct ts_model *model, struct ts_models_table *ret,
                        struct ts_err *err);
 
-/* The member "models": the table, a rank to choose, and the figure that it is chosen by. By held-out errors it is the
- * smallest rank within one standard error of the least error. Without them it is the largest rank whose starts agree
- * (mean score of 0.9), else the largest with a core consistency of 50 %, else the smallest with 95 % of the best fit. */
+/* The member "models": the table, a rank to choose, and the figure that it is chosen by. By
+ * held-out errors it is the smallest rank within one standard error of the least error. Without
+ * them it is the largest rank whose starts agree (mean score of 0.9), else the largest with a core
+ * consistency of 50 %, else the smallest with 95 % of the best fit. */
 void report_models_put(struct tool_json *j, const struct ts_models_table *m);
 
 /* "dir/X.cp" of "dir/X.cp/best.r8", where that holds several models, else NULL. */

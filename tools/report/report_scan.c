@@ -163,7 +163,8 @@ static int start_mode(const struct model_view *v, uint32_t mode, const struct re
     return bad ? ts_fail(err, TS_ENOMEM, "%s: out of memory", v->model->path) : 0;
 }
 
-/* A range without an index is empty: low is above high. One with an index that has no row starts with its zero. */
+/* A range without an index is empty: low is above high. One with an index that has no row starts
+ * with its zero. */
 static void start_points(struct scan *s)
 {
     struct report_mode *m = s->mode;

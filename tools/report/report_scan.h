@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* report_scan.h - what a page shows of the factor matrices: found in one pass over their rows.
  *
- * Of each component shown (the heaviest ones) and each mode: the strongest indices, and the smallest and largest entry
- * of each of at most n_points equal ranges of indices, which is what a line of that width can show. Of each mode: the
- * Gram matrix of the components shown, and whether neighbouring rows are alike.
+ * Of each component shown (the heaviest ones) and each mode: the strongest indices, and the
+ * smallest and largest entry of each of at most n_points equal ranges of indices, which is what a
+ * line of that width can show. Of each mode: the Gram matrix of the components shown, and whether
+ * neighbouring rows are alike.
  *
- * A mode counts as a sequence, such as time, if it has at least 8 rows, and its names ascend as numbers or dates. A mode
- * whose names are numbers in another order, or that has no names, is one if the von Neumann ratio
+ * A mode counts as a sequence, such as time, if it has at least 8 rows, and its names ascend as
+ * numbers or dates. A mode whose names are numbers in another order, or that has no names, is one
+ * if the von Neumann ratio
  *
  *     sum over components of sum (x_i+1 - x_i)^2  /  2 sum over components of sum (x_i - mean)^2
  *
  * is below 0.5. It is 1 for rows in random order and near 0 for smooth columns.
  *
  *   owner    the caller owns the struct; free takes an all-zero one
- *   units    memory: components * (components + 8 n_points + 24 n_top) bytes a mode, for any number of rows
+ *   units    memory: components * (components + 8 n_points + 24 n_top) bytes a mode, for any number
+ *            of rows
  *   threads  one
  *   errors   0 or a negative ts_code
  */

@@ -42,8 +42,9 @@ static const char *entity_of(unsigned char c)
                        : NULL;
 }
 
-/* At most `most` characters of it, the last one an ellipsis where it is cut; 0: all. The five characters that mean
- * something to HTML are escaped. What is not UTF-8 or not allowed in XML becomes U+FFFD. */
+/* At most `most` characters of it, the last one an ellipsis where it is cut; 0: all. The five
+ * characters that mean something to HTML are escaped. What is not UTF-8 or not allowed in XML
+ * becomes U+FFFD. */
 static void put_text(FILE *to, const char *text, uint32_t most)
 {
     const unsigned char *s = (const unsigned char *)text;

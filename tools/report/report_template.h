@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_template.h - fills a template with a JSON object, and makes a page of HTML that is also well-formed XML.
+/* report_template.h - fills a template with a JSON object, and makes a page of HTML that is also
+ * well-formed XML.
  *
- * The template is text with tags between two braces each. A path is a name, or names with dots between. The first name is
- * looked up in the innermost section, then in those around it. A dot alone is the object of the section itself.
+ * The template is text with tags between two braces each. A path is a name, or names with dots
+ * between. The first name is looked up in the innermost section, then in those around it. A dot
+ * alone is the object of the section itself.
  *
  *   {{path}}            its text; all that comes from outside is escaped
  *   {{%.3g path}}       a number in a format of printf
- *   {{word path}}       a word of the list in report_template.c, such as count, or a drawing (report_draw.h)
- *   {{#path}}...{{/}}   for each element of an array; else once, unless it is missing, null, false, 0 or empty
+ *   {{word path}}       a word of the list in report_template.c, such as count, or a drawing
+ *                       (report_draw.h)
+ *   {{#path}}...{{/}}   for each element of an array; else once, unless it is missing, null, false,
+ *                       0 or empty
  *   {{^path}}...{{/}}   once, in the other case
  *   {{#path=text}}      if its text is that; {{#path==path}} if two have the same text
  *   {{#path<0}}         if a number, or the length of an array, is below or above (>) a limit
  *   {{@rest}}           as a path: true but for the first element of the innermost array
  *
  *   owner    the caller owns all of it
- *   errors   those of the file, which is asked at its end; the template is our own, so asserts hold for it
+ *   errors   those of the file, which is asked at its end; the template is our own, so asserts hold
+ *            for it
  */
 #ifndef TS_TOOLS_REPORT_TEMPLATE_H
 #define TS_TOOLS_REPORT_TEMPLATE_H

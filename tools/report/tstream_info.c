@@ -117,7 +117,8 @@ static void print_where(struct tool_words *l, const struct ts_json_value *run)
     tool_words_put(l, "on");
     tool_words_put(l, ts_json_text(run, "host", "?"));
     tool_words_put(l, "with");
-    put_count(l, ts_json_number(run, "threads"), ts_json_number(run, "threads") == 1 ? "thread of" : "threads of");
+    put_count(l, ts_json_number(run, "threads"),
+              ts_json_number(run, "threads") == 1 ? "thread of" : "threads of");
     put_count(l, ts_json_number(run, "cpus"), "CPUs");
     tool_words_put(l, ts_json_text(run, "cpu", ""));
     for (const struct ts_json_value *g = gpus == NULL ? NULL : gpus->first; g != NULL;
@@ -351,7 +352,8 @@ static void print_text(const struct info *f)
     print_sweeps(ts_json_get(f->run, "sweeps"));
 }
 
-/* The record where there is one, and the factors; one of the two is enough. Both are of one directory. */
+/* The record where there is one, and the factors; one of the two is enough. Both are of one
+ * directory. */
 static int open_info(struct info *f, struct ts_err *err)
 {
     struct ts_open_dir *dir = NULL; /* where there is no model to read the record beside */
@@ -500,9 +502,8 @@ const struct ts_cmd tstream_info = {
         "If a stopped run left only RESULT.cp.partial, it shows that. For several models "
         "(tstream cp --restarts) it shows their table, models.json. RESULT.cp/best.r8 names one "
         "of them.",
-    .examples =
-        "tstream info amazon.cp\n  which options made this result?\n"
-        "tstream info amazon.cp --json\n  the same for programs\n",
+    .examples = "tstream info amazon.cp\n  which options made this result?\n"
+                "tstream info amazon.cp --json\n  the same for programs\n",
     .opts = info_opts,
     .run = run,
 };

@@ -279,10 +279,9 @@ const struct ts_cmd tstream_report = {
         "of other programs, the part about the run is missing. Factors are read once. Memory "
         "does not grow with their rows, except for 8 bytes a row in factors of used slices. With "
         "up to 64 components the file is smaller than 1 MB.",
-    .examples =
-        "tstream report amazon.cp\n  write amazon.html\n"
-        "tstream report other.ktensor --lines 3 -o - > page.html\n"
-        "  a report on a model of another program, whose third mode is time\n",
+    .examples = "tstream report amazon.cp\n  write amazon.html\n"
+                "tstream report other.ktensor --lines 3 -o - > page.html\n"
+                "  a report on a model of another program, whose third mode is time\n",
     .opts = report_opts,
     .run = run_report,
 };

@@ -99,8 +99,8 @@ static const char *name_of(const struct top *t, const struct ts_strong *s, char 
     return s->label != NULL && *s->label != '\0' ? s->label : number;
 }
 
-/* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A label
- * is any bytes of a file. */
+/* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A
+ * label is any bytes of a file. */
 static void print_name(const char *name, int width)
 {
     int columns = 0;

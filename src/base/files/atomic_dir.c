@@ -143,8 +143,8 @@ static int lock_dir(struct ts_atomic_dir *d, struct ts_err *err)
     return rc;
 }
 
-/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, or that is not known, so
- * the directory and its lock stay. */
+/* Removes the directory if only its lock is left in it, and closes it. 1: other files are left, or
+ * that is not known, so the directory and its lock stay. */
 static int leave(struct ts_atomic_dir *d)
 {
     int stays = 0;
@@ -199,7 +199,8 @@ static int write_lock(const struct ts_atomic_dir *d, int replaces, struct ts_err
                : ts_fail_errno(err, TS_EIO, "%s/%s: cannot be written", d->partial, TS_ATOMIC_LOCK);
 }
 
-/* Takes from a result the lock that says what PATH.partial is, before PATH.partial becomes something else. */
+/* Takes from a result the lock that says what PATH.partial is, before PATH.partial becomes
+ * something else. */
 static int unmark(const char *path, struct ts_err *err)
 {
     const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -402,7 +403,8 @@ int ts_atomic_dir_create(struct ts_atomic_dir *d, const char *name, FILE **ret, 
     }
     if (file != NULL)
         fclose(file);
-    else ts_fd_close(fd);
+    else
+        ts_fd_close(fd);
     free(full);
     return rc;
 }
@@ -486,8 +488,9 @@ static int is_no_lock(void *ctx, int dir, const char *name)
 }
 
 /* Removes the old result, which now has the name of an unfinished one. This is done under the lock,
- * as for the directory of a dead process, so that files of a next writer are not removed. While it is held no other
- * result can be put in the place of this one, so that the lock in there, which says what `partial` is, is our own. */
+ * as for the directory of a dead process, so that files of a next writer are not removed. While it
+ * is held no other result can be put in the place of this one, so that the lock in there, which
+ * says what `partial` is, is our own. */
 static void remove_old(const struct ts_atomic_dir *d, struct ts_err *warn)
 {
     struct ts_atomic_dir old = {
@@ -554,7 +557,8 @@ static int put_in_place(struct ts_atomic_dir *d, int *replaced, struct ts_err *w
     return ts_fail(err, TS_EBUSY, "%s: another process makes and removes it", d->path);
 }
 
-/* Who heeds no lock took the name in the last instant, so that something else got that of the result. Nothing is removed. */
+/* Who heeds no lock took the name in the last instant, so that something else got that of the
+ * result. Nothing is removed. */
 static int fail_other(const struct ts_atomic_dir *d, int replaced, struct ts_err *err)
 {
     return ts_fail(err, TS_EBUSY, "%s: another process took its name, so that %s is another's%s%s",
@@ -573,7 +577,8 @@ int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts
     if (rc == 0)
         rc = put_in_place(d, &replaced, warn, err);
     if (rc == 0 && !ts_atomic_has_name(d->fd, AT_FDCWD, d->path) &&
-        !ts_atomic_has_name(d->fd, AT_FDCWD, d->partial)) /* where the next result has replaced it */
+        !ts_atomic_has_name(d->fd, AT_FDCWD,
+                            d->partial)) /* where the next result has replaced it */
         rc = fail_other(d, replaced, err);
     if (rc < 0)
         return rc;

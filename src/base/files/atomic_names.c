@@ -87,7 +87,7 @@ static int note_kind(void *ctx, int dir, const char *name)
 }
 
 int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir, int whole,
-                struct ts_atomic_names *s, struct ts_err *err)
+                   struct ts_atomic_names *s, struct ts_err *err)
 {
     *s = (struct ts_atomic_names){ .conf = conf, .whole = whole };
     if (ts_atomic_walk(dir, note_kind, s) < 0)
@@ -98,11 +98,12 @@ int ts_atomic_look(const struct ts_atomic_conf *conf, const char *path, int dir,
     if (errno != 0)
         return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be read", path, s->foreign);
     if (s->unmarked)
-        return ts_fail(err, TS_EBUSY,
-                       "%s holds %s, and neither a record of a run nor a mark shows that this "
-                       "program wrote it (copies and what C or Python saved with 0.2.0 have none), "
-                       "so it is not replaced: move it elsewhere, or name another directory with %s",
-                       path, s->foreign, conf->place);
+        return ts_fail(
+            err, TS_EBUSY,
+            "%s holds %s, and neither a record of a run nor a mark shows that this "
+            "program wrote it (copies and what C or Python saved with 0.2.0 have none), "
+            "so it is not replaced: move it elsewhere, or name another directory with %s",
+            path, s->foreign, conf->place);
     return ts_fail(err, TS_EBUSY,
                    "%s holds %s, which is not a file of a %s, so it is not replaced: move that "
                    "elsewhere, or name another directory with %s",

@@ -20,8 +20,8 @@ struct ts_atomic_names {
     const struct ts_atomic_conf *conf;
     int whole;
     int has_files, has_state;
-    int unmarked; /* `foreign` looks like a file of ours */
-    int fixed; /* a directory in it, whose files this user cannot remove */
+    int unmarked;      /* `foreign` looks like a file of ours */
+    int fixed;         /* a directory in it, whose files this user cannot remove */
     char foreign[256]; /* the name of a file that is not ours; "": none */
     int unread;        /* errno when it could not be read; 0: it could */
 };

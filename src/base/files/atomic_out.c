@@ -93,8 +93,7 @@ int ts_atomic_name(const char *path, char **ret, struct ts_err *err)
     int rc;
     while (name != NULL && n > 1 && name[n - 1] == '/')
         name[--n] = '\0';
-    rc = name == NULL ? ts_no_memory(err, path)
-                      : ts_out_name(name, ret, err);
+    rc = name == NULL ? ts_no_memory(err, path) : ts_out_name(name, ret, err);
     free(name);
     return rc;
 }
@@ -227,8 +226,8 @@ static int check_file(const struct ts_atomic_file *f, struct ts_err *err)
     return f->conf.force ? check_old(f, err) : ts_atomic_exists(&f->conf, f->path, "file", err);
 }
 
-/* Opens PATH.partial: a new file, which is marked, or one that is there. *made: it is new. 1: another
- * process removed it meanwhile. */
+/* Opens PATH.partial: a new file, which is marked, or one that is there. *made: it is new. 1:
+ * another process removed it meanwhile. */
 static int open_partial(struct ts_atomic_file *f, int *made, struct ts_err *err)
 {
     const int how = O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC;

@@ -18,8 +18,8 @@
  *   clearing removes only files that the hook `kind` calls ours. A directory that holds another
  *            file is refused before the work, in a sentence that names the file. An unfinished
  *            directory without a lock is judged like a complete one
- *   files    are replaced only when this program wrote them (base/files/written.h); the same holds for
- *            NAME.partial. An empty file counts as ours
+ *   files    are replaced only when this program wrote them (base/files/written.h); the same holds
+ *            for NAME.partial. An empty file counts as ours
  *   rights   what this user cannot rename or clear at the end is refused before the work
  *   after    the rename there are no failures: the result is in place. If a later step does not
  *            succeed (syncing the parent, removing the old result), *warn has a sentence and a code
@@ -58,10 +58,10 @@ struct ts_atomic_conf {
     int force;         /* an existing result may be replaced, and a state dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume: the sentences name it */
-    /* For a directory: says what a file in it is, or a directory, of which all must be ours then: it is cleared
-     * as a whole, one level deep. It is not called for the lock. whole: the
-     * directory is a complete result, so a name proves nothing and the contents must be right.
-     * Otherwise it is unfinished, and files may end at any byte. */
+    /* For a directory: says what a file in it is, or a directory, of which all must be ours then:
+     * it is cleared as a whole, one level deep. It is not called for the lock. whole: the directory
+     * is a complete result, so a name proves nothing and the contents must be right. Otherwise it
+     * is unfinished, and files may end at any byte. */
     enum ts_atomic_kind (*kind)(int dir, const char *name, int whole);
     /* For a file: whether its first n bytes are those of an output of this kind. sure: they must be
      * a signature, for a file without a mark may be one of an earlier version. Otherwise a likeness
@@ -93,12 +93,13 @@ int ts_atomic_dir_finish(FILE *file, const char *path, struct ts_err *err);
 /* Syncs every file, then puts the directory in its place. */
 int ts_atomic_dir_commit(struct ts_atomic_dir *d, struct ts_err *warn, struct ts_err *err);
 
-/* Whether a process writes to the open directory PATH.partial now: 1 and its number (0: not known), or 0.
- * On file systems without locks only processes of this host are seen. */
+/* Whether a process writes to the open directory PATH.partial now: 1 and its number (0: not known),
+ * or 0. On file systems without locks only processes of this host are seen. */
 int ts_atomic_dir_held(int partial, long *pid);
 
-/* Whether the directory PATH is a result that was put in the place of another, which now has the name PATH.partial and
- * was not removed, because the process was killed: no run goes on from what is there. */
+/* Whether the directory PATH is a result that was put in the place of another, which now has the
+ * name PATH.partial and was not removed, because the process was killed: no run goes on from what
+ * is there. */
 int ts_atomic_dir_replaced(const char *path);
 int ts_atomic_dir_replaces(int dir); /* the same of PATH as an open directory */
 

@@ -16,9 +16,9 @@ enum ts_atomic_lock { TS_LOCK_FAILED = -1, TS_LOCK_HELD, TS_LOCK_BUSY, TS_LOCK_U
 /* Locks without waiting. UNKNOWN: this file system has no locks. FAILED: errno says why. */
 enum ts_atomic_lock ts_atomic_lock(int fd);
 
-/* The text of a lock: "PID HOST", and in the lock of a result that replaces another, from just before the two change
- * their names until the other is removed, a second line. Its reader then knows that PATH.partial is the other, and not a
- * run that could go on. */
+/* The text of a lock: "PID HOST", and in the lock of a result that replaces another, from just
+ * before the two change their names until the other is removed, a second line. Its reader then
+ * knows that PATH.partial is the other, and not a run that could go on. */
 #define TS_LOCK_HOST_CHARS 65 /* longest host name and a NUL */
 
 struct ts_lock_text {

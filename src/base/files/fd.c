@@ -10,7 +10,7 @@ int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at)
     const char *p = data;
     for (size_t done = 0; done < bytes;) {
         const ssize_t n = at == TS_FD_NEXT ? write(fd, p + done, bytes - done)
-                                              : pwrite(fd, p + done, bytes - done, (off_t)(at + done));
+                                           : pwrite(fd, p + done, bytes - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {

@@ -106,10 +106,9 @@ int ts_open_dir_inside(const struct ts_open_dir *parent, const char *name, const
                        struct ts_open_dir **ret, struct ts_err *err)
 {
     const int fd = openat(parent->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0
-               ? ts_open_dir_explain(
-                     parent, ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path), err)
-               : make(fd, path, path, ret, err);
+    return fd < 0 ? ts_open_dir_explain(
+                        parent, ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path), err)
+                  : make(fd, path, path, ret, err);
 }
 
 int ts_open_dir_at(int fd, const char *path, struct ts_open_dir **ret, struct ts_err *err)
@@ -149,14 +148,13 @@ int ts_open_dir_fd(const struct ts_open_dir *d)
 int ts_open_dir_file(const struct ts_open_dir *d, const char *name, struct ts_err *err)
 {
     const int fd = openat(d->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    return fd >= 0 ? fd
-                   : ts_open_dir_explain(
-                         d, ts_fail_errno(err, TS_EIO, "%s/%s: cannot be opened", d->path, name),
-                         err);
+    return fd >= 0
+               ? fd
+               : ts_open_dir_explain(
+                     d, ts_fail_errno(err, TS_EIO, "%s/%s: cannot be opened", d->path, name), err);
 }
 
-int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
-                         struct ts_err *err)
+int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd, struct ts_err *err)
 {
     *fd = openat(d->fd, name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (*fd >= 0)

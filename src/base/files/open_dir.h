@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* open_dir.h - reads files of a directory that another process may replace meanwhile.
  *
- * A result is replaced as a whole (base/files/atomic_out.h): a new directory gets its name, then the files
- * of the old one are removed. A reader that opens the files by their paths, one after another, can
- * mix both. This one opens the directory once and its files through that descriptor, so all of them
- * are of one result. A file that is missing because the directory was replaced is told from one that
- * was never there.
+ * A result is replaced as a whole (base/files/atomic_out.h): a new directory gets its name, then
+ * the files of the old one are removed. A reader that opens the files by their paths, one after
+ * another, can mix both. This one opens the directory once and its files through that descriptor,
+ * so all of them are of one result. A file that is missing because the directory was replaced is
+ * told from one that was never there.
  *
  *   owner    the caller, until close
  *   threads  read-only after opening: any thread
- *   errors   0 or a negative ts_code; a replacement is TS_EBUSY with sys ESTALE (ts_open_dir_stale),
- *            and whoever has not used anything of it yet may open the path again
+ *   errors   0 or a negative ts_code; a replacement is TS_EBUSY with sys ESTALE
+ *            (ts_open_dir_stale), and whoever has not used anything of it yet may open the path
+ *            again
  */
 #ifndef TS_BASE_OPEN_DIR_H
 #define TS_BASE_OPEN_DIR_H
@@ -47,7 +48,8 @@ int ts_open_dir_fd(const struct ts_open_dir *d); /* not to be closed */
  * TS_EIO with errno in err->sys where it cannot be opened. */
 int ts_open_dir_file(const struct ts_open_dir *d, const char *name, struct ts_err *err);
 
-/* The same for a file that may be absent: 1 and *fd, 0 where there is none, or a negative ts_code. */
+/* The same for a file that may be absent: 1 and *fd, 0 where there is none, or a negative
+ * ts_code. */
 int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
                          struct ts_err *err);
 

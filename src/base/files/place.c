@@ -98,8 +98,8 @@ static int fail_two(const struct ts_place *out, const struct ts_place *other, co
                     struct ts_err *err)
 {
     return ts_fail(err, TS_EARG, "%s %s %s, which is %s; name another place with %s", out->path,
-                   relation,
-                   other->path, other->suffix == NULL ? "read" : "written too", out->option);
+                   relation, other->path, other->suffix == NULL ? "read" : "written too",
+                   out->option);
 }
 
 static int compare(const struct ts_place *out, const struct where *w, const struct ts_place *other,
@@ -121,7 +121,8 @@ static int is_none(const struct ts_place *p)
     return p->path == NULL || p->path[0] == '\0' || strcmp(p->path, "-") == 0;
 }
 
-/* Of the two names of an output, `first` the one that it is written under, against one of `other`. */
+/* Of the two names of an output, `first` the one that it is written under, against one of
+ * `other`. */
 static int check_names(const struct ts_place *out, int first, const struct ts_place *other,
                        int other_first, struct ts_err *err)
 {

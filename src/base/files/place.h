@@ -19,7 +19,7 @@
 #include "base/err.h"
 
 struct ts_place {
-    const char *path; /* NULL: none */
+    const char *path;   /* NULL: none */
     const char *suffix; /* ".partial": an output, and what its first name ends in; NULL: an input */
     const char *option; /* of an output: what names another place, TS_SET_OUT */
     int beside;         /* an input, in whose directory other files may be made */

@@ -4,8 +4,8 @@
  *
  * A sort of this tree takes records in any order, and returns them in order:
  *
- *   records   of fixed length (build/sort/extsort.h: nonzeros, also of an export), or strings with a
- *             number each (source/names/string_sort.h: names)
+ *   records   of fixed length (build/sort/extsort.h: nonzeros, also of an export), or strings with
+ *             a number each (source/names/string_sort.h: names)
  *   order     the bits of a record; the bytes of a string, or its hash and then its bytes
  *   budget    memory that the caller names once: records fill it and are sorted in it, and later it
  *             holds what is read back

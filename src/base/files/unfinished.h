@@ -2,10 +2,10 @@
 /* unfinished.h - undoes half-made results when a library ends the program.
  *
  * libgomp calls exit() when it cannot start a thread or has no memory for one, whatever the program
- * has begun. Commands check first that threads can be started (base/machine/threads.h), but other processes
- * may take them in between. So code that begins something which must not be left half made adds an
- * entry here, and removes it when the work is done or undone. The program calls ts_unfinished_undo
- * at exit.
+ * has begun. Commands check first that threads can be started (base/machine/threads.h), but other
+ * processes may take them in between. So code that begins something which must not be left half
+ * made adds an entry here, and removes it when the work is done or undone. The program calls
+ * ts_unfinished_undo at exit.
  *
  *   owner    the object that is half made owns its entry: nothing is allocated
  *   threads  any; undo is called once, from the thread that ends the program, while others may

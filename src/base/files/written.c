@@ -9,12 +9,12 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-#define MARK "user.tstream"
-#define PART "not complete"
-#define WHOLE "complete"
-#define READY "ready"
+#define MARK      "user.tstream"
+#define PART      "not complete"
+#define WHOLE     "complete"
+#define READY     "ready"
 #define WHOLE_DIR "complete"
-#define LAST "%s, %" PRIu64 " bytes, %" PRId64 ".%09" PRId64
+#define LAST      "%s, %" PRIu64 " bytes, %" PRId64 ".%09" PRId64
 
 void ts_written_begin(int fd)
 {
@@ -32,8 +32,8 @@ static void mark(int fd, const char *value)
     (void)fsetxattr(fd, MARK, text, strlen(text), 0);
 }
 
-/* Whether the mark is of a file as it is now. Archives and other file systems keep fewer digits of its time: seconds,
- * microseconds, units of 100 ns. */
+/* Whether the mark is of a file as it is now. Archives and other file systems keep fewer digits of
+ * its time: seconds, microseconds, units of 100 ns. */
 static int is_marked(const char *found, const char *value, const struct stat *st)
 {
     char text[96];
@@ -93,8 +93,8 @@ enum ts_written ts_written_is(int fd)
     if (n < 0)
         return without_mark();
     found[n] = '\0';
-    return strcmp(found, PART) == 0               ? TS_WRITTEN_PART
-           : is_marked(found, READY, &st) != 0    ? TS_WRITTEN_READY
-           : is_marked(found, WHOLE, &st) != 0    ? TS_WRITTEN_WHOLE
-                                                  : TS_WRITTEN_CHANGED;
+    return strcmp(found, PART) == 0            ? TS_WRITTEN_PART
+           : is_marked(found, READY, &st) != 0 ? TS_WRITTEN_READY
+           : is_marked(found, WHOLE, &st) != 0 ? TS_WRITTEN_WHOLE
+                                               : TS_WRITTEN_CHANGED;
 }

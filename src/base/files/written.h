@@ -2,9 +2,10 @@
 /* written.h - whether a file is one that this program wrote.
  *
  * A table of numbers looks the same whoever wrote it, so its bytes prove nothing. Files that appear
- * whole (base/files/atomic_out.h) carry a mark: the extended attribute "user.tstream". It says whether the
- * file is complete, its size and when it was last written, so that a file that another program edited no
- * longer counts. The mark stays when a file is renamed or changes its owner; a copy made by `cp` has none.
+ * whole (base/files/atomic_out.h) carry a mark: the extended attribute "user.tstream". It says
+ * whether the file is complete, its size and when it was last written, so that a file that another
+ * program edited no longer counts. The mark stays when a file is renamed or changes its owner; a
+ * copy made by `cp` has none.
  *
  * Some file systems keep no attributes (older tmpfs and NFS, FAT). There the caller decides by the
  * first bytes.

@@ -113,8 +113,9 @@ static int find_cgroup(const char *root, const char *controller, struct cgroup *
     n = strcmp(top, "/") == 0 ? 0 : strlen(top);
     if (strncmp(ret->path, top, n) == 0 && (ret->path[n] == '/' || ret->path[n] == '\0'))
         memmove(ret->path, ret->path + n, strlen(ret->path + n) + 1);
+    /* the mount is of another namespace: only its top is visible */
     else
-        ret->path[0] = '\0'; /* the mount is of another namespace: only its top is visible */
+        ret->path[0] = '\0';
     if (strcmp(ret->path, "/") == 0)
         ret->path[0] = '\0';
     return 1;
@@ -330,7 +331,8 @@ static uint64_t cache_number(const char *root, const char *path)
     return *end == 'K' ? n << 10 : n;
 }
 
-/* Of the first CPU: sysconf would add up those of a whole socket, also where a virtual machine has a part of it. */
+/* Of the first CPU: sysconf would add up those of a whole socket, also where a virtual machine has
+ * a part of it. */
 uint64_t ts_machine_shared_cache_bytes_at(const char *root)
 {
     for (uint32_t k = 0; k < MAX_CACHES; k++) {

@@ -23,14 +23,16 @@ struct ts_machine {
 
 void ts_machine_get(struct ts_machine *ret);
 
-/* So many processes like this one share the machine: from now on each is told a part of its memory, and of its CPUs
- * where it is not bound to some. To be called before there are threads. */
+/* So many processes like this one share the machine: from now on each is told a part of its memory,
+ * and of its CPUs where it is not bound to some. To be called before there are threads. */
 void ts_machine_share(uint32_t processes);
 
-/* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system does not say. */
+/* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system
+ * does not say. */
 uint64_t ts_machine_cache_bytes(void);
 
-/* Bytes of the cache that cores share, that of the third level; 0 where there is none, or the system does not say. */
+/* Bytes of the cache that cores share, that of the third level; 0 where there is none, or the
+ * system does not say. */
 uint64_t ts_machine_shared_cache_bytes(void);
 
 /* Peak of the memory that this process had resident; 0 when the system does not say. */

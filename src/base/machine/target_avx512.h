@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* target_avx512.h - code after this may use AVX-512, until target_pop.h; only x86-64 includes it. */
+/* target_avx512.h - code after this may use AVX-512, until target_pop.h; only x86-64 includes
+ * it. */
 #ifdef __clang__
 #pragma clang attribute push(                                                                    \
     __attribute__((                                                                              \

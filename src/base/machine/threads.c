@@ -144,9 +144,10 @@ int ts_threads_check_stack(struct ts_err *err)
     ts_num_bytes(found, bytes);
     ts_num_bytes(least, TS_MIN_STACK_BYTES);
     if (asked == bytes)
-        return ts_fail(err, TS_ENOMEM,
-                       "%s gives each thread a stack of %s, and %s are needed: raise it or unset it",
-                       name, found, least);
+        return ts_fail(
+            err, TS_ENOMEM,
+            "%s gives each thread a stack of %s, and %s are needed: raise it or unset it", name,
+            found, least);
     return ts_fail(err, TS_ENOMEM,
                    "the stack of a thread is limited to %s, and %s are needed: raise ulimit -s, "
                    "or set OMP_STACKSIZE",

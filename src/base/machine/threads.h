@@ -39,10 +39,12 @@ uint32_t ts_threads_default(void);
 int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err);
 
 /* How many of `threads` are worth starting for a parallel region of so many multiply-adds: at least
- * 1. All of them where OMP_NUM_THREADS is set. The result of a computation does not depend on it. */
+ * 1. All of them where OMP_NUM_THREADS is set. The result of a computation does not depend on
+ * it. */
 uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds);
 
-#define TS_MIN_STACK_BYTES ((size_t)256 << 10) /* what a computing thread needs, with room to spare */
+#define TS_MIN_STACK_BYTES \
+    ((size_t)256 << 10) /* what a computing thread needs, with room to spare */
 
 /* 0, or TS_ENOMEM with a sentence where threads of OpenMP would have a stack below
  * TS_MIN_STACK_BYTES: by OMP_STACKSIZE, or by the limit that the process was started with. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_comm.h - what ranks of a build (build_ranks.h) tell each other: whether all is well, and few numbers.
+/* build_comm.h - what ranks of a build (build_ranks.h) tell each other: whether all is well, and
+ * few numbers.
  *
- * A rank that fails goes to the end of its build, where it agrees for the last time; the others learn of it in their next
- * agreement. So each step that needs all ranks begins with one, and after one that failed there are no more.
+ * A rank that fails goes to the end of its build, where it agrees for the last time; the others
+ * learn of it in their next agreement. So each step that needs all ranks begins with one, and after
+ * one that failed there are no more.
  *
  *   owner    the comm and all buffers are the caller's
  *   threads  one
@@ -19,8 +21,8 @@ struct ts_build_comm {
     uint64_t exchange_ns; /* in which this one told others something, or waited for them */
 };
 
-int ts_build_comm_many(
-    const struct ts_build_comm *b); /* whether there are others; NULL: there are not */
+/* whether there are others; NULL: there are not */
+int ts_build_comm_many(const struct ts_build_comm *b);
 
 /* What a step ended with, the same on all ranks; rc where there are no others. */
 int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err);
@@ -35,11 +37,13 @@ int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join 
 int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
                        struct ts_err *err);
 
-/* Agrees; each rank of many gives n numbers. *all, to be freed, has those of all, rank after rank. */
+/* Agrees; each rank of many gives n numbers. *all, to be freed, has those of all, rank after
+ * rank. */
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
-/* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `owner` alone, or for each where it is n. To be freed. */
+/* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `owner` alone, or for each where
+ * it is n. To be freed. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
 /* The comm's calls, with the time they take. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_names.c - the names of tables on several ranks. Each has numbered those of its parts of the files. Modes go in
- * waves of as many as there are ranks, each mode to a rank of its own, its *owner*: that gets the names in the order of
- * the text, so file after file and rank after rank, numbers them as one process does, writes them, and tells each rank
- * the indices of its own. Both ways those of all modes of a wave travel together, in rounds of few bytes. */
+/* build_names.c - the names of tables on several ranks. Each has numbered those of its parts of the
+ * files. Modes go in waves of as many as there are ranks, each mode to a rank of its own, its
+ * *owner*: that gets the names in the order of the text, so file after file and rank after rank,
+ * numbers them as one process does, writes them, and tells each rank the indices of its own. Both
+ * ways those of all modes of a wave travel together, in rounds of few bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,10 +22,11 @@ struct part {
     uint64_t n;
 };
 
-/* What all ranks have of a mode, in the order of the text. All ranks take the same parts at the same time. */
+/* What all ranks have of a mode, in the order of the text. All ranks take the same parts at the
+ * same time. */
 struct walk {
-    uint32_t mode, base, n, file,
-        rank;        /* the table is of files base .. base + n - 1; the next part */
+    /* the table is of files base .. base + n - 1; the next part */
+    uint32_t mode, base, n, file, rank;
     uint64_t *table; /* ranks x n; what is left of each */
     uint64_t at;     /* names of this rank that went: bytes */
 
@@ -40,10 +42,10 @@ struct wave {
     struct walk *walk;
     int bytes;     /* 1: units are bytes, else names, */
     uint64_t unit; /* of so many bytes */
-    uint64_t *count, *of_owners,
-        *of_all; /* places for deal: of what goes to each owner or comes from it, of what an owner has */
-    char *own,
-        *all; /* of this rank, for or from all owners; of all ranks, for or from this owner */
+    /* of_all: places for deal: of what goes to each owner or comes from it, of what an owner has */
+    uint64_t *count, *of_owners, *of_all;
+    /* of this rank, for or from all owners; of all ranks, for or from this owner */
+    char *own, *all;
 };
 
 /* What this rank owns; NULL: nothing. */
@@ -167,7 +169,8 @@ static void first_part(const struct wave *v, struct walk *w)
     memset(w->count, 0, v->b->ranks.comm->n * sizeof *w->count);
 }
 
-/* ------------------------------------------------------------------ names to owners, indices from them */
+/* ------------------------------------------------------------------ names to owners, indices from
+ * them */
 
 /* Takes the parts that came in their order. */
 static int take_names(const struct wave *v, struct ts_name_list *list, struct ts_err *err)

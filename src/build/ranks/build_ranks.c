@@ -130,7 +130,8 @@ static void take_values(void *own, const void *other, uint64_t bytes)
     ts_value_table_merge(own, other);
 }
 
-/* Each rank puts a part of the bits together, and all get all parts: no rank has more to do than another. */
+/* Each rank puts a part of the bits together, and all get all parts: no rank has more to do than
+ * another. */
 static int fold_bits(struct ts_build *b, uint64_t *bits, uint64_t n_words, uint64_t *others,
                      uint64_t *part, uint64_t *got, struct ts_err *err)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_ranks.h - one build by several ranks (stream/comm.h): every rank parses a part of the text, merges and numbers
- * the nonzeros of a range of cells, and packs a range of each mode's copy. Records travel to the rank whose range they
- * are in, a piece at a time: through memory that ranks of a machine share, to other machines by messages. Ranges are chosen by
- * samples; records that are sorted over all ranks stay where they are. The bytes that are written do not depend on it.
+/* build_ranks.h - one build by several ranks (stream/comm.h): every rank parses a part of the text,
+ * merges and numbers the nonzeros of a range of cells, and packs a range of each mode's copy.
+ * Records travel to the rank whose range they are in, a piece at a time: through memory that ranks
+ * of a machine share, to other machines by messages. Ranges are chosen by samples; records that are
+ * sorted over all ranks stay where they are. The bytes that are written do not depend on it.
  *
- * A rank that fails goes to the end of its build; the others learn of it in the next agreement, or when they look
- * whether to stop. So each step that needs all ranks begins with one.
+ * A rank that fails goes to the end of its build; the others learn of it in the next agreement, or
+ * when they look whether to stop. So each step that needs all ranks begins with one.
  *
  *   owner    the build
  *   units    records, words of 8 bytes
@@ -20,14 +21,16 @@
 /* Whether this rank is the one that writes what is neither a shard nor rows. */
 int ts_build_ranks_writes(const struct ts_build *b);
 
-/* Whether it is the one that writes the rows of a mode: ranks take turns, as each file is flushed to the disk. */
+/* Whether it is the one that writes the rows of a mode: ranks take turns, as each file is flushed
+ * to the disk. */
 int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode);
 
 /* Agrees, and tells all ranks of the files of rows that each has written. */
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
 
-/* Keeps the collected records in a spool, in the order in which they came. The last time they stay where they are, if there is a
- * room to be had for that memory: what was collected is of no use afterwards. */
+/* Keeps the collected records in a spool, in the order in which they came. The last time they stay
+ * where they are, if there is a room to be had for that memory: what was collected is of no use
+ * afterwards. */
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
 void ts_build_ranks_drop(struct ts_build *b);    /* what was kept */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks tell each other the sizes of their packed partitions, find the same shards in them, and write their own. */
+/* Ranks tell each other the sizes of their packed partitions, find the same shards in them, and
+ * write their own. */
 #include "build/ranks/partition_deal.h"
 
 #include <errno.h>
@@ -243,7 +244,8 @@ static void add_up(const struct ts_partition_deal *d, struct ts_mode_written *re
     ret->sum_of_squares = count.sum_of_squares;
 }
 
-/* ------------------------------------------------------------------ partitions that change hands */
+/* ------------------------------------------------------------------ partitions that change
+ * hands */
 
 /* Bytes of partitions first .. end - 1. */
 static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uint64_t end)
@@ -254,8 +256,8 @@ static uint64_t sum_bytes(const struct ts_partition_deal *d, uint64_t first, uin
     return sum;
 }
 
-/* Partitions of rank r that are in a shard which begins before them: first .. *end - 1 belong to the rank that writes
- * it, *to. */
+/* Partitions of rank r that are in a shard which begins before them: first .. *end - 1 belong to
+ * the rank that writes it, *to. */
 static uint64_t borrowed(const struct ts_partition_deal *d, uint32_t r, uint64_t *end, uint32_t *to)
 {
     const uint64_t first = d->rank_first[r];
@@ -386,7 +388,8 @@ static uint64_t plain_offset(const struct ts_partition_deal *d, uint64_t end)
     return sum;
 }
 
-/* Writes this rank's shards to `to`, which is the file, or a temporary one where their place is not known yet. */
+/* Writes this rank's shards to `to`, which is the file, or a temporary one where their place is not
+ * known yet. */
 static int write_own(struct ts_partition_deal *d, int to, uint64_t at, struct ts_disk_shard **shard,
                      uint64_t *bytes, struct ts_err *err)
 {
@@ -432,7 +435,8 @@ static void *write_plain(void *arg)
     return NULL;
 }
 
-/* Those that are compressed go to a temporary file first; all ranks then know how large they have become. */
+/* Those that are compressed go to a temporary file first; all ranks then know how large they have
+ * become. */
 static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 {
     struct ts_build_comm *ranks = d->plan.ranks;
@@ -458,8 +462,8 @@ static int write_packed(struct ts_partition_deal *d, int rc, struct ts_err *err)
 static void write_file(struct ts_partition_deal *d)
 {
     const int stays = d->plan.spare != NULL && d->plan.spare->stays && d->file_bytes == 0;
-    d->rc = ts_shards_file_open(&d->plan, d->plan.writer.compress ? 0 : plain_offset(d, d->n_shards),
-                                &d->out, &d->err);
+    d->rc = ts_shards_file_open(
+        &d->plan, d->plan.writer.compress ? 0 : plain_offset(d, d->n_shards), &d->out, &d->err);
     if (d->plan.writer.compress) {
         d->rc = write_packed(d, d->rc, &d->err);
         return;

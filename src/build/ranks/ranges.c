@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Few ranges are found with as many comparisons of words, in loops that compilers vectorise; many by bisection. */
+/* Few ranges are found with as many comparisons of words, in loops that compilers vectorise; many
+ * by bisection. */
 #include "build/ranks/ranges.h"
 
 #include <string.h>
@@ -28,7 +29,8 @@ static uint32_t bisect(const struct ts_ranges *r, const uint64_t *rec)
     return low;
 }
 
-/* By first words. Returns whether some record has the first word of a split: it may be before that one after all. */
+/* By first words. Returns whether some record has the first word of a split: it may be before that
+ * one after all. */
 static inline __attribute__((always_inline)) int count_words(const struct ts_ranges *r,
                                                              const uint64_t *rec, uint32_t words,
                                                              uint32_t splits, uint64_t n,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* ranges.h - which of several ranges each of many records is in, and the records brought together by range.
+/* ranges.h - which of several ranges each of many records is in, and the records brought together
+ * by range.
  *
  *   owner    the caller owns all; what is given to set must stay
- *   units    records of some words; ranges from 0, range r > 0 begins with record split[r - 1], which is in it
+ *   units    records of some words; ranges from 0, range r > 0 begins with record split[r - 1],
+ *            which is in it
  *   threads  pure; several may find and move other records at a time
  *   errors   none
  */
@@ -25,7 +27,8 @@ void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint3
 void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, uint32_t *range,
                     uint64_t *count);
 
-/* Copies record i behind those of its range: to place[range[i]] of `out`, a record, which grows by 1. */
+/* Copies record i behind those of its range: to place[range[i]] of `out`, a record, which grows by
+ * 1. */
 void ts_ranges_move(const struct ts_ranges *r, const uint64_t *rec, uint64_t n,
                     const uint32_t *range, uint64_t *place, uint64_t *out);
 

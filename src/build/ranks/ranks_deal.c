@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records come to the rank whose range they are in, are sorted there, and given to who asked for them. */
+/* Records come to the rank whose range they are in, are sorted there, and given to who asked for
+ * them. */
 #include "build/ranks/ranks_deal.h"
 
 #include <stdlib.h>
@@ -7,8 +8,8 @@
 #include "build/write/mode_writer.h"
 #include "build/sort/record_sort.h"
 
-/* Most records that a rank deals at a time: so many for each thread, whose part so stays in its cache, as long as a round leaves most of an
- * area to those that have come. */
+/* Most records that a rank deals at a time: so many for each thread, whose part so stays in its
+ * cache, as long as a round leaves most of an area to those that have come. */
 static uint64_t most_dealt(const struct ts_dealing *d)
 {
     const struct ts_build *b = d->b;
@@ -25,8 +26,8 @@ static int new_deal(struct ts_dealing *d, struct ts_err *err)
     for (uint32_t i = 0; i < d->s->n_from; i++)
         if (d->s->from[i].layout.words > from_words)
             from_words = d->s->from[i].layout.words;
-    d->piece =
-        b->scratch_words / (from_words + 3 * words + 1); /* twice `send`, where it is shared */
+    /* twice `send`, where it is shared */
+    d->piece = b->scratch_words / (from_words + 3 * words + 1);
     d->piece = d->piece < most_dealt(d) ? d->piece : most_dealt(d);
     if (d->piece > b->area_words / words / n /
                        4) /* all may come to one rank, several times before it spills */
@@ -73,8 +74,8 @@ static int can_replace(const struct ts_dealing *d)
            d->filled <= d->b->rooms.words / d->s->sort.to->words;
 }
 
-/* Whole partitions: the records before the first one that begins in this rank's range belong to a lower rank. All ranks
- * find the same: head[r], and in owner[r] who gets it. */
+/* Whole partitions: the records before the first one that begins in this rank's range belong to a
+ * lower rank. All ranks find the same: head[r], and in owner[r] who gets it. */
 static int plan_heads(struct ts_dealing *d, int taken, uint64_t *head, uint32_t *owner,
                       struct ts_err *err)
 {
@@ -108,9 +109,10 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* What is free while records are given: of a mode's copy memory that stays when the next copy is sorted, if there is some. It is behind the
- * spool in its room, with a gap, as the next copy may come there and be larger; most of it was in use already when records were longer, so that
- * the kernel need not clear it. Else it is the other room. */
+/* What is free while records are given: of a mode's copy memory that stays when the next copy is
+ * sorted, if there is some. It is behind the spool in its room, with a gap, as the next copy may
+ * come there and be larger; most of it was in use already when records were longer, so that the
+ * kernel need not clear it. Else it is the other room. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;
@@ -128,9 +130,10 @@ static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
     return (struct ts_spare){ area, bytes, 0 };
 }
 
-/* Sorts what came to where the spool was: all ranks' records together are those of the spools, in another order and with the fields of
- * this copy, and so the next copy comes of them. No rank has three times the memory of its records in use, then, of which the kernel would have
- * to clear a third first. */
+/* Sorts what came to where the spool was: all ranks' records together are those of the spools, in
+ * another order and with the fields of this copy, and so the next copy comes of them. No rank has
+ * three times the memory of its records in use, then, of which the kernel would have to clear a
+ * third first. */
 static uint64_t *sort_in_place_of_spool(struct ts_dealing *d)
 {
     struct ts_build *b = d->b;
@@ -212,8 +215,8 @@ static int give_heads(struct ts_dealing *d, int rc, const uint64_t *head, const 
     return rc == 0 && n > 0 ? d->s->sort.consume(d->s->sort.arg, got, n, err) : rc;
 }
 
-/* What was kept has been dealt: its memory, which the kernel has cleared already, becomes the area to sort into, and its
- * room is for what is given. */
+/* What was kept has been dealt: its memory, which the kernel has cleared already, becomes the area
+ * to sort into, and its room is for what is given. */
 static void reuse_room(struct ts_build *b)
 {
     const uint32_t room = b->n_kept > 0 ? b->kept[0].room : 0;
@@ -225,8 +228,8 @@ static void reuse_room(struct ts_build *b)
     ts_build_ranks_drop(b);
 }
 
-/* Gives this rank what it has, which is in order already, and in a room: a part of the tensor stays there, as it is needed again,
- * and what was read becomes one of the areas. */
+/* Gives this rank what it has, which is in order already, and in a room: a part of the tensor stays
+ * there, as it is needed again, and what was read becomes one of the areas. */
 static int give_own(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;

@@ -19,7 +19,8 @@
 #include "build/sort/extsort.h"
 #include "build/ranks/ranges.h"
 
-/* What this rank takes from one of its machine: records that lie there, and go behind `before` others. */
+/* What this rank takes from one of its machine: records that lie there, and go behind `before`
+ * others. */
 struct ts_dealing_take {
     const uint64_t *from;
     uint64_t before, n;
@@ -38,8 +39,9 @@ struct ts_dealing {
     uint32_t *to;                /* the rank of each of `moved` */
     uint64_t *split;             /* n - 1 records: where ranges begin */
     struct ts_ranges ranges;
-    uint64_t *count,
-        *count_first; /* n x (n + 1): records that go from a rank to each in this round, and whether it has failed */
+    /* count_first: n x (n + 1), records that go from a rank to each in this round, and whether it
+     * has failed */
+    uint64_t *count, *count_first;
     uint64_t *place;              /* threads x n */
     struct ts_dealing_take *take; /* n */
     uint64_t *send_first, *got_first;
@@ -86,15 +88,18 @@ static inline int ts_deal_is_same(const struct ts_build_ranks_sort *s,
 }
 
 /* ---- ranks_splits.c */
-/* Where the range of each rank begins. *taken: records are in order over all ranks, and stay where they are. */
+/* Where the range of each rank begins. *taken: records are in order over all ranks, and stay where
+ * they are. */
 int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err);
 
 /* ---- ranks_round.c */
-/* Ranks of a machine put records where the others of it get them from; no message has to carry them. Two pieces of each, as one is
- * still read while the next is put there. The memory stays for later sorts, if it is large enough for them, which all ranks find alike. */
+/* Ranks of a machine put records where the others of it get them from; no message has to carry
+ * them. Two pieces of each, as one is still read while the next is put there. The memory stays for
+ * later sorts, if it is large enough for them, which all ranks find alike. */
 int ts_deal_share(struct ts_dealing *d, struct ts_err *err);
-/* One round: every rank deals a piece, unless one has failed, which rc of the round before may tell. *more: some rank had records.
- * The others may go on to the next round while this one still takes what they have put down, and not to the one behind that. */
+/* One round: every rank deals a piece, unless one has failed, which rc of the round before may
+ * tell. *more: some rank had records. The others may go on to the next round while this one still
+ * takes what they have put down, and not to the one behind that. */
 int ts_deal_round(struct ts_dealing *d, int rc, int *more, struct ts_err *err);
 
 #endif

@@ -47,7 +47,8 @@ static uint64_t *row_of(const struct ts_dealing *d, uint32_t rank)
     return d->count + rank * (d->c->n + UINT64_C(1));
 }
 
-/* Converts n records and sorts them by the rank they go to, those on other machines first: `send`, and this rank's row of `count`. */
+/* Converts n records and sorts them by the rank they go to, those on other machines first: `send`,
+ * and this rank's row of `count`. */
 static void group(struct ts_dealing *d, const struct ts_record_layout *from, const uint64_t *in,
                   uint64_t n)
 {
@@ -128,7 +129,8 @@ static int make_room(struct ts_dealing *d, struct ts_err *err)
     return rc;
 }
 
-/* Where what messages carry begins, in bytes, from the counts of all. Returns the records of all ranks. */
+/* Where what messages carry begins, in bytes, from the counts of all. Returns the records of all
+ * ranks. */
 static uint64_t place_messages(struct ts_dealing *d)
 {
     const uint32_t n = d->c->n, own = d->c->rank;
@@ -173,7 +175,8 @@ static void copy_taken(const struct ts_dealing *d, uint32_t n_takes, uint64_t *t
     }
 }
 
-/* Copies what the ranks of this machine have for this one behind what has come, with all threads. */
+/* Copies what the ranks of this machine have for this one behind what has come, with all
+ * threads. */
 static void take_shared(struct ts_dealing *d)
 {
     uint64_t *to = d->b->area[0] + d->filled * d->s->sort.to->words, n = 0;

@@ -46,8 +46,8 @@ static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
     return ts_record_is_sorted(rec, s->from->n, s->from->layout.words, d->b->memory.threads);
 }
 
-/* Records that are sorted are not dealt, but stay where they are: a rank's range begins with its first one, if ranks have about as
- * many each and no key is in two of them. *taken: they do. */
+/* Records that are sorted are not dealt, but stay where they are: a rank's range begins with its
+ * first one, if ranks have about as many each and no key is in two of them. *taken: they do. */
 static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
 {
     const uint32_t words = d->s->sort.to->words, each = 2 + 2 * words, n = d->c->n;
@@ -69,7 +69,8 @@ static int take_parts(struct ts_dealing *d, int *taken, struct ts_err *err)
     return rc;
 }
 
-/* Every rank takes each step-th of its records; sorted together they tell where ranges of about as many records begin. */
+/* Every rank takes each step-th of its records; sorted together they tell where ranges of about as
+ * many records begin. */
 static int take_samples(struct ts_dealing *d, struct ts_err *err)
 {
     struct ts_build *b = d->b;

@@ -13,7 +13,8 @@
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
-/* Opens past the cache, if the file system can. Shards that are compressed are copied through it. */
+/* Opens past the cache, if the file system can. Shards that are compressed are copied through
+ * it. */
 static int open_direct(const struct ts_partition_deal_plan *plan, int flags)
 {
     const int all = flags | O_WRONLY | O_CLOEXEC, direct = plan->writer.compress ? 0 : O_DIRECT;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* build_memory.h - how the memory of a build is divided, before anything is read.
  *
- * Most of it is two areas in which records are sorted, and a smaller one. Several ranks keep what they
- * have read beside the areas, in two rooms of their size, and the rest in files. Besides, a build needs
- * memory for one of three things at a time: reading (text, batches), merging (tables of values and
- * used slices), packing (shards that wait for the disk), each together with what sorting needs. The
- * largest of the three is subtracted from the budget. Where a thread would need too much, fewer
- * threads work.
+ * Most of it is two areas in which records are sorted, and a smaller one. Several ranks keep what
+ * they have read beside the areas, in two rooms of their size, and the rest in files. Besides, a
+ * build needs memory for one of three things at a time: reading (text, batches), merging (tables of
+ * values and used slices), packing (shards that wait for the disk), each together with what sorting
+ * needs. The largest of the three is subtracted from the budget. Where a thread would need too
+ * much, fewer threads work.
  *
  * Not counted: the program itself, stacks, and the table of shards (64 bytes for each shard, twice
  * when the index is written), 24 MiB in all for any tensor of less than about 10^10 nonzeros.

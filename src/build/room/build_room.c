@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_room.c - holds what a build takes against what is free: before it reads, and again when more
- * is known. */
+/* build_room.c - holds what a build takes against what is free: before it reads, and again when
+ * more is known. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,8 +197,8 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
         in.read.low = in.read.low > n ? in.read.low : n;
     }
     ts_build_space_estimate(&in, &need);
-    rc = check_need(b, &need, "stopped while reading, as more has come than there is room for",
-                    err);
+    rc =
+        check_need(b, &need, "stopped while reading, as more has come than there is room for", err);
     if (rc == 0 && !ranks && total > 0 && done >= total / 50 && !b->room_warned)
         warn_of_rest(b, &in, (double)n / (double)done * (double)total);
     return rc;

@@ -3,9 +3,9 @@
  * plan of a build.
  *
  * Bounds, not a guess. At least: records that do not fit an area go through files, at 8 bytes a
- * word; packed blocks have headers; and a copy holds the cells without loss, so it has no fewer bits
- * than they have information, where the law of the cells is known (the generator). At most: every
- * index of a block at its full width.
+ * word; packed blocks have headers; and a copy holds the cells without loss, so it has no fewer
+ * bits than they have information, where the law of the cells is known (the generator). At most:
+ * every index of a block at its full width.
  *
  *   units    bytes, nonzeros; a high bound of UINT64_MAX: not known
  *   threads  pure

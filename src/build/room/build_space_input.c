@@ -92,9 +92,8 @@ void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in 
     }
     in->nnz.low = least(ts_space_bytes(drawn), in->nnz.high);
     if (s->ratings || squares * cells < 1.001) /* all sets of cells are as likely */
-        bits =
-            fmin(log2_choose(cells, (double)in->nnz.low),
-                 log2_choose(cells, ts_space_number(in->nnz.high)));
+        bits = fmin(log2_choose(cells, (double)in->nnz.low),
+                    log2_choose(cells, ts_space_number(in->nnz.high)));
     else /* an order of the draws and how often each cell was drawn are all that the set lacks */
         bits = n * entropy * 0.98 - lgamma(n + 1) / log(2) -
                log2_choose(n, fmax((double)in->nnz.low, n / 2));
@@ -115,8 +114,7 @@ struct lines {
  * stored, or stands for something missing. Quotes are not part of it. */
 static int may_be_nothing(const struct ts_build_options *o, const char *p, const char *end)
 {
-    const int least_point =
-        o->value_bytes == 4 || o->weights ? FLT_MIN_10_EXP : DBL_MIN_10_EXP;
+    const int least_point = o->value_bytes == 4 || o->weights ? FLT_MIN_10_EXP : DBL_MIN_10_EXP;
     struct ts_number x;
     for (; p < end && *p == '"'; p++)
         ;

@@ -60,7 +60,8 @@ static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint
     return ts_fail(err, TS_EIO,
                    "%s: %s: %s at least %s, and %s has %s free: %s, or " TS_SET_NO_SPACE_CHECK
                    " tries it all the same",
-                   r->name, when, files, ts_num_bytes(a, need), dir, ts_num_bytes(c, there), advice);
+                   r->name, when, files, ts_num_bytes(a, need), dir, ts_num_bytes(c, there),
+                   advice);
 }
 
 int ts_room_check(const struct ts_room *r, const struct ts_need *need, const char *when,
@@ -74,8 +75,7 @@ int ts_room_check(const struct ts_room *r, const struct ts_need *need, const cha
                  sizeof advice);
     if (one && need->tmp.low > 0 && need->both.low > r->out.bytes)
         return refuse(r, when, need->both.low, r->out.bytes, r->dir,
-                      "the result and its temporary files take",
-                      advice, err);
+                      "the result and its temporary files take", advice, err);
     if (need->result.low > r->out.bytes)
         return refuse(r, when, need->result.low, r->out.bytes, r->dir, "the result takes", advice,
                       err);

@@ -2,7 +2,8 @@
 /* room.h - what a command takes of disk and memory, held against what is free there.
  *
  * Bounds below what is free: it fits. At least more than is free: it cannot. Between them nobody
- * knows, and it is said. What is free counts quotas and limits (base/files/disk_free.h, base/machine/machine.h).
+ * knows, and it is said. What is free counts quotas and limits (base/files/disk_free.h,
+ * base/machine/machine.h).
  *
  *   owner    the room owns its paths
  *   units    bytes; a high bound of UINT64_MAX: not known
@@ -30,10 +31,10 @@ struct ts_need {
 };
 
 struct ts_room {
-    const char *what; /* takes it: "the build" */
-    const char *name; /* of the result, for sentences */
+    const char *what;  /* takes it: "the build" */
+    const char *name;  /* of the result, for sentences */
     const char *place; /* the setting that names it; NULL: TS_SET_OUTPUT, "": there is none */
-    char *dir, *tmp;  /* where it and temporary files lie; NULL: nobody has looked */
+    char *dir, *tmp;   /* where it and temporary files lie; NULL: nobody has looked */
     struct ts_disk_free out, in_tmp;
     uint64_t memory_bytes; /* of the machine or its limits */
 };

@@ -14,9 +14,9 @@
 
 #define SAMPLES      2048u  /* most samples of a run */
 #define ALL_SAMPLES  65536u /* most samples of all runs: with more, every second one is dropped, */
-#define ALL_BYTES    (UINT64_C(4) << 20)   /* and also when they take more memory than this */
-#define MIN_STEP     16u                   /* fewest records between samples */
-#define BUFFER_WORDS 65536u                /* for converting records of another layout */
+#define ALL_BYTES    (UINT64_C(4) << 20) /* and also when they take more memory than this */
+#define MIN_STEP     16u                 /* fewest records between samples */
+#define BUFFER_WORDS 65536u              /* for converting records of another layout */
 
 struct run {
     struct ts_record_layout layout;
@@ -50,8 +50,8 @@ struct ts_extsort {
     uint64_t n_samples;
     struct ts_record_layout layout;
     struct ts_extsort_area area; /* of the ranges, in this layout */
-    uint64_t *whole, n_whole; /* all records, sorted in memory; NULL: in runs, or returned */
-    struct bound *bound; /* all samples, ascending */
+    uint64_t *whole, n_whole;    /* all records, sorted in memory; NULL: in runs, or returned */
+    struct bound *bound;         /* all samples, ascending */
     uint64_t n_bounds, next_bound;
     uint64_t *buffer; /* BUFFER_WORDS, for converting while reading */
 };
@@ -196,8 +196,8 @@ static int begin_ranges(struct ts_extsort *x, const struct ts_extsort_area *a, s
         if (convert_samples(x, run) < 0)
             return ts_fail(err, TS_ENOMEM, "out of memory for samples of sorted runs");
         for (uint64_t i = 0; i < run->n_samples; i++)
-            x->bound[x->n_bounds++] =
-                (struct bound){ run->sample + i * x->layout.words, r, x->layout.words, i * run->step };
+            x->bound[x->n_bounds++] = (struct bound){ run->sample + i * x->layout.words, r,
+                                                      x->layout.words, i * run->step };
     }
     qsort(x->bound, x->n_bounds, sizeof *x->bound, compare_bounds);
     return 0;
@@ -228,8 +228,9 @@ static int read_run(struct ts_extsort *x, const struct run *r, uint64_t first, u
                                 r->at + first * words * sizeof *to, err);
     while (n > 0) {
         const uint64_t take = n < piece ? n : piece;
-        const int rc = ts_tempfile_read(x->runs.fd, x->runs.tmp, x->buffer, take * words * sizeof *to,
-                                r->at + first * words * sizeof *to, err);
+        const int rc =
+            ts_tempfile_read(x->runs.fd, x->runs.tmp, x->buffer, take * words * sizeof *to,
+                             r->at + first * words * sizeof *to, err);
         if (rc < 0)
             return rc;
         ts_record_convert(&r->layout, x->buffer, &x->layout, same_fields, to, take);

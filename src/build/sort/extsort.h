@@ -5,8 +5,8 @@
  * Records fill an area of the caller's. A full area is sorted and becomes a run. Runs are not
  * merged record by record. Instead a range of keys that fits in memory is read from all runs and
  * sorted there by all threads; samples of each run tell which range fits. So any number of runs
- * takes one pass, and reads are long. There are at most 65536 samples, a few megabytes. With so many
- * runs that samples are too coarse, the end of a range is searched for in the runs themselves.
+ * takes one pass, and reads are long. There are at most 65536 samples, a few megabytes. With so
+ * many runs that samples are too coarse, the end of a range is searched for in the runs themselves.
  *
  *   owner    the caller owns the records and areas it gives
  *   units    records (record.h)

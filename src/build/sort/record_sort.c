@@ -317,7 +317,8 @@ static struct digit choose_digit(const struct sort *s, struct piece p)
     return digit_at(p.bit, width, s->bits);
 }
 
-/* Adds the parts into which w->end divides the piece, which are now in array[in]; they end in array[to]. */
+/* Adds the parts into which w->end divides the piece, which are now in array[in]; they end in
+ * array[to]. */
 static void add_parts(const struct sort *s, struct work *w, struct piece p, struct digit d, int in,
                       int to)
 {

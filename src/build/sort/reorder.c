@@ -118,11 +118,12 @@ static int give_slices(struct reorder *r, int last, struct ts_err *err)
 /* Gives the sort what area[0] holds; at the end, takes all of it back in order. */
 static int drain_to_runs(struct reorder *r, int last, struct ts_err *err)
 {
-    const struct ts_extsort_area area = { &r->layout, r->key_bits, { r->area[0], r->area[1] },
-                                          r->area_words, r->held };
-    int rc = r->runs != NULL
-                 ? 0
-                 : ts_extsort_new(r->conf->tmp, r->conf->threads, r->conf->stop, NULL, &r->runs, err);
+    const struct ts_extsort_area area = {
+        &r->layout, r->key_bits, { r->area[0], r->area[1] }, r->area_words, r->held
+    };
+    int rc = r->runs != NULL ? 0
+                             : ts_extsort_new(r->conf->tmp, r->conf->threads, r->conf->stop, NULL,
+                                              &r->runs, err);
     if (rc == 0)
         rc = last ? ts_extsort_end(r->runs, &area, err) : ts_extsort_add(r->runs, &area, err);
     r->held = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spool.h - a sequence of records, in memory or in a temporary file, or the first of them in memory and the rest in a file.
+/* spool.h - a sequence of records, in memory or in a temporary file, or the first of them in memory
+ * and the rest in a file.
  *
  *   owner    the spool owns its file; memory and rooms belong to the caller
  *   units    records of one layout
@@ -26,19 +27,19 @@ struct ts_spool {
     uint64_t *mem; /* NULL: in the file */
     int fd;        /* -1: none */
     const char *tmp;
-    struct ts_spool_rooms
-        *rooms;    /* of which one is asked for with the first records; NULL: there are none */
-    uint32_t room; /* of them, from 1; 0: none is this spool's */
+    /* of which one is asked for with the first records; NULL: there are none */
+    struct ts_spool_rooms *rooms;
+    uint32_t room;          /* of them, from 1; 0: none is this spool's */
     uint64_t *head, head_n; /* the room: the first records, as many as fit */
 };
 
-/* Makes an empty spool in a temporary file of directory tmp, which must stay; its first records go into a room, if one is
- * free by then, until it is closed. */
+/* Makes an empty spool in a temporary file of directory tmp, which must stay; its first records go
+ * into a room, if one is free by then, until it is closed. */
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
                   struct ts_spool_rooms *rooms, struct ts_err *err);
 
-/* Gives an empty spool the n records at *mem, memory as large as a room, in exchange for a free room, which *mem is from then on:
- * 1, or 0 where there is no such room and nothing was done. */
+/* Gives an empty spool the n records at *mem, memory as large as a room, in exchange for a free
+ * room, which *mem is from then on: 1, or 0 where there is no such room and nothing was done. */
 int ts_spool_adopt(struct ts_spool *s, uint64_t **mem, uint64_t n);
 void ts_spool_close(struct ts_spool *s);
 

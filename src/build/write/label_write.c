@@ -129,7 +129,8 @@ int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t
     return ts_fail(err, TS_EFORMAT,
                    "%s: %" PRIu64 " name%s for the %" PRIu64 " %s of " TS_NTH_MODE
                    "%s; " TS_SET_PARTIAL_MAP " takes them as they are",
-                   from, n_labels, ts_num_plural(n_labels), dim, dim == 1 ? "index" : "indices", mode + 1,
+                   from, n_labels, ts_num_plural(n_labels), dim, dim == 1 ? "index" : "indices",
+                   mode + 1,
                    n_labels == dim + 1 ? " (is the first line a header? Then take it out)"
                    : n_labels > dim    ? " (" TS_SET_SIZES " says how many indices there are)"
                                        : "");
@@ -182,8 +183,8 @@ static int find_doubled(struct ts_string_sort *sort, const char *from, struct ts
     return rc;
 }
 
-int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial,
-                   const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err)
+int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, const char *tmp,
+                   const volatile sig_atomic_t *stop, struct ts_err *err)
 {
     struct ts_text_input *in = NULL;
     struct ts_string_sort *sort = NULL;

@@ -27,8 +27,8 @@ int ts_label_copy(const struct ts_tensor *t, uint32_t from, const char *to, uint
 /* Whether the names in a file fit a mode of `dim` indices: as many lines, each name once (empty
  * lines do not count). `partial`: any number of lines. A pipe is not read, because that is
  * possible only once. Memory: 4 MiB; the rest goes to a file in tmp. */
-int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial,
-                   const char *tmp, const volatile sig_atomic_t *stop, struct ts_err *err);
+int ts_label_check(const char *from, uint32_t mode, uint64_t dim, int partial, const char *tmp,
+                   const volatile sig_atomic_t *stop, struct ts_err *err);
 
 /* Writes the sentence for a wrong number of lines; 0 when it is right. */
 int ts_label_check_count(const char *from, uint32_t mode, uint64_t dim, uint64_t n_labels,

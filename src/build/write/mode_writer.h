@@ -39,13 +39,15 @@ struct ts_mode_writer_plan {
     uint64_t memory;             /* for packing and writing; if it needs more, it takes more */
     struct ts_record_layout layout;
     const struct ts_value_code *code;
-    int weights; /* the low 32 bits of a value are those of its weight, above are those of its code */
+    /* the low 32 bits of a value are those of its weight, above are those of its code */
+    int weights;
     int want_norm; /* sum the squares of the values, too */
 
     struct ts_build_comm *ranks; /* several write one file (partition_deal.h); NULL: one does */
     const char *tmp;             /* directory of their temporary files */
-    const struct ts_spare *
-        spare; /* memory that is free from the first record until finish returns, or longer; NULL: there is none */
+    /* memory that is free from the first record until finish returns, or longer; NULL: there is
+     * none */
+    const struct ts_spare *spare;
     _Atomic uint64_t *work; /* grows with the nonzeros packed; NULL: nobody looks */
 };
 
@@ -54,11 +56,12 @@ struct ts_mode_written {
     uint64_t n_shards, file_bytes, largest_slice;
     uint32_t max_raw_bytes;
     double sum_of_squares; /* added by partition: the same for any number of threads */
-    struct ts_cell_sum
-        cells; /* decoded from the shards that this process has written: rows and codes */
+    /* decoded from the shards that this process has written: rows and codes */
+    struct ts_cell_sum cells;
 };
 
-/* Most bytes that nnz records of so many bits are packed into, and those that end a partition of a rank behind them. */
+/* Most bytes that nnz records of so many bits are packed into, and those that end a partition of a
+ * rank behind them. */
 uint64_t ts_mode_writer_packed_bytes(uint64_t nnz, uint32_t bits);
 
 /* The least memory of a writer (threads 0), or as much as this number of threads can use. */
@@ -72,13 +75,14 @@ void ts_mode_writer_free(struct ts_mode_writer *w); /* NULL is fine; the file st
 int ts_mode_writer_add(struct ts_mode_writer *w, const uint64_t *rec, uint64_t n,
                        struct ts_err *err);
 
-/* Writes what is left, if all went well so far (rc). The file is on disk only after an fsync (ts_build_dir_commit). Of
- * several ranks all call it, whatever rc is. */
+/* Writes what is left, if all went well so far (rc). The file is on disk only after an fsync
+ * (ts_build_dir_commit). Of several ranks all call it, whatever rc is. */
 int ts_mode_writer_finish(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
 
-/* Of several ranks, in place of finish: their shards may be written while the caller goes on. *ret has no shards yet. Then end, which
- * all call, whatever rc is, completes it. wait, before that: spare memory is free again. */
+/* Of several ranks, in place of finish: their shards may be written while the caller goes on. *ret
+ * has no shards yet. Then end, which all call, whatever rc is, completes it. wait, before that:
+ * spare memory is free again. */
 int ts_mode_writer_begin_end(struct ts_mode_writer *w, int rc, struct ts_mode_written *ret,
                              struct ts_err *err);
 void ts_mode_writer_wait(struct ts_mode_writer *w);

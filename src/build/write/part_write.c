@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies shards to the same places of files that have holes elsewhere, and the other files whole. */
+/* Copies shards to the same places of files that have holes elsewhere, and the other files
+ * whole. */
 #include "build/write/part_write.h"
 
 #include <fcntl.h>

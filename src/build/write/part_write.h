@@ -4,8 +4,8 @@
  *   owner    the caller owns the tensor
  *   units    bytes
  *   threads  one
- *   errors   0 or a negative ts_code: what cannot be read or written, a shard whose checksum is wrong. TS_EBUSY: OUT exists.
- *            On failure nothing is left
+ *   errors   0 or a negative ts_code: what cannot be read or written, a shard whose checksum is
+ *            wrong. TS_EBUSY: OUT exists. On failure nothing is left
  */
 #ifndef TS_BUILD_PART_WRITE_H
 #define TS_BUILD_PART_WRITE_H
@@ -25,8 +25,8 @@ struct ts_part_conf {
     void *ctx;
 };
 
-/* *bytes: of the shards that were copied. warn->code is not 0 when something failed after the directory was in its
- * place. */
+/* *bytes: of the shards that were copied. warn->code is not 0 when something failed after the
+ * directory was in its place. */
 int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,
                   struct ts_err *err);
 

@@ -39,8 +39,8 @@ struct ts_shard_writer_plan {
     uint8_t level[TS_MAX_ORDER]; /* modes in the order of the copy */
     uint32_t threads;            /* of the writer's own */
     uint32_t n_buffers;          /* most shards that are joined and written at a time */
-    struct ts_partition_pool
-        *pool;                /* memory of the partitions; NULL: from malloc, and not counted */
+    /* memory of the partitions; NULL: from malloc, and not counted */
+    struct ts_partition_pool *pool;
     uint64_t partition_bytes; /* make_room waits while more of the pool is in use */
 
     /* Shards go to a file that is open already, from byte `at` on; the caller closes it. */
@@ -60,8 +60,8 @@ int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
  * them itself. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
 
-/* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one ends. *cells: the sum of
- * all cells, decoded from the bytes of the shards (ts_cell_sum_shard). */
+/* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one
+ * ends. *cells: the sum of all cells, decoded from the bytes of the shards (ts_cell_sum_shard). */
 int ts_shard_writer_finish(struct ts_shard_writer *w, struct ts_disk_shard **shard,
                            uint64_t *n_shards, uint64_t *file_bytes, struct ts_cell_sum *cells,
                            struct ts_err *err);
@@ -76,7 +76,8 @@ void ts_shard_draft_drop(struct ts_shard_draft *draft, struct ts_partition_pool 
 int ts_shard_draft_joins(uint64_t blocks, uint64_t body_words, uint32_t n_blocks, uint32_t n_words,
                          uint64_t shard_bytes);
 
-/* Nonzeros of slices over partitions in their order: the largest of them, and the squares of all values. */
+/* Nonzeros of slices over partitions in their order: the largest of them, and the squares of all
+ * values. */
 struct ts_slice_count {
     uint32_t row; /* of the last nonzero; UINT32_MAX at first */
     uint64_t nnz, largest;

@@ -62,7 +62,8 @@ static int has_used_rows(const struct core *c, uint32_t mode)
     return k->n_rows[mode] == disk->n_rows ? 1 : -1;
 }
 
-/* gram := of columns near 1 in size, which are 2^-exponent of the model's, and the norms of the model's */
+/* gram := of columns near 1 in size, which are 2^-exponent of the model's, and the norms of the
+ * model's */
 static int take_gram(struct core *c, uint32_t mode, double *gram, int *exponent, struct ts_err *err)
 {
     const int rc = ts_kruskal_gram(c->conf->model, mode, (uint32_t)c->threads, c->conf->stop, gram,
@@ -78,7 +79,8 @@ static double reciprocal(double x)
     return x > 0 ? 1 / x : 0;
 }
 
-/* gram := its pseudo-inverse as for columns of norm 1, between the scales that rows and columns get. */
+/* gram := its pseudo-inverse as for columns of norm 1, between the scales that rows and columns
+ * get. */
 static int invert(struct core *c, uint32_t mode, double *gram, double *ret, struct ts_err *err)
 {
     const double *norm = c->norm + (size_t)mode * c->rank;
@@ -135,13 +137,14 @@ static int check_shape(const struct core *c, struct ts_err *err)
     for (uint32_t m = 0; m < t->order; m++)
         if (has_used_rows(c, m) < 0)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE " of the model has %" PRIu64 " row%s, of the tensor %" PRIu64,
+                           TS_NTH_MODE " of the model has %" PRIu64
+                                       " row%s, of the tensor %" PRIu64,
                            m + 1, k->n_rows[m], ts_num_plural(k->n_rows[m]), t->mode[m].disk.dim);
     return ts_core_check(k->order, k->rank, err);
 }
 
-/* Rows of an inverse for columns whose component has one weight: w, shared among the modes. The sign goes
- * to the first one. */
+/* Rows of an inverse for columns whose component has one weight: w, shared among the modes. The
+ * sign goes to the first one. */
 static void share_weights(struct core *c)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -256,8 +259,8 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
-/* What column r of a mode is multiplied with, where columns are as the model has them and weights are
- * in the first mode, beside columns of shared sizes. */
+/* What column r of a mode is multiplied with, where columns are as the model has them and weights
+ * are in the first mode, beside columns of shared sizes. */
 static double as_given(const struct core *c, uint32_t mode, uint32_t r)
 {
     const double weight = mode == 0 ? fabs(c->conf->model->weight[r]) : 1;

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core_consistency.h - whether a model's components are as many, and as separate, as the data support.
+/* core_consistency.h - whether a model's components are as many, and as separate, as the data
+ * support.
  *
- * The core of a tensor X for factors A_n is  G = X x_1 A_1^+ ... x_N A_N^+,  the Tucker core that fits X best
- * with these factors. A model that is right needs no products of columns of different components:
- * G is then 1 where all indices are equal, and 0 elsewhere (T). The core consistency is
+ * The core of a tensor X for factors A_n is  G = X x_1 A_1^+ ... x_N A_N^+,  the Tucker core that
+ * fits X best with these factors. A model that is right needs no products of columns of different
+ * components: G is then 1 where all indices are equal, and 0 elsewhere (T). The core consistency is
  *     100 (1 - |G - T|^2 / rank),
- * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J. Chemometrics
- * 17, 2003). The weight of a component, with the norms of its columns, is shared among the modes alike,
- * so that it does not matter where a program puts them. (Other programs take the factors as given, with the weights
- * in the first mode: `given` is what they print. An exact model has 100 either way.) A component of weight 0 has zeros in G.
+ * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J.
+ * Chemometrics 17, 2003). The weight of a component, with the norms of its columns, is shared among
+ * the modes alike, so that it does not matter where a program puts them. (Other programs take the
+ * factors as given, with the weights in the first mode: `given` is what they print. An exact model
+ * has 100 either way.) A component of weight 0 has zeros in G.
  *
- * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has them sorted
- * by one mode, then by another, and so on; rows of pseudo-inverses are multiplied in at the end of
- * each group of nonzeros that agree in the modes before, so a nonzero costs `rank` additions, a fibre rank^2, a
- * slice rank^order.
+ * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has
+ * them sorted by one mode, then by another, and so on; rows of pseudo-inverses are multiplied in at
+ * the end of each group of nonzeros that agree in the modes before, so a nonzero costs `rank`
+ * additions, a fibre rank^2, a slice rank^order.
  *
  *   owner    the caller owns tensor and model
  *   threads  one calls; sums of slices are shared among conf->threads
- *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT where the core is
- *            too large, or memory too small
+ *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT
+ *            where the core is too large, or memory too small
  *   memory   the factors once more, in float64, and two cores
  *   bits     results do not depend on threads
  */
@@ -44,9 +46,10 @@ struct ts_core_conf {
 };
 
 struct ts_core {
-    double consistency;  /* 100 at most */
-    double normalised;   /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
-    double given, given_normalised; /* likewise, of factors as given and weights in the first mode */
+    double consistency; /* 100 at most */
+    double normalised;  /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
+    /* given_normalised: likewise, of factors as given and weights in the first mode */
+    double given, given_normalised;
     uint32_t n_singular; /* modes whose columns depend on each other, to rounding */
 };
 

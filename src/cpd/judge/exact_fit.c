@@ -20,7 +20,8 @@
 #define CONTRADICTION \
     16384.0 /* times the error that is expected: roundings that are all of one sign */
 #define LONGEST_SUM 16384.0 /* terms of a row that are added up before sums of them are */
-/* Squares of numbers between these, and the rounding of the squares, are in the range of float64. */
+/* Squares of numbers between these, and the rounding of the squares, are in the range of
+ * float64. */
 #define LEAST_LARGEST 1e-120
 #define MOST_LARGEST  1e140
 #define MOST_SHIFT    1000 /* a power of 2 that is in the range, and so is its inverse */
@@ -112,8 +113,8 @@ static void split_rows(const double *x, size_t n, double *high, double *low)
     }
 }
 
-/* Upper triangle of gram += rows' rows. A thread has whole rows of it, so each entry is summed in the
- * order of the model's rows. */
+/* Upper triangle of gram += rows' rows. A thread has whole rows of it, so each entry is summed in
+ * the order of the model's rows. */
 static void add_gram(struct sums *s, uint64_t n)
 {
     const struct ts_exact_fit_conf *c = s->conf;
@@ -144,7 +145,8 @@ static void note_largest(struct sums *s, uint64_t n)
             s->largest[r] = fmax(s->largest[r], fabs(s->chunk[i * s->rank + r]));
 }
 
-/* The scales of a mode's columns: without rounding, and then no product of modes leaves the range. */
+/* The scales of a mode's columns: without rounding, and then no product of modes leaves the
+ * range. */
 static void choose_scales(struct sums *s)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
@@ -251,7 +253,8 @@ static int give_index(struct target *t, uint64_t index, const double *row, struc
     return rc;
 }
 
-/* The index of each row of the model, NULL where row i is index i; *used: they are the tensor's rows. */
+/* The index of each row of the model, NULL where row i is index i; *used: they are the tensor's
+ * rows. */
 static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int *used,
                        struct ts_err *err)
 {
@@ -305,8 +308,8 @@ static int read_rows(struct sums *s, struct target *t, const uint64_t *index, st
     return rc == 0 ? flush(t, err) : rc;
 }
 
-/* Columns may be so small or large that their squares leave the range of float64, as within bounds that are. Their mode is read
- * again then, and they are scaled as they are read. */
+/* Columns may be so small or large that their squares leave the range of float64, as within bounds
+ * that are. Their mode is read again then, and they are scaled as they are read. */
 static int read_again(struct sums *s, struct target *t, const uint64_t *index, struct ts_err *err)
 {
     double before[TS_MAX_RANK];
@@ -395,8 +398,8 @@ static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
 
 /* ---- the result ---- */
 
-/* Roundings of a sum of n terms, of random sign, as a share of the terms: some LONGEST_SUM are added one
- * after another, and then such sums. */
+/* Roundings of a sum of n terms, of random sign, as a share of the terms: some LONGEST_SUM are
+ * added one after another, and then such sums. */
 static double sum_roundings(double n)
 {
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);

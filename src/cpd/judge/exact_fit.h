@@ -6,22 +6,24 @@
  *     |M|^2 = lambda' (elementwise product of all A_m' A_m) lambda,
  *     <X, M> = sum over r of  lambda_r  sum over i of  A_n(i, r) P(i, r).
  * Only P and |X| (the header's) are sums of plain float64. Everything else is carried in twice that
- * precision (products and sums that keep their rounding, Ogita, Rump and Oishi, SIAM J. Sci. Comput. 26,
- * 2005): components of a model may be many times larger than the model and cancel, and then |M|^2 is a
- * small difference of large numbers, with the square of their size.
+ * precision (products and sums that keep their rounding, Ogita, Rump and Oishi, SIAM J. Sci.
+ * Comput. 26, 2005): components of a model may be many times larger than the model and cancel, and
+ * then |M|^2 is a small difference of large numbers, with the square of their size.
  *
  * What is left of rounding is estimated from the sizes of what is summed: component r adds at most
- * |X| |lambda_r| (product of its column norms) to the terms of <X, M>. A sum of n roundings is taken as
- * sqrt(n) of them, as roundings of random sign have it. ret->error says by how much the fit may be off:
- * some 1e-14 / (1 - fit) for components as large as the model, and 1e-7 where the model is exact; it grows with the square root of the components' size.
+ * |X| |lambda_r| (product of its column norms) to the terms of <X, M>. A sum of n roundings is
+ * taken as sqrt(n) of them, as roundings of random sign have it. ret->error says by how much the
+ * fit may be off: some 1e-14 / (1 - fit) for components as large as the model, and 1e-7 where the
+ * model is exact; it grows with the square root of the components' size.
  *
- * A model has a row for every index of a mode, or for used ones alone: those that modeK.index names, else
- * those that the tensor uses. Rows of empty slices count in |M|; indices without a row have zeros.
+ * A model has a row for every index of a mode, or for used ones alone: those that modeK.index
+ * names, else those that the tensor uses. Rows of empty slices count in |M|; indices without a row
+ * have zeros.
  *
  *   owner    the caller owns all; the backend's factors are of no use afterwards
  *   threads  one calls; the backend uses its own, Gram matrices are shared among conf->threads
- *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT where
- *            numbers leave the range of float64
+ *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT
+ *            where numbers leave the range of float64
  *   bits     results do not depend on threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_EXACT_FIT_H
@@ -40,8 +42,8 @@ struct ts_exact_fit_conf {
     struct ts_feed *feed;   /* of ts_exact_fit_mode, or of all */
     struct ts_model *model; /* freshly opened */
     uint32_t threads;       /* 0: all */
-    struct ts_comm *
-        comm; /* that of the backend, each of whose ranks multiplies a part; NULL: this process alone */
+    /* that of the backend, each of whose ranks multiplies a part; NULL: this process alone */
+    struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
@@ -56,7 +58,8 @@ struct ts_exact_fit {
 /* The mode whose product is taken, the one of fewest rows: its own rows are kept meanwhile. */
 uint32_t ts_exact_fit_mode(const struct ts_tensor *t);
 
-/* Memory that ts_exact_fit_run takes beside backend and feed: the rows of that mode, most of all. */
+/* Memory that ts_exact_fit_run takes beside backend and feed: the rows of that mode, most of
+ * all. */
 uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *model);
 
 int ts_exact_fit_run(const struct ts_exact_fit_conf *conf, struct ts_exact_fit *ret,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One pass of scores; where cells have weights one more, of a model of zeros, whose residuals are the values. */
+/* One pass of scores; where cells have weights one more, of a model of zeros, whose residuals are
+ * the values. */
 #include "cpd/judge/known_fit.h"
 
 #include <float.h>
@@ -29,7 +30,8 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
             continue;
         if (k->index[m] != NULL ? k->dim[m] > d->dim : k->n_rows[m] != d->n_rows)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE " of the model has %" PRIu64 " row%s, of the tensor %" PRIu64,
+                           TS_NTH_MODE " of the model has %" PRIu64
+                                       " row%s, of the tensor %" PRIu64,
                            m + 1, k->dim[m], ts_num_plural(k->dim[m]), d->dim);
         if (k->index[m] == NULL) /* else it ends with the last index that has a row */
             rc = ts_tensor_rows(t, m, &k->index[m], err);

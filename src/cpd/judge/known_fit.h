@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* known_fit.h - the fit of a model at cells that are known: of a dense tensor with unknown cells (NaN), or of one whose cells have
- * weights, which says how often each listed cell was seen.
+/* known_fit.h - the fit of a model at cells that are known: of a dense tensor with unknown cells
+ * (NaN), or of one whose cells have weights, which says how often each listed cell was seen.
  *
- *     fit = 1 - sqrt(sum of w (x - m)^2) / sqrt(sum of w x^2)   over the known cells, w being 1 without weights,
+ *     fit = 1 - sqrt(sum of w (x - m)^2) / sqrt(sum of w x^2)   over the known cells, w being 1
+ *     without weights,
  *
- * as a run with `observed` has it. The sums are those of scores (score.h), in float64, from residuals themselves: nothing cancels.
+ * as a run with `observed` has it. The sums are those of scores (score.h), in float64, from
+ * residuals themselves: nothing cancels.
  *
  *   owner    as in score.h; the backend's factors are of no use afterwards
  *   errors   those of ts_score_run
@@ -16,11 +18,12 @@
 #include "cpd/judge/exact_fit.h"
 #include "cpd/judge/score.h"
 
-/* Whether a fit of the tensor is of known cells alone; of a dense tensor that is known once its cells were looked at. */
+/* Whether a fit of the tensor is of known cells alone; of a dense tensor that is known once its
+ * cells were looked at. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
-/* A model that has a row for each used index of a mode gets the tensor's indices, and one with indices of its own the tensor's
- * sizes. TS_EARG where shapes differ. */
+/* A model that has a row for each used index of a mode gets the tensor's indices, and one with
+ * indices of its own the tensor's sizes. TS_EARG where shapes differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
 /* conf without top, slices and take; the model's norm in *ret is that over all cells. */

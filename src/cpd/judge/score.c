@@ -62,13 +62,14 @@ struct score {
     uint64_t n_parts;
     struct part *part;
     struct worker *worker; /* threads */
-    /* Sums of slices of a dense tensor, whose cells are not sorted by them: of each partition of a slab its cells, */
+    /* Sums of slices of a dense tensor, whose cells are not sorted by them: of each partition of a
+     * slab its cells, */
     struct slab_cell *slab;
-    uint32_t *slab_n; /* and how many they are */
-    uint64_t settled; /* partitions of the slabs before */
+    uint32_t *slab_n;             /* and how many they are */
+    uint64_t settled;             /* partitions of the slabs before */
     uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is zeros in the model; NULL: none is */
     uint32_t blanks;              /* bit m: mode m has such rows */
-    int counts;       /* logs are summed: as far as is known all values are counts; atomic */
+    int counts; /* logs are summed: as far as is known all values are counts; atomic */
 };
 
 /* ---- the model's rows into the backend ---- */
@@ -102,7 +103,8 @@ static int note_blank(struct score *s, uint32_t mode, uint64_t row, const double
     return 0;
 }
 
-/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on from. */
+/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on
+ * from. */
 static int gather_rows(struct score *s, uint32_t mode, const uint64_t *index, uint64_t row,
                        uint64_t n, const double *weight, uint64_t *at, double *to,
                        struct ts_err *err)
@@ -405,7 +407,9 @@ static void end_slice(const struct score *s, struct worker *w, struct part *p)
     if (w->in_first) {
         p->first = w->slice;
         w->in_first = 0;
-    } else { /* another thread may have the rest of the partition's last slice: that is set right at its end */
+    } else {
+        /* another thread may have the rest of the partition's last slice: that is set right at its
+         * end */
         s->ret->slice[w->row] = w->slice;
     }
     memset(&w->slice, 0, sizeof w->slice);
@@ -590,8 +594,8 @@ static void free_sums(struct score *s)
         free(s->blank[m]);
 }
 
-/* Slices that lie within one partition are on the rank that took it; a rank's begin with the first slice of its first
- * partition, which is none of these. */
+/* Slices that lie within one partition are on the rank that took it; a rank's begin with the first
+ * slice of its first partition, which is none of these. */
 static int gather_slices(struct score *s, struct ts_err *err)
 {
     struct ts_comm *c = s->conf->comm;

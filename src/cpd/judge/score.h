@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score.h - how well a model tells the nonzeros of a tensor: sums over all of them, over those of each slice of a
- * mode, and the ones that it misses most.
+/* score.h - how well a model tells the nonzeros of a tensor: sums over all of them, over those of
+ * each slice of a mode, and the ones that it misses most.
  *
- * One weighted pass (stream/weighted.h) over the copy of a mode gives value x and model m of each nonzero, and the
- * residual x - m. Of cells that are not listed nothing is asked, but for the log-likelihood of counts
+ * One weighted pass (stream/weighted.h) over the copy of a mode gives value x and model m of each
+ * nonzero, and the residual x - m. Of cells that are not listed nothing is asked, but for the
+ * log-likelihood of counts
  *     sum over nonzeros of x log m, less the sum of m over all cells,
- * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the products of
- * the sums of columns; 0 log 0 is 0. That of residuals taken as Gaussian is -n/2 (1 + log(2 pi s^2)) with s^2 their mean square.
+ * which is Poisson's without the terms log x!, that no model changes; the second sum is that of the
+ * products of the sums of columns; 0 log 0 is 0. That of residuals taken as Gaussian is -n/2 (1 +
+ * log(2 pi s^2)) with s^2 their mean square.
  *
  * A backend may have the sums in a pass of its own (SCORES), as GPUs do, which lends no nonzeros.
  *
- * Where cells have weights, all sums are by them, n of the likelihood is the sum of weights, and there is none of counts.
+ * Where cells have weights, all sums are by them, n of the likelihood is the sum of weights, and
+ * there is none of counts.
  *
- *   owner    the caller owns all; what ts_score_run puts into a struct ts_score is freed by ts_score_free. The backend's factors
- *            are those of the model afterwards, weights in the mode's
+ *   owner    the caller owns all; what ts_score_run puts into a struct ts_score is freed by
+ *            ts_score_free. The backend's factors are those of the model afterwards, weights in the
+ *            mode's
  *   units    modes and rows from 0
  *   errors   0 or a negative ts_code: TS_ELIMIT where numbers leave the range of the precision
- *   bits     sums are made by block, by partition and then in the order of the file, in float64: they do not depend on
- *            threads, ranks, memory or order of delivery
+ *   bits     sums are made by block, by partition and then in the order of the file, in float64:
+ *            they do not depend on threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_SCORE_H
 #define TS_CPD_SCORE_H
@@ -43,8 +47,9 @@ struct ts_score_conf {
     void *ctx;
     uint32_t rows;
     int unseen; /* nonzeros with an index whose row in the model is zeros are counted */
-    struct ts_comm *
-        comm; /* that of the backend: each rank takes a part, and all get the whole score; NULL: this process alone */
+    /* that of the backend: each rank takes a part, and all get the whole score; NULL: this process
+     * alone */
+    struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
@@ -62,13 +67,15 @@ struct ts_score {
     uint64_t n_slices;           /* rows of the mode, where they were asked for */
     struct ts_score_sums *slice; /* n_slices */
     uint32_t n_top;
-    struct ts_score_cell
-        *top; /* the largest residual first; of equal ones, the first in the copy */
-    uint64_t unseen; /* where they were asked for; TS_SCORE_UNKNOWN by a backend that lends no nonzeros */
+    /* the largest residual first; of equal ones, the first in the copy */
+    struct ts_score_cell *top;
+    /* where they were asked for; TS_SCORE_UNKNOWN by a backend that lends no nonzeros */
+    uint64_t unseen;
     struct ts_backend_times times;
 };
 
-/* Memory beside backend and feed, threads being those of the backend, and n_ranks 1 without a comm. */
+/* Memory beside backend and feed, threads being those of the backend, and n_ranks 1 without a
+ * comm. */
 uint64_t ts_score_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank, uint32_t threads,
                         uint32_t n_ranks, uint32_t top, int slices);
 

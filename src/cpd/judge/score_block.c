@@ -64,10 +64,11 @@ PART int reaches(uint32_t n, const double *x, const double *m, double least)
 
 /* ---- logarithms ---- */
 
-/* ret := log m of numbers above 0 that are not denormal, within 1 ulp: m = 2^k (1 + f) with 1 + f within sqrt(1/2) .. sqrt(2), s = f / (2 + f),
+/* ret := log m of numbers above 0 that are not denormal, within 1 ulp: m = 2^k (1 + f) with 1 + f
+ * within sqrt(1/2) .. sqrt(2), s = f / (2 + f),
  *     log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R(s^2)),
- * R by the minimax polynomial of FreeBSD's e_log.c, of degree 14 in s. log 2 is the sum of two numbers, of which the first has so few bits
- * that k times it is exact. */
+ * R by the minimax polynomial of FreeBSD's e_log.c, of degree 14 in s. log 2 is the sum of two
+ * numbers, of which the first has so few bits that k times it is exact. */
 PART void log_lanes(const vec *m, vec *ret)
 {
     const uint64_t half = 0x3fe6a09e00000000; /* sqrt(1/2) */

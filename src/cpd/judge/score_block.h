@@ -5,7 +5,8 @@
  *   units    n at most TS_BLOCK_NNZ
  *   threads  any
  *   errors   none
- *   bits     the same on all x86-64 processors: vectors of four float64, without fused multiply-adds
+ *   bits     the same on all x86-64 processors: vectors of four float64, without fused
+ *            multiply-adds
  */
 #ifndef TS_CPD_SCORE_BLOCK_H
 #define TS_CPD_SCORE_BLOCK_H
@@ -20,7 +21,8 @@ void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_scor
 /* Whether an |x - m| is `least` or more. */
 int ts_score_reaches(uint32_t n, const double *x, const double *m, double least);
 
-/* *ret := the sum of x log m, of which 0 log 0 is 0. Returns 0 where an x is no count, or an m below 0, or 0 where x is not. */
+/* *ret := the sum of x log m, of which 0 log 0 is 0. Returns 0 where an x is no count, or an m
+ * below 0, or 0 where x is not. */
 int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret);
 
 #endif

@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts: the modes of CP-APR, alternating Poisson regression, with multiplicative updates.
+/* Models of counts: the modes of CP-APR, alternating Poisson regression, with multiplicative
+ * updates.
  *
- * It makes  log L = sum over nonzeros of x log m - sum over all cells of m  as large as it gets (without log x!, which
- * does not depend on the model), by algorithm 3 of Chi and Kolda, "On tensors, sparsity, and nonnegative factorizations"
- * (SIAM Journal on Matrix Analysis and Applications 33, 2012). Columns of all factors have the sum 1, weights apart. Of
- * mode n, with B = A_n diag(weights), each of `inner` rounds is
+ * It makes  log L = sum over nonzeros of x log m - sum over all cells of m  as large as it gets
+ * (without log x!, which does not depend on the model), by algorithm 3 of Chi and Kolda, "On
+ * tensors, sparsity, and nonnegative factorizations" (SIAM Journal on Matrix Analysis and
+ * Applications 33, 2012). Columns of all factors have the sum 1, weights apart. Of mode n, with B =
+ * A_n diag(weights), each of `inner` rounds is
  *     phi := (X / max(B K', 1e-10)) K,  K the product of the other factors,    B := B .* phi
- * and then the weights are the sums of B's columns. Zeros (entries below 1e-10 of a column) with a phi above 1 in the last
- * round get 0.01 added when the mode comes again: a multiplication would leave them 0 though they should not be.
+ * and then the weights are the sums of B's columns. Zeros (entries below 1e-10 of a column) with a
+ * phi above 1 in the last round get 0.01 added when the mode comes again: a multiplication would
+ * leave them 0 though they should not be.
  *
- * The violation (of the Karush-Kuhn-Tucker conditions) is the largest |min(b, 1 - phi)| of the first round of any mode
- * of the sweep: 0 at a local optimum. The run has converged when it is less than the tolerance.
+ * The violation (of the Karush-Kuhn-Tucker conditions) is the largest |min(b, 1 - phi)| of the
+ * first round of any mode of the sweep: 0 at a local optimum. The run has converged when it is less
+ * than the tolerance.
  *
- * Nonzeros that are held out are zeros to the model; what is told of them is their mean negative log-likelihood, m - x log m.
+ * Nonzeros that are held out are zeros to the model; what is told of them is their mean negative
+ * log-likelihood, m - x log m.
  *
- * All rounds of a row are made while its shard is there; a row that lies in several shards gets one round a sweep
- * (cpu/losses/rounds.h).
+ * All rounds of a row are made while its shard is there; a row that lies in several shards gets one
+ * round a sweep (cpu/losses/rounds.h).
  */
 #include <math.h>
 #include <string.h>
@@ -80,7 +85,8 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return 0;
 }
 
-/* The violation of the sweep begins with its first mode: until that is there, a state has that of the sweep before. */
+/* The violation of the sweep begins with its first mode: until that is there, a state has that of
+ * the sweep before. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

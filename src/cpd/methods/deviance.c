@@ -19,8 +19,8 @@ static double of_zeros(const struct ts_loss *loss, double n, double m, double at
     return n > 0 ? n * value(loss, 0, m, at) : 0;
 }
 
-/* kept->reference is F of the model that has TS_LOSS_APART_AT everywhere; f at m less f there is a + b x, for any x. Cells of
- * value 0 are not asked, at which c(x) may be infinite. */
+/* kept->reference is F of the model that has TS_LOSS_APART_AT everywhere; f at m less f there is a
+ * + b x, for any x. Cells of value 0 are not asked, at which c(x) may be infinite. */
 static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
                     double m)
 {

@@ -3,9 +3,10 @@
  *
  *     (C - F) / (C - S).
  *
- * F is the sum of the loss over the cells that count, listed or not; C is F of the best model that has one value everywhere, or of
- * a model of zeros where the loss is neither linear in the value nor a term of the value alone apart from that (TS_IN_X_ANY); S is F
- * of the saturated model, which is the best one at each cell.
+ * F is the sum of the loss over the cells that count, listed or not; C is F of the best model that
+ * has one value everywhere, or of a model of zeros where the loss is neither linear in the value
+ * nor a term of the value alone apart from that (TS_IN_X_ANY); S is F of the saturated model, which
+ * is the best one at each cell.
  *
  *   threads  pure
  *   units    all float64
@@ -17,11 +18,13 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
-/* C, of `cells` cells: those that `kept` is the sum of, and cells of value 0. at: the number of the loss. */
+/* C, of `cells` cells: those that `kept` is the sum of, and cells of value 0. at: the number of the
+ * loss. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* The fit of a model with this F. Where C is S but for rounding, as all values are one: S - F, which is not positive; 1 without cells. */
+/* The fit of a model with this F. Where C is S but for rounding, as all values are one: S - F,
+ * which is not positive; 1 without cells. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 

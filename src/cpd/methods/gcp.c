@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Generalized CP: models by other losses (stream/loss.h), whose factors descend.
  *
- * It lowers F = sum over all cells of f(x, m), unlisted cells being 0, or with `observed` over the listed cells alone, those
- * held out apart, and 1/2 l2 times the squares of each factor (Hong, Kolda, Duersch, "Generalized canonical polyadic tensor
- * decomposition", SIAM Review 62, 2020; Kolda, Hong, "Stochastic gradients for large-scale tensor decomposition",
- * SIAM Journal on Mathematics of Data Science 2, 2020). The methods by
- * which it falls are gcp_adam.c and lbfgsb.c; this file has what is the same for both.
+ * It lowers F = sum over all cells of f(x, m), unlisted cells being 0, or with `observed` over the
+ * listed cells alone, those held out apart, and 1/2 l2 times the squares of each factor (Hong,
+ * Kolda, Duersch, "Generalized canonical polyadic tensor decomposition", SIAM Review 62, 2020;
+ * Kolda, Hong, "Stochastic gradients for large-scale tensor decomposition", SIAM Journal on
+ * Mathematics of Data Science 2, 2020). The methods by which it falls are gcp_adam.c and lbfgsb.c;
+ * this file has what is the same for both.
  *
- * A pass after the last mode sums F. The fit is the share of the deviance that is explained (deviance.h).
+ * A pass after the last mode sums F. The fit is the share of the deviance that is explained
+ * (deviance.h).
  *
- * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in between, so that a small change says
- * nothing. The run is over when F fell in none of IDLE sweeps by the tolerance times all that it has fallen since the first sweep:
- * other programs likewise stop when their estimate of F does not fall for some epochs. A run that goes on has the F of earlier
+ * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in
+ * between, so that a small change says nothing. The run is over when F fell in none of IDLE sweeps
+ * by the tolerance times all that it has fallen since the first sweep: other programs likewise stop
+ * when their estimate of F does not fall for some epochs. A run that goes on has the F of earlier
  * sweeps from its state.
  *
- * Random starts are scaled to what the values are on average; with a loss whose model is a logarithm one component is that
- * average, the others are small and of both signs. What is scaled has in each mode the sign that its bounds allow, and in the first
- * that may have both the one that gives the product that of the average. Where there is no such mode, or the average is 0, all
+ * Random starts are scaled to what the values are on average; with a loss whose model is a
+ * logarithm one component is that average, the others are small and of both signs. What is scaled
+ * has in each mode the sign that its bounds allow, and in the first that may have both the one that
+ * gives the product that of the average. Where there is no such mode, or the average is 0, all
  * components of logarithms are small.
  */
 #include "cpd/methods/gcp_struct.h"
@@ -37,7 +41,7 @@
 #include "stream/loss.h"
 
 #define RATE        0.05
-#define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls in them */
+#define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls */
 #define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
@@ -124,7 +128,8 @@ int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- the start ---- */
 
-/* About what values are on average, over the cells that count: of the same sign, to their root mean square. */
+/* About what values are on average, over the cells that count: of the same sign, to their root mean
+ * square. */
 static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
@@ -173,8 +178,8 @@ static int only_sign(const struct ts_spec *spec, uint32_t mode)
     return c->bounded && c->upper <= 0 ? -1 : 0;
 }
 
-/* Signs of the modes, whose product is that of `value`: where those that have only one leave it to others, the first of these is
- * below 0. Returns whether there are such. */
+/* Signs of the modes, whose product is that of `value`: where those that have only one leave it to
+ * others, the first of these is below 0. Returns whether there are such. */
 static int choose_signs(const struct ts_spec *spec, uint32_t order, double value, int *sign)
 {
     uint32_t open = order;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Models by other losses (gcp.c), by steps of Adam.
  *
- * A sweep takes the modes one after another: the gradient of the mode's factor at the newest factors of the others, exact over the
- * nonzeros, in one pass; that of cells that are not listed from their column sums and from drawn columns (stream/row_update.h); then
- * a step of Adam, whose rate counts in sizes (root mean squares) of the factor's entries. The moments of Adam are two more factors
- * for each mode, in host memory, and are part of a state. The pass after the last mode takes, of unlisted cells, columns that are
- * the same in all sweeps. Where F was higher than in the sweep before, the rate is halved.
+ * A sweep takes the modes one after another: the gradient of the mode's factor at the newest
+ * factors of the others, exact over the nonzeros, in one pass; that of cells that are not listed
+ * from their column sums and from drawn columns (stream/row_update.h); then a step of Adam, whose
+ * rate counts in sizes (root mean squares) of the factor's entries. The moments of Adam are two
+ * more factors for each mode, in host memory, and are part of a state. The pass after the last mode
+ * takes, of unlisted cells, columns that are the same in all sweeps. Where F was higher than in the
+ * sweep before, the rate is halved.
  */
 #include "cpd/methods/gcp_struct.h"
 
@@ -27,7 +29,8 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
 
 /* ---- modes ---- */
 
-/* Columns that are drawn for a mode: about PER_NONZERO cells for each nonzero, LEAST_DRAWN to ts_descent_most. */
+/* Columns that are drawn for a mode: about PER_NONZERO cells for each nonzero, LEAST_DRAWN to
+ * ts_descent_most. */
 static uint32_t columns_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
     const double rows = (double)t->mode[mode].disk.n_rows;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_struct.h - struct ts_gcp: what the methods that descend by a loss, gcp_adam.c and lbfgsb.c, share.
- * It is the first member of their `own`.
+/* gcp_struct.h - struct ts_gcp: what the methods that descend by a loss, gcp_adam.c and lbfgsb.c,
+ * share. It is the first member of their `own`.
  *
  *   owner    the run (method.h); moments are in memory of `make`, until `end`
  *   threads  one calls
@@ -14,8 +14,8 @@
 
 struct ts_gcp {
     struct ts_descent descent; /* of the pass that is wanted */
-    struct ts_loss_sums sums; /* of the pass that sums the loss */
-    void *memory; /* of the moments */
+    struct ts_loss_sums sums;  /* of the pass that sums the loss */
+    void *memory;              /* of the moments */
     uint64_t memory_bytes;
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_spec_moments says */
     double rate, before; /* before: the objective of the sweep before; NaN: there was none */
@@ -47,8 +47,8 @@ struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 /* Root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
-/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN, else what `descent` says, whose
- * cells stand for zeros there, too. */
+/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN,
+ * else what `descent` says, whose cells stand for zeros there, too. */
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
@@ -60,7 +60,8 @@ double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);
 
-/* A sweep ended with this objective: whether it fell there by the tolerance, of all that it has fallen since the first one. */
+/* A sweep ended with this objective: whether it fell there by the tolerance, of all that it has
+ * fallen since the first one. */
 void ts_gcp_note(struct ts_solver *a, double now);
 
 /* It has not in so many sweeps that the run is over. A tolerance of 0 is never met. */

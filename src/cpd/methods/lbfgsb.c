@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses, by L-BFGS-B: a limited-memory quasi-Newton method with bounds, all factors at once.
+/* Models by other losses, by L-BFGS-B: a limited-memory quasi-Newton method with bounds, all
+ * factors at once.
  *
- * What is minimised is that of gcp.c. Of the cells that are not listed the same ones stand for all in every sweep
- * (stream/row_update.h, n_cells), so that it is one function, whose gradient is exact. A sweep takes the gradient of each mode, the factors
- * staying, in a pass; then a step: entries at a bound, which the gradient would push out, stay; the others go
- * along the direction that the last PAIRS steps and changes of the gradient give (the two loops of Nocedal 1980 over free entries), and
- * what leaves the bounds is put on them (Bertsekas 1982). A pass after the last mode sums F there; while it has not fallen enough
- * (Armijo), the step is shortened and the pass made again. Where no step helps, the pairs are dropped once, and then the run is over.
+ * What is minimised is that of gcp.c. Of the cells that are not listed the same ones stand for all
+ * in every sweep (stream/row_update.h, n_cells), so that it is one function, whose gradient is
+ * exact. A sweep takes the gradient of each mode, the factors staying, in a pass; then a step:
+ * entries at a bound, which the gradient would push out, stay; the others go along the direction
+ * that the last PAIRS steps and changes of the gradient give (the two loops of Nocedal 1980 over
+ * free entries), and what leaves the bounds is put on them (Bertsekas 1982). A pass after the last
+ * mode sums F there; while it has not fallen enough (Armijo), the step is shortened and the pass
+ * made again. Where no step helps, the pairs are dropped once, and then the run is over.
  *
- * Of each factor it keeps, as moments: the gradient, the point of the sweep's start, PAIRS steps and as many changes of
- * the gradient; the newest change is minus the gradient before until the next one is there (`open`). The direction is computed from
- * them, also again when a run goes on.
+ * Of each factor it keeps, as moments: the gradient, the point of the sweep's start, PAIRS steps
+ * and as many changes of the gradient; the newest change is minus the gradient before until the
+ * next one is there (`open`). The direction is computed from them, also again when a run goes on.
  *
- *   bits     sums are made by spans of a fixed length and added in their order: they do not depend on threads
+ *   bits     sums are made by spans of a fixed length and added in their order: they do not depend
+ *            on threads
  */
 #include <math.h>
 #include <omp.h>
@@ -444,7 +448,8 @@ static int begin_step(struct ts_solver *a, struct ts_err *err)
     return try_length(a, 0, err);
 }
 
-/* F was `now`, which is too much: the length at which a parabola through what is known has its least. */
+/* F was `now`, which is too much: the length at which a parabola through what is known has its
+ * least. */
 static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;

@@ -152,9 +152,10 @@ static void norm_columns(struct ts_solver *a, uint32_t mode)
     ts_solver_scale_both(a, gram);
 }
 
-/* Of columns that keep their lengths those of length 1, but for a power of two, that the model does not see, since the component is
- * zeros in another mode: least squares leaves rounding there, which beyond the range of float32 would end the run.
- * At such a length the component can come back in that mode. ret: whether there are any. */
+/* Of columns that keep their lengths those of length 1, but for a power of two, that the model does
+ * not see, since the component is zeros in another mode: least squares leaves rounding there, which
+ * beyond the range of float32 would end the run. At such a length the component can come back in
+ * that mode. ret: whether there are any. */
 static int norm_unseen(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
@@ -170,7 +171,8 @@ static int norm_unseen(struct ts_solver *a, uint32_t mode)
     return any;
 }
 
-/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the rest. */
+/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the
+ * rest. */
 int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
@@ -188,8 +190,8 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 
 /* ---- the fit ---- */
 
-/* The last mode once more, in float64. By least squares it is solved again, from the same operands; where
- * rows come from the old ones that would be a step further, so there the factor stays. */
+/* The last mode once more, in float64. By least squares it is solved again, from the same operands;
+ * where rows come from the old ones that would be a step further, so there the factor stays. */
 static int begin_again(struct ts_solver *a, struct ts_err *err)
 {
     const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);

@@ -38,8 +38,8 @@ int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
 {
     struct search search = { t, loss };
     const double least = t->header.value_min, most = t->header.value_max;
-    const int between =
-        loss->allows(least / 2 + most / 2); /* those between are allowed as the ends are */
+    /* those between are allowed as the ends are */
+    const int between = loss->allows(least / 2 + most / 2);
     struct ts_walk walk;
     int rc;
     if (t->nnz == 0 || (loss->allows(least) && loss->allows(most) && (between || least == most)))

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the cells that are listed, others being unknown: rows with a Gram matrix of their own, in the pass itself,
- * and a pass after the last mode that sums the errors, those of cells that are held out apart. Where their mean is
- * subtracted, such a pass before the first sweep finds it, and factors are those of the rest.
+/* Models of the cells that are listed, others being unknown: rows with a Gram matrix of their own,
+ * in the pass itself, and a pass after the last mode that sums the errors, those of cells that are
+ * held out apart. Where their mean is subtracted, such a pass before the first sweep finds it, and
+ * factors are those of the rest.
  *
- *   bits     sums are made by partition and added in the order of the file: they do not depend on threads
+ *   bits     sums are made by partition and added in the order of the file: they do not depend on
+ *            threads
  */
 #include <math.h>
 #include <string.h>

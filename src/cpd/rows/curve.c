@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Projected Newton steps on one column, each of which solves five diagonals in time that is linear. */
+/* Projected Newton steps on one column, each of which solves five diagonals in time that is
+ * linear. */
 #include "cpd/rows/curve.h"
 
 #include <float.h>
@@ -165,8 +166,8 @@ struct step {
     int whole;              /* it is to the target */
 };
 
-/* trial := x and a part of the way to the target, within bounds; across: also where that is on the other side of 0. diagonal
- * becomes the way. */
+/* trial := x and a part of the way to the target, within bounds; across: also where that is on the
+ * other side of 0. diagonal becomes the way. */
 static struct step try_part(const struct ts_curve *c, const struct vectors *v, double part,
                             int across)
 {
@@ -195,8 +196,9 @@ static int lowers(const struct step *s)
     return s->promise < 0 && s->change <= ENOUGH * s->promise;
 }
 
-/* trial := the better step of those to 0 and across it. A stiff column that moves through 0 would come through it entry by
- * entry with the first alone, and have no entry that is 0 with the other alone. */
+/* trial := the better step of those to 0 and across it. A stiff column that moves through 0 would
+ * come through it entry by entry with the first alone, and have no entry that is 0 with the other
+ * alone. */
 static struct step try_both(const struct ts_curve *c, const struct vectors *v, double part)
 {
     const struct step to = try_part(c, v, part, 0);
@@ -208,7 +210,8 @@ static struct step try_both(const struct ts_curve *c, const struct vectors *v, d
     return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
-/* Returns 0 where nothing but rounding is left to be done, as a whole step lowers the sum but for that, or the caller gives up. */
+/* Returns 0 where nothing but rounding is left to be done, as a whole step lowers the sum but for
+ * that, or the caller gives up. */
 static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;

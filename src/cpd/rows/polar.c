@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* polar.c - rows of a mode whose columns are to be orthonormal: TS_ROW_POLAR of stream/row_update.h.
+/* polar.c - rows of a mode whose columns are to be orthonormal: TS_ROW_POLAR of
+ * stream/row_update.h.
  *
- * Of all A with A' A = I the one nearest to the tensor, the other factors being as they are, has the largest
- * tr(A' M), M being the product: it is the polar factor M (M' M)^-1/2 (Schoenemann 1966, the Procrustes problem). So
- * it is a row update by a matrix that is known once the product is. Directions of which M has
- * less than POLAR_NONE of its largest (in squares) do not say where their columns are to lie: those are drawn,
- * orthogonal to the others. M' M squares the condition of M; where its rounding shows, what came out is made orthonormal once more.
- * tr(A' M) of what comes out then is not summed again: in float32 a fit near 1 may be off by the root of FLT_EPSILON (3e-4)
- * where the last mode is of this kind.
+ * Of all A with A' A = I the one nearest to the tensor, the other factors being as they are, has
+ * the largest tr(A' M), M being the product: it is the polar factor M (M' M)^-1/2 (Schoenemann
+ * 1966, the Procrustes problem). So it is a row update by a matrix that is known once the product
+ * is. Directions of which M has less than POLAR_NONE of its largest (in squares) do not say where
+ * their columns are to lie: those are drawn, orthogonal to the others. M' M squares the condition
+ * of M; where its rounding shows, what came out is made orthonormal once more. tr(A' M) of what
+ * comes out then is not summed again: in float32 a fit near 1 may be off by the root of FLT_EPSILON
+ * (3e-4) where the last mode is of this kind.
  *
  *   owner    the caller owns the matrices; rows are the backend's
  *   threads  one calls
@@ -23,10 +25,10 @@
 #include "cpd/rows/row_columns.h"
 #include "cpd/rows/symm.h"
 
-#define POLAR_NONE  1e-13
-#define DRAW_SEED   UINT64_C(0x706F6C6172)
-#define MOST_DRAWS  8u   /* for a column */
-#define LEAST_LEFT  1e-6 /* of a drawn column's square, once the others are taken off */
+#define POLAR_NONE 1e-13
+#define DRAW_SEED  UINT64_C(0x706F6C6172)
+#define MOST_DRAWS 8u   /* for a column */
+#define LEAST_LEFT 1e-6 /* of a drawn column's square, once the others are taken off */
 
 struct polar {
     const struct ts_init_conf *init;
@@ -36,7 +38,8 @@ struct polar {
     double *v, *w; /* rank x rank */
 };
 
-/* v := sum of z z' / sqrt(d) over eigenvectors of gram whose d is above `least`. Returns how many they are; w has them all. */
+/* v := sum of z z' / sqrt(d) over eigenvectors of gram whose d is above `least`. Returns how many
+ * they are; w has them all. */
 static int inverse_root(struct polar *s, const double *gram, double share, double *sum,
                         uint32_t *ret, struct ts_err *err)
 {
@@ -63,8 +66,8 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* How far from 0 or 1 the eigenvalues are that the Gram matrix has: |gram gram - gram|, which is 0 for a projector;
- * where all are to be 1, |gram - I|. */
+/* How far from 0 or 1 the eigenvalues are that the Gram matrix has: |gram gram - gram|, which is 0
+ * for a projector; where all are to be 1, |gram - I|. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;

@@ -2,8 +2,8 @@
 /* row_maker.h - row updates that cpd makes of the product itself: a table.
  *
  * stream/row_update.h lists the updates. Those that no backend makes have an entry here. The method
- * asks for the product of the mode alone, and then calls `make`, which computes rows by calls of the
- * backend: row_columns.h brings product and rows to host memory.
+ * asks for the product of the mode alone, and then calls `make`, which computes rows by calls of
+ * the backend: row_columns.h brings product and rows to host memory.
  *
  *   owner    the caller owns what a task points to
  *   threads  one calls; `make` may use task->init->threads

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* smooth.c - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h. With bounds
- * or l1 besides they are those of smooth_within.c.
+/* smooth.c - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h.
+ * With bounds or l1 besides they are those of smooth_within.c.
  *
- * With M the product, G that of the Gram matrices (with l2 on its diagonal), and D the second differences of rows that are
- * neighbours by their index in the input, A has the least
+ * With M the product, G that of the Gram matrices (with l2 on its diagonal), and D the second
+ * differences of rows that are neighbours by their index in the input, A has the least
  *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2.
- * Rows of empty slices, which no factor has, lie on the curve that is smoothest between the others: they are unknowns without a product, and
- * forgotten. With G = Q diag(g) Q', columns of B = A Q are apart from each other: each is the solution of
+ * Rows of empty slices, which no factor has, lie on the curve that is smoothest between the others:
+ * they are unknowns without a product, and forgotten. With G = Q diag(g) Q', columns of B = A Q are
+ * apart from each other: each is the solution of
  *     (g_k E + mu D' D) b_k = (M Q)_k,
- * E being 1 on the diagonal where there is a row; five diagonals, solved by L diag L' in time that is linear
- * (smoothing as of Whittaker 1923). Where g_k is so far below mu that rounding would take what does not bend, b_k is a line and a
- * curve that is 0 at one end, computed apart. Directions in which G is singular but for rounding are left out, as by least squares.
- * Q and g are right to a rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
- * share of that, which changes nothing that is minimised.
- * M is rounded to the precision of factors first, also where the fit asks for more of it: in float32 a fit above 0.999 may be
- * off by 1e-5 and more where the last mode is smooth, by the root of FLT_EPSILON (3e-4) where little is left to fit.
+ * E being 1 on the diagonal where there is a row; five diagonals, solved by L diag L' in time that
+ * is linear (smoothing as of Whittaker 1923). Where g_k is so far below mu that rounding would take
+ * what does not bend, b_k is a line and a curve that is 0 at one end, computed apart. Directions in
+ * which G is singular but for rounding are left out, as by least squares. Q and g are right to a
+ * rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
+ * share of that, which changes nothing that is minimised. M is rounded to the precision of factors
+ * first, also where the fit asks for more of it: in float32 a fit above 0.999 may be off by 1e-5
+ * and more where the last mode is smooth, by the root of FLT_EPSILON (3e-4) where little is left to
+ * fit.
  *
- *   owner    the caller owns matrices; rows are the backend's. `bytes` are taken for the time of a call
+ *   owner    the caller owns matrices; rows are the backend's. `bytes` are taken for the time of a
+ *            call
  *   threads  one calls; columns and rows are spread over init->threads, each computed by itself
  *   errors   0 or a negative ts_code
  */
@@ -98,8 +102,8 @@ static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
            (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0);
 }
 
-/* Eigenvalues of g that are more than rounding: against what g has on its diagonal there, as the product's errors are in
- * proportion to the lengths of columns. */
+/* Eigenvalues of g that are more than rounding: against what g has on its diagonal there, as the
+ * product's errors are in proportion to the lengths of columns. */
 static int take_directions(struct smooth *s, const double *g, int *singular, struct ts_err *err)
 {
     const double cut = s->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
@@ -158,7 +162,8 @@ static uint64_t place(const struct smooth *s, uint64_t row)
     return s->index == NULL ? row : s->index[row] - s->first;
 }
 
-/* What a thread computes a column with: the matrix, the diagonal and two more, and the unknowns, of all indices. */
+/* What a thread computes a column with: the matrix, the diagonal and two more, and the unknowns, of
+ * all indices. */
 struct band {
     double *diagonal, *one, *two, *x;
 };
@@ -168,7 +173,8 @@ static struct band band_of(double *memory, uint64_t n)
     return (struct band){ memory, memory + n, memory + 2 * n, memory + 3 * n };
 }
 
-/* x := (d P + mu D' D)^-1 x, P being 1 where there are rows; of entries from `from` on alone, with 0 before them. */
+/* x := (d P + mu D' D)^-1 x, P being 1 where there are rows; of entries from `from` on alone, with
+ * 0 before them. */
 static void eliminate(const struct smooth *s, double d, uint64_t from, const struct band *band)
 {
     const uint64_t n = s->span;
@@ -192,8 +198,8 @@ static double line(const struct smooth *s, uint64_t i)
     return 2 * (double)i / (double)(s->span - 1) - 1;
 }
 
-/* x := z of the right side b_i of a row (or 0) + c_0 + c_1 line; z is 0 at the first two indices. sum := its sum over rows, and that with
- * `line`. */
+/* x := z of the right side b_i of a row (or 0) + c_0 + c_1 line; z is 0 at the first two indices.
+ * sum := its sum over rows, and that with `line`. */
 static void solve_held(const struct smooth *s, double d, const double *b, const double c[2],
                        const struct band *band, double sum[2])
 {
@@ -213,9 +219,11 @@ static void solve_held(const struct smooth *s, double d, const double *b, const 
     }
 }
 
-/* x := (d P + mu D' D)^-1 b where d is far below mu: lines, which do not bend, cost little, and their part of x would be lost in rounding.
- * x is a line L y and a curve z that is 0 at the first two indices:
- *   z = A (b - d P L y), A the inverse of the matrix without these two; L' P (L - d A P L) y = L' (b - d P A b) / d.
+/* x := (d P + mu D' D)^-1 b where d is far below mu: lines, which do not bend, cost little, and
+ * their part of x would be lost in rounding. x is a line L y and a curve z that is 0 at the first
+ * two indices:
+ *   z = A (b - d P L y), A the inverse of the matrix without these two; L' P (L - d A P L) y = L'
+ *   (b - d P A b) / d.
  * Returns |D x|^2. */
 static double solve_on_a_line(const struct smooth *s, double d, const double *b,
                               const struct band *band)
@@ -249,7 +257,8 @@ static double solve_on_a_line(const struct smooth *s, double d, const double *b,
     return bends;
 }
 
-/* Whether the least that a line costs is below the least that a curve does which is 0 at one end, (1.875 / n)^4 mu. */
+/* Whether the least that a line costs is below the least that a curve does which is 0 at one end,
+ * (1.875 / n)^4 mu. */
 static int is_cheap(const struct smooth *s, double d)
 {
     const double n = (double)s->span;
@@ -289,7 +298,8 @@ static void solve_columns(const struct smooth *s)
     }
 }
 
-/* m, a row of the product, becomes that of A, as the backend is going to hold it. Returns their inner product. */
+/* m, a row of the product, becomes that of A, as the backend is going to hold it. Returns their
+ * inner product. */
 static double turn_back(const struct smooth *s, uint64_t row, double *m)
 {
     double a[TS_MAX_RANK] = { 0 }, sum = 0;
@@ -317,8 +327,9 @@ static double bend_of(const double *const row[3], uint32_t rank)
     return sum;
 }
 
-/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. Where all rows are there and rounding changes
- * them, *rough := |D A|^2 of those that the backend holds: what large entries lose can bend more than the curve does. */
+/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. Where all rows are
+ * there and rounding changes them, *rough := |D A|^2 of those that the backend holds: what large
+ * entries lose can bend more than the curve does. */
 static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inverses by Cholesky, or by all eigenvectors: Householder's tridiagonal form, then implicit QL. */
+/* Inverses by Cholesky, or by all eigenvectors: Householder's tridiagonal form, then implicit
+ * QL. */
 #include "cpd/rows/symm.h"
 
 #include <float.h>

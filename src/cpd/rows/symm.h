@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* symm.h - the small dense linear algebra of the methods: inverses of rank x rank Gram matrices.
  *
- * Written out here, not taken from LAPACK: the matrices are small, and a BLAS chooses kernels by CPU
- * and cuts its loops by thread count, so the bits of a run would depend on it; some also start
- * threads and map buffers when they are loaded, which breaks a memory limit. Vectors of four numbers
- * are a part of the algorithm, not of the machine: sums have four parts everywhere, products are
- * rounded before they are added, and AVX2 changes the time alone.
+ * Written out here, not taken from LAPACK: the matrices are small, and a BLAS chooses kernels by
+ * CPU and cuts its loops by thread count, so the bits of a run would depend on it; some also start
+ * threads and map buffers when they are loaded, which breaks a memory limit. Vectors of four
+ * numbers are a part of the algorithm, not of the machine: sums have four parts everywhere,
+ * products are rounded before they are added, and AVX2 changes the time alone.
  *
  *   owner    the caller owns the matrices: row-major, n x n, without padding
  *   threads  pure functions, of one thread, or of several that share rows: the bits are the same
@@ -19,22 +19,24 @@
 
 #include "base/err.h"
 
-/* Above this estimate of 1 / condition number, and above the cut, the inverse is taken by Cholesky. */
+/* Above this estimate of 1 / condition number, and above the cut, the inverse is taken by
+ * Cholesky. */
 #define TS_SYMM_RCOND 1e-8
-/* A cut for matrices that are right to float64: solutions may be 1e5 times what they sum up to, and then
- * keep 1e-6 of it beside the roundings of their own squares. */
+/* A cut for matrices that are right to float64: solutions may be 1e5 times what they sum up to, and
+ * then keep 1e-6 of it beside the roundings of their own squares. */
 #define TS_SYMM_CUT 1e-10
 
-/* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it slightly
- * indefinite), in which singular values below `cut` of the largest count as zero. The cut belongs to
- * what is multiplied by ret: a right-hand side with errors of e, relatively, gives a solution with
- * errors of e / sqrt(cut) in the norm that v defines. ret may not be v; it is NaN where v is not finite.
- * *singular (may be NULL) is 1 when v was too badly conditioned for Cholesky; only then *stop is looked
- * at (NULL, or not 0 when the user wants to stop). */
+/* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it
+ * slightly indefinite), in which singular values below `cut` of the largest count as zero. The cut
+ * belongs to what is multiplied by ret: a right-hand side with errors of e, relatively, gives a
+ * solution with errors of e / sqrt(cut) in the norm that v defines. ret may not be v; it is NaN
+ * where v is not finite. *singular (may be NULL) is 1 when v was too badly conditioned for
+ * Cholesky; only then *stop is looked at (NULL, or not 0 when the user wants to stop). */
 int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *ret, int *singular, struct ts_err *err);
 
-/* The same by so many threads, 0: all, where there are rows enough for them. Eigenvectors are one thread's. */
+/* The same by so many threads, 0: all, where there are rows enough for them. Eigenvectors are one
+ * thread's. */
 int ts_symm_pinv_by(uint32_t threads, uint32_t n, const double *v, double cut,
                     const volatile sig_atomic_t *stop, double *ret, int *singular,
                     struct ts_err *err);
@@ -44,8 +46,8 @@ int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
                           const volatile sig_atomic_t *stop, double *ret, int *singular,
                           struct ts_err *err);
 
-/* d := the eigenvalues of the symmetric v, in no order, and rows of z := orthonormal eigenvectors: what a
- * pseudo-inverse is made of, for tests. v is finite. */
+/* d := the eigenvalues of the symmetric v, in no order, and rows of z := orthonormal eigenvectors:
+ * what a pseudo-inverse is made of, for tests. v is finite. */
 int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err);
 
 /* Memory that a call takes for a while. */

@@ -12,8 +12,9 @@ typedef int64_t vec_bits __attribute__((vector_size(32), aligned(8)));
 
 /* ---- sums ----
  *
- * A dot product has four running sums: element i goes to sum i % 4, but for the last n % 4, which go to
- * the first. So it is as long as it was when its loop was scalar, and its bits are those of then. */
+ * A dot product has four running sums: element i goes to sum i % 4, but for the last n % 4, which
+ * go to the first. So it is as long as it was when its loop was scalar, and its bits are those of
+ * then. */
 
 /* sum[k] := the four sums of a' b[k], for four b at once. Of n elements, a multiple of 4. */
 PART void dot_4(uint32_t n, const double *a, const double *const b[4], vec sum[4])
@@ -80,8 +81,9 @@ PART void rows_4(uint32_t n, const double *a, uint32_t first, const double *ret[
         ret[k] = a + (size_t)(first + k < n ? first + k : n - 1) * n;
 }
 
-/* Rows begin .. end - 1 of four columns of l, the lower Cholesky factor of v: what lies left of them is summed for the four at
- * once. Rows from first + 4 on need rows first .. first + 3, and each other not. 0 when v is not positive definite. */
+/* Rows begin .. end - 1 of four columns of l, the lower Cholesky factor of v: what lies left of
+ * them is summed for the four at once. Rows from first + 4 on need rows first .. first + 3, and
+ * each other not. 0 when v is not positive definite. */
 PART int cholesky(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,
                   double *l)
 {
@@ -105,8 +107,8 @@ PART int cholesky(uint32_t n, const double *v, uint32_t first, uint32_t begin, u
     return 1;
 }
 
-/* Rows begin .. end - 1 of ret := columns of the inverse of the lower triangular l: row j starts at its diagonal. Four
- * entries of each row at a time. */
+/* Rows begin .. end - 1 of ret := columns of the inverse of the lower triangular l: row j starts at
+ * its diagonal. Four entries of each row at a time. */
 PART void invert_lower(uint32_t n, const double *l, uint32_t begin, uint32_t end, double *ret)
 {
     memset(ret + (size_t)begin * n, 0, (size_t)(end - begin) * n * sizeof *ret);

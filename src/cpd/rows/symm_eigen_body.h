@@ -7,18 +7,18 @@
 
 /* ---- eigenvectors ----
  *
- * Rows of these matrices are padded with zeros to `ld` columns, a multiple of 4. Errors are those of
- * v's own rounding: each step changes v by at most some DBL_EPSILON of its norm, and the cut lies far
- * above that. */
+ * Rows of these matrices are padded with zeros to `ld` columns, a multiple of 4. Errors are those
+ * of v's own rounding: each step changes v by at most some DBL_EPSILON of its norm, and the cut
+ * lies far above that. */
 
 struct eigen {
     uint32_t n, ld;
     const volatile sig_atomic_t *stop;
-    double *
-        a; /* n x ld: v, then Householder's vectors in its rows, then eigenvectors over eigenvalues */
+    /* n x ld: v, then Householder's vectors in its rows, then eigenvectors over eigenvalues */
+    double *a;
     double *z; /* n x ld: rows become eigenvectors */
-    double *d,
-        *e;    /* ld: the diagonal, that becomes eigenvalues; what lies beside: e[i] at i, i + 1 */
+    /* ld: the diagonal, that becomes eigenvalues; what lies beside: e[i] at i, i + 1 */
+    double *d, *e;
     double *h; /* ld: half the squares of Householder's vectors, 0: none; then cosines */
     double *p; /* ld: a vector; then sines */
 };
@@ -50,8 +50,8 @@ PART double dot(uint32_t n, const double *a, const double *b)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Makes row i of a, left of the diagonal, the vector u of the reflection  1 - u u' / h  that takes it to
- * a multiple of the last unit vector; e[i - 1] is that multiple. */
+/* Makes row i of a, left of the diagonal, the vector u of the reflection  1 - u u' / h  that takes
+ * it to a multiple of the last unit vector; e[i - 1] is that multiple. */
 PART void reflect_row(struct eigen *g, uint32_t i)
 {
     double *u = g->a + (size_t)i * g->ld;
@@ -96,8 +96,8 @@ PART void reflect_both(struct eigen *g, uint32_t i)
     }
 }
 
-/* Householder's reduction: a = q t q', t tridiagonal; z := q'. The last rows first, so that the vector of
- * row i lies in the row itself. */
+/* Householder's reduction: a = q t q', t tridiagonal; z := q'. The last rows first, so that the
+ * vector of row i lies in the row itself. */
 PART void reduce(struct eigen *g)
 {
     const uint32_t n = g->n, ld = g->ld;
@@ -124,8 +124,8 @@ PART void reduce(struct eigen *g)
     }
 }
 
-/* Rotations of rows (i, i + 1) of z for i = end - 1 down to first, in one pass over 4 * n_vec columns: the
- * row that the next rotation needs stays in registers. */
+/* Rotations of rows (i, i + 1) of z for i = end - 1 down to first, in one pass over 4 * n_vec
+ * columns: the row that the next rotation needs stays in registers. */
 PART void rotate_columns(const struct eigen *g, uint32_t first, uint32_t end, double *z, int n_vec)
 {
     vec x[4];
@@ -163,8 +163,8 @@ static double length_of(double x, double y)
     return 0x1p-500 * sqrt(x * x + y * y);
 }
 
-/* A step of QL with Wilkinson's shift on rows first .. end, beside which e is 0 (Bowdler, Martin, Reinsch
- * and Wilkinson, Numer. Math. 11, 1968). */
+/* A step of QL with Wilkinson's shift on rows first .. end, beside which e is 0 (Bowdler, Martin,
+ * Reinsch and Wilkinson, Numer. Math. 11, 1968). */
 PART void step(struct eigen *g, uint32_t first, uint32_t end)
 {
     double *d = g->d, *e = g->e;
@@ -198,9 +198,10 @@ PART void step(struct eigen *g, uint32_t first, uint32_t end)
     rotate(g, first, end);
 }
 
-/* d := eigenvalues of the tridiagonal (d, e); rows of z := their eigenvectors. What is below a quarter of
- * DBL_EPSILON of the norm beside the diagonal counts as zero, also among small eigenvalues: these are
- * right to that anyway, and where there are many of them, most of the steps would be theirs. */
+/* d := eigenvalues of the tridiagonal (d, e); rows of z := their eigenvectors. What is below a
+ * quarter of DBL_EPSILON of the norm beside the diagonal counts as zero, also among small
+ * eigenvalues: these are right to that anyway, and where there are many of them, most of the steps
+ * would be theirs. */
 PART void diagonalise(struct eigen *g)
 {
     double norm = 0, small;

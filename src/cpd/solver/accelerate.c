@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps the factors that sweeps started from, and makes the next start of these and the last ones. */
+/* Keeps the factors that sweeps started from, and makes the next start of these and the last
+ * ones. */
 #include "cpd/solver/accelerate.h"
 
 #include <math.h>
@@ -33,8 +34,8 @@ static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)
     return rank * (precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
 }
 
-/* Modes whose factor is kept: not those that are fixed, nor the one that is solved first, unless it comes
- * from its old rows. */
+/* Modes whose factor is kept: not those that are fixed, nor the one that is solved first, unless it
+ * comes from its old rows. */
 static uint32_t kept_modes(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_constraint *c = ts_spec_of(spec)->mode;
@@ -158,8 +159,8 @@ static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
         row[r] /= sum;
 }
 
-/* rows: n of the factor, as float64, become those that the next sweep starts from; they take the place of the rows
- * before, which are n of `before` from element `at` on. */
+/* rows: n of the factor, as float64, become those that the next sweep starts from; they take the
+ * place of the rows before, which are n of `before` from element `at` on. */
 static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows, uint64_t n)
 {
     const struct ts_init_conf *c = &a->init;

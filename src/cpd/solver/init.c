@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills the factors that a decomposition starts from, with random numbers or a model, and computes their Gram
- * matrices. */
+/* Fills the factors that a decomposition starts from, with random numbers or a model, and computes
+ * their Gram matrices. */
 #include "cpd/solver/init.h"
 
 #include <inttypes.h>
@@ -63,7 +63,8 @@ static void mirror(uint32_t rank, double *gram)
             gram[(size_t)i * rank + j] = gram[(size_t)j * rank + i];
 }
 
-/* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. Whole, or TS_ESTOP. */
+/* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. Whole, or
+ * TS_ESTOP. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
 {
@@ -117,8 +118,8 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
                                           : draw_gram(c, mode, index, disk->n_rows, gram, err);
 }
 
-/* The Gram matrix of rows that come one after another, in the pieces of draw_gram: a start that was saved
- * is summed as it was when it was drawn. */
+/* The Gram matrix of rows that come one after another, in the pieces of draw_gram: a start that was
+ * saved is summed as it was when it was drawn. */
 struct row_sum {
     uint32_t rank, n_pieces, piece;
     uint64_t n, row; /* of all; that comes next */
@@ -298,7 +299,8 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
 
 struct start {
     const struct ts_init_conf *conf;
-    /* Of each row, unless row i is index i: of a random one, or, where the backend holds the start, of its rows. */
+    /* Of each row, unless row i is index i: of a random one, or, where the backend holds the start,
+     * of its rows. */
     uint64_t *index[TS_MAX_ORDER];
     uint64_t next; /* row of the backend */
 };
@@ -359,8 +361,8 @@ int ts_init_is_computed(const struct ts_init_conf *c)
     return c->model == NULL && (c->nvecs || ts_spec_of(c->spec)->loss != TS_GCP_NONE);
 }
 
-/* Numbers of a row of a used slice that take FULL_CHARS: none of a model, whose entries may be 0 or 1, nor where those below 0
- * became 0; of a loss the first may be a constant. */
+/* Numbers of a row of a used slice that take FULL_CHARS: none of a model, whose entries may be 0 or
+ * 1, nor where those below 0 became 0; of a loss the first may be a constant. */
 static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
 {
     if (c->model != NULL)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order of things in a run: from product to product, update each mode, norm its columns, have the sweep judged, and
- * decide when to stop. What is computed is the method's (method.h). */
+/* The order of things in a run: from product to product, update each mode, norm its columns, have
+ * the sweep judged, and decide when to stop. What is computed is the method's (method.h). */
 #include "cpd/solver/solver.h"
 
 #include <math.h>
@@ -108,8 +108,9 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* The first of several ranks, which writes, gets the rows that a state at the beginning of `mode` has, or where that is the order all
- * rows. rc: 1 where one is wanted here, or what this rank failed with; returns the same of all. */
+/* The first of several ranks, which writes, gets the rows that a state at the beginning of `mode`
+ * has, or where that is the order all rows. rc: 1 where one is wanted here, or what this rank
+ * failed with; returns the same of all. */
 static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -119,7 +120,8 @@ static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_e
                                                     : rc;
 }
 
-/* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode. All ranks come here. */
+/* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode.
+ * All ranks come here. */
 static int keep_place(struct ts_solver *a, int rc)
 {
     const uint32_t mode = a->at == TS_SOLVER_AGAIN ? a->order - 1 : a->mode;
@@ -176,7 +178,8 @@ static int begin_sweep(struct ts_solver *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
-/* How long ago the error on held-out cells was the least. Where none are held out the last sweep counts as the best. */
+/* How long ago the error on held-out cells was the least. Where none are held out the last sweep
+ * counts as the best. */
 static void note_held_out(struct ts_solver *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
@@ -242,7 +245,8 @@ static int end_mode(struct ts_solver *a, struct ts_err *err)
     return a->mode < a->order ? between_modes(a, a->now.sweep, a->mode, err) : 0;
 }
 
-/* The mode under way, where it is to be solved, or the fit. TS_SOLVER_WANTED; 0: there was nothing to compute. */
+/* The mode under way, where it is to be solved, or the fit. TS_SOLVER_WANTED; 0: there was nothing
+ * to compute. */
 static int step(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
@@ -278,7 +282,8 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* A run does not end with a sweep that made the fit fall: the plain one that follows it is one more than asked for. */
+/* A run does not end with a sweep that made the fit fall: the plain one that follows it is one more
+ * than asked for. */
 static int is_over(const struct ts_solver *a)
 {
     return (a->result.sweeps >= a->conf->iters && !ts_accelerate_fell(a->accelerate)) ||

@@ -95,8 +95,8 @@ int ts_solver_fit_is_rounded(const struct ts_solver *a)
     return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
 }
 
-/* What rounding alone may make of the residual's square: 64 units of float64 of the terms, or, where the
- * last product was rounded to float32, one of that. */
+/* What rounding alone may make of the residual's square: 64 units of float64 of the terms, or,
+ * where the last product was rounded to float32, one of that. */
 static double rounding(const struct ts_solver *a, int is_float32)
 {
     double size = ts_tensor_listed_norm(a->conf->init.tensor);
@@ -110,8 +110,8 @@ int ts_solver_fit_nothing_left(const struct ts_solver *a)
     return fabs(a->left) <= rounding(a, ts_solver_fit_is_rounded(a));
 }
 
-/* A square below 0 by more than rounding is of numbers that are not those of one tensor: a fit of 1 would be
- * what is left of that once it is clipped. */
+/* A square below 0 by more than rounding is of numbers that are not those of one tensor: a fit of 1
+ * would be what is left of that once it is clipped. */
 int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;

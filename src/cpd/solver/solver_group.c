@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of ALS in step: all go on to their next products, and those of one mode are computed together. */
+/* Runs of ALS in step: all go on to their next products, and those of one mode are computed
+ * together. */
 #include "cpd/solver/solver_group.h"
 
 #include <assert.h>
@@ -87,8 +88,9 @@ static void give_up(struct group *g, int rc)
             ts_solver_fail(g->member[k].run, rc);
 }
 
-/* What follows the pass, of each run that was in it: their rows are solved already, some from the old ones, so where one of them
- * stops or fails the others first go on to a place from which they can. */
+/* What follows the pass, of each run that was in it: their rows are solved already, some from the
+ * old ones, so where one of them stops or fails the others first go on to a place from which they
+ * can. */
 static int end_pass(struct group *g, const struct ts_backend_times *times, uint32_t *failed,
                     struct ts_err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the run (solver.c) and its methods need of one product: its update, how it is summed, what is to be told of it. */
+/* What the run (solver.c) and its methods need of one product: its update, how it is summed, what
+ * is to be told of it. */
 #include "base/clock.h"
 #include "base/trace.h"
 #include "cpd/solver/solver_struct.h"

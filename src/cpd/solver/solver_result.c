@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run hands out: of a sweep its figures, at its end weights and norms of columns, and their rows. */
+/* What a run hands out: of a sweep its figures, at its end weights and norms of columns, and their
+ * rows. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,8 @@ static int stays(const struct ts_solver *a, uint32_t mode)
     return ts_constraint_as_it_is(&a->spec->mode[mode]);
 }
 
-/* The weight of a column of norm 1, and the norms that it has; columns of modes whose lengths are not to be changed stay
- * as they are. */
+/* The weight of a column of norm 1, and the norms that it has; columns of modes whose lengths are
+ * not to be changed stay as they are. */
 static void put_column(const struct ts_solver *a, uint32_t r, double weight, const double *norm,
                        struct ts_solver_result *ret)
 {
@@ -73,7 +74,8 @@ static void take_weights(const struct ts_solver *a, struct ts_solver_result *ret
         put_column(a, a->rank, fabs(ret->mean), norm, ret);
 }
 
-/* The sign of the mean goes into a mode whose columns are normed, where there is one: weights are not negative. */
+/* The sign of the mean goes into a mode whose columns are normed, where there is one: weights are
+ * not negative. */
 static struct ts_solver_rows rows_of(const struct ts_solver *a)
 {
     const struct ts_init_conf *c = &a->conf->init;

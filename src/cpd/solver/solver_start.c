@@ -6,9 +6,9 @@
 #include "cpd/solver/solver_struct.h"
 #include "cpd/solver/nvecs.h"
 
-/* Starts are positive. If the first mode that is solved must not be negative, negative parts of the tensor make it 0
- * before a mode that may take their sign is solved, and zeros stay. Then the last such mode is to be solved before the
- * first sweep. Returns the order where nothing is. */
+/* Starts are positive. If the first mode that is solved must not be negative, negative parts of the
+ * tensor make it 0 before a mode that may take their sign is solved, and zeros stay. Then the last
+ * such mode is to be solved before the first sweep. Returns the order where nothing is. */
 static uint32_t sign_mode(const struct ts_solver *a)
 {
     uint32_t first = 0, ret = a->order;
@@ -33,8 +33,8 @@ static uint32_t free_mode(const struct ts_solver *a)
     return m;
 }
 
-/* Weights of the start count with old rows. Where lengths of some modes are not to be changed, they go into a mode whose
- * lengths may be. */
+/* Weights of the start count with old rows. Where lengths of some modes are not to be changed, they
+ * go into a mode whose lengths may be. */
 static int start_weights(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -53,8 +53,8 @@ static int start_weights(struct ts_solver *a, struct ts_err *err)
     return c->backend->scale(c->be, to, a->scale, err);
 }
 
-/* Negative entries of a given start become 0 in nonnegative modes. Where no component keeps an entry
- * in each of these modes, the model is 0 and stays 0. */
+/* Negative entries of a given start become 0 in nonnegative modes. Where no component keeps an
+ * entry in each of these modes, the model is 0 and stays 0. */
 static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err *err)
 {
     uint32_t n_zero = 0, mode = a->order;

@@ -138,7 +138,8 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
-    /* only a run that ended has all factors of its last sweep: others lack that of the mode they are at */
+    /* only a run that ended has all factors of its last sweep: others lack that of the mode they
+     * are at */
     const uint32_t last = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     /* an accelerated run may have one sweep more than asked for */
     const uint32_t least = conf->accelerate && last > 1 ? last - 1 : last;

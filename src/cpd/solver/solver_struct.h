@@ -55,16 +55,17 @@ struct ts_solver {
     int balanced;               /* columns keep their lengths between modes: they matter */
     double held_best;           /* least error of a sweep on held-out cells, */
     uint64_t held_since;        /* and sweeps after that one */
-    double kept,
-        n_held; /* nonzeros, or their weights, that are learnt from and that are held out: set by the method's tell */
-    double size
-        [TS_MAX_ORDER]; /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second
-                                * differences where smooth is not, both as they cost where both are not */
+    /* n_held: nonzeros, or their weights, that are learnt from and that are held out: set by the
+     * method's tell */
+    double kept, n_held;
+    /* of a factor: sum of the magnitudes where l1 is not 0, that of squares of second differences
+     * where smooth is not, both as they cost where both are not */
+    double size[TS_MAX_ORDER];
     struct ts_best *best;             /* NULL: that of the last sweep is the result */
     struct ts_accelerate *accelerate; /* NULL: sweeps start where the one before ended */
     int pending; /* the last mode is solved; its product is to be summed once more for the fit */
-    double
-        kept_squares; /* of cells that hold several nonzeros and are not held out, once it is known: -1 before */
+    /* of cells that hold several nonzeros and are not held out, once it is known: -1 before */
+    double kept_squares;
     uint32_t last_singular; /* 1 when the mode solved last needed the pseudo-inverse */
     uint64_t slowest_ns;    /* kernel time of each mode's slowest device, over the sweep so far */
     uint64_t start_ns;      /* of the sweep under way, pauses left out */
@@ -89,17 +90,19 @@ struct ts_solver {
 /* The update of a mode's rows. */
 enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
 
-/* The product of the mode is needed, for an update of this kind: that of the mode, or TS_ROW_KEEP where only sums are.
- * TS_SOLVER_WANTED; 0 where nothing is to be computed. */
+/* The product of the mode is needed, for an update of this kind: that of the mode, or TS_ROW_KEEP
+ * where only sums are. TS_SOLVER_WANTED; 0 where nothing is to be computed. */
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err);
 void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
 
-/* What is wanted of the pass that the run waits for; it holds until the next call of ts_solver_next. */
+/* What is wanted of the pass that the run waits for; it holds until the next call of
+ * ts_solver_next. */
 int ts_solver_request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
-/* A request for the sums of errors over the product's mode, with the weights inside the factors, m being what they give and the mean;
- * cells that are held out apart. *sums stays where it is until the pass is over. */
+/* A request for the sums of errors over the product's mode, with the weights inside the factors, m
+ * being what they give and the mean; cells that are held out apart. *sums stays where it is until
+ * the pass is over. */
 void ts_solver_request_errors(const struct ts_solver *a, double mean, struct ts_error_sums *sums,
                               struct ts_request *ret);
 
@@ -123,7 +126,8 @@ static inline double ts_solver_largest_value(const struct ts_disk_header *h)
 /* Everything that can be refused is; the run knows its method and its constraints. */
 int ts_solver_check(struct ts_solver *a, struct ts_err *err);
 
-/* After the method told of a sweep: TS_EARG where cells are held out and none is left, or none is held out. */
+/* After the method told of a sweep: TS_EARG where cells are held out and none is left, or none is
+ * held out. */
 int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err);
 
 /* ---- solver_result.c ---- */
@@ -166,7 +170,8 @@ double ts_solver_fit_now(struct ts_solver *a);
 /* The same where |X|^2 is this. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
-/* The same, where cells are held out: the squares of the others, each nonzero squared alone, are `listed`. */
+/* The same, where cells are held out: the squares of the others, each nonzero squared alone, are
+ * `listed`. */
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err);
 int ts_solver_fit_nothing_left(const struct ts_solver *a);
 /* Why the fit of the sweep is not finite: TS_ELIMIT. */
@@ -179,8 +184,8 @@ double ts_solver_fit_objective(const struct ts_solver *a);
 /* 1 - sqrt(2 F) / norm of the tensor, F being what is minimised: without a penalty the fit. */
 double ts_solver_fit_with_penalty(const struct ts_solver *a);
 
-/* What is minimised after the mode that was just solved, inner being <X, model>; a->v is overwritten. NaN in
- * the first sweep before modes whose penalties are sums of their own. */
+/* What is minimised after the mode that was just solved, inner being <X, model>; a->v is
+ * overwritten. NaN in the first sweep before modes whose penalties are sums of their own. */
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 

@@ -14,7 +14,8 @@
 
 #include "base/setting_kind.h"
 
-/* All zero: nothing is demanded. There is a member for each setting of modes in base/settings.def, whose help says more:
+/* All zero: nothing is demanded. There is a member for each setting of modes in base/settings.def,
+ * whose help says more:
  *
  *   int nonneg         no entry is below 0
  *   int fixed          the factor stays that of the start, rows of empty slices being 0
@@ -36,21 +37,23 @@ struct ts_constraint {
 #undef BOUNDS
 };
 
-/* Lengths of columns of this mode are not to be changed while it is computed: it has bounds, its rows a sum, or its
- * columns lengths of 1. */
+/* Lengths of columns of this mode are not to be changed while it is computed: it has bounds, its
+ * rows a sum, or its columns lengths of 1. */
 int ts_constraint_rigid(const struct ts_constraint *c);
 
 /* Nor are they or signs in the result. */
 int ts_constraint_as_it_is(const struct ts_constraint *c);
 
-/* Whether a start is so much larger than a tensor of this norm, with nnz of so many cells, that the next factor is a ten thousandth of
- * the one before, or less. Its model is about the same in all cells, so that this is |X| / |model| times the root of nnz / cells. */
+/* Whether a start is so much larger than a tensor of this norm, with nnz of so many cells, that the
+ * next factor is a ten thousandth of the one before, or less. Its model is about the same in all
+ * cells, so that this is |X| / |model| times the root of nnz / cells. */
 int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square);
 
-/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 5. More lead further in a sweep,
- * and are worth it where the product takes most of the time. A round over a row costs about rank^2 / 30 ns, the
- * product rank / 20 ns for a nonzero, on one core: a fifth or so of that may go into rounds beyond the second. too_large: 2: all
- * factors are those of a start of another size, and more rounds would choose for the run, by a model that is not there yet, which
+/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 5. More lead further
+ * in a sweep, and are worth it where the product takes most of the time. A round over a row costs
+ * about rank^2 / 30 ns, the product rank / 20 ns for a nonzero, on one core: a fifth or so of that
+ * may go into rounds beyond the second. too_large: 2: all factors are those of a start of another
+ * size, and more rounds would choose for the run, by a model that is not there yet, which
  * components it finds. */
 uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint64_t n_rows,
                               uint32_t rank);

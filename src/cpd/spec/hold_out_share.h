@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hold_out_share.h - "20%" as a share of nonzeros that are held out, and "fold 2/5" as the second fifth.
+/* hold_out_share.h - "20%" as a share of nonzeros that are held out, and "fold 2/5" as the second
+ * fifth.
  *
  *   errors   TS_EARG for what is no share above 0 and below 1
  */

@@ -271,7 +271,8 @@ static void leave_fixed(struct reader *r, const struct mode_row *row)
     }
 }
 
-/* The options that ask something of modes. Those of whole modes are read first, which decides what is told of several mistakes. */
+/* The options that ask something of modes. Those of whole modes are read first, which decides what
+ * is told of several mistakes. */
 static int parse_mode_rows(struct reader *r, struct ts_err *err)
 {
     static const char *const first[] = { "fix",    "nonneg", "simplex", "orthogonal",
@@ -455,8 +456,8 @@ int ts_run_values_same(const char *file, const struct ts_run_values *v, const st
         struct ts_spec says = *spec;
         char is[160], said[160];
         if (v->l2 == NULL && s->spec.mode[m].l2 == 0)
-            says.mode[m].l2 =
-                0; /* the default of the program is not that of the library, which does not say so */
+            /* the default of the program is not that of the library, which does not say so */
+            says.mode[m].l2 = 0;
         if (ts_spec_same_state(&says, &s->spec, m))
             continue;
         ts_spec_text(&says, m, said, sizeof said);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_values.h - the values of the settings of a run, and which of them make up a run. Those that were typed and those that a file
- * has (run_options.h) pass the same checks here.
+/* run_values.h - the values of the settings of a run, and which of them make up a run. Those that
+ * were typed and those that a file has (run_options.h) pass the same checks here.
  *
  *   owner    texts point to what the caller owns
  *   units    modes count from 1 in texts, from 0 in a specification
  *   threads  any
- *   errors   0 or TS_EARG, with the names that tstream cp has for settings; of a file TS_EFORMAT and the name of the file
+ *   errors   0 or TS_EARG, with the names that tstream cp has for settings; of a file TS_EFORMAT
+ *            and the name of the file
  */
 #ifndef TS_CPD_RUN_VALUES_H
 #define TS_CPD_RUN_VALUES_H
@@ -47,11 +48,13 @@ int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spe
 int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *value, void *args,
                       struct ts_err *err);
 
-/* Whether what the options of a state say of the model is what its other sections say; named and spec follow from v. */
+/* Whether what the options of a state say of the model is what its other sections say; named and
+ * spec follow from v. */
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
-/* All of this of the options in s, which are of a run of t. one: s is the state of one model, not the options of several. */
+/* All of this of the options in s, which are of a run of t. one: s is the state of one model, not
+ * the options of several. */
 int ts_run_values_check_file(const char *file, const struct ts_state *s, int one,
                              const struct ts_tensor *t, struct ts_err *err);
 

@@ -177,7 +177,8 @@ static void loss_text(const struct ts_spec *s, char *ret, size_t room)
         snprintf(ret + strlen(ret), room - strlen(ret), " by L-BFGS-B");
 }
 
-/* Adds ", option 0.1" for a setting that ts_spec_text has no words for: one that a state holds as text alone. */
+/* Adds ", option 0.1" for a setting that ts_spec_text has no words for: one that a state holds as
+ * text alone. */
 static void add_others(const struct ts_constraint *c, char *ret, size_t room)
 {
 #define ADD(option, x) \

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cannot be met together: the pairs of spec_pairs.def, the numbers of a mode, and what modes leave to each other. */
+/* What cannot be met together: the pairs of spec_pairs.def, the numbers of a mode, and what modes
+ * leave to each other. */
 #include <math.h>
 #include <stddef.h>
 

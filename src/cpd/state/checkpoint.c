@@ -52,8 +52,8 @@ struct ts_checkpoint {
 
 /* ---- sizes ---- */
 
-/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless that
- * stays. */
+/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless
+ * that stays. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec)
 {

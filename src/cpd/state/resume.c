@@ -127,7 +127,8 @@ void ts_resume_close(struct ts_resume *r)
 
 /* ---- the start ---- */
 
-/* Whether the first row is as it was drawn, where the method scales it: versions that wrote it before it was scaled left it so. */
+/* Whether the first row is as it was drawn, where the method scales it: versions that wrote it
+ * before it was scaled left it so. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {
@@ -180,17 +181,17 @@ static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, s
     return rc;
 }
 
-/* What lies there may be of an earlier version, which left a part of it where the disk was full, or of another tensor. */
+/* What lies there may be of an earlier version, which left a part of it where the disk was full, or
+ * of another tensor. */
 static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf,
                        struct ts_model *start, struct ts_err *err)
 {
     struct ts_init_conf c = *conf;
     int rc;
     c.model = start;
-    rc = start->rank == c.rank
-             ? ts_init_check(&c, err)
-             : ts_fail(err, TS_EARG, "%s: its rank is %u, that of the run %u", start->path,
-                       start->rank, c.rank);
+    rc = start->rank == c.rank ? ts_init_check(&c, err)
+                               : ts_fail(err, TS_EARG, "%s: its rank is %u, that of the run %u",
+                                         start->path, start->rank, c.rank);
     return rc == 0 ? check_rows(r, &c, start, err) : rc;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* resume.h - finds the state that a run goes on from, by the name of what the run is to write.
  *
- * A run that writes X.cp keeps its states in X.cp.partial until X.cp is in place; X.cp itself has the one of the run's
- * end (cpd/state/checkpoint.h).
+ * A run that writes X.cp keeps its states in X.cp.partial until X.cp is in place; X.cp itself has
+ * the one of the run's end (cpd/state/checkpoint.h).
  *
  * The directory is opened once, and all that the run saved is read through that.
  *
@@ -18,32 +18,38 @@
 #include "cpd/state/state.h"
 
 struct ts_resume {
-    char *dir; /* X.cp */
+    char *dir;              /* X.cp */
     struct ts_open_dir *in; /* what the state lies in: X.cp.partial or X.cp */
     struct ts_state_file *file;
     int of_result;         /* the state is that of X.cp: what X.cp.partial may hold is older */
     struct ts_err damaged; /* code not 0: what is wrong with a later state than this one */
 };
 
-/* `name` is X.cp or X.cp.partial: the newest whole state of X.cp.partial, or that of X.cp when it was
- * saved later, or there is none in X.cp.partial,
- * or X.cp.partial is what X.cp has replaced. TS_EARG where there is no state at all. */
+/* `name` is X.cp or X.cp.partial: the newest whole state of X.cp.partial, or that of X.cp when it
+ * was saved later, or there is none in X.cp.partial, or X.cp.partial is what X.cp has replaced.
+ * TS_EARG where there is no state at all. */
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
 
-/* For whoever has taken X.cp.partial to go on in it, or to replace X.cp: whether the state was read there. */
+/* For whoever has taken X.cp.partial to go on in it, or to replace X.cp: whether the state was read
+ * there. */
 int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err);
 
 enum ts_resume_start {
-    TS_START_KEPT,  /* it stays where it is: nothing is to be written */
-    TS_START_KNOWN, /* conf->model has it, which the caller closes; or, where that is NULL, it is drawn with conf->seed */
-    TS_START_GIVEN, /* it was given to the run, which did not save it: whoever goes on may give it again */
-    TS_START_LOST, /* it was computed, and is not there: it cannot be written any more, as *err says */
+    TS_START_KEPT, /* it stays where it is: nothing is to be written */
+    /* conf->model has it, which the caller closes; or, where that is NULL, it is drawn with
+     * conf->seed */
+    TS_START_KNOWN,
+    /* it was given to the run, which did not save it: whoever goes on may give it again */
+    TS_START_GIVEN,
+    /* it was computed, and is not there: it cannot be written any more, as *err says */
+    TS_START_LOST,
 };
 
-/* The start of the run, which is to lie beside its result as TS_MODEL_START, for ts_init_save. What the run saved
- * counts, as what was given to it may have changed since. stays: what is written goes where the state lies. Returns one
- * of these or a negative ts_code: also where what lies there is not the whole start of this run. conf->tensor and rank are needed. */
+/* The start of the run, which is to lie beside its result as TS_MODEL_START, for ts_init_save. What
+ * the run saved counts, as what was given to it may have changed since. stays: what is written goes
+ * where the state lies. Returns one of these or a negative ts_code: also where what lies there is
+ * not the whole start of this run. conf->tensor and rank are needed. */
 int ts_resume_start(const struct ts_resume *r, int stays, struct ts_init_conf *conf,
                     struct ts_err *err);
 

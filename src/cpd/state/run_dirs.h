@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_dirs.h - the directories of a run: X.cp, the result, and X.cp.partial, written until all is done.
+/* run_dirs.h - the directories of a run: X.cp, the result, and X.cp.partial, written until all is
+ * done.
  *
- * A run that ends meanwhile replaces both. So both are opened once, and everything is read through the
- * open directories. Where one of them has become another, reading begins again.
+ * A run that ends meanwhile replaces both. So both are opened once, and everything is read through
+ * the open directories. Where one of them has become another, reading begins again.
  *
  *   owner    the caller owns what ts_run_dirs_read returns, until close
  *   threads  one

@@ -91,8 +91,8 @@ static int is_share(const char *text)
     return end > text && strcmp(end, *end == '%' ? "%" : "") == 0 && x >= 0 && x < 1;
 }
 
-/* What can be said of a value without the other options, as of a typed one. The commands look at all of them
- * (tools/cp/tstream_cp.c); the library takes its own from the caller. */
+/* What can be said of a value without the other options, as of a typed one. The commands look at
+ * all of them (tools/cp/tstream_cp.c); the library takes its own from the caller. */
 static int is_possible(const struct row *row, const char *value)
 {
     union {

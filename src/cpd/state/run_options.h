@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_options.h - the options of a run as a text: strings "name=value", each ended by a NUL. A state and models.run hold them.
+/* run_options.h - the options of a run as a text: strings "name=value", each ended by a NUL. A
+ * state and models.run hold them.
  *
  *   owner    the caller owns the text
  *   threads  any
@@ -12,8 +13,8 @@
 
 #include "base/err.h"
 
-/* Whether an option may change in the middle of a run. Texts of the same constraints may differ: those are compared
- * by value when the run goes on. */
+/* Whether an option may change in the middle of a run. Texts of the same constraints may differ:
+ * those are compared by value when the run goes on. */
 enum ts_run_fixed {
     TS_RUN_NOT_KEPT, /* the text of a run does not have it */
     TS_RUN_MAY_CHANGE,
@@ -28,14 +29,15 @@ struct ts_run_option {
     enum ts_run_fixed fixed;
 };
 
-/* The settings that make up a run, in the order of its text: number i, or NULL behind the last one. */
+/* The settings that make up a run, in the order of its text: number i, or NULL behind the last
+ * one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
 /* The value of an option, or NULL. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
 
-/* TS_EFORMAT unless the text, of the file `path`, has options of a run and nothing else, each once. several: of a run of several
- * models, whose file has "version", "checksum" and "xxh3" as well. */
+/* TS_EFORMAT unless the text, of the file `path`, has options of a run and nothing else, each once.
+ * several: of a run of several models, whose file has "version", "checksum" and "xxh3" as well. */
 int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int several,
                          struct ts_err *err);
 

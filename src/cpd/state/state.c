@@ -167,8 +167,8 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
 }
 
 /* From `at` on, `bytes` and then their checksum. */
-static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes,
-                      XXH3_state_t *hash, char *piece, struct ts_err *err)
+static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes, XXH3_state_t *hash,
+                      char *piece, struct ts_err *err)
 {
     uint64_t stored, found;
     int rc = 0;
@@ -422,10 +422,9 @@ static int open_file(int fd, char *path, struct ts_state_file **ret, struct ts_e
 
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err)
 {
-    const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* which a pipe without a writer needs */
-    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path)
-                  : open_file(fd, strdup(path), ret, err);
+    /* which a pipe without a writer needs */
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path) : open_file(fd, strdup(path), ret, err);
 }
 
 int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_state_file **ret,

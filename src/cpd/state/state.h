@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* state.h - where a decomposition is between two modes, as a file that it can go on from.
  *
- * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend holds
- * them, and the Gram matrices: the mode's own factor is about to be replaced and is no operand of that,
- * so a mode that was given up in the middle is simply done again. Where the mode has a constraint, its rows
- * are updated from the old ones, and so its own factor is in the state too. A run that is accelerated
- * (accelerate.h) has factors of the sweep before besides. docs/checkpoint.md has the bytes.
+ * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend
+ * holds them, and the Gram matrices: the mode's own factor is about to be replaced and is no
+ * operand of that, so a mode that was given up in the middle is simply done again. Where the mode
+ * has a constraint, its rows are updated from the old ones, and so its own factor is in the state
+ * too. A run that is accelerated (accelerate.h) has factors of the sweep before besides.
+ * docs/checkpoint.md has the bytes.
  *
- *   owner    of a state to be written, the caller owns what it points to; of one that was opened, the file
+ *   owner    of a state to be written, the caller owns what it points to; of one that was opened,
+ *            the file
  *   units    bytes, nanoseconds
  *   threads  one at a time
- *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is opened,
- *            every byte of it against checksums, before memory is taken for what it claims to hold
+ *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is
+ *            opened, every byte of it against checksums, before memory is taken for what it claims
+ *            to hold
  */
 #ifndef TS_CPD_STATE_H
 #define TS_CPD_STATE_H
@@ -27,9 +30,9 @@
 #define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
 #define TS_STATE_VERSION 1u
 
-/* Starts the file. 256 bytes, followed by struct ts_disk_section[n_sections], the XXH3-64 (seed 0) of all
- * that, and the sections one after another, each padded with zeros to a multiple of 8 bytes and followed
- * by the XXH3-64 of itself and its padding. */
+/* Starts the file. 256 bytes, followed by struct ts_disk_section[n_sections], the XXH3-64 (seed 0)
+ * of all that, and the sections one after another, each padded with zeros to a multiple of 8 bytes
+ * and followed by the XXH3-64 of itself and its padding. */
 struct ts_disk_state {
     char magic[8];
     uint32_t version;
@@ -58,10 +61,10 @@ struct ts_disk_constraint {
     uint32_t demands; /* TS_DEMAND_*; programs that know the first alone refuse the others */
     uint32_t fixed;   /* 0 or 1 */
     double l1, l2;
-    double
-        size; /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
-                          * differences of rows, where smooth is not, or where both are not l1 times the one and half of
-                          * smooth times the other; observed: of squares, as they count in l2 */
+    /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
+     * differences of rows, where smooth is not, or where both are not l1 times the one and half of
+     * smooth times the other; observed: of squares, as they count in l2 */
+    double size;
     double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
     double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
     double loss_at;      /* of a loss that has a number; else 0 */
@@ -84,14 +87,14 @@ enum ts_demand {
     TS_DEMAND_END = 65536
 };
 
-/* Starts the section "accelerate", which is there where the run is accelerated. The weights of the sweep before (rank
- * float64) and the norms of its columns (order x rank) follow. */
+/* Starts the section "accelerate", which is there where the run is accelerated. The weights of the
+ * sweep before (rank float64) and the norms of its columns (order x rank) follow. */
 struct ts_disk_accelerate {
-    double
-        step; /* of the sweep that comes next or is under way; -1: it starts where the one before did */
+    /* of the sweep that comes next or is under way; -1: it starts where the one before did */
+    double step;
     double best; /* fit (accelerate.h) of the last sweep that went well */
-    double
-        gain[2]; /* how far the fits of the last two sweeps, the later one first, were from that */
+    /* how far the fits of the last two sweeps, the later one first, were from that */
+    double gain[2];
     uint64_t streak; /* sweeps that went well since one did not */
     uint64_t taken;  /* 1: the step is made, 0: it comes next */
     uint64_t reserved[2];
@@ -102,13 +105,15 @@ _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
 
-/* Starts the section "best", which is there where the best factors are kept (best.h): of their sweep its number (0: there was
- * none), fit, change, objective, errors at observed and held-out cells, loss there, log-likelihood, violation, components that
- * are zero, and the mean. The weights (rank float64) and the norms of columns (order x rank) follow. */
+/* Starts the section "best", which is there where the best factors are kept (best.h): of their
+ * sweep its number (0: there was none), fit, change, objective, errors at observed and held-out
+ * cells, loss there, log-likelihood, violation, components that are zero, and the mean. The weights
+ * (rank float64) and the norms of columns (order x rank) follow. */
 #define TS_BEST_NUMBERS 16u
 
-/* The section "figures" has one for each sweep that is over, where a mode has a constraint: what was told of it beside its fit
- * (NaN: the run has no such figure). It may be missing: earlier programs did not write it. */
+/* The section "figures" has one for each sweep that is over, where a mode has a constraint: what
+ * was told of it beside its fit (NaN: the run has no such figure). It may be missing: earlier
+ * programs did not write it. */
 struct ts_disk_figures {
     double objective, log_likelihood, violation, rmse, held_out, held_out_loss;
     uint64_t n_dead; /* components that are zero in some mode */
@@ -123,8 +128,9 @@ enum ts_state_flag {
     TS_STATE_EXACT =
         4, /* after the last whole sweep nothing but rounding was left of the residual */
     TS_STATE_FIT =
-        8, /* the last mode is solved, and one more pass over it is to be made for the fit: its product
-            * summed in float64, or the errors at observed cells */
+        /* the last mode is solved, and one more pass over it is to be made for the fit: its product
+         * summed in float64, or the errors at observed cells */
+    8,
 };
 
 /* Of the sweep under way, over the modes that are done: sums of struct ts_solver_sweep. */
@@ -140,7 +146,9 @@ enum ts_state_part {
     TS_PART_N_SINGULAR,
     TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
     TS_PART_HELD_SINCE, /* and how many of them came after it */
-    TS_PART_KKT, /* of a Poisson model: float64, the violation of the modes that are done, or of the last sweep */
+    /* of a Poisson model: float64, the violation of the modes that are done, or of the last
+     * sweep */
+    TS_PART_KKT,
     TS_PART_LOSS,                /* float64: log-likelihood after the last whole sweep */
     TS_PART_RATE,                /* of a model that descends: float64, the rate of its steps; */
     TS_PART_OBJECTIVE,           /* float64: the objective after the last whole sweep */
@@ -160,9 +168,9 @@ struct ts_state {
     enum ts_precision precision;
     unsigned flags;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    uint32_t
-        factors; /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless
-                   its update reads old rows */
+    /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless its
+     * update reads old rows */
+    uint32_t factors;
     int constrained; /* it is more than least squares of all cells: */
     struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
@@ -196,7 +204,8 @@ typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n,
 
 uint64_t ts_state_bytes(const struct ts_state *s); /* of the file */
 
-/* Writes the file to fd, from where that is on. give_up (may be NULL): TS_ESTOP once it is not 0. */
+/* Writes the file to fd, from where that is on. give_up (may be NULL): TS_ESTOP once it is not
+ * 0. */
 int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
                    const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
 

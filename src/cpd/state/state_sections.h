@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* state_sections.h - the sections of a state (state.h): their names and sizes, for state_write.c and state.c.
+/* state_sections.h - the sections of a state (state.h): their names and sizes, for state_write.c
+ * and state.c.
  *
  *   owner    plain values
  *   units    bytes
@@ -19,8 +20,8 @@
 #define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4) /* with those that may be missing */
 #define TS_SECTIONS_MOST  (TS_SECTIONS_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
-/* What is not the same for all states comes by name, so that what a later program adds is refused by an
- * older one, and not overlooked. */
+/* What is not the same for all states comes by name, so that what a later program adds is refused
+ * by an older one, and not overlooked. */
 enum ts_section {
     TS_SECTION_SHAPE,
     TS_SECTION_GRAM,
@@ -46,8 +47,8 @@ enum ts_section {
 /* Names of the sections that must be there, and of four that may be. */
 extern const char *const ts_state_sections_name[TS_SECTIONS_NAMED];
 
-/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on to
- * "twelfth3", and "best3" */
+/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on
+ * to "twelfth3", and "best3" */
 void ts_state_sections_factor(enum ts_section what, uint32_t mode, char ret[16]);
 
 /* Bytes of a section as the rest of the state has them. `mode` counts for factors alone. */

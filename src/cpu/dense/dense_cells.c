@@ -176,7 +176,8 @@ static void put_cells(const struct cells *s, const double *x, uint64_t at, uint6
     b->n = to;
 }
 
-/* Cells first .. end - 1 of the array, which are a partition; those of the slab begin with `base`. */
+/* Cells first .. end - 1 of the array, which are a partition; those of the slab begin with
+ * `base`. */
 static int run_partition(const struct cells *s, uint32_t thread, const void *slab, uint64_t base,
                          uint64_t first, uint64_t end, uint64_t partition, struct block *b,
                          struct ts_err *err)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_gemm.h - the innermost product of dense tensors: a tile of a few rows of A times a panel of a few columns of B.
+/* dense_gemm.h - the innermost product of dense tensors: a tile of a few rows of A times a panel of
+ * a few columns of B.
  *
- * s(i, j) = sum over p < k of a(i, p) b(p, j), i < rows, j < columns, summed over p in order, in the precision named. Of A there
- * are two forms: `along`, the numbers of whose rows lie next to each other, the rows `stride` apart; and `across`, the numbers of
- * whose columns do. Panels have one vector of columns or two: along[0] and across[0], and those of 1. b is k rows of a
- * panel's columns.
+ * s(i, j) = sum over p < k of a(i, p) b(p, j), i < rows, j < columns, summed over p in order, in
+ * the precision named. Of A there are two forms: `along`, the numbers of whose rows lie next to
+ * each other, the rows `stride` apart; and `across`, the numbers of whose columns do. Panels have
+ * one vector of columns or two: along[0] and across[0], and those of 1. b is k rows of a panel's
+ * columns.
  *
- * While a product is computed, what is wanted next is fetched into the second cache: with the p of a block of TS_GEMM_BLOCK
- * what lies at ahead + block * hop + p * step, and `beside` behind that.
+ * While a product is computed, what is wanted next is fetched into the second cache: with the p of
+ * a block of TS_GEMM_BLOCK what lies at ahead + block * hop + p * step, and `beside` behind that.
  *
  *   owner    the caller; `ahead` is any address, and nobody need have a right to it
  *   units    strides in numbers; hop, step and beside in bytes
@@ -32,11 +34,13 @@ struct ts_gemm_ahead {
     size_t hop, step, beside;
 };
 
-/* along: out(i, j) = s(i, j), added to what is there if `add`, in the precision of the product; across: the same in float64. */
+/* along: out(i, j) = s(i, j), added to what is there if `add`, in the precision of the product;
+ * across: the same in float64. */
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 
-/* out(j) = s(j) for the columns of n panels of two vectors, k rows each, which lie one behind the other; a: one row; k: any. */
+/* out(j) = s(j) for the columns of n panels of two vectors, k rows each, which lie one behind the
+ * other; a: one row; k: any. */
 typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
 
 struct ts_gemm {

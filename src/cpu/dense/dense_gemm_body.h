@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_gemm_body.h - text of the tile product, to be included with TS_REAL, TS_LANES, TS_TILE_ROWS and TS_GEMM_NAME, which
- * it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers: TS_TILE_ROWS rows of one vector or two. */
+/* dense_gemm_body.h - text of the tile product, to be included with TS_REAL, TS_LANES, TS_TILE_ROWS
+ * and TS_GEMM_NAME, which it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers:
+ * TS_TILE_ROWS rows of one vector or two. */
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)

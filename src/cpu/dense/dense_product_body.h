@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product_body.h - what dense_slab.c does in float32 and in float64: to be included with REAL, NAME(x) and
- * GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of REAL; W is float64. */
+/* dense_product_body.h - what dense_slab.c does in float32 and in float64: to be included with
+ * REAL, NAME(x) and GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of
+ * REAL; W is float64. */
 
 /* Row q of the products of the factors' rows, in panels: at `place` of panels of `n` rows. */
 static void NAME(put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
@@ -56,8 +57,9 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
            (uintptr_t)cells % sizeof(REAL) == 0;
 }
 
-/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The last rows of them, which are no
- * whole tile, are copied, and all where they are not numbers of this precision. Those from `next` on are wanted then. */
+/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The
+ * last rows of them, which are no whole tile, are copied, and all where they are not numbers of
+ * this precision. Those from `next` on are wanted then. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                         uint64_t row, uint64_t n, uint64_t next, void *to_y, struct scratch *s)
 {
@@ -99,9 +101,10 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
     }
 }
 
-/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. They are copied where they cannot
- * be multiplied where they lie, as the last ones, which are no whole tile, and where the cache has too few places for rows
- * of this length. Those from `next` on are wanted then. */
+/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. They
+ * are copied where they cannot be multiplied where they lie, as the last ones, which are no whole
+ * tile, and where the cache has too few places for rows of this length. Those from `next` on are
+ * wanted then. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t col, uint64_t n, uint64_t next, struct scratch *s)
 {
@@ -143,8 +146,8 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
-/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end - 1 of z (`rows`), whose row q
- * lies at z + (q - base) * width. */
+/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end
+ * - 1 of z (`rows`), whose row q lies at z + (q - base) * width. */
 static void NAME(gather)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                          const void *rows, uint64_t base, uint64_t first, uint64_t end,
                          uint32_t task, struct scratch *s)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gram matrices of the rows of a dense tensor, over the cells that are rarer in them: the known or the unknown ones. */
+/* Gram matrices of the rows of a dense tensor, over the cells that are rarer in them: the known or
+ * the unknown ones. */
 #include "cpu/dense/dense_rows.h"
 
 #include <omp.h>
@@ -61,7 +62,8 @@ static uint64_t cells_of_row(const struct ts_tensor *t, uint32_t mode)
     return t->dense->cells / t->dense->array.dim[mode];
 }
 
-/* Parts of a row, each of which has a matrix, so that threads have enough of them. The tensor and the rank say how many. */
+/* Parts of a row, each of which has a matrix, so that threads have enough of them. The tensor and
+ * the rank say how many. */
 static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
     const uint64_t dim = t->dense->array.dim[mode], cells = cells_of_row(t, mode) / PART_CELLS;
@@ -196,8 +198,8 @@ struct group {
     struct ts_dense_rows *rows;
     struct ts_dense_wanted wanted;
     uint32_t other[TS_DENSE_MAX_ORDER], n_other; /* modes, in the order of the layout, */
-    uint64_t step,
-        span; /* of the last of them: cells from one index to the next; cells of all indices */
+    /* of the last of them: cells from one index to the next; cells of all indices */
+    uint64_t step, span;
 };
 
 static void choose_others(struct group *g)
@@ -213,7 +215,8 @@ static void choose_others(struct group *g)
     g->span = g->step * a->array.dim[g->other[g->n_other - 1]];
 }
 
-/* Where the other modes' rows are, of n cells. Cells of a fibre follow each other, and differ in the last mode alone. */
+/* Where the other modes' rows are, of n cells. Cells of a fibre follow each other, and differ in
+ * the last mode alone. */
 static void find_rows(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
                       struct thread *t)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_slab.c - what a slab of a dense tensor gives to products: tiles of cells times panels, and rows that are gathered. */
+/* dense_slab.c - what a slab of a dense tensor gives to products: tiles of cells times panels, and
+ * rows that are gathered. */
 #include <omp.h>
 #include <string.h>
 
@@ -52,7 +53,8 @@ static int takes_all(const struct ts_dense_product *p)
 
 /* ---- rows of factors ---- */
 
-/* Columns col .. col + n - 1 of the product of the rows that stand for row q of the grid: in ret, or where they lie. */
+/* Columns col .. col + n - 1 of the product of the rows that stand for row q of the grid: in ret,
+ * or where they lie. */
 static const double *grid_part(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                                uint64_t q, uint32_t col, uint32_t n, double *ret)
 {
@@ -139,8 +141,8 @@ static struct wanted wanted_rows(const struct ts_dense_product *p, const struct 
     return w;
 }
 
-/* What a product of k columns from c on fetches, of the tile at `row` and of the panel at r. Of long rows it is a share of the tile's next
- * columns. */
+/* What a product of k columns from c on fetches, of the tile at `row` and of the panel at r. Of
+ * long rows it is a share of the tile's next columns. */
 static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
                                         const struct ts_slab_view *v, uint64_t row, uint64_t c,
                                         uint32_t r, uint32_t k)
@@ -169,7 +171,8 @@ static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_
     return a;
 }
 
-/* Of a strip, what its products fetch one after another: lines, or pairs, of each of its next rows. */
+/* Of a strip, what its products fetch one after another: lines, or pairs, of each of its next
+ * rows. */
 struct strip_wanted {
     uintptr_t at;
     size_t row_bytes, beside;
@@ -204,7 +207,8 @@ static struct ts_gemm_ahead next_of_strip(struct strip_wanted *w)
     return a;
 }
 
-/* Whether parts of many rows can be in the second cache together: rows whose length is a multiple of a large power of 2 share few places. */
+/* Whether parts of many rows can be in the second cache together: rows whose length is a multiple
+ * of a large power of 2 share few places. */
 static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_view *v)
 {
     return row_bytes(p, v) % 1024 != 0;
@@ -263,7 +267,8 @@ void ts_dense_make_b(struct ts_dense_product *p)
     }
 }
 
-/* n rows or columns in tasks of whole tiles, as many for each thread and of at most `most`: task k begins with cut_at(c, k). */
+/* n rows or columns in tasks of whole tiles, as many for each thread and of at most `most`: task k
+ * begins with cut_at(c, k). */
 struct cut {
     uint64_t n, tiles, tasks;
     uint32_t tile;
@@ -287,7 +292,8 @@ static uint64_t cut_at(const struct cut *c, uint64_t task)
     return task / c->tasks * c->n + (at < c->n ? at : c->n);
 }
 
-/* The task after the thread's task: each takes one while it does the one before, so that it knows what it needs next. */
+/* The task after the thread's task: each takes one while it does the one before, so that it knows
+ * what it needs next. */
 static uint64_t take_task(uint64_t *taken)
 {
     uint64_t k;

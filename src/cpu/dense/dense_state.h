@@ -64,12 +64,14 @@ struct ts_dense_product {
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* B. */
 void ts_dense_make_b(struct ts_dense_product *p);
-/* Y of a slab; and where its rows are whole, what the mode gets of them. y: its row 0 is the slab's first. */
+/* Y of a slab; and where its rows are whole, what the mode gets of them. y: its row 0 is the slab's
+ * first. */
 void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                          const struct ts_dense_target *t, void *y);
 /* Adds to W what a slab gives. */
 void ts_dense_across_slab(struct ts_dense_product *p, const struct ts_slab_view *v);
-/* The mode's sums from all n rows of Y, cut every `step` rows as slabs cut them, or of W. wide: they are float64. */
+/* The mode's sums from all n rows of Y, cut every `step` rows as slabs cut them, or of W. wide:
+ * they are float64. */
 void ts_dense_gather_all(struct ts_dense_product *p, const struct ts_dense_target *t, const void *z,
                          int wide, uint64_t n, uint64_t step);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the unknown cells of dense tensors as bits, and sorts those of a slab by rows: each thread its own part of the slab. */
+/* Finds the unknown cells of dense tensors as bits, and sorts those of a slab by rows: each thread
+ * its own part of the slab. */
 #include "cpu/dense/dense_unknown.h"
 
 #include <assert.h>
@@ -121,8 +122,8 @@ static struct rows rows_of(const struct ts_dense *d, uint32_t mode)
     return (struct rows){ behind, behind * d->array.dim[mode], 0, 1 / (double)behind };
 }
 
-/* A division of 64 bits takes longer than all else that a cell needs here. Below 2^52, which arrays are, the quotient of float64
- * is right or one off. */
+/* A division of 64 bits takes longer than all else that a cell needs here. Below 2^52, which arrays
+ * are, the quotient of float64 is right or one off. */
 static inline uint64_t row_at(struct rows *r, uint64_t cell)
 {
     uint64_t at = cell - r->begin, row;
@@ -320,7 +321,8 @@ static void slab_rows(const struct ts_dense *d, const struct ts_dense_wanted *w,
     *end = other + 1 < w->end ? other + 1 : w->end;
 }
 
-/* Sorts what threads have listed: how many cells of each key each of them has, then where they go. */
+/* Sorts what threads have listed: how many cells of each key each of them has, then where they
+ * go. */
 static void list_slab(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                       const struct slab *s, uint64_t first, uint64_t keys)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_unknown.h - which cells of a dense tensor are unknown: how many there are in each row of a mode, and where, by rows.
+/* dense_unknown.h - which cells of a dense tensor are unknown: how many there are in each row of a
+ * mode, and where, by rows.
  *
- * Unknown are those that are NaN and those that are held out. One pass over the cells finds them. From then on a bit for each cell
- * tells, where all bits fit what they may take; else cells are looked at in each pass.
+ * Unknown are those that are NaN and those that are held out. One pass over the cells finds them.
+ * From then on a bit for each cell tells, where all bits fit what they may take; else cells are
+ * looked at in each pass.
  *
- * A list has cells of one slab, sorted by key: the row, and the part of the slab where rows are divided into such parts. Cells
- * of a key are in the order of the array.
+ * A list has cells of one slab, sorted by key: the row, and the part of the slab where rows are
+ * divided into such parts. Cells of a key are in the order of the array.
  *
  *   owner    the object owns its memory
  *   units    cells; rows from 0
@@ -40,8 +42,8 @@ int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *
 /* Of each row of the mode: how many of its cells are unknown. */
 const uint64_t *ts_dense_unknown_counts(const struct ts_dense_unknown *u, uint32_t mode);
 
-/* What is listed: of rows first .. end - 1 of a mode their unknown cells, or their known ones. Row `row` + i in
- * part p of a slab has the key i * parts + p. */
+/* What is listed: of rows first .. end - 1 of a mode their unknown cells, or their known ones. Row
+ * `row` + i in part p of a slab has the key i * parts + p. */
 struct ts_dense_wanted {
     uint32_t mode, parts;
     uint64_t first, end;

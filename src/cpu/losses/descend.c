@@ -140,7 +140,8 @@ static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *
     return rc;
 }
 
-/* linear := products of the column sums of all modes but one; upto: with that, too. *ret: the model's sum. */
+/* linear := products of the column sums of all modes but one; upto: with that, too. *ret: the
+ * model's sum. */
 static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor, double *ret)
 {
     double sum = 0;
@@ -170,7 +171,8 @@ static double draw(const struct ts_descent *descent, uint32_t mode, uint32_t num
     return ts_draw_unit(descent->seed, descent->draw, mode, number, k, descent->n_drawn);
 }
 
-/* The first of n sums, `step` apart, that is above x; of equals before it the last group is empty. */
+/* The first of n sums, `step` apart, that is above x; of equals before it the last group is
+ * empty. */
 static uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
 {
     uint64_t low = 0, high = n - 1;
@@ -235,7 +237,8 @@ static uint32_t all_columns(struct ts_steps *s, uint32_t mode, const struct ts_f
     return n;
 }
 
-/* Columns, and what each stands for. Returns how many: none where the model, which they are drawn from, is 0. */
+/* Columns, and what each stands for. Returns how many: none where the model, which they are drawn
+ * from, is 0. */
 static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
                              const struct ts_descent *descent, double sum)
 {

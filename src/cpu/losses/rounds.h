@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds.h - rows of a mode that are multiplied with their weighted product, several rounds for one read.
+/* rounds.h - rows of a mode that are multiplied with their weighted product, several rounds for one
+ * read.
  *
  * Of a mode with factor A and weights w it makes B = A diag(w), and in each round, row by row,
  *     phi := sum over the row's nonzeros of g(x, m) p,  m = <p, b>;   b := b .* phi
- * (stream/request.h, MULTIPLY). A row depends on its own nonzeros alone, so a shard gives all rounds of its rows while
- * it is there. Threads take partitions of one shard: rows inside of a partition have all rounds at once; the first and
- * the last row of each may go on in its neighbours, so their parts are added in the order of the file, round by round.
- * A row that goes on in another shard gets one round, when all shards were there, its parts added in the order of the file.
+ * (stream/request.h, MULTIPLY). A row depends on its own nonzeros alone, so a shard gives all
+ * rounds of its rows while it is there. Threads take partitions of one shard: rows inside of a
+ * partition have all rounds at once; the first and the last row of each may go on in its
+ * neighbours, so their parts are added in the order of the file, round by round. A row that goes on
+ * in another shard gets one round, when all shards were there, its parts added in the order of the
+ * file.
  *
- * Of several ranks each takes whole shards (cpu/ranks/share.h); rows that go on in another one are folded by all of them.
+ * Of several ranks each takes whole shards (cpu/ranks/share.h); rows that go on in another one are
+ * folded by all of them.
  *
  *   owner    the object owns its memory, the caller the matrices
  *   units    rows are compact ones
  *   threads  one thread calls; inside, OpenMP threads
  *   errors   0 or a negative ts_code; on failure the factor is as it was
- *   bits     of the bytes of the shards, the factors and the precision: not of threads or of the order of delivery
+ *   bits     of the bytes of the shards, the factors and the precision: not of threads or of the
+ *            order of delivery
  */
 #ifndef TS_CPU_ROUNDS_H
 #define TS_CPU_ROUNDS_H
@@ -24,7 +29,8 @@
 #include "stream/feed/feed.h"
 #include "stream/loss.h"
 
-/* Nonzeros whose models are computed before what these weigh: their p and products of fibres fit a first-level cache. */
+/* Nonzeros whose models are computed before what these weigh: their p and products of fibres fit a
+ * first-level cache. */
 #define TS_ROUNDS_CHUNK 128u
 
 /* Nonzeros of a partition or of a part of it, decoded. */
@@ -32,8 +38,8 @@ struct ts_flat {
     uint32_t n, row, n_rows; /* row: of the first */
     uint32_t n_fibres;       /* of an order above 3; else n */
     uint32_t *start;         /* n_rows + 1: where rows begin */
-    /* Rows of the mode at level l, from 1: of each nonzero, or, above the leaf where there are fibres, of each of these;
-     * with TS_KERNEL_AHEAD more to be read. */
+    /* Rows of the mode at level l, from 1: of each nonzero, or, above the leaf where there are
+     * fibres, of each of these; with TS_KERNEL_AHEAD more to be read. */
     uint32_t *idx[TS_MAX_ORDER];
     uint32_t *fibre; /* of each nonzero, with as many more; NULL where the order is not above 3 */
     double *value;
@@ -49,7 +55,8 @@ static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
         f->start[f->n_rows++] = f->n;
 }
 
-/* Whether `product` has p of nonzeros that are computed: p is for this call alone; is kept for the next one; is there. */
+/* Whether `product` has p of nonzeros that are computed: p is for this call alone; is kept for the
+ * next one; is there. */
 enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
@@ -66,8 +73,8 @@ struct ts_rounds_scratch {
     void *product; /* p of `most` nonzeros, at least TS_ROUNDS_CHUNK */
     uint32_t most;
     double judged, inner;
-    double held_n, held_judged, held_model,
-        held_squares; /* those held out: how many, sums of m and of x^2 */
+    /* held_squares: those held out: how many, sums of m and of x^2 */
+    double held_n, held_judged, held_model, held_squares;
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
     double zero[TS_ROUNDS_CHUNK]; /* of them all */
@@ -77,15 +84,15 @@ struct ts_rounds_scratch {
 };
 
 struct ts_rounds_ops {
-    /* Of n_rows rows of the flat from `row` on, `own` being these: phi := their sums (a stride of them each, on 64 bytes);
-     * or, where that is NULL, adds to judged and inner. Several rows have at most TS_ROUNDS_CHUNK nonzeros together. Of
-     * more than `most` nonzeros p cannot be kept. */
+    /* Of n_rows rows of the flat from `row` on, `own` being these: phi := their sums (a stride of
+     * them each, on 64 bytes); or, where that is NULL, adds to judged and inner. Several rows have
+     * at most TS_ROUNDS_CHUNK nonzeros together. Of more than `most` nonzeros p cannot be kept. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);
 
-    /* The row at b, n entries, of which the signs do not count: b := b .* phi; last: entries with a phi above 1 get the sign of
-     * that. Returns the violation before. */
+    /* The row at b, n entries, of which the signs do not count: b := b .* phi; last: entries with a
+     * phi above 1 get the sign of that. Returns the violation before. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
     /* A plain block goes behind what the flat has. Returns where the next one begins. */
@@ -117,15 +124,16 @@ struct ts_rounds_of {
     const struct ts_descent *descend;
 };
 
-/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of a descent say; the factor stays as
- * it is; of n models (n > 0) in one pass over the shards. wait_ns: what it waited for shards, exchange_ns: for other ranks. Of several
- * ranks each has the rows that ts_share_rows says. */
+/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of a
+ * descent say; the factor stays as it is; of n models (n > 0) in one pass over the shards. wait_ns:
+ * what it waited for shards, exchange_ns: for other ranks. Of several ranks each has the rows that
+ * ts_share_rows says. */
 int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
-/* The factor of `mode` is updated as `multiply` says, on all ranks; of n models (n > 0), each shard being taken once for all, or twice. apart: for
- * B. feed NULL: as in stream/backend.h. */
+/* The factor of `mode` is updated as `multiply` says, on all ranks; of n models (n > 0), each shard
+ * being taken once for all, or twice. apart: for B. feed NULL: as in stream/backend.h. */
 int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds_body.h - the weighted product of a row, once for each instruction set and precision. Included by kernel_body.h
- * after cells_body.h.
+/* rounds_body.h - the weighted product of a row, once for each instruction set and precision.
+ * Included by kernel_body.h after cells_body.h.
  *
- * The rows that a nonzero multiplies (p) are computed to memory, nonzero after nonzero, because a row takes several
- * rounds with the same ones, and the model's values of up to TS_ROUNDS_CHUNK of them with them; then what these weigh, and
- * the sums. Where fibres are long, the products of their rows are computed once for each, as in kernel_body.h.
+ * The rows that a nonzero multiplies (p) are computed to memory, nonzero after nonzero, because a
+ * row takes several rounds with the same ones, and the model's values of up to TS_ROUNDS_CHUNK of
+ * them with them; then what these weigh, and the sums. Where fibres are long, the products of their
+ * rows are computed once for each, as in kernel_body.h.
  */
 
-/* Nonzeros at .. at + n - 1 of the flat, of rows `row` .. row + n_rows - 1; own: of the first of these. */
+/* Nonzeros at .. at + n - 1 of the flat, of rows `row` .. row + n_rows - 1; own: of the first of
+ * these. */
 struct NAME(chunk) {
     const struct ts_flat *flat;
     uint32_t at, n, row, n_rows;
@@ -21,7 +23,8 @@ INLINE uint32_t NAME(end_of)(const struct NAME(chunk) * c, uint32_t k)
     return end < c->n ? end : c->n;
 }
 
-/* The operands of p, n_vec vectors of columns from col on: rows of factors, or products of fibres, which are made. */
+/* The operands of p, n_vec vectors of columns from col on: rows of factors, or products of fibres,
+ * which are made. */
 INLINE struct NAME(operands)
     NAME(operands_of)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, uint32_t n_vec,
                       uint64_t stride, uint32_t col, struct ts_rounds_scratch *scratch,

@@ -43,7 +43,8 @@ uint64_t ts_rounds_together(uint32_t stride)
     return n > MOST_ROWS ? MOST_ROWS : n < 1 ? 1 : n;
 }
 
-/* Places of what all threads share and of each thread; base NULL: only counts. Returns the bytes. */
+/* Places of what all threads share and of each thread; base NULL: only counts. Returns the
+ * bytes. */
 static uint64_t lay_out(struct ts_rounds *r, char *base)
 {
     const struct ts_tensor *t = r->tensor;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread's partition of a shard: it is decoded, its rows inside get all rounds, those at its ends a part of one. */
+/* One thread's partition of a shard: it is decoded, its rows inside get all rounds, those at its
+ * ends a part of one. */
 #include <math.h>
 #include <string.h>
 

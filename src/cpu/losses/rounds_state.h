@@ -47,7 +47,7 @@ struct ts_rounds {
     ts_unpack_fn *unpack;
     struct ts_unpack_conf unpack_conf;
     struct ts_plain *plain; /* or NULL */
-    void *memory; /* of all that follows */
+    void *memory;           /* of all that follows */
     uint64_t memory_bytes;
     struct ts_rounds_worker *worker;
     struct ts_rounds_ends *ends; /* partitions of a shard */
@@ -91,7 +91,8 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
 uint64_t ts_rounds_together(uint32_t stride);
 
 /* ---- rounds_rows.c */
-/* The sum of a row is there: it is what the row is multiplied with, or its gradient. Returns the violation. */
+/* The sum of a row is there: it is what the row is multiplied with, or its gradient. Returns the
+ * violation. */
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row);
 double *ts_rounds_part(const struct ts_rounds *r, uint32_t k, int last);
 /* The first round of partition k, and the others of its rows inside. */

@@ -7,7 +7,8 @@
 #define SOME 32u /* cells whose models are computed together */
 
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
-                                      const struct ts_fmat *factor, const struct ts_descent *descent)
+                                      const struct ts_fmat *factor,
+                                      const struct ts_descent *descent)
 {
     const struct ts_zero_cells z = { .order = t->order,
                                      .rank = rank,
@@ -17,7 +18,8 @@ struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, 
     return z;
 }
 
-/* to := product of the other modes' rows of cell number k of the row: of all cells of the row, or of those drawn. */
+/* to := product of the other modes' rows of cell number k of the row: of all cells of the row, or
+ * of those drawn. */
 static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
 {
     const uint64_t cell = ts_drawn_cell(&z->drawn, k);

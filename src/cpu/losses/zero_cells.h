@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zero_cells.h - sums over the cells that stand for all cells of a tensor (stream/draws.h), row by row.
+/* zero_cells.h - sums over the cells that stand for all cells of a tensor (stream/draws.h), row by
+ * row.
  *
  *   owner    plain values; tensor, factors and `descent` are lent
  *   threads  any, each with scratch of its own
@@ -27,10 +28,11 @@ struct ts_zero_cells {
 
 /* For rows of `mode`; descent->n_cells is a power of four, at most 2^32. */
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
-                                      const struct ts_fmat *factor, const struct ts_descent *descent);
+                                      const struct ts_fmat *factor,
+                                      const struct ts_descent *descent);
 
-/* Of a row and its entries a: g += sum over its cells of weight (g(0, m) - linear) p; or, g being NULL, returns that of
- * weight (f(0, m) - linear m). */
+/* Of a row and its entries a: g += sum over its cells of weight (g(0, m) - linear) p; or, g being
+ * NULL, returns that of weight (f(0, m) - linear m). */
 double ts_zero_cells_row(const struct ts_zero_cells *z, uint64_t row, const double *a,
                          double *scratch, double *g);
 

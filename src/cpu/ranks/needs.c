@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks the rows that nonzeros have, tells those who update them, and packs rows for each rank, a stage at a time. */
+/* Marks the rows that nonzeros have, tells those who update them, and packs rows for each rank, a
+ * stage at a time. */
 #include "cpu/ranks/needs.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@
 
 enum state { OPEN, TO_ALL, TO_NEEDING }; /* of a mode; OPEN: not all copies were walked */
 
-/* What each rank tells of a mode: rows that it gets, most that one rank gets from it, and what all of them cost it. */
+/* What each rank tells of a mode: rows that it gets, most that one rank gets from it, and what all
+ * of them cost it. */
 struct count {
     uint64_t got, most;
     double cost;
@@ -100,7 +102,8 @@ uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, u
     return sum;
 }
 
-/* Rows that the ranks of a group have, about: of those that share factors with rank r, or of itself. */
+/* Rows that the ranks of a group have, about: of those that share factors with rank r, or of
+ * itself. */
 static double group_rows(const struct ts_needs *n, uint32_t mode, uint32_t rank)
 {
     const struct ts_comm *c = ts_share_comm(n->conf.share);
@@ -119,8 +122,8 @@ static double packing(const struct ts_needs *n)
     return n->conf.stride_bytes * fmax(THREAD_PACKS / n->conf.threads, LEAST_PACKS);
 }
 
-/* What a rank has itself, and so many of others' that getting and unpacking them alone is dearer than to get all; and what groups of
- * rows may shift. */
+/* What a rank has itself, and so many of others' that getting and unpacking them alone is dearer
+ * than to get all; and what groups of rows may shift. */
 static double most_marks(const struct ts_needs *n, uint32_t mode)
 {
     const double n_rows = (double)n->mode[mode].n_rows;
@@ -311,7 +314,8 @@ static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_e
                 : c->ops->deal(c, (const void *)l->bit, whole, l->send, parts, err);
 }
 
-/* Of ranks that share factors one gets what any of them needs; who is beside this one gets nothing. */
+/* Of ranks that share factors one gets what any of them needs; who is beside this one gets
+ * nothing. */
 static void merge(const struct ts_needs *n, struct lists *l)
 {
     const uint64_t words = own_words(n, l);
@@ -436,7 +440,8 @@ static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, stru
 
 /* ---- rows ---- */
 
-/* The next rows of a list, at most n of them: ret gets them, from `first` on; *at: the position of the first word and bit. */
+/* The next rows of a list, at most n of them: ret gets them, from `first` on; *at: the position of
+ * the first word and bit. */
 static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first, uint64_t n,
                           uint64_t *at, uint32_t *ret)
 {
@@ -472,7 +477,8 @@ static void copy_rows(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_ro
     }
 }
 
-/* The next rows that go to each rank, one rank's behind the other's, or that come from each. Returns how many. */
+/* The next rows that go to each rank, one rank's behind the other's, or that come from each.
+ * Returns how many. */
 static uint64_t choose(struct ts_needs *n, const struct lists *l, int comes, uint64_t *first)
 {
     const uint64_t *bit = (const uint64_t *)(const void *)l->bit, words = own_words(n, l);

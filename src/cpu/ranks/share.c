@@ -34,7 +34,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Heads of cut rows, to where they are folded; ends: with the partition that has a row's first part. */
+/* Heads of cut rows, to where they are folded; ends: with the partition that has a row's first
+ * part. */
 static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {
@@ -474,7 +475,8 @@ int ts_share_settle(struct ts_share *s, struct ts_err *err)
     return ts_share_agree(s, 0, err);
 }
 
-/* The rank with the number `place`, or that number less those that there are, of the ranks of a machine. */
+/* The rank with the number `place`, or that number less those that there are, of the ranks of a
+ * machine. */
 static uint32_t at_place(const struct ts_comm *c, uint32_t machine, uint32_t place)
 {
     uint32_t n = 0;

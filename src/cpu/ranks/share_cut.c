@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.c - where the partitions of a mode are cut among processes, and who folds the rows that are cut. */
+/* share_cut.c - where the partitions of a mode are cut among processes, and who folds the rows that
+ * are cut. */
 #include "cpu/ranks/share_cut.h"
 
 #include <math.h>

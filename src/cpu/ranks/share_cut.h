@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.h - where the partitions of a mode are cut among processes, and which rows are cut there.
+/* share_cut.h - where the partitions of a mode are cut among processes, and which rows are cut
+ * there.
  *
- * Ranges of partitions are of equal predicted cost, of nonzeros and rows (stream/balance.h). A row that partitions
- * of several processes have parts of is folded by the last of them.
+ * Ranges of partitions are of equal predicted cost, of nonzeros and rows (stream/balance.h). A row
+ * that partitions of several processes have parts of is folded by the last of them.
  *
  *   owner    the caller owns all arrays
  *   units    partitions are counted over the mode; a cut is the first partition of a range
@@ -17,10 +18,12 @@
 /* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
-/* The row, with a fraction, at which a partition may be expected to begin: shards alone are looked at. */
+/* The row, with a fraction, at which a partition may be expected to begin: shards alone are looked
+ * at. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
-/* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1) of all. */
+/* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1)
+ * of all. */
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
@@ -32,18 +35,20 @@ void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, ui
 /* A row that partitions of several ranks have parts of. */
 struct ts_share_row {
     uint32_t row;
-    uint32_t
-        from; /* the rank with its first part among its rows; the same as `to` where that is a head, too */
+    /* the rank with its first part among its rows; the same as `to` where that is a head, too */
+    uint32_t from;
     uint32_t to; /* the rank that folds it: the last one that has a part */
-    uint64_t first,
-        last; /* the heads of these partitions are added, that of the last one included */
+    /* last: the heads of these partitions are added, that of the last one included */
+    uint64_t first, last;
 };
 
-/* The rows that are cut, at most n - 1, in order; returns their number. edge: of all n_partitions. */
+/* The rows that are cut, at most n - 1, in order; returns their number. edge: of all
+ * n_partitions. */
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
 
-/* Parts begin .. end - 1 that rank r folds, as in ts_share_ends; none where begin is not below end. */
+/* Parts begin .. end - 1 that rank r folds, as in ts_share_ends; none where begin is not below
+ * end. */
 void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
                         uint32_t r, uint64_t *begin, uint64_t *end);
 

@@ -28,7 +28,8 @@ static double left_of(const struct ts_gram *g, const double *a, uint32_t i)
     return left;
 }
 
-/* The free entries of a, the others being where they are. Returns 0 where S is singular for them. */
+/* The free entries of a, the others being where they are. Returns 0 where S is singular for
+ * them. */
 static int solve_free(const struct ts_bounded_row *b, const unsigned char *side, double *a)
 {
     const struct ts_gram *g = b->sum;
@@ -69,7 +70,8 @@ static int solve_free(const struct ts_bounded_row *b, const unsigned char *side,
     return 1;
 }
 
-/* The side on which entry i belongs, with the others as they are. few: what may be left of m(i), but for the root of S(i, i). */
+/* The side on which entry i belongs, with the others as they are. few: what may be left of m(i),
+ * but for the root of S(i, i). */
 static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32_t i,
                          enum side side, double few)
 {
@@ -82,8 +84,9 @@ static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32
     return (side == LOWER && left > few) || (side == UPPER && left < -few) ? FREE : side;
 }
 
-/* Returns whether a is the row. What an entry may be off is measured with columns scaled so that the diagonal of S is 1: that
- * is what rounding leaves, as no S(i, j) is larger than the roots of S(i, i) and S(j, j), and columns of any size count alike. */
+/* Returns whether a is the row. What an entry may be off is measured with columns scaled so that
+ * the diagonal of S is 1: that is what rounding leaves, as no S(i, j) is larger than the roots of
+ * S(i, i) and S(j, j), and columns of any size count alike. */
 static int pivot(const struct ts_bounded_row *b, double *a)
 {
     const uint32_t n = b->sum->rank;

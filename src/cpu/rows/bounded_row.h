@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bounded_row.h - the best row within bounds: a that makes a' S a / 2 - m' a least, with every entry from lower to upper.
+/* bounded_row.h - the best row within bounds: a that makes a' S a / 2 - m' a least, with every
+ * entry from lower to upper.
  *
- * First by block principal pivoting (Kim and Park 2011, SIAM J. Sci. Comput. 33(6)): some entries are free, the others at a
- * bound; the free ones are solved for, and those that are wrong then change sides: free ones beyond a bound, and others
- * whose slope leads back inside. All change at once as long as fewer and fewer are wrong, for a few times longer, and then
- * the last one alone. None is wrong at the best row, which mostly is there after a few solutions, however flat S is. Where S is
- * singular, and where that takes too many, by coordinate descent.
+ * First by block principal pivoting (Kim and Park 2011, SIAM J. Sci. Comput. 33(6)): some entries
+ * are free, the others at a bound; the free ones are solved for, and those that are wrong then
+ * change sides: free ones beyond a bound, and others whose slope leads back inside. All change at
+ * once as long as fewer and fewer are wrong, for a few times longer, and then the last one alone.
+ * None is wrong at the best row, which mostly is there after a few solutions, however flat S is.
+ * Where S is singular, and where that takes too many, by coordinate descent.
  *
  *   owner    memory is the caller's
  *   units    S: rank x rank

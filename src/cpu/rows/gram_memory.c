@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_memory.c - the memory in which rows with Gram matrices of their own are summed and solved. */
+/* gram_memory.c - the memory in which rows with Gram matrices of their own are summed and
+ * solved. */
 #include <stdlib.h>
 
 #include "base/machine/bigmem.h"
@@ -18,7 +19,8 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* float64 of a thread: sums, a square, six rows and products, what rows take together, and short ones; a multiple of a cache line. */
+/* float64 of a thread: sums, a square, six rows and products, what rows take together, and short
+ * ones; a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);

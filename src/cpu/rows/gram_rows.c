@@ -253,7 +253,8 @@ static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
             b->value.d[p] -= mean;
 }
 
-/* Values and products times the square roots of the weights: so sums of what two of them multiply to are weighted. */
+/* Values and products times the square roots of the weights: so sums of what two of them multiply
+ * to are weighted. */
 static void weigh(struct ts_gram_thread *t, struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
@@ -286,7 +287,8 @@ static double count_of(const struct ts_gram_thread *t, const struct ts_unpacked 
     return sum;
 }
 
-/* The current row ends in this block and has in it cells t->kept[from .. end - 1]. Whether these are all, and it is short. */
+/* The current row ends in this block and has in it cells t->kept[from .. end - 1]. Whether these
+ * are all, and it is short. */
 static int take_short(struct ts_gram_thread *t, const struct ts_unpacked *b, uint32_t from,
                       uint32_t end)
 {

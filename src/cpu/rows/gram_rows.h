@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_rows.h - rows that are solved for with a Gram matrix of their own (TS_ROW_OBSERVED), partition by partition.
+/* gram_rows.h - rows that are solved for with a Gram matrix of their own (TS_ROW_OBSERVED),
+ * partition by partition.
  *
- * A thread sums a row's Gram matrix and right-hand side over a partition, and solves it where the row ends, or with the
- * next few rows: nothing is kept of it but the row. Rows of few nonzeros need no Gram matrix (short_rows.h). What a partition has of its first and its last row, which may go on in its neighbours, is kept, and
- * added in the order of the file once all partitions are done. So the bits do not depend on threads.
+ * A thread sums a row's Gram matrix and right-hand side over a partition, and solves it where the
+ * row ends, or with the next few rows: nothing is kept of it but the row. Rows of few nonzeros need
+ * no Gram matrix (short_rows.h). What a partition has of its first and its last row, which may go
+ * on in its neighbours, is kept, and added in the order of the file once all partitions are done.
+ * So the bits do not depend on threads.
  *
  *   owner    the object owns its memory, made for the mode with most partitions
  *   units    partitions are those of the mode copy
@@ -27,8 +30,8 @@ void ts_gram_rows_free(struct ts_gram_rows *g); /* NULL is fine */
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
                             uint32_t threads);
 
-/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. weights: nonzeros have them, and
- * count as many times in all sums. */
+/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. weights: nonzeros
+ * have them, and count as many times in all sums. */
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
@@ -37,16 +40,18 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at);
 
-/* Solves for a row of what was summed elsewhere: the upper triangle of S row after row, m, and the count. whole: a matrix of which S is
- * a difference, rank x rank, so that what is small beside its diagonal is rounding; NULL: S is a sum. Returns what the row adds to the size. */
+/* Solves for a row of what was summed elsewhere: the upper triangle of S row after row, m, and the
+ * count. whole: a matrix of which S is a difference, rank x rank, so that what is small beside its
+ * diagonal is rounding; NULL: S is a sum. Returns what the row adds to the size. */
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 
 /* All n partitions are done: solves the rows at their ends. *size: see struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
-/* The same of one of several ranks, each of which has done its partitions of the mode, or failed with rc; then each has the rows
- * that ts_share_rows says. exchange_ns: what it waited for others. */
+/* The same of one of several ranks, each of which has done its partitions of the mode, or failed
+ * with rc; then each has the rows that ts_share_rows says. exchange_ns: what it waited for
+ * others. */
 int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
                             double *size, uint64_t *exchange_ns, struct ts_err *err);
 

@@ -31,7 +31,8 @@ struct ts_gram_thread {
     double size;      /* of the rows that it has solved, */
     uint64_t size_at; /* for this partition */
 
-    /* Rows that wait to be solved together, whose sums lie one behind the other: sum is that of the next. */
+    /* Rows that wait to be solved together, whose sums lie one behind the other: sum is that of the
+     * next. */
     uint32_t waiting;
     struct ts_gram_waiting {
         uint32_t row;
@@ -73,7 +74,8 @@ static inline uint32_t ts_gram_square_rows(uint32_t rank)
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* Most rows that are solved together. Up to TS_GRAM_TOGETHER_RANK their triangles fit a second-level cache. */
+/* Most rows that are solved together. Up to TS_GRAM_TOGETHER_RANK their triangles fit a
+ * second-level cache. */
 static inline uint32_t ts_gram_together_of(uint32_t rank)
 {
     return rank <= TS_GRAM_TOGETHER_RANK ? TS_ROWBLOCK_SYSTEMS : 1;

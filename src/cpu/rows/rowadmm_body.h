@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowadmm_body.h - rows on the simplex by ADMM (TS_ROW_SIMPLEX of stream/row_update.h): part of rowblock_body.h.
+/* rowadmm_body.h - rows on the simplex by ADMM (TS_ROW_SIMPLEX of stream/row_update.h): part of
+ * rowblock_body.h.
  *
- * A unit of rows is turned, so that each row has a lane: x(r, i) is entry r of row i. Products with G and (G + rho I)^-1 then
- * are those of tile(), and a projection has no order of rows in it. Lanes without a row are computed in vain.
+ * A unit of rows is turned, so that each row has a lane: x(r, i) is entry r of row i. Products with
+ * G and (G + rho I)^-1 then are those of tile(), and a projection has no order of rows in it. Lanes
+ * without a row are computed in vain.
  *
- * As many rows as a tile has columns go through all rounds together, so that what they need stays in the first cache:
- * m, a (the row that it begins with), v and x. Of a round only v = h - u is kept, since a is P(v), and of each row the two
- * numbers that P needs: with u = a - v, the next h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
+ * As many rows as a tile has columns go through all rounds together, so that what they need stays
+ * in the first cache: m, a (the row that it begins with), v and x. Of a round only v = h - u is
+ * kept, since a is P(v), and of each row the two numbers that P needs: with u = a - v, the next h
+ * is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
 #define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
 /* Vector k of rows of entry r */
@@ -22,8 +25,8 @@ static inline __attribute__((always_inline)) vec *at(const double *x, uint32_t r
 #define ADD_ABOVE(sum, x, y, t) ((sum) + choose((y) > (t), x, (vec){ 0 }))
 #endif
 
-/* Of each row its greatest entry, and what is subtracted from the others less that one, so that those that stay above 0 have
- * the sum 1. */
+/* Of each row its greatest entry, and what is subtracted from the others less that one, so that
+ * those that stay above 0 have the sum 1. */
 struct threshold {
     vec most[TS_TILE_VECS], t[TS_TILE_VECS];
 };
@@ -37,9 +40,10 @@ times_panel(uint32_t rank, uint32_t padded, const double *p, const double *x, do
              out + (size_t)i * TS_ROWBLOCK_UNIT, TS_TILE_VECS, add);
 }
 
-/* Newton's steps on the sum of what is above a threshold, from any one on: from the second on it rises as entries fall
- * below it, until none does. `near`: a guess, of entries as they are. The guess is judged as the greatest is looked for; after that the
- * greatest is subtracted, so that what is left of entries near it is exact. */
+/* Newton's steps on the sum of what is above a threshold, from any one on: from the second on it
+ * rises as entries fall below it, until none does. `near`: a guess, of entries as they are. The
+ * guess is judged as the greatest is looked for; after that the greatest is subtracted, so that
+ * what is left of entries near it is exact. */
 static inline __attribute__((always_inline)) void
 find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold *ret)
 {
@@ -104,7 +108,8 @@ value_panel(uint32_t rank, const double *m, const double *x, const double *h, ve
     }
 }
 
-/* With u from the gradient at a, v being a G: x := m + rho (a + u), v := -u, and near := what P of a - u subtracts. */
+/* With u from the gradient at a, v being a G: x := m + rho (a + u), v := -u, and near := what P of
+ * a - u subtracts. */
 static inline __attribute__((always_inline)) void begin_panel(uint32_t rank, double rho,
                                                               const double *m, const double *a,
                                                               double *v, double *x, vec *near)

@@ -34,8 +34,9 @@ struct ts_rowstep {
 
 /* The matrices of rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
 struct ts_rowblock {
-    const double *
-        w; /* rank x padded: W; padded x padded, zeros beyond rank: G; NULL: A = M, and nothing is stored */
+    /* rank x padded: W; padded x padded, zeros beyond rank: G; NULL: A = M, and nothing is
+     * stored */
+    const double *w;
     double *m, *a; /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL and there is no product */
     uint32_t padded;
 
@@ -54,17 +55,19 @@ struct ts_rowblock {
 #define TS_ROWBLOCK_SYSTEMS 8u /* rows with a matrix of their own that are solved at once */
 #define TS_ROWBLOCK_SIDE    4u
 
-/* S a = m for n rows. What is left of a diagonal entry of S after the columns before it must be more than `cut` of
- * it: else that entry of a is 0. */
+/* S a = m for n rows. What is left of a diagonal entry of S after the columns before it must be
+ * more than `cut` of it: else that entry of a is 0. */
 struct ts_rowsystems {
     uint32_t n, rank, stride; /* stride: a multiple of 8 */
-    const double *s
-        [TS_ROWBLOCK_SYSTEMS]; /* rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE: upper
-                                             triangles, from the multiple of 8 on before the diagonal; zeros beyond rank */
+    /* rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE: upper triangles, from the
+     * multiple of 8 on before the diagonal; zeros beyond rank */
+    const double *s[TS_ROWBLOCK_SYSTEMS];
     const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride. Beyond n: any that may be read */
-    uint32_t
-        turned; /* blocks of so many at the diagonal are turned, as struct ts_gram_ops says; 0: none */
-    int tiles; /* s are the tiles of struct ts_gram_ops, instead, of zeros beyond rank; stride does not matter */
+    /* blocks of so many at the diagonal are turned, as struct ts_gram_ops says; 0: none */
+    uint32_t turned;
+    /* s are the tiles of struct ts_gram_ops, instead, of zeros beyond rank; stride does not
+     * matter */
+    int tiles;
     double *more; /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
     double cut;
     double *work; /* ts_rowblock_systems_size(rank) */
@@ -82,8 +85,8 @@ static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* m := rows of the product where it is wanted, a := rows of f times weights, updated by coordinate descent, rounded, the rows := a.
- * `row` is a multiple of TS_ROWBLOCK_UNIT. */
+/* m := rows of the product where it is wanted, a := rows of f times weights, updated by coordinate
+ * descent, rounded, the rows := a. `row` is a multiple of TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
@@ -91,8 +94,8 @@ typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
 typedef void ts_rowblock_simplex_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over the
- * n rows of a. */
+/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over
+ * the n rows of a. */
 typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
                                  int more, double *gram);
 

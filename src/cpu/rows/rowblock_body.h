@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock_body.h - rowblock.h, once for each instruction set.
  *
- * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one), TS_LARGER (x > y ? x : y,
- * where there is an instruction), TS_WIDEN, TS_TILE_ROWS, TS_TILE_VECS and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
- * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8 vectors). */
+ * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one),
+ * TS_LARGER (x > y ? x : y, where there is an instruction), TS_WIDEN, TS_TILE_ROWS, TS_TILE_VECS
+ * and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
+ * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8
+ * vectors). */
 typedef double vec __attribute__((vector_size(TS_LANES * sizeof(double))));
 typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
 
@@ -63,7 +65,8 @@ static inline __attribute__((always_inline)) void tile(uint32_t n_k, const doubl
     }
 }
 
-/* Compilers may take a vector apart for that where the machine has one instruction: TS_WIDEN is that, then. */
+/* Compilers may take a vector apart for that where the machine has one instruction: TS_WIDEN is
+ * that, then. */
 static inline __attribute__((always_inline)) vec widen(vec_f32 x)
 {
 #ifdef TS_WIDEN
@@ -107,8 +110,8 @@ static void store_rows(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
     }
 }
 
-/* Starts loading rows of f from `row` on, n of them or as many as there are. Inlined, because compilers leave out
- * calls of what only fetches. */
+/* Starts loading rows of f from `row` on, n of them or as many as there are. Inlined, because
+ * compilers leave out calls of what only fetches. */
 static inline __attribute__((always_inline)) void fetch_rows(const struct ts_fmat *f, uint64_t row,
                                                              uint64_t n)
 {
@@ -206,7 +209,8 @@ static inline __attribute__((always_inline)) vec load(const struct ts_fmat *f, u
     return x;
 }
 
-/* Of n rows of f from `row` on, x(r, i) := weight(r) f(row + i, r), zeros where there is no row. weight: NULL: none. */
+/* Of n rows of f from `row` on, x(r, i) := weight(r) f(row + i, r), zeros where there is no row.
+ * weight: NULL: none. */
 static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat *f, enum kept kept,
                                                             uint64_t row, uint32_t n,
                                                             uint32_t padded, const double *weight,
@@ -291,8 +295,9 @@ static double add_lanes(vec x)
 #define STEP_COLUMNS 4u                      /* columns whose sums stay in registers, */
 #define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* of so many vectors of rows */
 
-/* Columns r .. r + 3 of STEP_VECS vectors of rows, from row i on: first what other columns add to their sums, then
- * one after another. moved and size += squares of what changes, and of what is; NULL: nobody asks. */
+/* Columns r .. r + 3 of STEP_VECS vectors of rows, from row i on: first what other columns add to
+ * their sums, then one after another. moved and size += squares of what changes, and of what is;
+ * NULL: nobody asks. */
 static inline __attribute__((always_inline)) void
 descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
                 const struct ts_rowblock *b, int simple, vec *moved, vec *size)

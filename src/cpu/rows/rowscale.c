@@ -15,7 +15,8 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What columns are multiplied with: with zeros for padding, and as float32 where that is the same. */
+/* What columns are multiplied with: with zeros for padding, and as float32 where that is the
+ * same. */
 struct factors {
     _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
@@ -52,8 +53,8 @@ static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct 
     {
         const uint64_t mode = ts_fpmode_flush();
         const uint64_t n = (uint64_t)omp_get_num_threads(), me = (uint64_t)omp_get_thread_num();
-        const uint64_t row =
-            (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS; /* where it was solved */
+        /* where it was solved */
+        const uint64_t row = (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS;
         const uint64_t end = least((first + n_blocks * (me + 1) / n) * TS_ROWBLOCK_ROWS, behind);
         if (row < end)
             s->ops->scale(f, row, end - row, padded, narrow);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve.c - divides the rows of a factor among threads, in groups whose sums are added in order. */
+/* rowsolve.c - divides the rows of a factor among threads, in groups whose sums are added in
+ * order. */
 #include "cpu/rows/rowsolve.h"
 
 #include <assert.h>
@@ -199,7 +200,8 @@ static void update(const struct job *j, uint64_t row, uint32_t n, const struct t
         j->s->ops->product(j->f, row, n, b);
 }
 
-/* Part p of a group's sums, with n rows more: a panel of its Gram matrix, or, behind the last of them, inner and size. */
+/* Part p of a group's sums, with n rows more: a panel of its Gram matrix, or, behind the last of
+ * them, inner and size. */
 static void sum_rows(const struct job *j, const struct ts_rowblock *b, uint32_t n, uint32_t p,
                      int more, double *own)
 {
@@ -227,8 +229,9 @@ static void wait_for(const atomic_uint *parts, uint32_t p)
     }
 }
 
-/* Blocks begin .. end - 1, all of group g. What lies before them in the group is summed by the thread before this
- * one, what lies behind by the next: part by part, so that they wait for a part only. */
+/* Blocks begin .. end - 1, all of group g. What lies before them in the group is summed by the
+ * thread before this one, what lies behind by the next: part by part, so that they wait for a part
+ * only. */
 static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint64_t end)
 {
     const struct ts_rowsolve *s = j->s;
@@ -238,7 +241,8 @@ static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint6
     const uint64_t behind =
         end * TS_ROWBLOCK_ROWS < j->l.n_rows ? end * TS_ROWBLOCK_ROWS : j->l.n_rows;
     double *m = s->blocks + 2 * me * s->room * s->padded, *own = s->part + g * s->group_size;
-    /* what would wait is solved first as far as there is room; else rows are summed while in the cache */
+    /* what would wait is solved first as far as there is room; else rows are summed while in the
+     * cache */
     const int waits = before != NULL && atomic_load_explicit(before, memory_order_acquire) < parts;
     const uint64_t room = waits ? s->room : STEP_ROWS;
     const struct ts_rowblock rows = block_at(j, m, room);
@@ -273,7 +277,8 @@ static uint64_t group_of(const struct layout *l, uint64_t block)
     return g;
 }
 
-/* Part `me` of n equal ones: first what the next thread waits for, last what the one before has begun. */
+/* Part `me` of n equal ones: first what the next thread waits for, last what the one before has
+ * begun. */
 static void solve_part(const struct job *j, uint32_t me, uint64_t n)
 {
     const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;

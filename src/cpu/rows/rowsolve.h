@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve.h - what least squares does to a factor between two MTTKRPs: products with rank x rank matrices.
+/* rowsolve.h - what least squares does to a factor between two MTTKRPs: products with rank x rank
+ * matrices.
  *
- * With M the matrix that the factor holds: by least squares A = M * w in its place, gram = A' A and inner =
- * the sum of M .* A, in float64 whatever the factor's precision (A is rounded to it first: gram and inner are
- * those of the A that is kept). Rows are cut into groups by n_rows and rank alone, a group is summed in
- * the order of its rows, and groups are added in order: the bits do not depend on threads. Where there
- * are four groups for each thread, threads take whole ones, whichever is next; else each takes an equal part of the
- * rows, and a group whose rows two or more of them have is summed by one after the other, a panel of its Gram matrix
- * at a time. Either way a thread sums the rows that it has solved, which are in its cache.
+ * With M the matrix that the factor holds: by least squares A = M * w in its place, gram = A' A and
+ * inner = the sum of M .* A, in float64 whatever the factor's precision (A is rounded to it first:
+ * gram and inner are those of the A that is kept). Rows are cut into groups by n_rows and rank
+ * alone, a group is summed in the order of its rows, and groups are added in order: the bits do not
+ * depend on threads. Where there are four groups for each thread, threads take whole ones,
+ * whichever is next; else each takes an equal part of the rows, and a group whose rows two or more
+ * of them have is summed by one after the other, a panel of its Gram matrix at a time. Either way a
+ * thread sums the rows that it has solved, which are in its cache.
  *
  * Updates that read the old rows do so in units of TS_ROWBLOCK_UNIT rows.
  *
- *   owner    the caller owns all matrices (w and gram are rank x rank, row-major); the object owns the
- *            memory between, which is made once, for the largest factor: what a sweep maps and unmaps
- *            costs page faults, and interrupts on all cores
+ *   owner    the caller owns all matrices (w and gram are rank x rank, row-major); the object owns
+ *            the memory between, which is made once, for the largest factor: what a sweep maps and
+ *            unmaps costs page faults, and interrupts on all cores
  *   threads  one thread calls; inside, `threads` OpenMP threads where there is work for them
- *   errors   0 or a negative ts_code: TS_ENOMEM of new and own, those of the ranks (cpu/ranks/share.h) of run
+ *   errors   0 or a negative ts_code: TS_ENOMEM of new and own, those of the ranks
+ *            (cpu/ranks/share.h) of run
  */
 #ifndef TS_CPU_ROWSOLVE_H
 #define TS_CPU_ROWSOLVE_H
@@ -34,23 +37,26 @@ uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
 int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err);
 uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads);
 
-/* Where ranks divide the work: which rows this rank is to have of a product, for ts_rowsolve_run with `ranks`. Whole
- * groups, those that begin among the rows that it has. */
+/* Where ranks divide the work: which rows this rank is to have of a product, for ts_rowsolve_run
+ * with `ranks`. Whole groups, those that begin among the rows that it has. */
 struct ts_rowsolve_ranks {
     struct ts_share *share;
-    uint64_t *group,
-        *row; /* n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1] - 1 */
-    int here; /* all rows are on all ranks already, or where they are wanted: sums alone are divided */
-    struct ts_needs
-        *needs;    /* rows go to those who need them, as it decides (cpu/ranks/needs.h); NULL: to all */
+    /* row: n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1]
+     * - 1 */
+    uint64_t *group, *row;
+    /* all rows are on all ranks already, or where they are wanted: sums alone are divided */
+    int here;
+    /* rows go to those who need them, as it decides (cpu/ranks/needs.h); NULL: to all */
+    struct ts_needs *needs;
     uint32_t mode; /* for it */
     int some;      /* set where they did not go to all */
 };
 void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
                       struct ts_rowsolve_ranks *ranks);
 
-/* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows; else NULL:
- * M is in f. ranks: M is dealt so, and in the end all ranks have all of f, or what they need of it; NULL: M is here. */
+/* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows;
+ * else NULL: M is in f. ranks: M is dealt so, and in the end all ranks have all of f, or what they
+ * need of it; NULL: M is here. */
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
                     const struct ts_row_update *update, const struct ts_row_sums *sums,
                     struct ts_rowsolve_ranks *ranks, struct ts_err *err);
@@ -59,7 +65,8 @@ int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fm
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
                        uint32_t n_parts);
 
-/* The same of rows begin .. end - 1, and of those whose bit is set: row i has bit i % 64 of word i / 64. begin: a multiple of 64. */
+/* The same of rows begin .. end - 1, and of those whose bit is set: row i has bit i % 64 of word i
+ * / 64. begin: a multiple of 64. */
 void ts_rowsolve_scale_some(struct ts_rowsolve *s, struct ts_fmat *f, const double *by,
                             uint64_t begin, uint64_t end, const uint64_t *bit, uint64_t n_words);
 

@@ -15,8 +15,8 @@
 #include "cpu/rows/rowblock.h"
 #include "cpu/rows/rowsolve.h"
 
-/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and behind them
- * inner and size. */
+/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and
+ * behind them inner and size. */
 struct ts_rowsolve_turn {
     _Alignas(64) atomic_uint parts;
 };

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsystems_body.h - equations of several rows, each with a matrix of its own, in a lane each: part of rowblock_body.h.
+/* rowsystems_body.h - equations of several rows, each with a matrix of its own, in a lane each:
+ * part of rowblock_body.h.
  *
- * U' U = S, y = U'^-1 m, a = U^-1 y. U is kept in panels of SIDE columns, of which panel p has rows 0 .. SIDE (p + 1) - 1, so that
- * SIDE x SIDE of its entries are computed in registers from rows that lie one behind the other. Each entry is the sum that solving for
- * one row alone makes (gram_body.h), in the same order: the bits are the same. A pivot waits for a root and a
- * quotient of the one before; here so many rows share that wait, and no lane is left of a triangle. */
+ * U' U = S, y = U'^-1 m, a = U^-1 y. U is kept in panels of SIDE columns, of which panel p has rows
+ * 0 .. SIDE (p + 1) - 1, so that SIDE x SIDE of its entries are computed in registers from rows
+ * that lie one behind the other. Each entry is the sum that solving for one row alone makes
+ * (gram_body.h), in the same order: the bits are the same. A pivot waits for a root and a quotient
+ * of the one before; here so many rows share that wait, and no lane is left of a triangle. */
 #define SIDE     TS_ROWBLOCK_SIDE
 #define TRIANGLE (SIDE * (SIDE + 1) / 2)
 

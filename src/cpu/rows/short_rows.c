@@ -5,7 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The penalty must be this many times what is rounding in an entry at the diagonal: no pivot is less than the penalty. */
+/* The penalty must be this many times what is rounding in an entry at the diagonal: no pivot is
+ * less than the penalty. */
 #define CLEAR_OF_ROUNDING 4.0
 
 #define LINE 8u /* float64 of a cache line */
@@ -23,7 +24,8 @@ static uint64_t tiles(uint64_t sides)
     return sides * (sides + 1) / 2;
 }
 
-/* With half as many nonzeros as columns the normal equations take as long, and do not wait for the longest of a few rows. */
+/* With half as many nonzeros as columns the normal equations take as long, and do not wait for the
+ * longest of a few rows. */
 static uint32_t most_of(uint32_t rank)
 {
     return rank / 2 < TS_GRAM_SHORT ? rank / 2 : TS_GRAM_SHORT;

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* short_rows.h - rows of few nonzeros, solved for by as many unknowns (TS_ROW_OBSERVED with a penalty and without bounds).
+/* short_rows.h - rows of few nonzeros, solved for by as many unknowns (TS_ROW_OBSERVED with a
+ * penalty and without bounds).
  *
- * With P the n products of a row's nonzeros (struct ts_gram) and x their values, (P' P + l2 I) a = P' x has the solution
+ * With P the n products of a row's nonzeros (struct ts_gram) and x their values, (P' P + l2 I) a =
+ * P' x has the solution
  *
  *     a = P' y,   (P P' + l2 I) y = x,
  *
- * a system of n unknowns in place of rank, and no Gram matrix. Rows wait until there are enough to solve for together, each in a lane:
- * what a row becomes does not depend on the others.
+ * a system of n unknowns in place of rank, and no Gram matrix. Rows wait until there are enough to
+ * solve for together, each in a lane: what a row becomes does not depend on the others.
  *
- * A row counts as short when it has no more than half as many nonzeros as columns, nor than TS_GRAM_SHORT, when l2 is so far above what is rounding in P P' that
- * every pivot is, and when all of it is in one block: products are those of the block, so that rows are solved for before the next one comes.
- * All this is in the file and the factors, so that it does not depend on threads, budgets or ranks.
+ * A row counts as short when it has no more than half as many nonzeros as columns, nor than
+ * TS_GRAM_SHORT, when l2 is so far above what is rounding in P P' that every pivot is, and when all
+ * of it is in one block: products are those of the block, so that rows are solved for before the
+ * next one comes. All this is in the file and the factors, so that it does not depend on threads,
+ * budgets or ranks.
  *
  *   owner    the caller has the memory
  *   units    float64
@@ -53,8 +57,8 @@ void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_
 void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 
-/* The row has the nonzeros at n positions of a block and no others, which count as `count`. Returns 0 where it is not short;
- * else it waits, and `at` stays as it is until ts_short_rows_solve. */
+/* The row has the nonzeros at n positions of a block and no others, which count as `count`. Returns
+ * 0 where it is not short; else it waits, and `at` stays as it is until ts_short_rows_solve. */
 int ts_short_rows_add(struct ts_short_rows *s, const void *product, const struct ts_unpacked *b,
                       const uint16_t *at, uint32_t n, double count, uint32_t row);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_body.h - the model's values at the nonzeros of a partition, once for each instruction set and
- * precision: the part of kernel_body.h that knows the row of the mode itself. Included by it.
+/* cells_body.h - the model's values at the nonzeros of a partition, once for each instruction set
+ * and precision: the part of kernel_body.h that knows the row of the mode itself. Included by it.
  *
- * A value is the sum over columns of the products of all rows. Columns of a position are added up to FOLD
- * sums, in vectors, and the sums of a whole block to values in a loop over positions: so no position waits
- * for the sum across its own vector.
+ * A value is the sum over columns of the products of all rows. Columns of a position are added up
+ * to FOLD sums, in vectors, and the sums of a whole block to values in a loop over positions: so no
+ * position waits for the sum across its own vector.
  */
 #if TS_LANES >= 4
 #define FOLD 4
@@ -46,7 +46,8 @@ INLINE FOLDED NAME(fold)(VEC x)
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define FOLDS 4u
 
-/* The FOLD sums of four vectors, as NAME(fold) has them, one behind the other: in fewer instructions than each alone. */
+/* The FOLD sums of four vectors, as NAME(fold) has them, one behind the other: in fewer
+ * instructions than each alone. */
 INLINE VEC NAME(fold_all)(const VEC *x)
 {
     VEC two[2];
@@ -76,8 +77,8 @@ INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     return dot;
 }
 
-/* The FOLD sums of each position, over n_vec vectors of columns; own: those columns of the row that the
- * block begins in. more: they are added to what is there. */
+/* The FOLD sums of each position, over n_vec vectors of columns; own: those columns of the row that
+ * the block begins in. more: they are added to what is there. */
 INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {

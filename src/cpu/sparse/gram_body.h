@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_body.h - what rows with a Gram matrix of their own take, once for each instruction set and precision:
- * the products at the positions of a block, their sums, and the solution of a row. Included by kernel_body.h, with TS_TILE_ROWS
- * defined: 4, or 8 where strides are multiples of it.
+/* gram_body.h - what rows with a Gram matrix of their own take, once for each instruction set and
+ * precision: the products at the positions of a block, their sums, and the solution of a row.
+ * Included by kernel_body.h, with TS_TILE_ROWS defined: 4, or 8 where strides are multiples of it.
  *
- * Products are in the precision of the rows. Those of a row in a block are multiplied with each other in tiles of TS_TILE_ROWS
- * columns by two vectors, and, where TS_TURN(x, n) turns a vector of 16 lanes by n, each vector with itself, at most TS_BLOCK_NNZ of them, and then added in float64; so is what is solved. An addition into a vector waits
- * some four cycles for the one before, and two vectors are added into at a time: a tile has eight vectors, or sixteen where there are 32 registers.
+ * Products are in the precision of the rows. Those of a row in a block are multiplied with each
+ * other in tiles of TS_TILE_ROWS columns by two vectors, and, where TS_TURN(x, n) turns a vector of
+ * 16 lanes by n, each vector with itself, at most TS_BLOCK_NNZ of them, and then added in float64;
+ * so is what is solved. An addition into a vector waits some four cycles for the one before, and
+ * two vectors are added into at a time: a tile has eight vectors, or sixteen where there are 32
+ * registers.
  */
 
 INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(operands) * x,
@@ -63,8 +66,8 @@ INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, in
     }
 }
 
-/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := or += products of products; m likewise := or += values times products, where
- * it is not NULL: their additions take turns with the others. */
+/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := or += products of products; m likewise :=
+ * or += values times products, where it is not NULL: their additions take turns with the others. */
 INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
                        const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
                        double *s, double *m, int more)
@@ -105,9 +108,10 @@ INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const T
 }
 
 #ifdef TS_TURN
-/* Of vector v: x(j) x((j + d) % TS_LANES) for d = 0 .. TS_LANES / 2, which is each entry of the block at the diagonal once, where products
- * with single entries would be each twice; m; and, with beside, rows 8 .. of vector v + 1 where v is even: i0 says from which
- * on. An addition waits as above: each kind has enough sums to take turns. */
+/* Of vector v: x(j) x((j + d) % TS_LANES) for d = 0 .. TS_LANES / 2, which is each entry of the
+ * block at the diagonal once, where products with single entries would be each twice; m; and, with
+ * beside, rows 8 .. of vector v + 1 where v is even: i0 says from which on. An addition waits as
+ * above: each kind has enough sums to take turns. */
 _Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
 INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                          const uint16_t *at, uint32_t n, size_t v, int beside)
@@ -173,8 +177,8 @@ static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
 #define TURNED 0
 #endif
 
-/* U' U = S in place of S's upper triangle; m := U'^-1 m, then a := U^-1 m. A column that depends on those before it,
- * by rounding or less, gets 0. */
+/* U' U = S in place of S's upper triangle; m := U'^-1 m, then a := U^-1 m. A column that depends on
+ * those before it, by rounding or less, gets 0. */
 static void NAME(solve)(const struct ts_gram *g, double *restrict s,
                         const double *restrict diagonal, double cut, double *restrict a)
 {

@@ -32,8 +32,8 @@
  * bytes cover the time of a miss of the second-level cache. */
 #define TS_KERNEL_AHEAD 24u
 
-/* Columns of a model in rows that several share. Each column of the result has the bits that it has in
- * matrices of that model alone, whose stride this is. */
+/* Columns of a model in rows that several share. Each column of the result has the bits that it has
+ * in matrices of that model alone, whose stride this is. */
 struct ts_kernel_model {
     uint32_t col, stride; /* col: a multiple of 64 bytes */
 };
@@ -91,19 +91,21 @@ typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kerne
                           struct ts_kernel_scratch *scratch, void *head,
                           struct ts_kernel_edge *edge);
 
-/* The model's values at the nonzeros of a partition: for each of its blocks, in order, `give` gets it decoded, with
- * values as float64, and cell[p] = the sum over all columns of the products of all factors' rows at position p.
- * Returns what it returned, if that was not 0, and then ends. */
+/* The model's values at the nonzeros of a partition: for each of its blocks, in order, `give` gets
+ * it decoded, with values as float64, and cell[p] = the sum over all columns of the products of all
+ * factors' rows at position p. Returns what it returned, if that was not 0, and then ends. */
 typedef int ts_cells_give(void *ctx, const struct ts_unpacked *b, const double *cell, int last);
 typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                         struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx);
 
-/* The kernel of cells of an instruction set, as ts_kernel_get: products in the precision of the rows. */
+/* The kernel of cells of an instruction set, as ts_kernel_get: products in the precision of the
+ * rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* ---- rows with a Gram matrix of their own ----
  *
- * With p the product of the other factors' rows at a nonzero x of a row: S = sum of p p', m = sum of x p. */
+ * With p the product of the other factors' rows at a nonzero x of a row: S = sum of p p', m = sum
+ * of x p. */
 struct ts_gram {
     uint32_t rank, stride; /* of a row of S, too */
     double *s;             /* upper triangle; what is left of it is of no use */
@@ -111,7 +113,8 @@ struct ts_gram {
     int more; /* s and m have sums; else they are as they come, and what is added is all */
 };
 
-/* Called with each block of a partition, in order, once its products are made; its values may be changed. */
+/* Called with each block of a partition, in order, once its products are made; its values may be
+ * changed. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
 #define TS_GRAM_TURNED 16u /* most of `turned` */
@@ -125,27 +128,31 @@ struct ts_gram_ops {
     void (*add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
                 const uint16_t *at, uint32_t n);
 
-    /* a := S^-1 m, S being s, which is overwritten, and has this diagonal. What is left of a diagonal entry after
-     * the columns before it must be more than `cut` of it: else that entry of a is 0. */
+    /* a := S^-1 m, S being s, which is overwritten, and has this diagonal. What is left of a
+     * diagonal entry after the columns before it must be more than `cut` of it: else that entry of
+     * a is 0. */
     void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
                   double cut, double *restrict a);
 
-    /* out(k, :) := left[k] times right[k], entry by entry, for n rows in the precision of the factors, each 64 bytes aligned;
-     * out may have those of left. */
+    /* out(k, :) := left[k] times right[k], entry by entry, for n rows in the precision of the
+     * factors, each 64 bytes aligned; out may have those of left. */
     void (*multiply)(uint32_t stride, const void *const *left, const void *const *right, uint32_t n,
                      void *out);
 
-    /* `add` leaves the blocks of so many rows and columns at the diagonal turned (ts_gram_straighten); 0: none. */
+    /* `add` leaves the blocks of so many rows and columns at the diagonal turned
+     * (ts_gram_straighten); 0: none. */
     uint32_t turned;
 
     /* ---- rows of few nonzeros: with P the n products of a row, and x its values, K = P P' ----
      *
-     * k := the upper triangle of K in tiles of TS_GRAM_SIDE x TS_GRAM_SIDE, the tiles (0, p), ... (p, p) behind those of all smaller p. Of
-     * a tile column j lies behind column j - 1; at the diagonal it has its j + 1 entries alone. Zeros beyond n; m := x. */
+     * k := the upper triangle of K in tiles of TS_GRAM_SIDE x TS_GRAM_SIDE, the tiles (0, p), ...
+     * (p, p) behind those of all smaller p. Of a tile column j lies behind column j - 1; at the
+     * diagonal it has its j + 1 entries alone. Zeros beyond n; m := x. */
     void (*cross)(uint32_t stride, const void *product, const struct ts_unpacked *b,
                   const uint16_t *at, uint32_t n, double *k, double *m);
 
-    /* out := P' y, with entries of y `step` apart, in the precision of the products; returns the sum of its squares. */
+    /* out := P' y, with entries of y `step` apart, in the precision of the products; returns the
+     * sum of its squares. */
     double (*combine)(uint32_t stride, const void *product, const uint16_t *at, uint32_t n,
                       const double *y, uint32_t step, void *out);
 };
@@ -154,8 +161,8 @@ struct ts_gram_ops {
 #define TS_GRAM_TILE  (TS_GRAM_SIDE * TS_GRAM_SIDE)
 #define TS_GRAM_SHORT 64u /* most nonzeros of such a row, a multiple of TS_GRAM_SIDE */
 
-/* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2, and gets its
- * upper triangle. */
+/* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d =
+ * 0 .. T / 2, and gets its upper triangle. */
 void ts_gram_straighten(const struct ts_gram *g, uint32_t turned);
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,
@@ -164,7 +171,8 @@ const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precisi
 /* Rows of the mode at level l, of each position of a block. */
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
 
-/* What decides whether each nonzero of a block is held out (format/hold_out.h). level: the mode at each level. */
+/* What decides whether each nonzero of a block is held out (format/hold_out.h). level: the mode at
+ * each level. */
 void ts_kernel_hash(const struct ts_hold_out *h, uint32_t order, const uint8_t *level,
                     const struct ts_unpacked *b, uint64_t *hash);
 

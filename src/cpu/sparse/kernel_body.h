@@ -2,8 +2,9 @@
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
  * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES
- * (a power of two), TS_UNPACK (the decoder) and TS_SET_NAME defined, and TS_STORED where rows are stored in another type:
- * float rows of double products. Such a set has products alone, without what is in cells_body.h, rounds_body.h and gram_body.h. Vectors are those of the compiler (GCC
+ * (a power of two), TS_UNPACK (the decoder) and TS_SET_NAME defined, and TS_STORED where rows are
+ * stored in another type: float rows of double products. Such a set has products alone, without
+ * what is in cells_body.h, rounds_body.h and gram_body.h. Vectors are those of the compiler (GCC
  * and clang), so that the same text serves every machine. The numbers of vectors in a row and of
  * operands, and strides, are constants after inlining, and TS_UNROLL makes the loops over them
  * straight code.
@@ -14,7 +15,8 @@
 #define VEC             LOCAL(vec)
 #define INLINE          static inline __attribute__((always_inline))
 
-/* A call with code of its own for each value of a flag, or for some of a number, which is a constant there. */
+/* A call with code of its own for each value of a flag, or for some of a number, which is a
+ * constant there. */
 #define BY_FLAG(flag, call) \
     do {                    \
         if (flag) {         \
@@ -72,8 +74,8 @@ INLINE const char *NAME(row)(const struct NAME(operands) * x, uint32_t o, size_t
     return x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride);
 }
 
-/* What products are computed in. Compilers may take a vector apart for that where the machine has one
- * instruction: TS_WIDEN is that, then. */
+/* What products are computed in. Compilers may take a vector apart for that where the machine has
+ * one instruction: TS_WIDEN is that, then. */
 INLINE VEC NAME(widen)(ROW x)
 {
 #ifdef TS_WIDEN
@@ -119,10 +121,10 @@ INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
 }
 
 /* Sums the block's nonzeros over n_vec vectors of columns. sum: what earlier blocks have of the
- * current row, in float64; in float32 a row of many blocks would lose small parts. dst: where
- * that row goes; next: where the row after it goes. two: rows are summed in two halves, the
- * even and the odd positions of the row in this block, because one sum of few vectors would wait for
- * its own last addition. */
+ * current row, in float64; in float32 a row of many blocks would lose small parts. dst: where that
+ * row goes; next: where the row after it goes. two: rows are summed in two halves, the even and the
+ * odd positions of the row in this block, because one sum of few vectors would wait for its own
+ * last addition. */
 INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        int two, SUMS *restrict sum, struct NAME(target) dst,
                        struct NAME(target) next, uint64_t rest_stride)
@@ -285,8 +287,8 @@ COLUMNS(halves_3_of, 3, 1, job->stride)
 COLUMNS(halves_4_of, 4, 1, job->stride)
 #undef COLUMNS
 
-/* What a matrix of its own has at vector v of n: whether its rows are summed in halves. The bits of a
- * column depend on that, and on nothing else of the matrix. */
+/* What a matrix of its own has at vector v of n: whether its rows are summed in halves. The bits of
+ * a column depend on that, and on nothing else of the matrix. */
 INLINE int NAME(in_halves)(uint32_t v, uint32_t n)
 {
     return n <= 2 || (n > 4 && v >= n / 4 * 4);
@@ -396,7 +398,8 @@ static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target)
 }
 
 /* Loads block k of the shard, decoded. *plain: the address of the block if it is plain; set to that
- * of the next one, which is asked for: between rows of many columns a processor takes it for no stream. */
+ * of the next one, which is asked for: between rows of many columns a processor takes it for no
+ * stream. */
 INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                        uint32_t k, const void **plain, struct ts_unpacked *ret)
 {
@@ -454,8 +457,8 @@ static void NAME(partition)(const struct ts_kernel_job *job, const struct ts_ker
 }
 
 #ifndef TS_STORED
-/* The operands of a block's products, n_vec vectors of columns from col on, in `of`: rows of all factors but the first
- * level's, or products of fibres, which are made, and rows of the last. */
+/* The operands of a block's products, n_vec vectors of columns from col on, in `of`: rows of all
+ * factors but the first level's, or products of fibres, which are made, and rows of the last. */
 INLINE struct NAME(operands)
     NAME(gather)(const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t n_vec,
                  uint64_t row_bytes, uint32_t col, struct ts_kernel_scratch *scratch,

@@ -9,7 +9,8 @@
 /* Kernels that kernel_body.h makes for one instruction set, type and width of vectors. */
 struct ts_kernel_set {
     ts_kernel_fn *products;
-    ts_cells_fn *cells; /* this and what follows is NULL where rows are of another type than products */
+    /* this and what follows is NULL where rows are of another type than products */
+    ts_cells_fn *cells;
     const struct ts_gram_ops *gram;
     const struct ts_rounds_ops *rounds;
 };

@@ -7,7 +7,8 @@
  * partition before, so that row goes to `heads`, which are added afterwards in file order, in
  * float64. So the bits depend neither on threads nor on the order in which shards arrive.
  *
- * Of several ranks each computes a range of the partitions (share.h), and has the rows that end in it.
+ * Of several ranks each computes a range of the partitions (share.h), and has the rows that end in
+ * it.
  *
  *   owner    the pass owns heads and scratch, made for the largest mode; the caller the matrices
  *   threads  one thread calls; inside, `threads` OpenMP threads
@@ -31,8 +32,8 @@ struct ts_share;
 struct ts_share *ts_pass_share(const struct ts_pass *pass);
 struct ts_plain *ts_pass_plain(const struct ts_pass *pass); /* lent; or NULL */
 
-/* A pass that was made without memory for blocks that are kept decoded gets those of another pass over the tensor, which stays until
- * this one is freed. Not both at once. */
+/* A pass that was made without memory for blocks that are kept decoded gets those of another pass
+ * over the tensor, which stays until this one is freed. Not both at once. */
 void ts_pass_lend_plain(struct ts_pass *pass, struct ts_plain *plain);
 
 /* The first pass over each mode tells `needs` (cpu/ranks/needs.h) which rows its nonzeros have. */
@@ -44,23 +45,23 @@ uint64_t ts_pass_bytes(const struct ts_backend_conf *conf, uint32_t threads);
 struct ts_pass_model {
     uint32_t col;        /* its first in the rows of all factors; a multiple of 64 bytes */
     struct ts_fmat *out; /* := its MTTKRP of the mode, with its rest where it has place for that */
-    enum ts_precision
-        summed; /* what is multiplied and summed in: for factors in float32 it may be float64 in
-                                  the last mode */
+    /* what is multiplied and summed in: for factors in float32 it may be float64 in the last
+     * mode */
+    enum ts_precision summed;
     const struct ts_row_update *how; /* whose `ready` a thread calls beside the products; or NULL */
 };
 
 /* Products that come take these nonzeros for zeros. */
 void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h);
 
-/* The products of n models (n > 0, by column) in one pass over `mode`. factor: matrices with the columns of all
- * models. `out` of the models are views of one matrix, which may be factor[mode]. */
+/* The products of n models (n > 0, by column) in one pass over `mode`. factor: matrices with the
+ * columns of all models. `out` of the models are views of one matrix, which may be factor[mode]. */
 int ts_pass_run(struct ts_pass *pass, uint32_t mode, const struct ts_fmat *factor, uint32_t n,
                 const struct ts_pass_model *model, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-/* The weighted passes of n models over `mode` (stream/weighted.h) in one, with the factors as they are: matrices of the pass, or views
- * of them. Values are those of a model alone. */
+/* The weighted passes of n models over `mode` (stream/weighted.h) in one, with the factors as they
+ * are: matrices of the pass, or views of them. Values are those of a model alone. */
 struct ts_pass_cells {
     const struct ts_fmat *factor;
     const struct ts_weighted *what;
@@ -69,8 +70,9 @@ int ts_pass_cells(struct ts_pass *pass, uint32_t mode, uint32_t n,
                   const struct ts_pass_cells *model, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 
-/* The rows of factor[mode] of n models (n > 0), each solved for with its own Gram matrix (TS_ROW_OBSERVED), in one pass over the shards.
- * Each model has a pass of its own, made alike but for the rank, from which its partial rows are; the first one's works. */
+/* The rows of factor[mode] of n models (n > 0), each solved for with its own Gram matrix
+ * (TS_ROW_OBSERVED), in one pass over the shards. Each model has a pass of its own, made alike but
+ * for the rank, from which its partial rows are; the first one's works. */
 struct ts_pass_rows {
     struct ts_pass *pass;
     struct ts_fmat *factor;

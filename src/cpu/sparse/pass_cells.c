@@ -64,7 +64,8 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return rc;
 }
 
-/* Values are float64. A model has the kernel that it has alone, which adds columns in another order than that of wider rows. */
+/* Values are float64. A model has the kernel that it has alone, which adds columns in another order
+ * than that of wider rows. */
 static void fill_cells(const struct ts_pass *p, uint32_t mode, const struct ts_pass_cells *model,
                        struct cells *ret)
 {

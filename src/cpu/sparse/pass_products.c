@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_products.c - MTTKRPs of several models in one pass, whose heads are added in the order of the file. */
+/* pass_products.c - MTTKRPs of several models in one pass, whose heads are added in the order of
+ * the file. */
 #include <assert.h>
 #include <string.h>
 
@@ -29,8 +30,8 @@ static int is_wide(enum ts_precision stored, enum ts_precision summed)
     return stored == TS_FLOAT32 && summed == TS_FLOAT64;
 }
 
-/* What updates of rows need, which takes one thread: beside the products it costs the others nothing where they
- * have fewer partitions than there are threads. */
+/* What updates of rows need, which takes one thread: beside the products it costs the others
+ * nothing where they have fewer partitions than there are threads. */
 static int make_ready(void *run, struct ts_err *err)
 {
     struct ts_pass_run *r = run;
@@ -57,8 +58,8 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return 0;
 }
 
-/* Adds the heads to the rows of a model. The partition where a row starts has stored its first part in
- * `out`; the heads of the partitions after it follow. */
+/* Adds the heads to the rows of a model. The partition where a row starts has stored its first part
+ * in `out`; the heads of the partitions after it follow. */
 static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
                       const struct ts_pass_model *m, double *sum)
 {
@@ -119,7 +120,8 @@ static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_f
         ts_fmat_bytes(1, p->rank, p->precision);
 }
 
-/* Products as rows of all columns. Models that are not passed over have there what all ranks have alike. */
+/* Products as rows of all columns. Models that are not passed over have there what all ranks have
+ * alike. */
 static struct ts_fmat rows_of_all(const struct ts_pass *p, uint32_t n,
                                   const struct ts_pass_model *model)
 {

@@ -43,7 +43,8 @@ static int begin_rows(const struct ts_pass_rows *model, uint32_t mode, struct so
     return 0;
 }
 
-/* The rows at the ends of partitions, and those that another rank needs. rc: what the pass has come to. */
+/* The rows at the ends of partitions, and those that another rank needs. rc: what the pass has come
+ * to. */
 static int end_rows(const struct ts_pass_run *r, const struct ts_pass_rows *model, int rc,
                     uint64_t *exchange_ns, struct ts_err *err)
 {

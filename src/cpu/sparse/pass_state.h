@@ -57,14 +57,16 @@ struct ts_pass_run {
     struct ts_pass_loop loop;
 };
 
-/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run. Returns 0 or what failed. */
+/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run. Returns 0 or
+ * what failed. */
 int ts_pass_over(struct ts_pass_run *r, struct ts_pass *p, uint32_t mode, struct ts_feed *feed,
                  int (*start)(void *run, struct ts_err *err), struct ts_err *err);
 
 /* All ranks are through with it. */
 void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_backend_times *times);
 
-/* The job of a kernel that reads these factors of all modes; out: the rows of the model that it computes. */
+/* The job of a kernel that reads these factors of all modes; out: the rows of the model that it
+ * computes. */
 void ts_pass_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
                  const struct ts_fmat *factor, const struct ts_fmat *out,
                  struct ts_kernel_job *job);

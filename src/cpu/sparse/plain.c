@@ -113,8 +113,8 @@ uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t be
         const struct ts_disk_shard *s = &t->mode[mode].shard[i];
         const uint64_t behind = first + ts_shard_partitions(s);
         const uint64_t from = begin > first ? begin : first, to = end < behind ? end : behind;
-        const uint64_t n =
-            from < to ? to - from : 0; /* of its partitions, only the last is short */
+        /* of its partitions, only the last is short */
+        const uint64_t n = from < to ? to - from : 0;
         sum += (n * most_nnz < s->nnz ? n * most_nnz : s->nnz) * most_bytes(&c) * (n > 0) +
                (n * TS_PARTITION_BLOCKS < s->n_blocks ? n * TS_PARTITION_BLOCKS : s->n_blocks) *
                    sizeof(struct ts_plain_head) * (n > 0) +

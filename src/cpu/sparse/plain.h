@@ -55,8 +55,8 @@ struct ts_plain_head {
 
 struct ts_plain;
 
-/* Most bytes that the plain blocks of a tensor take, of one mode or (-1) of all; and those of partitions
- * begin .. end - 1 of a mode. */
+/* Most bytes that the plain blocks of a tensor take, of one mode or (-1) of all; and those of
+ * partitions begin .. end - 1 of a mode. */
 uint64_t ts_plain_bytes(const struct ts_tensor *t, int only_mode);
 uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t begin, uint64_t end);
 
@@ -83,11 +83,12 @@ const void *ts_plain_add(struct ts_plain *p, uint32_t mode, uint64_t partition,
                          const struct ts_disk_shard *entry, const void *raw, uint32_t k,
                          ts_unpack_fn *unpack, struct ts_unpacked *buffer);
 
-/* A pass over the mode begins. Returns whether it keeps what it decodes: the first one does not, since with only one
- * pass that would cost more than it saves. p NULL: no pass does. */
+/* A pass over the mode begins. Returns whether it keeps what it decodes: the first one does not,
+ * since with only one pass that would cost more than it saves. p NULL: no pass does. */
 int ts_plain_keeps(struct ts_plain *p, uint32_t mode);
 
-/* The plain blocks of partition k of a shard, decoded and kept now where `keep` says so; or NULL. p NULL: there are none. */
+/* The plain blocks of partition k of a shard, decoded and kept now where `keep` says so; or NULL. p
+ * NULL: there are none. */
 const void *ts_plain_of(struct ts_plain *p, int keep, const struct ts_shard_view *view, uint32_t k,
                         ts_unpack_fn *unpack, struct ts_unpacked *buffer);
 

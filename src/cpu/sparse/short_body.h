@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* short_body.h - rows of few nonzeros (struct ts_gram_ops), once for each instruction set and precision: K, and the row from y.
- * Included by kernel_body.h.
+/* short_body.h - rows of few nonzeros (struct ts_gram_ops), once for each instruction set and
+ * precision: K, and the row from y. Included by kernel_body.h.
  *
- * An entry of K is a sum across the lanes of a vector. Four such sums are made together, in three additions of two vectors that
- * are shuffled into each other, and those of one vector's quarters.
+ * An entry of K is a sum across the lanes of a vector. Four such sums are made together, in three
+ * additions of two vectors that are shuffled into each other, and those of one vector's quarters.
  */
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define ZIP_LOW(a, b) \
@@ -45,8 +45,8 @@ INLINE void NAME(sum_lanes)(const VEC *x, double *to)
 #endif
 }
 
-/* to[i] := the sum of products of the rows left[i] and right[i], for 4 of them, of which n are wanted; zeros in place of the
- * others. */
+/* to[i] := the sum of products of the rows left[i] and right[i], for 4 of them, of which n are
+ * wanted; zeros in place of the others. */
 INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint32_t n,
                            uint32_t n_vec, double *to)
 {

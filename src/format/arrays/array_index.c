@@ -38,7 +38,8 @@ static uint64_t ceil_div(uint64_t a, uint64_t b)
     return (a + b - 1) / b;
 }
 
-/* Slabs of a row of slabs are as wide as the first one but the last; all rows of slabs but the last are alike. */
+/* Slabs of a row of slabs are as wide as the first one but the last; all rows of slabs but the last
+ * are alike. */
 uint64_t ts_array_index_first(const struct ts_dense *d, uint64_t k)
 {
     const uint64_t a_row = ceil_div(d->inner, d->slab_cols), row = k / a_row, at = k % a_row;
@@ -256,8 +257,7 @@ int ts_array_index_read(struct ts_dense *d, struct ts_err *err)
         return 0;
     }
     data = malloc(room);
-    rc = data == NULL ? ts_no_memory(err, path)
-                      : ts_array_index_new(d, err);
+    rc = data == NULL ? ts_no_memory(err, path) : ts_array_index_new(d, err);
     if (rc == 0)
         rc = ts_file_read_small(path, room, data, &bytes, err);
     if (rc == 1)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* array_kind.h - the kinds of dense arrays that lie at a path, in the order in which they are tried.
+/* array_kind.h - the kinds of dense arrays that lie at a path, in the order in which they are
+ * tried.
  *
  *   threads  pure
  *   errors   none: what cannot be read is no array

@@ -19,8 +19,8 @@
 #include "base/setting.h"
 #include "format/arrays/array_name.h"
 
-/* Fewer columns than these keep a product from the speed of the processor, and rows of more than those do not stay in its
- * caches. */
+/* Fewer columns than these keep a product from the speed of the processor, and rows of more than
+ * those do not stay in its caches. */
 #define LEAST_INNER 64u
 #define MOST_INNER  8192u
 
@@ -56,8 +56,8 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     return 0;
 }
 
-/* Short modes that lie next to each other in memory are taken together until they have enough columns; of several
- * ways, the one with fewest rows and columns. */
+/* Short modes that lie next to each other in memory are taken together until they have enough
+ * columns; of several ways, the one with fewest rows and columns. */
 static void choose_rows(struct ts_dense *d)
 {
     const uint32_t n = d->array.order;
@@ -305,8 +305,8 @@ int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor *
                         array->raw ? "" : " (it was cut short)");
         else if (array->exact && (uint64_t)st.st_size > end)
             rc = ts_fail(err, TS_EFORMAT,
-                         "%s: byte %" PRIu64
-                         ": by its %s the file ends here, and it has %" PRIu64 " bytes",
+                         "%s: byte %" PRIu64 ": by its %s the file ends here, and it has %" PRIu64
+                         " bytes",
                          t->path, end, array->raw ? "sizes" : "header", (uint64_t)st.st_size);
     }
     if (rc == 0)

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense.h - tensors whose cells are all there: an array in a file or in memory, opened as a struct ts_tensor.
+/* dense.h - tensors whose cells are all there: an array in a file or in memory, opened as a struct
+ * ts_tensor.
  *
- * Such a tensor has `dense`, and no shards: mode[m].disk has its size alone, every index is a used one, and nnz is the
- * number of cells. What needs nonzeros one by one (format/walk.h) is not for it. Norm, least and greatest value and the
- * hash of the cells are not known before all of them were read once (cpu/dense/dense_scan.h).
+ * Such a tensor has `dense`, and no shards: mode[m].disk has its size alone, every index is a used
+ * one, and nnz is the number of cells. What needs nonzeros one by one (format/walk.h) is not for
+ * it. Norm, least and greatest value and the hash of the cells are not known before all of them
+ * were read once (cpu/dense/dense_scan.h).
  *
- * The array is a matrix of `outer` rows of `inner` columns, one row after another: `inner` is what the modes count whose
- * cells lie next to each other, from layout[n_outer] on, `outer` what those before count. layout[] names the modes
- * from the one whose index changes most slowly to the one whose index changes with each cell.
- * Slabs are what is read and computed on at a time: whole rows, or parts of one row. They are cut by the tensor alone, and
- * sums over cells are over slabs in their order.
+ * The array is a matrix of `outer` rows of `inner` columns, one row after another: `inner` is what
+ * the modes count whose cells lie next to each other, from layout[n_outer] on, `outer` what those
+ * before count. layout[] names the modes from the one whose index changes most slowly to the one
+ * whose index changes with each cell. Slabs are what is read and computed on at a time: whole rows,
+ * or parts of one row. They are cut by the tensor alone, and sums over cells are over slabs in
+ * their order.
  *
- *   owner    the tensor owns its `dense`, as all else; memory of an array is lent until it is closed
+ *   owner    the tensor owns its `dense`, as all else; memory of an array is lent until it is
+ *            closed
  *   units    bytes; cells
  *   threads  read-only after opening: any thread
  *   errors   0 or a negative ts_code with one sentence; on failure *ret is not touched
@@ -42,8 +46,8 @@ enum ts_cell_type {
 
 /* An array, as somebody describes it. */
 struct ts_dense_array {
-    const char *
-        path; /* what it is called: the file, a name that says more, or one for what lies in memory */
+    /* what it is called: the file, a name that says more, or one for what lies in memory */
+    const char *path;
     const char *file;   /* where the cells are; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
     uint64_t offset;    /* of the first cell in the file */
@@ -71,8 +75,8 @@ struct ts_dense {
     uint64_t slab_rows, slab_cols; /* of a slab; one of them is 1, or slab_cols is `inner` */
     uint64_t n_slabs;
     int scanned; /* the tensor's norm, hash, least and greatest value are there, and: */
-    uint64_t *
-        sum; /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
+    /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
+    uint64_t *sum;
     int summing;                       /* they are being made */
     int fd;                            /* of the file, as long as the tensor; -1: in memory */
     struct stat opened;                /* the file as it was then; st_nlink 0: not looked at */
@@ -100,15 +104,16 @@ int ts_dense_hold(struct ts_dense *d, int fd, struct ts_err *err);
 /* Whether the name of the file is another file's by now, or nobody's. */
 int ts_dense_replaced(const struct ts_dense *d);
 
-/* The kinds of arrays (tensor_kind.c): a file of NumPy, of formats 1.0 to 3.0; cells alone, which a name describes
- * (array_name.h); text of Tensor Toolbox, which becomes an array in memory; a dataset of HDF5. */
+/* The kinds of arrays (tensor_kind.c): a file of NumPy, of formats 1.0 to 3.0; cells alone, which a
+ * name describes (array_name.h); text of Tensor Toolbox, which becomes an array in memory; a
+ * dataset of HDF5. */
 int ts_dense_npy(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_text(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-
-/* What the header of an open file says; on failure *ret may be changed. Its path is the one given. */
+/* What the header of an open file says; on failure *ret may be changed. Its path is the one
+ * given. */
 int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err);
 
 uint32_t ts_cell_bytes(enum ts_cell_type type);
@@ -120,8 +125,9 @@ int ts_cell_coded(const char *code, enum ts_cell_type *ret); /* or of this code:
 /* Whether float32 has all values of the type. */
 int ts_cell_is_narrow(enum ts_cell_type type);
 
-/* Passes over the cells that the MTTKRPs of a sweep take (cpu/dense/dense_product.h): one for all inner modes, and one for each outer mode,
- * or for all where what they share is kept. skipped: bit m: mode m has none. */
+/* Passes over the cells that the MTTKRPs of a sweep take (cpu/dense/dense_product.h): one for all
+ * inner modes, and one for each outer mode, or for all where what they share is kept. skipped: bit
+ * m: mode m has none. */
 uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped);
 
 /* Slab k, and where it begins in the array. Its cells lie next to each other. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_held.h - which cells of a dense tensor are held out (hold_out.h), for runs of them.
  *
- * Their rows are their indices: the same cells are held out of a tensor of nonzeros that lists them all.
+ * Their rows are their indices: the same cells are held out of a tensor of nonzeros that lists them
+ * all.
  *
  *   units    cells, counted from the first of the array
  *   threads  pure

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The header of a NumPy file: a line of Python, {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }. */
+/* The header of a NumPy file: a line of Python, {'descr': '<f8', 'fortran_order': False, 'shape':
+ * (3, 4), }. */
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense tensors as Tensor Toolbox and pyttb write them: "tensor", the order, the sizes, and all cells as text, the first index
- * changing with each. They become an array in memory. */
+/* Dense tensors as Tensor Toolbox and pyttb write them: "tensor", the order, the sizes, and all
+ * cells as text, the first index changing with each. They become an array in memory. */
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>

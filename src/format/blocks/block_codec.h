@@ -87,7 +87,8 @@ struct ts_block {
     uint32_t code[2][TS_BLOCK_NNZ];
 };
 
-/* Codes per nonzero of a ts_value_kind that has no weight: 0, 1 or 2. With weights: ts_header_codes. */
+/* Codes per nonzero of a ts_value_kind that has no weight: 0, 1 or 2. With weights:
+ * ts_header_codes. */
 static inline uint32_t ts_value_codes(uint32_t kind)
 {
     return kind == TS_VALUE_CONST ? 0 : kind == TS_VALUE_F64 ? 2 : 1;
@@ -124,7 +125,8 @@ void ts_block_decode(const struct ts_block_parts *parts, uint32_t first_row, str
  * writes other values, but a shard with a correct hash may hold them. */
 int ts_block_finite(const struct ts_block *b, uint32_t value_kind);
 
-/* The weight of a nonzero, from its second code; and whether all of a block are finite and not below 0. */
+/* The weight of a nonzero, from its second code; and whether all of a block are finite and not
+ * below 0. */
 static inline float ts_weight_of_code(uint32_t code)
 {
     float w;

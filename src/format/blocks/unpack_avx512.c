@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The decoder for AVX-512 (with VPOPCNTDQ: Ice Lake, Zen 4 and later).
  *
- * 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i * width / 32 and
- * the one after it hold it: two permutations of 16 loaded words and a shift give 16 entries. Groups
- * start at whole bytes, 2 * width apart. Positions become indices by prefix sums that restart
- * where a flag is set, four masked shifts and adds for 16 nonzeros. */
+ * 16 entries at a time. Entry i of a group of 16 starts at bit i * width, so word i * width / 32
+ * and the one after it hold it: two permutations of 16 loaded words and a shift give 16 entries.
+ * Groups start at whole bytes, 2 * width apart. Positions become indices by prefix sums that
+ * restart where a flag is set, four masked shifts and adds for 16 nonzeros. */
 #include "format/blocks/unpack.h"
 
 #ifdef __x86_64__

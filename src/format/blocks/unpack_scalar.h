@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_scalar.h - the decoder without vector code, for unpack_ISA.c to include and compile for its
- * machine. Loops have no branches that depend on the data, but for the kinds of parts. */
+/* unpack_scalar.h - the decoder without vector code, for unpack_ISA.c to include and compile for
+ * its machine. Loops have no branches that depend on the data, but for the kinds of parts. */
 #include "format/blocks/unpack_parse.h"
 
 static inline uint32_t flag_at(const struct ts_flags *f, uint32_t p)

@@ -157,8 +157,8 @@ static __global__ void __launch_bounds__(GROUP)
     const uint64_t slot = at / ld % t.slots, s = at / ld / t.slots;
     const uint32_t n_upper = t.others.n > 0 ? t.others.n - 1 : 0;
     const uint64_t fast_dim = t.others.n > 0 ? t.others.dim[n_upper] : UINT64_MAX;
-    const uint64_t stride =
-        t.after > 1 ? 1 : t.dim; /* from one of the fastest others to the next */
+    /* from one of the fastest others to the next */
+    const uint64_t stride = t.after > 1 ? 1 : t.dim;
     double sum = 0;
     if (s >= n)
         return;

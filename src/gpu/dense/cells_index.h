@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_index.h - where the kernels for dense tensors (cells_kernel.h) find what: arithmetic alone, so that it runs on the host, too.
+/* cells_index.h - where the kernels for dense tensors (cells_kernel.h) find what: arithmetic alone,
+ * so that it runs on the host, too.
  *
- * The rows of a matrix are cut into chunks, and these into steps: a sum over rows is made step by step, and
- * what the steps gave is added in their order. Where they are cut follows from the tensor alone; so do the bits of the sum.
+ * The rows of a matrix are cut into chunks, and these into steps: a sum over rows is made step by
+ * step, and what the steps gave is added in their order. Where they are cut follows from the tensor
+ * alone; so do the bits of the sum.
  *
- * A mode of a grid of modes whose sizes count the rows, the last one fastest: row p has the index p / after % dim of it.
- * A run are the rows that follow each other with one index. The rows with one index are counted by the indices of the other modes: `other` is
- * the number of a row among them.
+ * A mode of a grid of modes whose sizes count the rows, the last one fastest: row p has the index p
+ * / after % dim of it. A run are the rows that follow each other with one index. The rows with one
+ * index are counted by the indices of the other modes: `other` is the number of a row among them.
  *
  *   units    rows; bytes in what places() say
  *   threads  pure
@@ -72,7 +74,8 @@ TS_CELLS_HD uint64_t ts_cells_slots(uint64_t dim, uint64_t after, uint64_t n)
     return runs < dim ? runs : dim;
 }
 
-/* Slot k of rows from `first` on stands for this index: with fewer slots than indices for those of the runs from the first on. */
+/* Slot k of rows from `first` on stands for this index: with fewer slots than indices for those of
+ * the runs from the first on. */
 TS_CELLS_HD uint64_t ts_cells_index_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
                                        uint64_t slot)
 {
@@ -103,7 +106,8 @@ TS_CELLS_HD uint64_t ts_cells_row(uint64_t dim, uint64_t after, uint64_t other, 
 
 /* ---- pairs of columns ---- */
 
-/* The pairs (r, s), r <= s, of so many columns are counted as the upper triangle of a matrix, row after row. The first of row r: */
+/* The pairs (r, s), r <= s, of so many columns are counted as the upper triangle of a matrix, row
+ * after row. The first of row r: */
 TS_CELLS_HD uint64_t ts_cells_pair_row(uint32_t rank, uint32_t r)
 {
     return (uint64_t)r * (2 * (uint64_t)rank - r + 1) / 2;
@@ -125,24 +129,28 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
 
 /* ---- tiles in shared memory ----
  *
- * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores takes a left operand of 16 x 8: the lane gives the
- * elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4), and of the right one, 8 x 8, (t, g) and (t + 4, g). Which cell
- * stands at which k is ours to choose, and k = t and t + 4 are the cells 2 t and 2 t + 1 of a group of 8: those that a lane
- * loads at once. Groups are stored such that no two lanes that load at the same time use one bank. */
+ * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores takes a left operand of
+ * 16 x 8: the lane gives the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4), and of the
+ * right one, 8 x 8, (t, g) and (t + 4, g). Which cell stands at which k is ours to choose, and k =
+ * t and t + 4 are the cells 2 t and 2 t + 1 of a group of 8: those that a lane loads at once.
+ * Groups are stored such that no two lanes that load at the same time use one bank. */
 
 #define TS_CELLS_TILE 128u /* rows of Y or of W that a thread block computes */
 
-/* Bytes of a row along which is multiplied: 16 cells of float64 or 32 of float32; that many rows, across. */
+/* Bytes of a row along which is multiplied: 16 cells of float64 or 32 of float32; that many rows,
+ * across. */
 #define TS_CELLS_LINE 128u
 
-/* Byte `byte` of row `row` of a tile of TILE rows of LINE bytes, of which a lane loads 2 cells of a row. */
+/* Byte `byte` of row `row` of a tile of TILE rows of LINE bytes, of which a lane loads 2 cells of a
+ * row. */
 TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = cell_bytes == 8 ? (row & 1) << 2 : (row & 3) << 1;
     return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* The same of a tile of LINE / cell_bytes rows of TILE cells, of which a lane loads 2 cells of a row, too: of rows 2 t and 2 t + 1. */
+/* The same of a tile of LINE / cell_bytes rows of TILE cells, of which a lane loads 2 cells of a
+ * row, too: of rows 2 t and 2 t + 1. */
 TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = ((row >> 1) & 3) << 1;

@@ -79,8 +79,8 @@ struct counts {
  * A stage is a tile of cells and one of a right operand: DEPTH rows of NB columns. */
 
 template <class T, int NT> struct shape {
-    static constexpr uint32_t DEPTH =
-        LINE / sizeof(T);                /* cells of a row that are summed over, along; */
+    /* cells of a row that are summed over, along; */
+    static constexpr uint32_t DEPTH = LINE / sizeof(T);
     static constexpr uint32_t DEEP = 16; /* and of a column, across */
     static constexpr uint32_t NB = 8 * NT;
     static constexpr uint32_t STRIDE = NB + 2; /* ts_cells_right_stride */

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cells_kernel.h - products of dense tensors on a GPU, without a matrix of Khatri-Rao products.
  *
- * The array is a matrix X of rows p and columns c, as on CPU cores (cpu/dense/dense_product.h): with the products B(c, :) and K(p, :) of
- * the rows of the factors of the inner and of the outer modes,
+ * The array is a matrix X of rows p and columns c, as on CPU cores (cpu/dense/dense_product.h):
+ * with the products B(c, :) and K(p, :) of the rows of the factors of the inner and of the outer
+ * modes,
  *
  *     along    Y = X B     is what the products of all outer modes need of the cells,
  *     across   W = X' K    what those of all inner modes need;
- *     gather   M(i, :) += Y(p, :) times the rows of the other modes, over all p of index i; and of W.
+ *     gather   M(i, :) += Y(p, :) times the rows of the other modes, over all p of index i; and of
+ *              W.
  *
- * Cells are float32 or float64. They are multiplied and summed in float64, on tensor cores. B is made before; K(p, :) is the
- * product of a row of U and one of V, which stand for the slower and the faster outer modes, and is made for
- * 16 or 32 rows at a time.
+ * Cells are float32 or float64. They are multiplied and summed in float64, on tensor cores. B is
+ * made before; K(p, :) is the product of a row of U and one of V, which stand for the slower and
+ * the faster outer modes, and is made for 16 or 32 rows at a time.
  *
- * A cell that is NaN is unknown: it counts 0, as `as` says, or only whether cells are known counts. Cells that are held out become
- * NaN in a copy (mark). Of a model of observed cells a row has a Gram matrix S of its own, the sum of w w' over its known cells, w being
- * the product of the other factors' rows there; so S is what products are of the array of zeros and ones that says which cells are known, and of
- * factors whose columns are products of two (pairs).
+ * A cell that is NaN is unknown: it counts 0, as `as` says, or only whether cells are known counts.
+ * Cells that are held out become NaN in a copy (mark). Of a model of observed cells a row has a
+ * Gram matrix S of its own, the sum of w w' over its known cells, w being the product of the other
+ * factors' rows there; so S is what products are of the array of zeros and ones that says which
+ * cells are known, and of factors whose columns are products of two (pairs).
  *
- * Tables (B, U, V, Y, W) are float64 and row-major, rows `ld` elements apart; ld is a multiple of 8, and columns from the rank
- * on are zero. Factors are as in dense_kernel.h.
+ * Tables (B, U, V, Y, W) are float64 and row-major, rows `ld` elements apart; ld is a multiple of
+ * 8, and columns from the rank on are zero. Factors are as in dense_kernel.h.
  *
- *   owner    the caller owns all memory; pointers are device pointers, tables at multiples of 16 bytes
+ *   owner    the caller owns all memory; pointers are device pointers, tables at multiples of 16
+ *            bytes
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   a ts_gpu_error (gpu_types.h)
- *   bits     an element is summed in an order that follows from cuts, sizes and the rank alone: no atomics
+ *   bits     an element is summed in an order that follows from cuts, sizes and the rank alone: no
+ *            atomics
  */
 #ifndef TS_GPU_CELLS_KERNEL_H
 #define TS_GPU_CELLS_KERNEL_H
@@ -76,18 +81,20 @@ uint32_t ts_cells_width(uint32_t rank);
 /* out(q, :) := the product of the rows that stand for row q of the grid. */
 ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gpu_stream stream);
 
-/* y(k, p - x->row, :) := X(p, part k of the columns) B, parts having `part_cols` columns, a multiple of 32; y(k + 1, ...) is `apart` elements
- * behind y(k, ...). b: all rows of B, row x->col being the first that is needed. */
+/* y(k, p - x->row, :) := X(p, part k of the columns) B, parts having `part_cols` columns, a
+ * multiple of 32; y(k + 1, ...) is `apart` elements behind y(k, ...). b: all rows of B, row x->col
+ * being the first that is needed. */
 ts_gpu_error ts_cells_along(const struct ts_cells_x *x, const double *b, uint32_t rank, uint32_t ld,
                             uint64_t part_cols, double *y, uint64_t apart, ts_gpu_stream stream);
 
-/* w(s - first_step, c - x->col, :) := sum over the rows p of step s of X(p, c) U(p / n_v, :) V(p % n_v, :), for the steps that
- * the rows of x are, which are whole ones. */
+/* w(s - first_step, c - x->col, :) := sum over the rows p of step s of X(p, c) U(p / n_v, :) V(p %
+ * n_v, :), for the steps that the rows of x are, which are whole ones. */
 ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_cut *cut,
                              const double *u, const double *v, uint64_t n_v, uint32_t rank,
                              uint32_t ld, double *w, ts_gpu_stream stream);
 
-/* to[i] := from[i] + from[i + apart] + ... (n of them), added to what is there unless `fresh`; one after another. n may be 0. */
+/* to[i] := from[i] + from[i + apart] + ... (n of them), added to what is there unless `fresh`; one
+ * after another. n may be 0. */
 ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
                           uint64_t n, int fresh, ts_gpu_stream stream);
 
@@ -97,8 +104,9 @@ struct ts_cells_part {
     int begins, ends; /* the share begins with the first of them, or ends with the last */
 };
 
-/* Of each share the steps there are, one after another, added to sum + k * sum_apart, or to 0 where the share begins. With to: a sum that is
- * complete goes there instead: added to what is there, or to 0 with `fresh`, which is that of the first share. */
+/* Of each share the steps there are, one after another, added to sum + k * sum_apart, or to 0 where
+ * the share begins. With to: a sum that is complete goes there instead: added to what is there, or
+ * to 0 with `fresh`, which is that of the first share. */
 struct ts_cells_shares {
     uint32_t n;
     struct ts_cells_part part[16];
@@ -118,12 +126,12 @@ struct ts_cells_target {
     uint32_t slots;              /* of a step: ts_cells_slots */
     uint64_t share_slots;        /* of a share: the same for the most rows that one has */
     uint32_t n_shares;
-    uint64_t share
-        [17]; /* n_shares + 1: steps of share k are share[k] .. share[k + 1] - 1; whole chunks */
+    /* n_shares + 1: steps of share k are share[k] .. share[k + 1] - 1; whole chunks */
+    uint64_t share[17];
 };
 
-/* part(s - step, slot, :) := sum over the rows p of step s and the slot's index of z(p - z_row, :) times the rows of the others:
- * steps step .. step + n - 1. */
+/* part(s - step, slot, :) := sum over the rows p of step s and the slot's index of z(p - z_row, :)
+ * times the rows of the others: steps step .. step + n - 1. */
 ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
                              uint64_t step, uint64_t n, double *part, ts_gpu_stream stream);
 
@@ -131,19 +139,21 @@ ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, u
 ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, uint64_t step,
                            uint64_t n, double *acc, ts_gpu_stream stream);
 
-/* out(i, :) := sum over the shares, one after another: in float64, or in the precision given. Columns from the rank on are zero. */
+/* out(i, :) := sum over the shares, one after another: in float64, or in the precision given.
+ * Columns from the rank on are zero. */
 ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
                              enum ts_precision precision, uint32_t out_ld, void *out,
                              ts_gpu_stream stream);
 
-/* part(i, first + r) := the same in float64, for the columns r < rank; rows of part are `size` elements. */
+/* part(i, first + r) := the same in float64, for the columns r < rank; rows of part are `size`
+ * elements. */
 ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, uint64_t first,
                            uint64_t size, double *part, ts_gpu_stream stream);
 
 /* ---- unknown cells ---- */
 
-/* out(i, k) := of row i of a factor the product of the columns of pair first + k (ts_cells_pair), or 1 of the one behind
- * the last pair; k < n, and 0 from there to ld. */
+/* out(i, k) := of row i of a factor the product of the columns of pair first + k (ts_cells_pair),
+ * or 1 of the one behind the last pair; k < n, and 0 from there to ld. */
 ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uint64_t n_rows,
                             uint32_t factor_ld, uint32_t rank, uint32_t first, uint32_t n,
                             double *out, uint32_t ld, ts_gpu_stream stream);
@@ -164,7 +174,8 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
     return (n_cols + 3) / 4 * 4;
 }
 
-/* out(p - x->row, c - x->col) := X(p, c), or NaN where the cell is held out; of the type of x, rows ts_cells_mark_pitch apart. */
+/* out(p - x->row, c - x->col) := X(p, c), or NaN where the cell is held out; of the type of x, rows
+ * ts_cells_mark_pitch apart. */
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
@@ -173,8 +184,9 @@ ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_pla
 #define TS_CELLS_ERROR_TILE \
     64u /* rows, and columns, that units have a multiple of where there are as many */
 
-/* Errors of a model, m being its value and the mean, over the known cells of each unit: sums(unit, :). A unit is a step of the rows, and
- * of the columns of x, which are all of a chunk, unit_cols, the last one what is left. */
+/* Errors of a model, m being its value and the mean, over the known cells of each unit: sums(unit,
+ * :). A unit is a step of the rows, and of the columns of x, which are all of a chunk, unit_cols,
+ * the last one what is left. */
 struct ts_cells_errors {
     const double *b, *u, *v; /* as of products: all rows of B, */
     uint64_t n_v;

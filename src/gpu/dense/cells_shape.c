@@ -89,7 +89,8 @@ static void choose_steps(struct ts_cells_shape *s)
     s->n_parts = ceil_div(s->chunk_cols, s->part_cols);
 }
 
-/* U and V are shortest where both have about as many rows. Of two ways the one with the shorter V, whose rows are read in turn. */
+/* U and V are shortest where both have about as many rows. Of two ways the one with the shorter V,
+ * whose rows are read in turn. */
 static void choose_tables(struct ts_cells_shape *s)
 {
     const struct ts_dense *d = s->dense;
@@ -158,7 +159,8 @@ static uint64_t step_rows(uint64_t dim, uint64_t after)
     return dim >= MOST_STEP / 16 ? MOST_STEP : dim < STEP_ROWS / 16 ? STEP_ROWS : 16 * dim;
 }
 
-/* Modes of size 1 come first among the others: the fastest one is then one in whose rows a thread can go on. */
+/* Modes of size 1 come first among the others: the fastest one is then one in whose rows a thread
+ * can go on. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER])
 {

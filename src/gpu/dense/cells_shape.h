@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_shape.h - how the work on a dense tensor is cut for GPUs. All of it follows from the tensor and the rank, so that sums
- * have the same order for any number of devices and any memory.
+/* cells_shape.h - how the work on a dense tensor is cut for GPUs. All of it follows from the tensor
+ * and the rank, so that sums have the same order for any number of devices and any memory.
  *
- * Rows of the array (format/arrays/dense.h) are cut into chunks, some slabs each: what is sent to a device and computed on at a time. Where
- * slabs are parts of rows, a chunk is a slab. The chunks are dealt out to up to 16 shares, of which each device has
- * some; what shares sum up is added in their order.
+ * Rows of the array (format/arrays/dense.h) are cut into chunks, some slabs each: what is sent to a
+ * device and computed on at a time. Where slabs are parts of rows, a chunk is a slab. The chunks
+ * are dealt out to up to 16 shares, of which each device has some; what shares sum up is added in
+ * their order.
  *
  *   units    rows and columns of the array; elements
  *   threads  pure
@@ -41,7 +42,8 @@ int ts_cells_is_outer(const struct ts_cells_shape *s, uint32_t mode);
 /* The first row of a share; of n_shares: the number of rows. */
 uint64_t ts_cells_share_row(const struct ts_cells_shape *s, uint32_t share);
 
-/* Everything of a mode's product but the factors of `others`, of which mode[] says whose they are. */
+/* Everything of a mode's product but the factors of `others`, of which mode[] says whose they
+ * are. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER]);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense tensors that have unknown cells: pairs of columns, cells that are held out, and the errors of a model. */
+/* Dense tensors that have unknown cells: pairs of columns, cells that are held out, and the errors
+ * of a model. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense/cells_kernel.h"
 
@@ -118,7 +119,8 @@ static __device__ inline bool is_held(const ts_hold_out &h, const tile_index &in
 
 /* A copy of cells.
  *
- *   launch  thread blocks (columns by TILE, fastest; rows by TILE), GROUP threads, which have a column each of every fourth row */
+ *   launch  thread blocks (columns by TILE, fastest; rows by TILE), GROUP threads, which have a
+ *           column each of every fourth row */
 template <class T>
 static __global__ void __launch_bounds__(GROUP)
     mark(const T *x, uint64_t pitch, uint64_t row, uint64_t n_rows, uint64_t col, uint64_t n_cols,
@@ -184,7 +186,8 @@ struct table_tile {
     double k[DEPTH][TILE + 1], b[DEPTH][TILE + 1];
 };
 
-/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile: <K(row, :), B(column, :)>. All threads call. */
+/* model[a][c] := the model's value at row y + 16 a and column z + 16 c of a tile: <K(row, :),
+ * B(column, :)>. All threads call. */
 static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s,
                                          const uint32_t *u_row, const uint32_t *v_row, uint64_t col,
                                          uint32_t cols, double (&model)[EACH][EACH])
@@ -224,8 +227,8 @@ static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s
 
 /* sums(step, part, :) = sums over the known cells of a unit
  *
- *   launch  thread blocks (parts of the columns of x, fastest; steps of its rows), GROUP threads each: tile after tile of a unit, a
- *           thread has the same 4 x 4 cells of each
+ *   launch  thread blocks (parts of the columns of x, fastest; steps of its rows), GROUP threads
+ *           each: tile after tile of a unit, a thread has the same 4 x 4 cells of each
  *   x       row `row`, which begins a step, and column col of X */
 template <class T>
 static __global__ void __launch_bounds__(GROUP)

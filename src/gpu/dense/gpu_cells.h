@@ -75,8 +75,8 @@ struct ts_gpu_cells {
     uint64_t y_rows;         /* of Y in scratch, at most, with their parts; but a whole step */
     uint64_t part_elements;  /* of gathers there */
     uint64_t piece_elements; /* of W of pieces; these take the place of both */
-    void *stage
-        [TS_GPU_CELLS_HOLD]; /* page-locked: cells as the device has them; NULL: they are sent as they are */
+    /* page-locked: cells as the device has them; NULL: they are sent as they are */
+    void *stage[TS_GPU_CELLS_HOLD];
     uint64_t stage_bytes;
     uint64_t version[TS_MAX_ORDER];
     struct ts_gpu_cells_made y_made, w_made;

@@ -49,12 +49,14 @@ extern "C" {
 #endif
 
 enum ts_exchange_kind {
-    TS_EXCHANGE_AUTO, /* COPY where all devices reach each other's memory, or one is named twice;
-                       * else NCCL where it is installed. Over NVLink copies were 2.5 times as fast
-                       * and more (bench/notebook, several GPUs), and they take no multiprocessor. */
+    /* COPY where all devices reach each other's memory, or one is named twice; else NCCL where it
+     * is installed. Over NVLink copies were 2.5 times as fast and more (bench/notebook, several
+     * GPUs), and they take no multiprocessor. */
+    TS_EXCHANGE_AUTO,
     TS_EXCHANGE_NCCL,
     TS_EXCHANGE_COPY,
-    TS_EXCHANGE_HOST, /* AUTO takes it between processes where one has no NCCL, or two share a GPU */
+    /* AUTO takes it between processes where one has no NCCL, or two share a GPU */
+    TS_EXCHANGE_HOST,
 };
 
 struct ts_exchange;
@@ -83,10 +85,10 @@ struct ts_exchange_conf {
     const int *device; /* of the ranks of this process */
     enum ts_exchange_kind kind;
     const volatile sig_atomic_t *stop;
-    struct ts_comm
-        *comm; /* of the processes; lent until free, and used by the first rank of this one */
-    const uint32_t
-        *first; /* comm->n + 1 numbers: process p has the ranks first[p] .. first[p + 1] - 1 */
+    /* of the processes; lent until free, and used by the first rank of this one */
+    struct ts_comm *comm;
+    /* comm->n + 1 numbers: process p has the ranks first[p] .. first[p + 1] - 1 */
+    const uint32_t *first;
     int shared; /* two ranks have one GPU */
 };
 int ts_exchange_new_among(const struct ts_exchange_conf *conf, struct ts_exchange **ret,

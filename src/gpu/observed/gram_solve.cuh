@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_solve.cuh - solves for a row by a warp: S a = m, S in shared memory, 8 C columns and no more than 32.
+/* gram_solve.cuh - solves for a row by a warp: S a = m, S in shared memory, 8 C columns and no more
+ * than 32.
  *
- * The upper triangle of S lies in `stride` columns a row. It becomes U' U in panels of 8 rows: what rows
- * before a panel take from it by tensor cores, the panel itself a column a lane. As on CPU cores (cpu/sparse/gram_body.h) a column of which
- * no more than rounding is left beside those before it gets 0.
+ * The upper triangle of S lies in `stride` columns a row. It becomes U' U in panels of 8 rows: what
+ * rows before a panel take from it by tensor cores, the panel itself a column a lane. As on CPU
+ * cores (cpu/sparse/gram_body.h) a column of which no more than rounding is left beside those
+ * before it gets 0.
  *
  *   owner    shared memory is the caller's
  *   units    lane j has column j
@@ -41,8 +43,8 @@ template <int C> static __device__ inline void update_panel(double *s, int panel
     __syncwarp();
 }
 
-/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything was subtracted. *whole: no column
- * was left out; in all lanes. */
+/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything
+ * was subtracted. *whole: no column was left out; in all lanes. */
 template <int C>
 static __device__ inline double solve_gram(double *s, double m, double diagonal, double cut,
                                            uint32_t lane, bool *whole)
@@ -90,8 +92,9 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
     return a;
 }
 
-/* Whether block principal pivoting (cpu/rows/bounded_row.h says how) finds the best row within the bounds, which is in a then. From a(lane),
- * which solves S a = m; copy: all of S, s: memory for another one. S is positive definite for what is free, or it is not found. */
+/* Whether block principal pivoting (cpu/rows/bounded_row.h says how) finds the best row within the
+ * bounds, which is in a then. From a(lane), which solves S a = m; copy: all of S, s: memory for
+ * another one. S is positive definite for what is free, or it is not found. */
 template <int C>
 static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
                                          double cut, uint32_t rank, double lower, double upper,
@@ -157,7 +160,8 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
     return false;
 }
 
-/* From a, clamped, to the best row within the bounds, by coordinate descent to the end; s: all of S. */
+/* From a, clamped, to the best row within the bounds, by coordinate descent to the end; s: all of
+ * S. */
 template <int C>
 static __device__ inline double descend_gram(const double *s, double m, double a, uint32_t rank,
                                              double lower, double upper, double tolerance,

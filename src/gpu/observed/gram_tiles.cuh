@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gram_tiles.cuh - the Gram matrix of one row in the registers of a warp, by tensor cores.
  *
- * It has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). Of products p of 8 nonzeros it holds columns C g .. C g + C - 1 of
- * nonzeros t and t + 4, as loads of neighbouring columns leave them: the same registers are left
- * and right operands, if column C g + c is called column g of tile c. So what an accumulator of tiles (a, b) has is
- * entry (C g + a, C (2 t + e) + b) of S. These are the tiles a >= b: for each even a the tiles (a, b) and (a + 1, b) as a pair
- * with each b up to a, and the tile (a + 1, a + 1).
+ * It has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). Of products p of 8 nonzeros it holds
+ * columns C g .. C g + C - 1 of nonzeros t and t + 4, as loads of neighbouring columns leave them:
+ * the same registers are left and right operands, if column C g + c is called column g of tile c.
+ * So what an accumulator of tiles (a, b) has is entry (C g + a, C (2 t + e) + b) of S. These are
+ * the tiles a >= b: for each even a the tiles (a, b) and (a + 1, b) as a pair with each b up to a,
+ * and the tile (a + 1, a + 1).
  *
  *   owner    all in registers
  *   threads  all 32 lanes of a warp take part
@@ -26,8 +27,8 @@ template <int C> struct gram_shape {
     __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
 };
 
-/* Where value k of a pair of tiles (a, b) and (a + 1, b), or of the tile (a, b), belongs in a lane: row <= column. Of a
- * tile (b, b) one half counts. */
+/* Where value k of a pair of tiles (a, b) and (a + 1, b), or of the tile (a, b), belongs in a lane:
+ * row <= column. Of a tile (b, b) one half counts. */
 struct gram_place {
     int row, column;
     bool counts;

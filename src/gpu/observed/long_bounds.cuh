@@ -144,8 +144,8 @@ struct long_sides {
     static_assert(TS_OBSERVED_LONG_MOST <= 32 * 64, "a lane has a bit for each of its entries");
 };
 
-/* Entries that are wrong change sides, as cpu/rows/bounded_row.h says; those that leave the free ones
- * go to their bounds. Returns how many are wrong. By the first warp. */
+/* Entries that are wrong change sides, as cpu/rows/bounded_row.h says; those that leave the free
+ * ones go to their bounds. Returns how many are wrong. By the first warp. */
 static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gpu_observed &o,
                                                const double *left, double tolerance, uint32_t lane,
                                                long_sides &side)

@@ -200,8 +200,8 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
 template <int C, class COUNT> struct unit_rows {
     gram_sum<C, COUNT> sum; /* of the current row */
     uint32_t row, first_row;
-    bool open,
-        first; /* it has nonzeros before these, maybe none yet; it is the first one of the unit */
+    /* it has nonzeros before these, maybe none yet; it is the first one of the unit */
+    bool open, first;
 };
 
 /* The current row has ended. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_long.h - rows with Gram matrices of their own (observed_kernel.h) that are larger than the shared memory of a thread block:
- * they lie in device memory.
+/* observed_long.h - rows with Gram matrices of their own (observed_kernel.h) that are larger than
+ * the shared memory of a thread block: they lie in device memory.
  *
- * A thread block takes one of the places that there are, and gives it back when it is done: kernels that run at
- * once share them, and wait for each other. It sums a row from where it begins in a shard to where it ends there, so that
- * there are no parts but of the first and the last row of each shard. A row of fewer nonzeros than columns, and up to
- * TS_OBSERVED_LONG_BATCH, is solved for by these (l2 above 0, no bounds). Bits depend neither on the number of places nor on who has
+ * A thread block takes one of the places that there are, and gives it back when it is done: kernels
+ * that run at once share them, and wait for each other. It sums a row from where it begins in a
+ * shard to where it ends there, so that there are no parts but of the first and the last row of
+ * each shard. A row of fewer nonzeros than columns, and up to TS_OBSERVED_LONG_BATCH, is solved for
+ * by these (l2 above 0, no bounds). Bits depend neither on the number of places nor on who has
  * which.
  *
  *   owner    the caller owns all memory; locks are 0 before the first launch
@@ -28,7 +29,8 @@ extern "C" {
 /* Of a place. */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
-/* As ts_observed_launch and ts_observed_fold; no parts of shares are left, and those of shards go to o->ends, unless that is NULL. */
+/* As ts_observed_launch and ts_observed_fold; no parts of shares are left, and those of shards go
+ * to o->ends, unless that is NULL. */
 ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, ts_gpu_stream stream);
 ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

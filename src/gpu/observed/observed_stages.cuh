@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_stages.cuh - what kernels over observed cells are made of: factor rows by neighbouring columns, which nonzeros of a block
- * begin rows and which are held out, and which parts of rows belong together.
+/* observed_stages.cuh - what kernels over observed cells are made of: factor rows by neighbouring
+ * columns, which nonzeros of a block begin rows and which are held out, and which parts of rows
+ * belong together.
  *
  *   owner    shared memory is the caller's
  *   threads  all lanes of a warp call together
@@ -18,7 +19,8 @@
 
 enum { LANES = 8 }; /* of the groups in which positions of a block are spread */
 
-/* Loads C neighbouring columns. In assembly, or the compiler would move loads behind the branches of others. */
+/* Loads C neighbouring columns. In assembly, or the compiler would move loads behind the branches
+ * of others. */
 template <int C> static __device__ inline void load_columns(const char *p, float (&x)[C])
 {
     if constexpr (C == 4)
@@ -75,12 +77,14 @@ static __device__ inline void store_columns(double *to, const double (&x)[C], ui
     }
 }
 
-/* What the cells of a block count: each once, or by its weight. Then values and products are taken times the square root of it, so that
- * sums of what two of them multiply to are weighted, as on CPU cores. A cell whose weight is 0 counts as one that is not there.
+/* What the cells of a block count: each once, or by its weight. Then values and products are taken
+ * times the square root of it, so that sums of what two of them multiply to are weighted, as on CPU
+ * cores. A cell whose weight is 0 counts as one that is not there.
  *
  *   count     what counts are summed in
  *   of        what the cells pos + k count, k being the bits of `kept`
- *   of_lane   the same of those that a lane of number t has of each 4; total_of: what all lanes have of such sums */
+ *   of_lane   the same of those that a lane of number t has of each 4; total_of: what all lanes
+ *             have of such sums */
 template <class T, bool WEIGHTED> struct block_weights;
 
 template <class T> struct block_weights<T, false> {
@@ -142,7 +146,8 @@ template <class T> struct block_weights<T, true> {
     }
 };
 
-/* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the rows on, weighed. */
+/* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the
+ * rows on, weighed. */
 template <class T, int C, int NL, int K, class WEIGHTS>
 static __device__ inline void
 multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const WEIGHTS &weights,
@@ -219,14 +224,15 @@ template <class T> static __device__ inline double cut_of(const ts_gpu_observed 
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
-/* The same of P P' + l2 I, for rows that are solved for by their nonzeros: to leave one out would be to forget a cell. All of it is
- * summed in float64, and l2 is in each pivot. */
+/* The same of P P' + l2 I, for rows that are solved for by their nonzeros: to leave one out would
+ * be to forget a cell. All of it is summed in float64, and l2 is in each pivot. */
 static __device__ inline double cut_of_few(const ts_gpu_observed &o)
 {
     return 8.0 * DBL_EPSILON * o.rank;
 }
 
-/* Values times the square roots of the weights, which are left beside. Returns which of the lane's cells have a weight of 0. */
+/* Values times the square roots of the weights, which are left beside. Returns which of the lane's
+ * cells have a weight of 0. */
 template <class T, int NL>
 static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &,
                                                const block_weights<T, false> &, uint32_t)
@@ -251,7 +257,8 @@ static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &
     return none;
 }
 
-/* Which nonzeros of the block begin rows, and which are kept; values less the mean, weighed. closed: a row ends with the block. */
+/* Which nonzeros of the block begin rows, and which are kept; values less the mean, weighed.
+ * closed: a row ends with the block. */
 template <class T, int NL, class WEIGHTS>
 static __device__ inline void
 prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,

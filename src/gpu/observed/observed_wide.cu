@@ -19,8 +19,8 @@
 /* What a warp sums of S: its left panel times its right one; and of m, where they are the same,
  * the left one. */
 template <class COUNT> struct wide_sum {
-    double s[8][4],
-        m[4]; /* s: pairs of tiles (0, 1) with each of the right panel, then (2, 3), as in gram_tiles.cuh */
+    /* s: pairs of tiles (0, 1) with each of the right panel, then (2, 3), as in gram_tiles.cuh */
+    double s[8][4], m[4];
     COUNT count; /* of nonzeros t, t + 4, ... */
 
     __device__ inline void clear()

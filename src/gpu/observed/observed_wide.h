@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_wide.h - what observed_kernel.h says, of rows of more than 32 columns: a thread block a share, and
- * a unit of it.
+/* observed_wide.h - what observed_kernel.h says, of rows of more than 32 columns: a thread block a
+ * share, and a unit of it.
  *
  *   owner, units, threads, errors   as there
  */

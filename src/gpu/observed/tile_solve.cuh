@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tile_solve.cuh - solves for a row by a warp, in its registers: S a = m, S in tiles as tensor cores leave them.
+/* tile_solve.cuh - solves for a row by a warp, in its registers: S a = m, S in tiles as tensor
+ * cores leave them.
  *
- * S is C x C tiles of 8 x 8, in whichever order its columns are; lane L is at (g, t) = (L / 4, L % 4) and has entries (g, 2 t) and
- * (g, 2 t + 1) of the tiles (a, b), a >= b. Block after block of the diagonal is inverted and eliminated,
+ * S is C x C tiles of 8 x 8, in whichever order its columns are; lane L is at (g, t) = (L / 4, L %
+ * 4) and has entries (g, 2 t) and (g, 2 t + 1) of the tiles (a, b), a >= b. Block after block of
+ * the diagonal is inverted and eliminated,
  *
  *     U = -S_bp S_pp^-1,   S_cb += U_cp S_bp'
  *
- * where a tile X serves as the left operand X and as the right one X' as it lies: column 2 t + e takes the place of column t
- * of the operands' half e. The right side is a tile of one row, m', in lanes with g = 0.
+ * where a tile X serves as the left operand X and as the right one X' as it lies: column 2 t + e
+ * takes the place of column t of the operands' half e. The right side is a tile of one row, m', in
+ * lanes with g = 0.
  *
  *   owner    all in registers
  *   units    least: what is no more of a diagonal entry is rounding, and its unknown 0
@@ -22,7 +25,8 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* 1 / x of a normal x, to the last bit or two: no branch for others, which would make the lanes meet again. */
+/* 1 / x of a normal x, to the last bit or two: no branch for others, which would make the lanes
+ * meet again. */
 static __device__ inline double reciprocal(double x)
 {
     double r, e;
@@ -53,8 +57,8 @@ static __device__ inline void sweep_row(double (&d)[2], double least, int k, uin
     d[1] = fma(f, above[1], d[1]);
 }
 
-/* d := -d^-1, d symmetric: the sweep operator, row after row. least: of entry (g, g), in the lane that has it. As a loop: a warp waits
- * for instructions that it comes to for the first time. */
+/* d := -d^-1, d symmetric: the sweep operator, row after row. least: of entry (g, g), in the lane
+ * that has it. As a loop: a warp waits for instructions that it comes to for the first time. */
 static __device__ inline void invert_tile(double (&d)[2], double least, uint32_t lane)
 {
 #pragma unroll 1
@@ -71,8 +75,9 @@ static __device__ inline void add_tiles(double (&d)[2], const double (&x)[2], co
     multiply_add(d, x[1], y[1]);
 }
 
-/* From m in r to -a: of tile c, r[c][e] in lanes with g = 0 is that of column 2 t + e, turned[c] in all lanes that of column g.
- * r is 0 in the other lanes. least[c]: of entry (g, g) of tile (c, c). */
+/* From m in r to -a: of tile c, r[c][e] in lanes with g = 0 is that of column 2 t + e, turned[c] in
+ * all lanes that of column g. r is 0 in the other lanes. least[c]: of entry (g, g) of tile (c,
+ * c). */
 template <int C>
 static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2],
                                           const double (&least)[C], double (&turned)[C],

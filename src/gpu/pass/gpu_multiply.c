@@ -90,8 +90,8 @@ struct job {
     const struct ts_request *of;
     uint32_t n, mode;
     uint32_t at; /* whose rows end, and sums are fetched: */
-    struct ts_gpu_sums
-        judged; /* TS_WEIGH_SUMS of each share; nothing on the host where no model is judged */
+    /* TS_WEIGH_SUMS of each share; nothing on the host where no model is judged */
+    struct ts_gpu_sums judged;
 };
 
 static int any_judged(const struct job *j)

@@ -25,7 +25,8 @@ extern "C" {
 /* Scratch of a Gram matrix, in elements of float64, for any number of rows. */
 uint64_t ts_dense_scratch(uint32_t ld);
 
-/* The longest rows, up to 2048 columns, of which a device has 8 in the shared memory of a thread block: of more, solves fail. */
+/* The longest rows, up to 2048 columns, of which a device has 8 in the shared memory of a thread
+ * block: of more, solves fail. */
 uint32_t ts_dense_most(int device);
 
 /* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1, or the n different rows named
@@ -65,7 +66,8 @@ ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t 
 ts_gpu_error ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                             const double *s, ts_gpu_stream stream);
 
-/* The same of s (rank) in host memory, which is read during the call, of rows of up to TS_DENSE_BY_VALUE columns. */
+/* The same of s (rank) in host memory, which is read during the call, of rows of up to
+ * TS_DENSE_BY_VALUE columns. */
 #define TS_DENSE_BY_VALUE 64
 ts_gpu_error ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                                const double *s, uint32_t rank, ts_gpu_stream stream);

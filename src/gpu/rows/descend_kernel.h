@@ -3,10 +3,10 @@
  * stay (stream/row_update.h says what they compute).
  *
  * Rows are taken in units of TS_DESCEND_UNIT, from row 0 on, as on CPU cores: a unit stops when a
- * round changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are rounded to the factor's
- * precision when they are stored, and sums are those of the stored rows. The bits of a unit, of its
- * rows and of its sums, depend on nothing but its rows and ld: units may be computed on any device,
- * in any launch.
+ * round changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are rounded to the
+ * factor's precision when they are stored, and sums are those of the stored rows. The bits of a
+ * unit, of its rows and of its sums, depend on nothing but its rows and ld: units may be computed
+ * on any device, in any launch.
  *
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero

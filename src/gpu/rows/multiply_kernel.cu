@@ -113,8 +113,8 @@ static __global__ void multiply_shards(const struct ts_gpu_rows r,
         keep_largest(most, r.kkt);
 }
 
-/* A warp has the row that shard blockIdx.x + 1 begins in, if it goes on from the shard before, and no
- * shard before that has it, too. */
+/* A warp has the row that shard blockIdx.x + 1 begins in, if it goes on from the shard before, and
+ * no shard before that has it, too. */
 template <class T> static __global__ void multiply_spans(const struct ts_gpu_rows r)
 {
     const uint64_t s = blockIdx.x + UINT64_C(1), row = r.shard_row[2 * s];

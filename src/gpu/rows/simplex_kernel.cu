@@ -29,7 +29,8 @@ enum { WIDE_WARPS = 8 };
  * rows, from a matrix that it takes from the caches; then the warps take the rows in turn for their
  * thresholds.
  *
- *   launch  any number of thread blocks; where v and x are in `scratch`, as many as there is room for
+ *   launch  any number of thread blocks; where v and x are in `scratch`, as many as there is room
+ *           for
  *   shared  v, then x, unless they are in `scratch` */
 template <int Q> struct wide_rows {
     double2 *v, *x;

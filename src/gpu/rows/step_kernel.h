@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* step_kernel.h - rows that go a step against a gradient, once the part of it that nonzeros have is there, on a GPU (`descend` of
- * stream/row_update.h): what cells that are not listed say, by column sums and at drawn columns or cells, and Adam's step.
+/* step_kernel.h - rows that go a step against a gradient, once the part of it that nonzeros have is
+ * there, on a GPU (`descend` of stream/row_update.h): what cells that are not listed say, by column
+ * sums and at drawn columns or cells, and Adam's step.
  *
- * What is drawn are the columns and cells of CPU cores (stream/draws.h). Arithmetic is float64; gradients are rounded
- * to the precision of the factors. The bits of a row, of its gradient and of its step, depend on the factors alone: rows may be computed
- * on any device, in any launch.
+ * What is drawn are the columns and cells of CPU cores (stream/draws.h). Arithmetic is float64;
+ * gradients are rounded to the precision of the factors. The bits of a row, of its gradient and of
+ * its step, depend on the factors alone: rows may be computed on any device, in any launch.
  *
  *   owner    the caller owns all memory; pointers are device pointers
- *   units    rows of factors, gradients and columns are ld elements apart, columns from the rank on zero; those of moments, rank
+ *   units    rows of factors, gradients and columns are ld elements apart, columns from the rank on
+ *            zero; those of moments, rank
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   a ts_gpu_error (gpu_types.h)
  */
@@ -53,7 +55,8 @@ struct ts_gpu_steps {
     double at, linear, l2;     /* of the loss, what is closed of it, and what is added */
     int sums;                  /* column sums of the factors are wanted */
     double *sum[TS_MAX_ORDER]; /* groups x ld: rank columns of each group and those before it */
-    double *closed, *upto; /* ld each: as in cpu/losses/descend.c; upto has one element more, their sum */
+    /* ld each: as in cpu/losses/descend.c; upto has one element more, their sum */
+    double *closed, *upto;
 
     /* drawn columns */
     uint32_t n_columns; /* how many; or 0 */
@@ -78,8 +81,8 @@ ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream)
 ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                               ts_gpu_stream stream);
 
-/* of_group[g] := sum over the rows of group g of the loss of value 0 less its linear part, at what is drawn; groups first ..
- * end - 1. */
+/* of_group[g] := sum over the rows of group g of the loss of value 0 less its linear part, at what
+ * is drawn; groups first .. end - 1. */
 ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                             double *of_group, ts_gpu_stream stream);
 

@@ -16,8 +16,9 @@ static __device__ inline void multiply_add(double (&d)[2], double a, double b)
         : "d"(a), "d"(b));
 }
 
-/* The same with a of 16 x 8, b 8 x 8 and d 16 x 8. At (i, j) = (L / 4, L % 4), lane L holds a(i, j), a(i + 8, j), a(i, j + 4) and
- * a(i + 8, j + 4), b(j, i) and b(j + 4, i), and d(i, 2 j + 0..1) and d(i + 8, 2 j + 0..1). */
+/* The same with a of 16 x 8, b 8 x 8 and d 16 x 8. At (i, j) = (L / 4, L % 4), lane L holds a(i,
+ * j), a(i + 8, j), a(i, j + 4) and a(i + 8, j + 4), b(j, i) and b(j + 4, i), and d(i, 2 j + 0..1)
+ * and d(i + 8, 2 j + 0..1). */
 static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4], double b0,
                                            double b1)
 {
@@ -39,9 +40,10 @@ static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4],
 #endif
 }
 
-/* The same of two left sides of 8 x 8, whose rows 0 .. 7 are those of d[0..1], and rows 8 .. 15 those of d[2..3]: lane L holds
- * a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as b[k]. Two products of 16 x 4: one of 16 x 8 wants its operand in
- * registers next to each other, of which half would be copies. */
+/* The same of two left sides of 8 x 8, whose rows 0 .. 7 are those of d[0..1], and rows 8 .. 15
+ * those of d[2..3]: lane L holds a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as
+ * b[k]. Two products of 16 x 4: one of 16 x 8 wants its operand in registers next to each other, of
+ * which half would be copies. */
 static __device__ inline void multiply_add_pair(double (&d)[4], const double (&a0)[2],
                                                 const double (&a1)[2], const double (&b)[2])
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* block_decode.cuh - a warp decodes one packed block (format/blocks/block_codec.h) into shared memory.
+/* block_decode.cuh - a warp decodes one packed block (format/blocks/block_codec.h) into shared
+ * memory.
  *
  * The packed words may be in device memory or in shared memory (block_fetch.cuh).
  *
@@ -426,8 +427,8 @@ static __device__ inline void decode_values(const ts_gpu_mttkrp &p, const block_
     __syncwarp();
 }
 
-/* Where the weights of a block's cells go: nowhere, of a kernel in which every cell counts once, or to an array of
- * spread::words. They are the codes of the second stream (ts_header_codes). */
+/* Where the weights of a block's cells go: nowhere, of a kernel in which every cell counts once, or
+ * to an array of spread::words. They are the codes of the second stream (ts_header_codes). */
 struct no_weights {
 };
 struct weights_to {
@@ -466,7 +467,8 @@ struct decoded {
 };
 
 /* Decodes the block at `word`: values to val, indices of level l to index + (l - 1) *
- * spread::words, weights to where they are wanted. part: 32 entries, list: 8 words of shared memory. */
+ * spread::words, weights to where they are wanted. part: 32 entries, list: 8 words of shared
+ * memory. */
 template <class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 decode_block(const ts_gpu_mttkrp &p, const uint32_t *word, uint32_t n, uint32_t lane,

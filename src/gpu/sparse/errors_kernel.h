@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* errors_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU (struct ts_cell_errors of
- * stream/weighted.h).
+/* errors_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU (struct
+ * ts_cell_errors of stream/weighted.h).
  *
  * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it stores no
  * rows.

@@ -10,8 +10,9 @@
 #include "format/hold_out.h"
 #include "gpu/sparse/mttkrp_stages.cuh"
 
-/* Bit k: the nonzero at position 8 lane + k is held out; what is said of positions behind the block does not matter. level: that
- * of each mode in this copy, 0 being the row. first_row: that of the block. */
+/* Bit k: the nonzero at position 8 lane + k is held out; what is said of positions behind the block
+ * does not matter. level: that of each mode in this copy, 0 being the row. first_row: that of the
+ * block. */
 template <class T, int LPR, int NL>
 static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const uint8_t *level,
                                              uint32_t order, const warp_memory<T, LPR, NL> &mem,
@@ -33,7 +34,8 @@ static __device__ inline uint32_t held_cells(const struct ts_hold_out &h, const 
     return held;
 }
 
-/* Makes the values of these nonzeros 0 in shared memory, where all lanes see them after the next barrier of the warp. */
+/* Makes the values of these nonzeros 0 in shared memory, where all lanes see them after the next
+ * barrier of the warp. */
 template <class T, int LPR, int NL>
 static __device__ inline void clear_held(const struct ts_hold_out &h, const uint8_t *level,
                                          uint32_t order, const warp_memory<T, LPR, NL> &mem,

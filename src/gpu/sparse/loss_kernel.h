@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss_kernel.h - gradients and sums of a loss (stream/loss_functions.h) over the nonzeros of packed shards, on a GPU.
+/* loss_kernel.h - gradients and sums of a loss (stream/loss_functions.h) over the nonzeros of
+ * packed shards, on a GPU.
  *
  * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model. For
  * gradients it leaves partial rows as that does, for edge_kernel.h; for sums it stores no rows.
@@ -21,11 +22,14 @@ extern "C" {
 #endif
 
 #define TS_LOSS_SUMS \
-    8u /* of each share: count, loss, loss of model 0 and x of cells not held out, then of those that are */
+/* of each share: count, loss, loss of model 0 and x of cells not held out, then of those that
+     * are */
+8u
 
-struct ts_gpu_loss {
+    struct ts_gpu_loss {
     enum ts_loss_kind kind;
-    int zeros; /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
+    /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
+    int zeros;
     double at;                   /* of the loss */
     const void *own;             /* n_rows x ld: the rows of the mode itself */
     struct ts_hold_out hold_out; /* these have no part in gradients */
@@ -33,8 +37,8 @@ struct ts_gpu_loss {
     double *sums; /* NULL: gradients; or TS_LOSS_SUMS of each share of the mode copy */
 };
 
-/* out(i, r) = sum over the nonzeros of row i of  g(x, m) prod_l factor[l](i_l, r), with g the derivative of the loss by m, less
- * that at value 0 where zeros is set; or the sums. */
+/* out(i, r) = sum over the nonzeros of row i of  g(x, m) prod_l factor[l](i_l, r), with g the
+ * derivative of the loss by m, less that at value 0 where zeros is set; or the sums. */
 ts_gpu_error ts_loss_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_loss *loss, ts_gpu_stream stream);
 

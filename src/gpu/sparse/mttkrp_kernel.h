@@ -56,8 +56,8 @@ struct ts_gpu_mttkrp {
     uint32_t n_levels;     /* order - 1: levels below the row */
     uint32_t value_kind;   /* enum ts_value_kind */
     uint32_t n_codes;      /* ts_header_codes */
-    uint32_t
-        weights; /* the second one is the weight of the cell, which kernels of observed cells use */
+    /* the second one is the weight of the cell, which kernels of observed cells use */
+    uint32_t weights;
     double value_base;
     const double *dict;                   /* TS_VALUE_DICT */
     const void *factor[TS_MAX_ORDER - 1]; /* of the mode at level 1, 2, ... */
@@ -94,8 +94,8 @@ static inline uint32_t ts_mttkrp_shares(uint32_t n_blocks, uint32_t share_blocks
 ts_gpu_error ts_mttkrp_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                               ts_gpu_stream stream);
 
-/* How many models a launch takes: one where rows are so long that decoding takes the smaller part of
- * the time. */
+/* How many models a launch takes: one where rows are so long that decoding takes the smaller part
+ * of the time. */
 uint32_t ts_mttkrp_models(enum ts_precision precision, uint32_t ld);
 
 /* The same, of one model, with factors in float32; products, sums and edges are in float64. */

@@ -138,8 +138,8 @@ template <int U, class T> static __device__ inline void load_shared(const T *fro
     }
 }
 
-/* For nonzeros h .. h + U - 1 of a chunk of 8: the product of the value, unless VALUES is false, and
- * the rows of all factors. */
+/* For nonzeros h .. h + U - 1 of a chunk of 8: the product of the value, unless VALUES is false,
+ * and the rows of all factors. */
 template <class T, class S, int LPR, int NL, int U, bool VALUES = true>
 static __device__ inline void products(const ts_gpu_mttkrp &p, const void *const *level,
                                        const char *const *factor, uint64_t column_byte,
@@ -204,7 +204,8 @@ template <class T> struct run_rows {
 /* The shared memory of a thread block. For each warp: the values; the indices of each level; 16
  * bytes for each lane (first a stream_part, then the end of the row that its group began in); 8
  * words of flags; the next block. Then for each model and warp two rows: the first and the last of
- * its nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as that. */
+ * its nonzeros. Unpacking may read up to 32 words past a block; these two rows are as long as
+ * that. */
 template <class T, int LPR, int NL> struct shared_size {
     static constexpr uint32_t row_bytes = LPR * 16;
     static __host__ __device__ uint32_t warp_bytes(uint32_t n_levels)
@@ -361,8 +362,8 @@ template <class T, int LPR, int NL> struct warp_memory {
     T *val;
     uint32_t *index;
     stream_part *part;
-    char *
-        head; /* the lane's 16 bytes of the row that its group began in; `part` is not in use then */
+    /* the lane's 16 bytes of the row that its group began in; `part` is not in use then */
+    char *head;
     uint32_t *flag_word, *ahead;
     T *all_ends, *ends; /* first and last rows of the nonzeros of all warps, and of this warp */
     T *carry;           /* the lane's 16 bytes of the row that the block before ended in */
@@ -395,8 +396,8 @@ template <class T, int LPR, int NL> struct warp_memory {
     }
 };
 
-/* The columns that a lane computes, of piece `number` of the rows. A lane behind the last column loads those of the first lane and
- * stores nothing. */
+/* The columns that a lane computes, of piece `number` of the rows. A lane behind the last column
+ * loads those of the first lane and stores nothing. */
 template <class T, class S, int LPR, int NL> struct lane_columns {
     bool narrow, active; /* `out` is of float, sums of double; the lane has columns */
     uint32_t row_bytes, out_row_bytes;
@@ -473,7 +474,8 @@ static __device__ inline warp_rows start_warp(const ts_gpu_shard &shard, const l
 }
 
 /* (1) Decodes block b, from shared memory if it fits there, and (2) starts the copy of the next
- * one. UNROLLED: the levels that decoding is written out for, NL unless it is given: 0, for any number as a loop, is less code. */
+ * one. UNROLLED: the levels that decoding is written out for, NL unless it is given: 0, for any
+ * number as a loop, is less code. */
 template <int UNROLLED = -1, class T, int LPR, int NL, class WEIGHTS = no_weights>
 static __device__ inline decoded
 take_block(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, const lane_place<LPR> &at,

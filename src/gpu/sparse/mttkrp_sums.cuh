@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* mttkrp_sums.cuh - the sums of an MTTKRP: a warp gathers the factor rows of a decoded block and adds them up.
+/* mttkrp_sums.cuh - the sums of an MTTKRP: a warp gathers the factor rows of a decoded block and
+ * adds them up.
  *
  *   owner    memory of a thread block, divided by warp_memory
  *   threads  all lanes of a warp call together

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* own_row.cuh - the model's value at nonzeros of a decoded block: the row of the mode itself beside the terms of the MTTKRP.
+/* own_row.cuh - the model's value at nonzeros of a decoded block: the row of the mode itself beside
+ * the terms of the MTTKRP.
  *
  *   owner    all in registers
  *   threads  groups of LPR lanes, as in mttkrp_stages.cuh; all lanes of a warp call together
@@ -26,7 +27,8 @@ template <class T> struct own_row {
             now = {};
     }
 
-    /* Those of U nonzeros, of which bit u of f says that a row begins with it: loads that do not wait for each other. */
+    /* Those of U nonzeros, of which bit u of f says that a row begins with it: loads that do not
+     * wait for each other. */
     template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
     {
 #pragma unroll
@@ -51,8 +53,8 @@ template <int LPR, class T> static __device__ inline T group_sum(T x)
     return x;
 }
 
-/* What the lane's columns add to the models of U nonzeros, p being their terms; `own` follows the rows that begin. Signs of its
- * entries count with SIGNS. */
+/* What the lane's columns add to the models of U nonzeros, p being their terms; `own` follows the
+ * rows that begin. Signs of its entries count with SIGNS. */
 template <class T, int U, bool FLAGS, bool SIGNS>
 static __device__ inline void parts_of_models(const piece<T> (&term)[U], uint32_t f,
                                               own_row<T> &own, T (&m)[U])

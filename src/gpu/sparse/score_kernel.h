@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU: sums over all of them, and over those of
- * each row (struct ts_score_sums of stream/weighted.h).
+/* score_kernel.h - how far a model is off at the nonzeros of packed shards, on a GPU: sums over all
+ * of them, and over those of each row (struct ts_score_sums of stream/weighted.h).
  *
- * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it
- * stores no rows of factors. A warp takes a unit, a fourth of a share. Sums of rows that lie inside a unit are stored as they are; of its
- * first and its last row a part is kept, which the caller adds in file order.
+ * A launch takes what an MTTKRP takes (mttkrp_kernel.h), but one model; it stores no rows of
+ * factors. A warp takes a unit, a fourth of a share. Sums of rows that lie inside a unit are stored
+ * as they are; of its first and its last row a part is kept, which the caller adds in file order.
  *
  *   owner    the caller owns all memory; pointers in the structs are device pointers
  *   threads  launches are asynchronous, in the order of the stream
@@ -35,8 +35,9 @@ struct ts_gpu_scores {
     int logs;                     /* logs and others are wanted */
     struct ts_score_share *share; /* of the mode copy */
     struct ts_score_sums *slice;  /* of each row; NULL: not wanted, nor is part */
-    struct ts_score_sums *
-        part; /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX: none */
+    /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX:
+     * none */
+    struct ts_score_sums *part;
 };
 
 ts_gpu_error ts_scores_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* wide_rows.cuh - rows of more columns than a warp holds, in pieces: the model's value at the nonzeros of a block, and sums of rows that
- * these weigh.
+/* wide_rows.cuh - rows of more columns than a warp holds, in pieces: the model's value at the
+ * nonzeros of a block, and sums of rows that these weigh.
  *
- * A piece is what the lanes of a warp hold, 16 bytes each. A warp computes the models of a block piece by piece into shared
- * memory, where they become what each nonzero counts; then it adds up the terms of some pieces as an MTTKRP does, of which each has a
- * first and a last row of its own. Rows of more than PIECES are summed by several thread blocks, each of which computes the
- * models. All sums are in one order, whichever thread block makes them.
+ * A piece is what the lanes of a warp hold, 16 bytes each. A warp computes the models of a block
+ * piece by piece into shared memory, where they become what each nonzero counts; then it adds up
+ * the terms of some pieces as an MTTKRP does, of which each has a first and a last row of its own.
+ * Rows of more than PIECES are summed by several thread blocks, each of which computes the models.
+ * All sums are in one order, whichever thread block makes them.
  *
- *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then block_models
+ *   owner    shared memory is the caller's: shared_size<T, 32, 0> with PIECES models, then
+ *            block_models
  *   threads  all lanes of a warp call together
  *   errors   none: blocks were checked
  */
@@ -38,7 +40,8 @@ template <class T> struct block_models {
     __device__ block_models(char *shared, uint32_t warp) { at = (T *)(shared + warp * bytes()); }
 };
 
-/* Adds what a piece has of the models at 8 nonzeros; `begin`: it is the first one. Bit k of f: nonzero k begins a row. */
+/* Adds what a piece has of the models at 8 nonzeros; `begin`: it is the first one. Bit k of f:
+ * nonzero k begins a row. */
 template <class T, bool SIGNS, bool FLAGS>
 static __device__ inline void
 tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, const uint32_t *index,
@@ -59,8 +62,9 @@ tell_piece(const ts_gpu_mttkrp &p, const lane_columns<T, T, 32, 0> &columns, con
     }
 }
 
-/* to[position] := the model at a block's nonzeros. rows: n_rows x ld, those of the mode itself, whose signs count with SIGNS; row: the
- * one before the first that begins in the block. All lanes may read what is there then. */
+/* to[position] := the model at a block's nonzeros. rows: n_rows x ld, those of the mode itself,
+ * whose signs count with SIGNS; row: the one before the first that begins in the block. All lanes
+ * may read what is there then. */
 template <class T, bool SIGNS>
 static __device__ inline void tell_models(const ts_gpu_mttkrp &p, const void *rows,
                                           const lane_place<32> &at,
@@ -112,7 +116,8 @@ static __device__ inline void sum_pieces(const ts_gpu_mttkrp &p, const lane_plac
     }
 }
 
-/* The first and the last row of a share; all threads of the thread block call, once its warps are done. */
+/* The first and the last row of a share; all threads of the thread block call, once its warps are
+ * done. */
 template <class T>
 static __device__ inline void
 end_pieces(const ts_gpu_mttkrp &p, const ts_gpu_shard &shard, uint32_t share,

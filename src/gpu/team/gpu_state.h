@@ -136,18 +136,19 @@ enum ts_gpu_buffer {
 struct ts_gpu_replica {
     char *factor[TS_MAX_ORDER]; /* n_rows x ld */
     double *product;            /* products of the last mode in float64, n_rows x ld; or NULL */
-    char *
-        phi; /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
+    /* weighted products, as many rows as `apart`; NULL unless there are models of counts */
+    char *phi;
     double *judged; /* TS_WEIGH_SUMS of each share: sums of what such a model is judged by */
-    double *
-        part; /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be unknown */
+    /* 2 parts for each unit of the largest mode (observed_kernel.h); NULL unless cells may be
+     * unknown */
+    double *part;
     uint32_t *edge_row; /* of these parts: their rows */
     double *ends;       /* 2 parts for each shard of the largest mode */
-    double *
-        place; /* where long rows are solved for, and what says which are taken (observed_long.h), or NULL */
+    /* where long rows are solved for, and what says which are taken (observed_long.h), or NULL */
+    double *place;
     uint32_t *lock;
-    double *
-        errors; /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
+    /* TS_ERRORS_SUMS of each share; NULL unless there are models that are judged by them */
+    double *errors;
     /* of each share; of each row of the mode that is served, or the largest; 2 of each unit
      * (score_kernel.h). NULL unless scores are wanted, and those of slices */
     struct ts_score_share *score_share;
@@ -200,8 +201,8 @@ struct ts_gpu_member {
     uint32_t next_slot, next_stream;
 
     ts_gpu_stream copy, compute[TS_GPU_STREAMS], keeping[TS_GPU_KEPT_STREAMS], dense, send;
-    ts_gpu_event
-        joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS]; /* recorded after the work of each stream */
+    /* recorded after the work of each stream */
+    ts_gpu_event joined[TS_GPU_STREAMS + TS_GPU_KEPT_STREAMS];
     ts_gpu_event solved[TS_GPU_CHUNKS]; /* rows that can be sent, in the order of publishing */
     ts_gpu_event copied[TS_GPU_LENT];
     ts_gpu_event ready, received, over, scaled;
@@ -216,8 +217,8 @@ enum ts_gpu_ready { TS_GPU_NOT_READY, TS_GPU_GETTING_READY, TS_GPU_READY };
 struct ts_gpu_board {
     uint32_t n_chunks;    /* chunks of each member */
     unsigned char *taken; /* for each shard of the largest mode: the member that computes it */
-    _Atomic uint64_t
-        left[TS_MAX_TEAM][TS_GPU_CHUNKS]; /* shards of a chunk that no member has taken yet */
+    /* shards of a chunk that no member has taken yet */
+    _Atomic uint64_t left[TS_MAX_TEAM][TS_GPU_CHUNKS];
     _Atomic uint32_t n_published[TS_MAX_TEAM];
     _Atomic int any_stolen;
     _Atomic enum ts_gpu_ready ready;            /* whether the matrices of updates are there */

@@ -64,7 +64,8 @@ static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, 
 }
 
 /* Index or value of one nonzero, in words. */
-static int refuse(const struct ts_binary_piece *j, uint64_t i, uint32_t m, uint64_t x, struct ts_err *err)
+static int refuse(const struct ts_binary_piece *j, uint64_t i, uint32_t m, uint64_t x,
+                  struct ts_err *err)
 {
     const struct ts_binary_form *f = j->form;
     char place[300];
@@ -106,8 +107,8 @@ static int find_fault(const struct ts_binary_piece *j, struct ts_err *err)
 }
 
 /* The bytes of one mode (or of the values: m is the order) of a piece, `*stride` apart. */
-static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned char **ret, uint64_t *stride,
-                 struct ts_err *err)
+static int bring(const struct ts_binary_piece *j, uint32_t m, const unsigned char **ret,
+                 uint64_t *stride, struct ts_err *err)
 {
     const struct ts_binary_form *f = j->form;
     const uint32_t width = m < f->order ? f->index_bytes[m] : f->value_bytes;

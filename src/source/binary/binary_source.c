@@ -456,8 +456,8 @@ static int decode_piece(const struct job *j, struct ts_err *err)
     struct ts_binary_source *s = j->w->source;
     const struct file *f = j->file;
     const struct ts_binary_piece piece = {
-        &s->plan, s->dim, &f->form,  ts_byte_input_name(f->in), f->fd,
-        j->first, j->n,   j->w->raw, &j->w->batch
+        &s->plan, s->dim,    &f->form,    ts_byte_input_name(f->in), f->fd, j->first,
+        j->n,     j->w->raw, &j->w->batch
     };
     if (f->fd >= 0)
         count_done(s, j->n * f->form.nonzero_bytes);

@@ -129,7 +129,8 @@ static void put_slot(struct ts_name_slots *s, uint64_t hash, uint64_t place)
     __atomic_store_n(&s->slot[i], slot_of(hash, place), __ATOMIC_RELEASE);
 }
 
-/* Puts n strings from `place` on, at most TS_NAMES_FIND, into the table. Returns the place behind them. */
+/* Puts n strings from `place` on, at most TS_NAMES_FIND, into the table. Returns the place behind
+ * them. */
 static uint64_t put_some(const struct ts_name_dictionary *d, struct ts_name_slots *s,
                          uint64_t place, uint64_t n)
 {
@@ -289,8 +290,8 @@ uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d)
     return place;
 }
 
-/* Names of which no slot between is empty. Those of one such cluster come before those of the next, so it is
- * enough to sort within. */
+/* Names of which no slot between is empty. Those of one such cluster come before those of the next,
+ * so it is enough to sort within. */
 struct cluster {
     struct hashed {
         uint64_t hash, place;

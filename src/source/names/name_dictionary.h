@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* name_dictionary.h - the names of one mode that have a number, and a table to find them by.
  *
- * Strings lie one behind the other in an arena, in the order of their numbers, which count from 0. The table of
- * places is open addressing by the highest bits of the hash, so that it is nearly in the order of the hashes,
- * in which names go to disk. A larger one takes its place while readers are in the old one, which
- * therefore stays until the dictionary is emptied: what readers miss there is looked for again in turn.
+ * Strings lie one behind the other in an arena, in the order of their numbers, which count from 0.
+ * The table of places is open addressing by the highest bits of the hash, so that it is nearly in
+ * the order of the hashes, in which names go to disk. A larger one takes its place while readers
+ * are in the old one, which therefore stays until the dictionary is emptied: what readers miss
+ * there is looked for again in turn.
  *
  *   owner    the dictionary owns arena and table
  *   units    bytes, names
- *   threads  find by any, also while one thread gives numbers; all else by one thread at a time, and clear,
- *            places and close while nobody finds
+ *   threads  find by any, also while one thread gives numbers; all else by one thread at a time,
+ *            and clear, places and close while nobody finds
  *   errors   0 or TS_ENOMEM
  */
 #ifndef TS_SOURCE_NAME_DICTIONARY_H
@@ -47,8 +48,8 @@ int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const ch
 uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t n);
 
 /* The places of all strings in the order of their numbers, or of their hashes as strings are merged
- * (string_sort.h). They lie in the memory of the table: nothing is found after this until the dictionary is
- * cleared. */
+ * (string_sort.h). They lie in the memory of the table: nothing is found after this until the
+ * dictionary is cleared. */
 uint64_t *ts_name_dictionary_places(struct ts_name_dictionary *d);
 int ts_name_dictionary_by_hash(struct ts_name_dictionary *d, uint64_t **ret, struct ts_err *err);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.c - sorted names on disk, merged; their numbers brought to order twice, for the indices. */
+/* name_generations.c - sorted names on disk, merged; their numbers brought to order twice, for the
+ * indices. */
 #include "source/names/name_generations.h"
 
 #include <inttypes.h>
@@ -71,8 +72,8 @@ int ts_name_generations_save(struct ts_name_generations *s, const struct ts_name
 
 /* ------------------------------------------------------------------ the end */
 
-/* The names of all generations in order; to each provisional number its index where names are sorted, to the
- * first number of each name all its numbers where not. */
+/* The names of all generations in order; to each provisional number its index where names are
+ * sorted, to the first number of each name all its numbers where not. */
 static int merge_names(struct ts_name_generations *s, const struct ts_names_conf *conf, uint32_t m,
                        struct ts_number_pairs *to, struct ts_err *err)
 {

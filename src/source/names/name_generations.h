@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_generations.h - the names of one mode that went to disk, generation after generation (names.h), and
- * their merging into indices.
+/* name_generations.h - the names of one mode that went to disk, generation after generation
+ * (names.h), and their merging into indices.
  *
- * Each generation leaves its names sorted, with *provisional* numbers that go on from those of the generation
- * before. At the end the sorted names are merged: what is the same name under several numbers gets one
- * index, and a file holds the index of each provisional number, which those ask who bring the nonzeros that
- * waited.
+ * Each generation leaves its names sorted, with *provisional* numbers that go on from those of the
+ * generation before. At the end the sorted names are merged: what is the same name under several
+ * numbers gets one index, and a file holds the index of each provisional number, which those ask
+ * who bring the nonzeros that waited.
  *
  *   owner    the object owns its files and sorts; dictionary and conf are the caller's
  *   units    names

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names that come are pieces of a text of one column, whose rows all wait; what they wait for is asked for at the end. */
+/* Names that come are pieces of a text of one column, whose rows all wait; what they wait for is
+ * asked for at the end. */
 #include "source/names/name_list.h"
 
 #include <stdlib.h>

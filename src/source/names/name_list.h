@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* name_list.h - numbers the names of one mode that come one behind the other, as they lie on disk (names.h).
+/* name_list.h - numbers the names of one mode that come one behind the other, as they lie on disk
+ * (names.h).
  *
- * A name may come several times. So names of several processes, each of which saw a part of the text, get the indices
- * that one process gives them: they come in the order of the text, those of a part as they were seen there.
+ * A name may come several times. So names of several processes, each of which saw a part of the
+ * text, get the indices that one process gives them: they come in the order of the text, those of a
+ * part as they were seen there.
  *
  *     ts_name_list_add    bytes, cut anywhere
  *     ts_name_list_end    calls conf->label

@@ -22,8 +22,8 @@
 struct mode {
     struct ts_name_dictionary dictionary;
     struct ts_name_generations saved;
-    uint64_t *
-        map; /* after the end: the index of each number of the current generation; NULL: they are indices */
+    /* after the end: the index of each number of the current generation; NULL: they are indices */
+    uint64_t *map;
     uint64_t told; /* numbers whose indices were told */
 };
 
@@ -94,9 +94,10 @@ int ts_names_new(const struct ts_names_conf *conf, struct ts_names **ret, struct
         return ts_fail(err, TS_ENOMEM, "out of memory for names");
     g->conf = *conf;
     g->conf.sorted = conf->sorted && !conf->told;
-    g->waiting = (struct ts_waiting){
-        .tmp = conf->tmp, .fd = -1, .entry_bytes = conf->entry_bytes, .record_bytes = conf->entry_bytes
-    };
+    g->waiting = (struct ts_waiting){ .tmp = conf->tmp,
+                                      .fd = -1,
+                                      .entry_bytes = conf->entry_bytes,
+                                      .record_bytes = conf->entry_bytes };
     g->mapped = UINT64_MAX;
     pthread_mutex_init(&g->lock, NULL);
     pthread_cond_init(&g->moved, NULL);
@@ -336,7 +337,8 @@ int ts_names_turn(struct ts_names *g, uint64_t piece, uint64_t generation, struc
         g->waiting.bytes += sizeof(struct chunk) + b->n * g->waiting.record_bytes;
         if (rc == 0) {
             const struct chunk head = { .generation = g->generation, .n = b->n };
-            rc = ts_tempfile_write(g->waiting.fd, g->conf.tmp, &head, sizeof head, (uint64_t)*wait, err);
+            rc = ts_tempfile_write(g->waiting.fd, g->conf.tmp, &head, sizeof head, (uint64_t)*wait,
+                                   err);
         }
     }
     for (uint32_t m = 0; m < b->order && rc == 0; m++)
@@ -502,7 +504,9 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
         if (g->at == g->waiting.bytes || (g->conf.told && !g->told))
             rc = 0;
         else
-            rc = ts_tempfile_read(g->waiting.fd, g->conf.tmp, head, sizeof *head, g->at, err) < 0 ? -1 : 1;
+            rc = ts_tempfile_read(g->waiting.fd, g->conf.tmp, head, sizeof *head, g->at, err) < 0
+                     ? -1
+                     : 1;
         if (rc <= 0 || head->generation == g->mapped)
             break;
         if (g->feeding == 0) {
@@ -522,7 +526,8 @@ static int take_chunk(struct ts_names *g, struct chunk *head, uint64_t *at, stru
     return rc;
 }
 
-/* Of records from `first` on. Apart from decoding, so that the processor waits for many places of the map at once. */
+/* Of records from `first` on. Apart from decoding, so that the processor waits for many places of
+ * the map at once. */
 static void map_indices(const uint64_t *map, struct ts_batch *b, uint64_t first, uint64_t n,
                         uint32_t m)
 {

@@ -15,9 +15,9 @@
  *     ts_names_wait, if turn says so: writes the nonzeros to the file
  *     ts_names_end, then ts_names_next until it gives none: the nonzeros that waited
  *
- * Where processes read parts of the text, each numbers its names, and the indices are *told*: all nonzeros wait,
- * and the end puts the names on disk, from where they are read and given to one that numbers all those of a mode
- * (name_list.h). What it says of each goes to ts_names_tell.
+ * Where processes read parts of the text, each numbers its names, and the indices are *told*: all
+ * nonzeros wait, and the end puts the names on disk, from where they are read and given to one that
+ * numbers all those of a mode (name_list.h). What it says of each goes to ts_names_tell.
  *
  *   owner    the object owns memory and files; callers own batches
  *   threads  as said with each function
@@ -97,14 +97,15 @@ void ts_names_fail(struct ts_names *n, uint64_t number);
  * names. */
 int ts_names_end(struct ts_names *n, struct ts_err *err);
 
-/* After end, of names whose indices are told: those first seen before file `file`, and the bytes that they take on disk;
- * with the number of files, all. They lie there as in string_sort.h, in the order in which they were seen. */
+/* After end, of names whose indices are told: those first seen before file `file`, and the bytes
+ * that they take on disk; with the number of files, all. They lie there as in string_sort.h, in the
+ * order in which they were seen. */
 uint64_t ts_names_seen(const struct ts_names *n, uint32_t mode, uint32_t file, uint64_t *bytes);
 int ts_names_read(const struct ts_names *n, uint32_t mode, uint64_t at, void *buf, size_t bytes,
                   struct ts_err *err);
 
-/* The indices of the next `count` of them; then, of a mode with nothing left to tell, how many names it has. Those who wait
- * get nothing before ts_names_told. */
+/* The indices of the next `count` of them; then, of a mode with nothing left to tell, how many
+ * names it has. Those who wait get nothing before ts_names_told. */
 int ts_names_tell(struct ts_names *n, uint32_t mode, const uint64_t *index, uint64_t count,
                   struct ts_err *err);
 int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *err);

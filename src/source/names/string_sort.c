@@ -22,8 +22,8 @@ struct run {
     uint64_t have, used;
 };
 
-/* The next string of a run: it comes before those of a larger rank; where ranks are the same strings are
- * compared, which are elsewhere in memory. */
+/* The next string of a run: it comes before those of a larger rank; where ranks are the same
+ * strings are compared, which are elsewhere in memory. */
 struct head {
     uint64_t rank;
     uint32_t run;

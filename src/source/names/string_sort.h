@@ -71,8 +71,8 @@ void ts_string_sort_free(struct ts_string_sort *s); /* NULL is fine */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
 
-/* Before the first: the order is that of ts_string_hash, and of the bytes where hashes are the same. Strings
- * come by ts_string_sort_run alone then. */
+/* Before the first: the order is that of ts_string_hash, and of the bytes where hashes are the
+ * same. Strings come by ts_string_sort_run alone then. */
 void ts_string_sort_by_hash(struct ts_string_sort *s);
 
 /* Adds strings that are sorted already, n places of `base`. They may equal strings of other

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* waiting.h - the file of nonzeros that wait for the indices of their names (names.h), as records of
- * equal length.
+/* waiting.h - the file of nonzeros that wait for the indices of their names (names.h), as records
+ * of equal length.
  *
  *   owner    the caller opens and closes the file
  *   units    bytes

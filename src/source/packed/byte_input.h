@@ -29,8 +29,8 @@ int ts_byte_input_open(const char *path, uint64_t unpack_bytes, const volatile s
                        struct ts_byte_input **ret, struct ts_err *err);
 void ts_byte_input_close(struct ts_byte_input *in); /* NULL is fine */
 
-/* A file that is looked at before it is read: opens a regular file, or returns -1. Pipes stay closed:
- * their writer would lose the only reader. The caller closes the file. */
+/* A file that is looked at before it is read: opens a regular file, or returns -1. Pipes stay
+ * closed: their writer would lose the only reader. The caller closes the file. */
 int ts_byte_input_look(const char *path, struct stat *st);
 
 const char *ts_byte_input_name(const struct ts_byte_input *in); /* for sentences */

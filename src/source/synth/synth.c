@@ -163,8 +163,8 @@ static uint64_t planted_entry(const struct ts_synth *s, uint32_t m, uint64_t key
     return scatter(&s->scatter[m], k % s->dim[m]);
 }
 
-/* Entry k of the dense factor of mode m, component after component: uniform, with mean 0, and such that the
- * values of the model have a variance of 1. */
+/* Entry k of the dense factor of mode m, component after component: uniform, with mean 0, and such
+ * that the values of the model have a variance of 1. */
 static double dense_entry(const struct ts_synth *s, uint32_t m, uint64_t key, uint64_t k)
 {
     const double u = 2 * ts_unit(ts_mix(ts_mix(key + m) + k)) - 1;

@@ -8,9 +8,9 @@
  * outer product of positive vectors, every value times 1 + noise * (a normal number). A
  * decomposition of rank R then reaches a fit of about 1 - noise. Blocks have no slice in common
  * either, but where the nonzeros ask for more room: then they have rows in common in the shortest
- * modes, never in the longest. Or ratings: each nonzero another cell, all cells as likely, with the value
- * there of a dense model of rank R, whose values have mean 0 and standard deviation 1, and noise times a
- * normal number.
+ * modes, never in the longest. Or ratings: each nonzero another cell, all cells as likely, with the
+ * value there of a dense model of rank R, whose values have mean 0 and standard deviation 1, and
+ * noise times a normal number.
  *
  *   owner    plain values, but for the tables of ts_synth_tables_new
  *   units    nonzeros are draws: those that fall on one cell are merged later

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csv_field.h - the fields of a line of a table: between separators, or between blanks, some of them in quotes.
+/* csv_field.h - the fields of a line of a table: between separators, or between blanks, some of
+ * them in quotes.
  *
  * What is done with every line of a text is inline.
  *
@@ -33,8 +34,8 @@ static inline const char *ts_csv_skip_blanks(const char *p, char separator)
 /* As ts_csv_next, of a field that begins with a quote. */
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err);
 
-/* The field at *p, and behind it: *p at the separator or the end of the line. 1; 0 when a comment or the end
- * of the line came instead, which only blanks for separators allow. */
+/* The field at *p, and behind it: *p at the separator or the end of the line. 1; 0 when a comment
+ * or the end of the line came instead, which only blanks for separators allow. */
 static inline int ts_csv_next(const char **p, char separator, struct ts_csv_field *f,
                               struct ts_err *err)
 {

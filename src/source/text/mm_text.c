@@ -171,7 +171,8 @@ const struct ts_text_kind ts_text_mm = {
     .number = TS_TEXT_IS_mm,
     .name = "MatrixMarket",
     .ending = { ".mtx" },
-    .example = "%%MatrixMarket matrix coordinate real general\n% a comment\n2 3 2\n1 1 1\n2 3 2.5\n",
+    .example =
+        "%%MatrixMarket matrix coordinate real general\n% a comment\n2 3 2\n1 1 1\n2 3 2.5\n",
     .cost = 14,
     .recognise = has_banner,
     .header = parse_header,

@@ -106,10 +106,10 @@ size_t ts_number_digits(const struct ts_number *x, char *ret, size_t room)
 
 int ts_number_missing(const char *text, size_t n)
 {
-    static const char *const word[] = { "nan",      "na",       "n/a",       "null",  "none",
-                                        "nat",      "<na>",     "-nan",      "+nan",  "#n/a",
-                                        "#na",      "#n/a n/a", "1.#ind",    "-1.#ind",
-                                        "1.#qnan",  "-1.#qnan", "\\n",       "missing" };
+    static const char *const word[] = { "nan",      "na",       "n/a",    "null",    "none",
+                                        "nat",      "<na>",     "-nan",   "+nan",    "#n/a",
+                                        "#na",      "#n/a n/a", "1.#ind", "-1.#ind", "1.#qnan",
+                                        "-1.#qnan", "\\n",      "missing" };
     if (n == 0)
         return 1;
     if (is_digit(text[n - 1])) /* nearly all fields that are there */

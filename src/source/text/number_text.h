@@ -28,18 +28,19 @@ struct ts_number {
 /* Whether the n bytes are a number, and nothing else. */
 int ts_number_read(const char *text, size_t n, struct ts_number *ret);
 
-/* The largest whole number that is not above x times 10^-shift. Returns 0 where int64_t does not hold it. */
+/* The largest whole number that is not above x times 10^-shift. Returns 0 where int64_t does not
+ * hold it. */
 int ts_number_floor(const struct ts_number *x, int32_t shift, int64_t *ret);
 
 /* Whether x is a whole number of 0 or more; *ret is UINT64_MAX where that does not hold it. */
 int ts_number_whole(const struct ts_number *x, uint64_t *ret);
 
-/* Writes the digits of a whole number without point and exponent, at most `room` of them. Returns how many,
- * 0 where they do not fit. */
+/* Writes the digits of a whole number without point and exponent, at most `room` of them. Returns
+ * how many, 0 where they do not fit. */
 size_t ts_number_digits(const struct ts_number *x, char *ret, size_t room);
 
-/* Whether the n bytes are what programs write where a number is missing: nothing, blanks, NaN, NA, null and
- * the like in any case. '-' and '.' are not among them: pandas and R read them as text. */
+/* Whether the n bytes are what programs write where a number is missing: nothing, blanks, NaN, NA,
+ * null and the like in any case. '-' and '.' are not among them: pandas and R read them as text. */
 int ts_number_missing(const char *text, size_t n);
 
 #endif

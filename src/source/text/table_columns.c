@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_columns.c - what the columns of a table are: by what the user said, the header line, and a sample of the
- * lines. */
+/* table_columns.c - what the columns of a table are: by what the user said, the header line, and a
+ * sample of the lines. */
 #include "base/num.h"
 #include "base/setting.h"
 #include "source/text/table_columns.h"
@@ -88,7 +88,8 @@ int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most)
 
 /* ------------------------------------------------------------------ what the columns are */
 
-/* Of the sample: whether each column that is not empty everywhere has nothing but indices, or numbers. */
+/* Of the sample: whether each column that is not empty everywhere has nothing but indices, or
+ * numbers. */
 struct look {
     uint32_t n_columns;
     uint64_t n_lines;

@@ -14,7 +14,8 @@
 #include "source/text/csv_field.h"
 #include "source/text/table_text.h"
 
-#define TS_TABLE_SAMPLE ((size_t)64 << 10) /* bytes that tell what a column is, whatever a piece is */
+#define TS_TABLE_SAMPLE \
+    ((size_t)64 << 10) /* bytes that tell what a column is, whatever a piece is */
 
 /* Of a column: a mode, or one of these. */
 enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };
@@ -62,7 +63,6 @@ void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole);
 void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *more);
 
 /* What the header calls a column, NULL without a header; cut to fit. */
-const char *ts_table_column_name(const struct ts_table *t, uint32_t column,
-                                 char ret[TS_CSV_QUOTE]);
+const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char ret[TS_CSV_QUOTE]);
 
 #endif

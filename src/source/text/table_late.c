@@ -7,7 +7,8 @@
 
 #include "source/text/number_text.h"
 
-/* ------------------------------------------------------------------ columns that are empty at first */
+/* ------------------------------------------------------------------ columns that are empty at
+ * first */
 
 int ts_table_is_open(const struct ts_table *t)
 {

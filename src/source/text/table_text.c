@@ -54,7 +54,8 @@ static void add_fact(struct parser *p, uint32_t m, enum ts_table_fact fact,
     of->n[fact]++;
 }
 
-/* Digits, e, digits: a number such as 1e5, or a code. Programs write numbers with points or signs. */
+/* Digits, e, digits: a number such as 1e5, or a code. Programs write numbers with points or
+ * signs. */
 static int may_be_code(const struct ts_csv_field *f)
 {
     struct ts_csv_field part = *f;
@@ -90,8 +91,9 @@ static int column_fails(const struct parser *p, uint32_t column, const char *fau
 {
     char buf[TS_CSV_QUOTE];
     const char *name = ts_table_column_name(p->t, column, buf);
-    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1, name != NULL ? " (" : "",
-                   name != NULL ? name : "", name != NULL ? ")" : "", fault);
+    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1,
+                   name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
+                   fault);
 }
 
 static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, struct ts_err *err)
@@ -143,10 +145,11 @@ static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f
     add_fact(p, m, n == 0 || may_be_code(f) ? TS_TABLE_EXPONENT : TS_TABLE_SPELLED, f);
     n = ts_number_digits(&x, at, n_text < MOST_DIGITS ? MOST_DIGITS : n_text);
     if (n == 0) {
-        snprintf(what, sizeof what,
-                 "'%s' is a number of more than %u digits, most of which an exponent stands for; "
-                 TS_SET_TEXT " " TS_NTH("%u") " takes it as a name",
-                 ts_csv_quote(f, buf), MOST_DIGITS, m + 1);
+        snprintf(
+            what, sizeof what,
+            "'%s' is a number of more than %u digits, most of which an exponent stands for; " TS_SET_TEXT
+            " " TS_NTH("%u") " takes it as a name",
+            ts_csv_quote(f, buf), MOST_DIGITS, m + 1);
         return mode_fails(p, m, what, err);
     }
     *ret = ts_name_at((uint64_t)p->n_side, n) | TS_NAME_SIDE;
@@ -178,7 +181,8 @@ static int take_name(struct parser *p, uint32_t m, const struct ts_csv_field *f,
     const size_t n = (size_t)(f->end - f->begin);
     if (n > TS_STRING_MAX)
         return mode_fails(p, m, "a name of more than 4095 bytes", err);
-    if (memchr(f->begin, '\0', n) != NULL) /* names are strings of C in the library, and end there */
+    if (memchr(f->begin, '\0', n) !=
+        NULL) /* names are strings of C in the library, and end there */
         return mode_fails(p, m, "a name with a NUL byte", err);
     if (p->t->mode[m].whole && !aside && !ts_csv_is_digits(f)) {
         const int rc = take_whole(p, m, f, ret, err);
@@ -226,7 +230,8 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
         char buf[TS_CSV_QUOTE], what[200];
         struct ts_number x;
         uint64_t w;
-        if (!ts_number_read(f->begin, (size_t)(f->end - f->begin), &x) || !ts_number_whole(&x, &w)) {
+        if (!ts_number_read(f->begin, (size_t)(f->end - f->begin), &x) ||
+            !ts_number_whole(&x, &w)) {
             snprintf(what, sizeof what,
                      "'%s' is not a whole number, but those before it are; " TS_SET_TEXT
                      " " TS_NTH("%u") " takes this mode's fields as names",
@@ -324,8 +329,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     first = b->n;
     added = ts_tns_add(p->rules, index, value, b, err);
     if (t->plan.weight != NULL && b->n > first)
-        b->value[first] =
-            ts_weighted_bits(b->value[first], ts_weight_keep(weight, &b->n_rounded));
+        b->value[first] = ts_weighted_bits(b->value[first], ts_weight_keep(weight, &b->n_rounded));
     return added;
 }
 

@@ -2,13 +2,13 @@
 /* table_text.h - tables as text: CSV, TSV, and columns between blanks, with or without a header
  * line.
  *
- * A line has a field for each column. Some columns are modes, one may be the value, one the weight of the
- * cell, the others are skipped. The fields of a mode are whole numbers (indices), names (names.h gives them indices) or
- * times, which are binned. The first 64 KiB of the first file decide between numbers and names,
- * and, for a column in which all of these are missing, the first 64 KiB that have a field of it. A
- * field may be in double quotes; then it may contain separators, but not the end of a line, and two
- * double quotes stand for one. Blanks around a field are dropped. Empty lines are skipped. In
- * columns between blanks, '#' starts a comment.
+ * A line has a field for each column. Some columns are modes, one may be the value, one the weight
+ * of the cell, the others are skipped. The fields of a mode are whole numbers (indices), names
+ * (names.h gives them indices) or times, which are binned. The first 64 KiB of the first file
+ * decide between numbers and names, and, for a column in which all of these are missing, the first
+ * 64 KiB that have a field of it. A field may be in double quotes; then it may contain separators,
+ * but not the end of a line, and two double quotes stand for one. Blanks around a field are
+ * dropped. Empty lines are skipped. In columns between blanks, '#' starts a comment.
  *
  *   owner    the table owns what it copied; the plan's strings must stay
  *   threads  header by one at a time; parse by many, after the first header
@@ -42,7 +42,8 @@ struct ts_table_plan {
     const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
     const char *binned[TS_MAX_ORDER];
     struct ts_time_bin bin[TS_MAX_ORDER];
-    const char *timed[TS_MAX_ORDER]; /* the mode whose times have unit[]; NULL: all that are binned */
+    /* the mode whose times have unit[]; NULL: all that are binned */
+    const char *timed[TS_MAX_ORDER];
     enum ts_time_unit unit[TS_MAX_ORDER];
 };
 
@@ -72,10 +73,12 @@ int ts_table_look_on(struct ts_table *t, const char *text, size_t bytes, int fir
 
 /* What a user may not expect of the fields of a mode, counted while they are parsed. */
 enum ts_table_fact {
-    TS_TABLE_EXPONENT, /* indices that may be codes, as 1e5; large numbers with zeros for an exponent */
-    TS_TABLE_DIGITS,   /* in a mode of names: digits alone */
-    TS_TABLE_SPELLED,  /* there: other whole numbers, such as 7.0 */
-    TS_TABLE_WORD,     /* in a mode of large numbers, or that is open: neither a whole number nor missing */
+    /* indices that may be codes, as 1e5; large numbers with zeros for an exponent */
+    TS_TABLE_EXPONENT,
+    TS_TABLE_DIGITS,  /* in a mode of names: digits alone */
+    TS_TABLE_SPELLED, /* there: other whole numbers, such as 7.0 */
+    /* in a mode of large numbers, or that is open: neither a whole number nor missing */
+    TS_TABLE_WORD,
     TS_TABLE_FACTS
 };
 #define TS_TABLE_EXAMPLE 24

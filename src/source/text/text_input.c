@@ -199,8 +199,8 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     return 0;
 }
 
-/* Goes on where the part begins, or where the file ends. The part's first line is the first one behind a line feed at or
- * after the byte before it. */
+/* Goes on where the part begins, or where the file ends. The part's first line is the first one
+ * behind a line feed at or after the byte before it. */
 static void jump(struct ts_text_input *in)
 {
     const uint64_t read = in->at + in->n_carry;
@@ -214,7 +214,8 @@ static void jump(struct ts_text_input *in)
     in->after_gap = 1;
 }
 
-/* Where the first line begins that is at byte `limit` of the file or behind it; the piece begins at `at`. */
+/* Where the first line begins that is at byte `limit` of the file or behind it; the piece begins at
+ * `at`. */
 static size_t first_line(const char *text, size_t bytes, uint64_t at, uint64_t limit)
 {
     const char *end;

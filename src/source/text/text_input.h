@@ -29,8 +29,8 @@ struct ts_text_piece {
     uint32_t file; /* position in paths */
     int first;     /* the first of its file */
     int skipped;   /* lines of its file were skipped: ts_text_input_lines_skipped */
-    size_t own,
-        own_end; /* bytes of it that are in the caller's part of the file (ts_text_input_part); else all */
+    /* bytes of it that are in the caller's part of the file (ts_text_input_part); else all */
+    size_t own, own_end;
     uint64_t done_bytes; /* bytes of all files read so far, as stored on disk */
     int bad_line; /* after a failure: the next line is wrong, and the sentence has no file and line
                    * yet */
@@ -52,16 +52,17 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
  * counted as read. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
-/* To be called before the first piece: of each plain file only part k of n equal ones will be given: the lines that begin
- * in it. Of the others the start is given all the same, for the header that may be there, with own == own_end, until
- * ts_text_input_past. A packed file is the part of one, in turn. */
+/* To be called before the first piece: of each plain file only part k of n equal ones will be
+ * given: the lines that begin in it. Of the others the start is given all the same, for the header
+ * that may be there, with own == own_end, until ts_text_input_past. A packed file is the part of
+ * one, in turn. */
 void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
 
 /* After a piece: nothing of the open file matters any more but the part. */
 void ts_text_input_past(struct ts_text_input *in);
 
-/* Lines of a file before those that were given, once it is past: those that were skipped are read for it. 0: none were,
- * or they cannot be read again. */
+/* Lines of a file before those that were given, once it is past: those that were skipped are read
+ * for it. 0: none were, or they cannot be read again. */
 uint64_t ts_text_input_lines_skipped(const struct ts_text_input *in, uint32_t file);
 
 /* To be called before the first piece: the first file, open already; the input owns it from here

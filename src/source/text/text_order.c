@@ -53,8 +53,8 @@ int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line
                        "modes; at most %u are possible",
                        l->name, l->number, order + 1, order, TS_MAX_ORDER);
     if (p->n_dims > 0 && p->n_dims != order)
-        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u size%s, but %s has %u modes",
-                       p->n_dims, ts_num_plural(p->n_dims), l->name, order);
+        return ts_fail(err, TS_EARG, TS_SET_SIZES " has %u size%s, but %s has %u modes", p->n_dims,
+                       ts_num_plural(p->n_dims), l->name, order);
     return 0;
 }
 

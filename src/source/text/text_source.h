@@ -50,11 +50,13 @@ const struct ts_tns_rules *ts_text_source_rules(const struct ts_text_source *s);
  * it. */
 void ts_text_source_names(struct ts_text_source *s, struct ts_names *names);
 
-/* The source. Started once more after its names were told (names.h), it brings the nonzeros that waited. Its check: each file had as many nonzeros as its header says; for a sample, at most
- * as many. */
+/* The source. Started once more after its names were told (names.h), it brings the nonzeros that
+ * waited. Its check: each file had as many nonzeros as its header says; for a sample, at most as
+ * many. */
 struct ts_source ts_text_source_as_source(struct ts_text_source *s);
 
-/* Nonzeros read of a file; where several sources read parts of it, what they all read, for the source's check. */
+/* Nonzeros read of a file; where several sources read parts of it, what they all read, for the
+ * source's check. */
 uint64_t ts_text_source_count(const struct ts_text_source *s, uint32_t file);
 void ts_text_source_set_count(struct ts_text_source *s, uint32_t file, uint64_t n);
 

@@ -19,8 +19,8 @@
 
 static const struct {
     const char *name, *words;
-    int32_t digits;         /* of a unit: 10^digits of them are a second */
-    int32_t first, end;     /* numbers from 10^first below 10^end are clearly of it; 0: none */
+    int32_t digits;     /* of a unit: 10^digits of them are a second */
+    int32_t first, end; /* numbers from 10^first below 10^end are clearly of it; 0: none */
 } units[TS_TIME_UNITS] = {
     [TS_TIME_S] = { "s", "in seconds since 1970", 0, 0, 10 },
     [TS_TIME_MS] = { "ms", "in milliseconds since 1970", 3, 11, 13 },
@@ -85,11 +85,10 @@ size_t ts_time_write(int64_t seconds, char ret[TS_TIME_CHARS])
 {
     int64_t year, month, day;
     ts_time_date(seconds / DAY, &year, &month, &day);
-    return (size_t)snprintf(ret, TS_TIME_CHARS,
-                            "%04" PRId64 "-%02" PRId64 "-%02" PRId64 "T%02" PRId64 ":%02" PRId64
-                            ":%02" PRId64,
-                            year, month, day, seconds % DAY / 3600, seconds / 60 % 60,
-                            seconds % 60);
+    return (size_t)snprintf(
+        ret, TS_TIME_CHARS,
+        "%04" PRId64 "-%02" PRId64 "-%02" PRId64 "T%02" PRId64 ":%02" PRId64 ":%02" PRId64, year,
+        month, day, seconds % DAY / 3600, seconds / 60 % 60, seconds % 60);
 }
 
 /* ------------------------------------------------------------------ dates of ISO 8601 */
@@ -264,8 +263,8 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
             most = l->of[u];
             r.unit = (enum ts_time_unit)u;
         }
-    /* A number that is no date, or no year, is refused then, with both readings. Of seconds that lie
-     * anywhere, fewer than one in 25 look like a date. */
+    /* A number that is no date, or no year, is refused then, with both readings. Of seconds that
+     * lie anywhere, fewer than one in 25 look like a date. */
     if (l->numbers > 0 && 10 * l->of[TS_TIME_DATE] >= l->numbers)
         r.unit = TS_TIME_DATE;
     if (l->numbers > 0 && 2 * l->of[TS_TIME_YEAR] >= l->numbers)
@@ -287,8 +286,8 @@ static int fits(const struct ts_time_rule *r, const struct ts_number *x)
 {
     const uint32_t found = clear_units(x);
     if (r->unit == TS_TIME_ISO)
-        return x->n == 0 || (found == 1u << TS_TIME_S &&
-                             calendar_units(x, FIRST_MAYBE, LAST_MAYBE) == 0);
+        return x->n == 0 ||
+               (found == 1u << TS_TIME_S && calendar_units(x, FIRST_MAYBE, LAST_MAYBE) == 0);
     if ((found >> r->unit & 1) != 0)
         return 1;
     return r->unit <= TS_TIME_NS && (x->n == 0 || is_beside(r->unit, x));
@@ -347,8 +346,7 @@ static const char *say_ambiguous(const struct ts_time_rule *r, const char *mode,
     size_t at = (size_t)snprintf(ret, TS_TIME_SENTENCE, "'%s' is ", field);
     if (r->unit != TS_TIME_ISO) {
         at += put_reading(r->unit, x, ret + at, TS_TIME_SENTENCE - at);
-        at += (size_t)snprintf(ret + at, TS_TIME_SENTENCE - at,
-                               ", like other times of the column");
+        at += (size_t)snprintf(ret + at, TS_TIME_SENTENCE - at, ", like other times of the column");
         with = ", and ";
     }
     for (uint32_t left = others; left != 0 && at < TS_TIME_SENTENCE; left &= left - 1) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* time_text.h - times as text: dates of ISO 8601, dates of eight digits, years, and seconds, milli-, micro- or
- * nanoseconds since 1970.
+/* time_text.h - times as text: dates of ISO 8601, dates of eight digits, years, and seconds,
+ * milli-, micro- or nanoseconds since 1970.
  *
- * What the numbers of a column are is decided for the column. Unless the user says it, the fields at its
- * start do:
+ * What the numbers of a column are is decided for the column. Unless the user says it, the fields
+ * at its start do:
  *
  *   date      eight digits that are a date of 1900 to 2100, as 20240131
  *   year      1900 to 2100, where bins are of a day or more
@@ -12,10 +12,10 @@
  *   us        from 10^14 to 10^16
  *   ns        from 10^17 on
  *
- * A number between these ranges belongs to the unit of its column. One that is clearly of another unit is
- * ambiguous, and refused. 0 is the start of 1970 in each of s, ms, us and ns. Dates of ISO 8601
- * (2024-05-31, 2024-05, 2024-05-31T13:45, with seconds, their decimals, and Z or +hh:mm behind) may stand
- * in any column. Without a zone they are UTC.
+ * A number between these ranges belongs to the unit of its column. One that is clearly of another
+ * unit is ambiguous, and refused. 0 is the start of 1970 in each of s, ms, us and ns. Dates of ISO
+ * 8601 (2024-05-31, 2024-05, 2024-05-31T13:45, with seconds, their decimals, and Z or +hh:mm
+ * behind) may stand in any column. Without a zone they are UTC.
  *
  * tests/times.tsv has columns, units and readings. python/tstream reads the same table.
  *
@@ -55,7 +55,7 @@ struct ts_time_rule {
 /* Counts of the fields of a column. All 0: none were seen. */
 struct ts_time_look {
     uint64_t numbers, nonzero, of[TS_TIME_UNITS]; /* of: numbers that are clearly in this unit, */
-    uint64_t dates, years;                        /* and that may be dates or years of other times */
+    uint64_t dates, years; /* and that may be dates or years of other times */
 };
 void ts_time_look_at(struct ts_time_look *l, const char *text, size_t n);
 
@@ -66,8 +66,8 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
 enum { TS_TIME_NONE = -1, TS_TIME_AMBIGUOUS = -2 };
 int ts_time_read(const struct ts_time_rule *r, const char *text, size_t n, int64_t *ret);
 
-/* After a failure: a sentence that says why, with the readings of an ambiguous field; `mode` is what the user
- * calls the mode. Returns ret. */
+/* After a failure: a sentence that says why, with the readings of an ambiguous field; `mode` is
+ * what the user calls the mode. Returns ret. */
 #define TS_TIME_SENTENCE 512u
 const char *ts_time_why(const struct ts_time_rule *r, const char *mode, const char *text, size_t n,
                         char ret[TS_TIME_SENTENCE]);

@@ -51,7 +51,8 @@ int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *na
     else
         snprintf(what, sizeof what, "'%s' stands for what is missing", buf);
     if (end > word && mode >= 0)
-        snprintf(take, sizeof take, ", and " TS_SET_TEXT " " TS_NTH("%d") " takes it as a name", mode + 1);
+        snprintf(take, sizeof take, ", and " TS_SET_TEXT " " TS_NTH("%d") " takes it as a name",
+                 mode + 1);
     if (r->skip_missing == 0)
         snprintf(out, sizeof out, " (" TS_SET_SKIP_MISSING " leaves such lines out%s)", take);
     return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s%s", column + 1,
@@ -92,11 +93,9 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
         v = 10 * v + (uint64_t)(*p++ - '0');
     if ((p < end || p == word + (*word == '+')) && v <= TS_MAX_DIM && !is_whole(word, end, &v))
         return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
-                       quote(word, end, buf), mode + 1,
-                       no_number_hint(r, word, end));
+                       quote(word, end, buf), mode + 1, no_number_hint(r, word, end));
     if (v > TS_MAX_DIM)
-        return ts_fail(err, TS_ELIMIT,
-                       "index %s in " TS_NTH_MODE " is beyond 2^40, the largest%s",
+        return ts_fail(err, TS_ELIMIT, "index %s in " TS_NTH_MODE " is beyond 2^40, the largest%s",
                        quote(word, end, buf), mode + 1, r->numbers ? "" : TEXT_HINT);
     if (v < r->base)
         return ts_fail(err, TS_EFORMAT,
@@ -220,7 +219,8 @@ static int parse_line(const struct ts_tns_rules *r, const char *p, const char **
                        r->order + 1 - (r->no_value != 0), comma_hint(r, p, *stop));
     for (uint32_t i = 0; i < n; i++)
         if (ts_number_missing(begin[i], (size_t)(end[i] - begin[i]))) {
-            rc = ts_tns_missing(r, i, NULL, i < r->order ? (int)i : TS_TNS_VALUE, begin[i], end[i], err);
+            rc = ts_tns_missing(r, i, NULL, i < r->order ? (int)i : TS_TNS_VALUE, begin[i], end[i],
+                                err);
             b->n_missing += rc > 0;
             return rc < 0 ? rc : 0;
         }

@@ -3,10 +3,9 @@
  *
  * A line has `order` indices and a value, separated by blanks or tabs. It may be empty and may end
  * with CR LF; a '#' or '//' at the start of a field begins a comment. A CR elsewhere is refused,
- * because it may be meant as the end of a line. Indices are whole numbers, however they are written (7.0,
- * 7e0). Values are decimal
- * numbers as strtod reads them, correctly rounded to float64, and from there to float32 where that
- * is asked for.
+ * because it may be meant as the end of a line. Indices are whole numbers, however they are written
+ * (7.0, 7e0). Values are decimal numbers as strtod reads them, correctly rounded to float64, and
+ * from there to float32 where that is asked for.
  *
  *   owner    text and batch are the caller's
  *   units    bytes; lines from 1 within the text given
@@ -34,9 +33,10 @@ struct ts_tns_rules {
     uint64_t dim[TS_MAX_ORDER];
     int no_value; /* a line has only indices, and its value is 1 */
     int numbers;  /* indices are numbers and divided by blanks: no option takes names or commas */
-    int skip_missing; /* lines with a missing field are left out, not refused; -1: nor can they be */
-    int zeros;    /* zeros are added as any other value, and not dropped */
-    int mirror;   /* mm_text.c. 1, -1: each line off the diagonal also stands for its mirror image,
+    /* lines with a missing field are left out, not refused; -1: nor can they be */
+    int skip_missing;
+    int zeros;  /* zeros are added as any other value, and not dropped */
+    int mirror; /* mm_text.c. 1, -1: each line off the diagonal also stands for its mirror image,
                  * with this sign */
 };
 
@@ -52,8 +52,9 @@ uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines);
 /* Refuses the line at p, whose '\n' is at end, if it has a CR anywhere but before that. */
 int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err);
 
-/* A field of this column, from 0, is missing: 1 where the line is to be left out, and then the caller counts it;
- * else refuses it. `mode` is that of the field, or one of these; name, of the column, may be NULL. */
+/* A field of this column, from 0, is missing: 1 where the line is to be left out, and then the
+ * caller counts it; else refuses it. `mode` is that of the field, or one of these; name, of the
+ * column, may be NULL. */
 enum { TS_TNS_VALUE = -1, TS_TNS_WEIGHT = -2 };
 int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *name, int mode,
                    const char *word, const char *end, struct ts_err *err);

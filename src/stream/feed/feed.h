@@ -10,8 +10,8 @@
  * Several consumers (devices) share a feed, so each shard is read only once. A consumer gets the
  * shards of its own range. The reader treats all consumers that keep up alike, and a slow one takes
  * no slots from the others. A consumer whose own range is finished gets shards that the others have
- * left, unless ranges are fixed. Consumers go through a pass together: none asks for the next pass before all have got the
- * end of this one.
+ * left, unless ranges are fixed. Consumers go through a pass together: none asks for the next pass
+ * before all have got the end of this one.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of
  * every shard is checked once: by `checkers` threads ahead of the consumers, or by the consumer
@@ -50,13 +50,13 @@ struct ts_feed_deal {
     /* For each mode n_consumers + 1 numbers: consumer c's range is first[c] .. first[c + 1] - 1.
      * NULL: all shards go to consumer 0. */
     const uint64_t *first[TS_MAX_ORDER];
-    /* For each mode a byte per shard. TS_DEAL_KEEP: the consumer keeps it (in device memory). Such a shard is
-     * lent once, to the consumer of its range, never again, and takes no memory here afterwards. TS_DEAL_LEAVE: it is
-     * not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
+    /* For each mode a byte per shard. TS_DEAL_KEEP: the consumer keeps it (in device memory). Such
+     * a shard is lent once, to the consumer of its range, never again, and takes no memory here
+     * afterwards. TS_DEAL_LEAVE: it is not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
     const unsigned char *keep[TS_MAX_ORDER];
     int fixed; /* consumers get shards of their own ranges alone */
-    /* Of a dense tensor, for each slab: not 0 where a device keeps it. Then these are lent until ts_slabs_leave is
-     * called. NULL: all are lent in each pass. */
+    /* Of a dense tensor, for each slab: not 0 where a device keeps it. Then these are lent until
+     * ts_slabs_leave is called. NULL: all are lent in each pass. */
     const unsigned char *slab;
 };
 
@@ -67,7 +67,7 @@ struct ts_feed_conf {
     int only_mode;                  /* -1: all modes in turn; else this mode, over and over */
     struct ts_feed_deal deal;       /* copied */
     uint32_t checkers;              /* threads that check what was read; 0: ts_feed_next checks */
-    unsigned avoid;                 /* sum of ts_reader_avoid (stream/feed/reader.h): 0 but in tests */
+    unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from new and free, piece
      * by piece; each shard is inside one piece. */
@@ -98,8 +98,9 @@ struct ts_feed_stats {
     const char *fallback; /* NULL, or a sentence about what was refused, to be shown once */
 };
 
-/* Of a dense tensor (format/arrays/dense.h) a feed has no shards: what follows does nothing for it, ts_feed_next gives none, and
- * ts_feed_slabs what it lends instead (slabs.h), for one consumer. NULL: it has shards. */
+/* Of a dense tensor (format/arrays/dense.h) a feed has no shards: what follows does nothing for it,
+ * ts_feed_next gives none, and ts_feed_slabs what it lends instead (slabs.h), for one consumer.
+ * NULL: it has shards. */
 struct ts_slabs *ts_feed_slabs(struct ts_feed *feed);
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
@@ -115,8 +116,8 @@ int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct 
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
-/* In a pass over `mode`: whether the next call of ts_feed_next would wait for a shard, or check one itself. 0: one is there, if no
- * other consumer takes it first, or the pass is over. */
+/* In a pass over `mode`: whether the next call of ts_feed_next would wait for a shard, or check one
+ * itself. 0: one is there, if no other consumer takes it first, or the pass is over. */
 int ts_feed_waits(struct ts_feed *feed, uint32_t mode, uint32_t consumer);
 
 /* Which shards a consumer will get first in the next pass, if that is over the next mode in turn:
@@ -129,8 +130,8 @@ uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard
 /* The next call of ts_feed_next starts a new pass, even over the same mode. */
 void ts_feed_rewind(struct ts_feed *feed);
 
-/* Later passes are over all modes but these (bit m: mode m), in turn from the first of them: nothing is read ahead for
- * a mode that is left out. Not to be called during a pass. */
+/* Later passes are over all modes but these (bit m: mode m), in turn from the first of them:
+ * nothing is read ahead for a mode that is left out. Not to be called during a pass. */
 void ts_feed_skip(struct ts_feed *feed, uint32_t modes);
 
 /* New ranges (as in struct ts_feed_deal) for later passes over `mode`; not to be called during such

@@ -148,7 +148,8 @@ static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
 
 /* ---- the caller of all that follows holds the lock, unless it says so ---- */
 
-/* Passes from now on are over all modes but these (bit m: mode m). Their numbers mean other modes then. */
+/* Passes from now on are over all modes but these (bit m: mode m). Their numbers mean other modes
+ * then. */
 void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
 
 static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
@@ -166,9 +167,9 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
-/* The consumers' pass is another from now on, and nothing of it is queued yet. Slots of older passes become free, at once
- * or when their holder is done; shards in them that were read to be kept are to be read again. Slots of this pass are
- * noted with their shards. */
+/* The consumers' pass is another from now on, and nothing of it is queued yet. Slots of older
+ * passes become free, at once or when their holder is done; shards in them that were read to be
+ * kept are to be read again. Slots of this pass are noted with their shards. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
 /* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its

@@ -32,8 +32,8 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    uint64_t
-        spare; /* of its bytes, the last so many need not be there: the file may end before them */
+    /* of its bytes, the last so many need not be there: the file may end before them */
+    uint64_t spare;
     uint64_t tag; /* for the owner */
 };
 
@@ -61,8 +61,8 @@ struct ts_reader_facts {
     const char *fallback; /* NULL, or a sentence about what was refused; the reader owns it */
 };
 
-/* conf is copied, except the text of the paths, which must stay while the reader exists; `fd` is not
- * needed after this. */
+/* conf is copied, except the text of the paths, which must stay while the reader exists; `fd` is
+ * not needed after this. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
 void ts_reader_free(struct ts_reader *r); /* waits for what is in flight; NULL is fine */
 void ts_reader_kick(struct ts_reader *r);

@@ -35,10 +35,11 @@ struct ts_residency {
     uint32_t n_cuts;
 };
 
-/* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h) for each shard: those that a
- * consumer keeps pass through slots once and do not stay. Each of n_consumers may hold a slot while it
- * asks for another, so there is one slot more than consumers. most_slots: use fewer slots than the
- * number that helps, if that is still enough; 0: that number. */
+/* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h)
+ * for each shard: those that a consumer keeps pass through slots once and do not stay. Each of
+ * n_consumers may hold a slot while it asks for another, so there is one slot more than consumers.
+ * most_slots: use fewer slots than the number that helps, if that is still enough; 0: that
+ * number. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Slabs of a dense tensor: which stay, and the slots of the others.
  *
- * Places in the sequence of all passes are numbered: slab k of pass p is number p * n_slabs + k. `want` is the next
- * one to be lent, `ahead` the next one that the reader is told of. */
+ * Places in the sequence of all passes are numbered: slab k of pass p is number p * n_slabs + k.
+ * `want` is the next one to be lent, `ahead` the next one that the reader is told of. */
 #include "stream/feed/slabs.h"
 
 #include <assert.h>
@@ -336,7 +336,8 @@ void ts_slabs_free(struct ts_slabs *b)
     free(b);
 }
 
-/* Gives back all but the last `hold` that are lent; the reader may go on where it waits for that. */
+/* Gives back all but the last `hold` that are lent; the reader may go on where it waits for
+ * that. */
 static void give_back(struct ts_slabs *b, uint32_t hold)
 {
     while (b->n_lent > hold) {
@@ -489,7 +490,8 @@ void ts_slabs_rewind(struct ts_slabs *b)
     start_again(b, 0);
 }
 
-/* What the reader has passed by it is to read after all, and from there on all again: slots may be full of what comes later. */
+/* What the reader has passed by it is to read after all, and from there on all again: slots may be
+ * full of what comes later. */
 void ts_slabs_leave(struct ts_slabs *b, int left)
 {
     pthread_mutex_lock(&b->lock);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* waits.h - waits for what another thread brings, and meanwhile now and then for the user's wish to stop.
+/* waits.h - waits for what another thread brings, and meanwhile now and then for the user's wish to
+ * stop.
  *
  *   threads  as those of pthread: the caller of ts_wait_some holds the lock
  */
