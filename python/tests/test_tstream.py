@@ -369,13 +369,13 @@ def test_an_evaluation_is_that_of_the_obvious_sums(tensor, tmp_path, precision, 
     for name, x in want.items():
         assert getattr(e, name) == pytest.approx(x, rel=most), name
     assert e.nnz == e.weight == tensor.nnz and f"{tensor.nnz} cells" in repr(e)
-    rows = e.top if isinstance(e.top, list) else e.top.to_dict("records")
+    rows = list(e.top)
     largest = np.sort(np.abs(left))[::-1][:9]
     assert [abs(row["residual"]) for row in rows] == pytest.approx(largest, rel=10 * most)
     names = [name or f"mode{k}" for k, name in enumerate(tensor.mode_names)]
     at = [[row[name] for name in names] for row in rows]
     assert m.predict(np.array(at)) == pytest.approx([row["model"] for row in rows], rel=10 * most)
-    slices = e.slices if isinstance(e.slices, list) else e.slices.to_dict("records")
+    slices = list(e.slices)
     assert [row["index"] for row in slices] == tensor.used_indices(1).tolist()
     for row in slices:
         here = coords[:, 1] == row["index"]
@@ -683,7 +683,7 @@ def test_a_model_is_what_numpy_says(coo, tensor, tmp_path):
     top = m.top(1, mode="item", n=4)
     column = m.factors[1][:, 1]
     want = np.argsort(-np.abs(column), kind="stable")[:4]
-    records = top.to_dict("records") if hasattr(top, "to_dict") else top
+    records = list(top)
     assert [r["index"] for r in records] == want.tolist()
     assert [r["label"] for r in records] == [f"item {i}" for i in want]
     m.save(tmp_path / "m.cp", ["npy", "ktensor", "splatt"])
@@ -1351,7 +1351,7 @@ def test_dense_arrays_of_all_kinds(tmp_path):
     error = np.linalg.norm((x - dense(m))[known])
     assert m.history[-1].fit == pytest.approx(1 - error / np.linalg.norm(x[known]), abs=1e-12)
     top = m.evaluate(x, top=2 * x.size).top
-    rows = top if isinstance(top, list) else top.to_dict("records")  # no more than there are known cells
+    rows = list(top)  # no more than there are known cells
     assert len(rows) == known.sum() and not any(np.isnan(x[tuple(int(row[f"mode{k}"]) for k in range(4))]) for row in rows)
     x[1, 2, 3, 4] = np.inf
     with pytest.raises(ts.FormatError, match=r"array: cell \[1, 2, 3, 4\] .* is infinite"):

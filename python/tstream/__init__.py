@@ -23,10 +23,11 @@ from ._losses import losses
 from ._model import Model, load
 from ._settings import cp, cross_validate
 from ._sweep import Sweep
+from ._table import Table
 from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",
-           "FormatError", "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Tensor", "TstreamWarning", "build",
+           "FormatError", "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning", "build",
            "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "losses", "open"]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
 from ._lib import BusyError, FormatError, TstreamWarning, check, lib, ts_error
 from ._model import Model
+from ._table import Table
 
 _Key = Tuple[int, int]
 
@@ -62,13 +63,9 @@ class Collection:
         return {rank: self.models[key] for rank, key in self._keys_of_best.items()}
 
     @property
-    def table(self) -> Any:
-        """`rows` as a pandas.DataFrame, or the list itself without pandas."""
-        try:
-            import pandas
-        except ImportError:
-            return self.rows
-        return pandas.DataFrame(self.rows)
+    def table(self) -> Table:
+        """`rows` as a :class:`Table`."""
+        return Table.from_rows(self.rows)
 
     def __getitem__(self, key: _Key) -> Model:
         return self.models[key]
@@ -106,7 +103,7 @@ class Collection:
         return figure
 
 
-def table(results: Any) -> "List[Dict[str, Any]]":
+def rows_of(results: Any) -> "List[Dict[str, Any]]":
     """The rows of models that have just been computed, of the library's."""
     return [dict(rank=r.rank, seed=r.seed, fit=r.fit, objective=r.objective if math.isfinite(r.objective) else None,
                  held_out_rmse=r.held_out_rmse if math.isfinite(r.held_out_rmse) else None,

@@ -10,7 +10,7 @@ import numpy as np
 from ._conf import precisions, session_conf
 from ._lib import (ArgumentError, Array, Call, Mode, Size, lib, ts_cpd_score_conf,
                    ts_cpd_score_result, warn)
-from ._table import table_of
+from ._table import Table
 from ._tensor import Tensor
 
 
@@ -41,10 +41,10 @@ class Evaluation:
     unseen : int
         Cells with an index whose row in the model is all zeros, such as an index that was never seen. There the 0 is
         not a prediction. A TstreamWarning gives their number.
-    top : pandas.DataFrame, or list of dict without pandas, or None
+    top : Table or None
         The nonzeros with the largest residuals, the largest first. Columns are an index for each mode (with its name,
         or ``mode0``), value, model and residual.
-    slices : the same
+    slices : Table or None
         A row for each slice of a mode with a nonzero. Columns are index, label (if the tensor has labels), nnz,
         weight, the sums of values and of values of the model (value, model), rmse and mae.
     """
@@ -61,8 +61,8 @@ class Evaluation:
     gaussian: float
     poisson: float
     unseen: int
-    top: Any
-    slices: Any
+    top: Optional[Table]
+    slices: Optional[Table]
 
     def __repr__(self) -> str:
         return f"<Evaluation of {self.nnz} cells: rmse {self.rmse:.6g}, mae {self.mae:.6g}>"
@@ -101,11 +101,11 @@ def evaluation_of(handle: Any, tensor: Tensor, top: int, by_slice: Optional[Mode
         index, value, model = index[:n], value[:n], model[:n]
         numbers = {"value": value, "model": model, "residual": value - model}
         names = [f"mode{m}" if name is None or name in numbers else name for m, name in enumerate(tensor.mode_names)]
-        ret.top = table_of({**{name: index[:, m] for m, name in enumerate(names)}, **numbers})
+        ret.top = Table({**{name: index[:, m] for m, name in enumerate(names)}, **numbers})
     if by_slice is not None:
         columns: "Dict[str, Any]" = {"index": tensor.used_indices(mode)}
         label = tensor.labels(mode, columns["index"])
         if any(x is not None for x in label):
             columns["label"] = label
-        ret.slices = table_of({**columns, **of_slices})
+        ret.slices = Table({**columns, **of_slices})
     return ret

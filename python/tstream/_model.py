@@ -14,7 +14,7 @@ from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
                    ts_fit_result, ts_save_conf)
 from ._sweep import Sweep
-from ._table import table_of
+from ._table import Table
 from ._tensor import Tensor, as_tensor
 
 
@@ -137,7 +137,7 @@ class Model:
         rows = self._view(lib.ts_cpd_factor(self._handle, mode), self.dtype, (n, self.rank))
         return None if index is None else self._view(index, np.uint64, (n,)), rows
 
-    def top(self, component: int, mode: Mode = 0, n: int = 10) -> Any:
+    def top(self, component: int, mode: Mode = 0, n: int = 10) -> Table:
         """The strongest entries of a component.
 
         Parameters
@@ -149,7 +149,7 @@ class Model:
 
         Returns
         -------
-        pandas.DataFrame, or list of dict where pandas is not installed
+        Table
             Columns index, value and, if the tensor has labels, label. The largest magnitude comes first.
         """
         mode, component, n = self._number(mode), operator.index(component), operator.index(n)
@@ -166,7 +166,7 @@ class Model:
             label = self._tensor.labels(mode, table["index"])
             if any(x is not None for x in label):
                 table["label"] = label
-        return table_of(table)
+        return Table(table)
 
     def fit(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, details: bool = False, threads: int = 0,
             host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None) -> Any:

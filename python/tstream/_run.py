@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
-from ._collection import Collection, table
+from ._collection import Collection, rows_of
 from ._conf import files_of, session_conf
 from ._lib import (ArgumentError, Call, encoded, lib, mode_fn, several_sweep_fn, sweep_fn, ts_cp_conf,
                    ts_cp_result, ts_progress, ts_several_conf, ts_several_result, warn)
@@ -198,7 +198,7 @@ class _Run:
         for key, result in zip(keys, results):
             models[key].history = self.histories[key]
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
-        return Collection(models, table(results))
+        return Collection(models, rows_of(results))
 
     def one(self) -> Model:
         o = self.o

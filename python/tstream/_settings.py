@@ -8,6 +8,7 @@ from ._folds import compute_folds
 from ._lib import Array, Path, Size
 from ._run import compute
 from ._sweep import Sweep
+from ._table import Table
 from ._tensor import Tensor
 
 ALIASES = {"iters": "sweeps", "output": "out", "format": "formats", "force": "replace"}
@@ -190,7 +191,7 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
                    formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None,
                    rows: str = "all", checkpoint: float = 300, max_time: Optional[float] = None, replace: bool = False,
                    force: Optional[bool] = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
-                   on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True) -> "list[Dict[str, Any]]":
+                   on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True) -> Table:
     """How well models predict held-out cells, as ``tstream cp --folds`` computes it.
 
     Parameters
@@ -207,8 +208,8 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
 
     Returns
     -------
-    list of dict
-        For each rank: ``rank``, ``errors`` (of each fold: root mean square error, or the mean loss with another loss),
-        ``held_out`` (their mean) and ``standard_error`` (of the mean).
+    Table
+        A row for each rank: ``rank``, ``errors`` (of each fold: root mean square error, or the mean
+        loss with another loss), ``held_out`` (their mean) and ``standard_error`` (of the mean).
     """
     return compute_folds(**locals())
