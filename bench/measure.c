@@ -138,8 +138,8 @@ double measure_row_seconds(uint32_t row_bytes, double table_bytes, uint32_t thre
 
 typedef double wide __attribute__((vector_size(64)));
 
-#define CHAINS \
-    12 /* beside two operands in registers; an FMA takes 4 cycles, and two begin in each */
+/* beside two operands in registers; an FMA takes 4 cycles, and two begin in each */
+#define CHAINS 12
 
 static inline __attribute__((always_inline)) double chains(uint64_t n, double a, double b)
 {

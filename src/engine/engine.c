@@ -17,9 +17,8 @@
 #include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
-#define WAITING \
-    8u /* threads that mostly wait: the reader's, the trace's, those that watch and
-                         * write */
+/* threads that mostly wait: the reader's, the trace's, those that watch and write */
+#define WAITING 8u
 
 /* Where driver and libraries of GPUs leave none of the budget for shards. */
 static int check_libraries(const struct ts_engine *e, struct ts_err *err)

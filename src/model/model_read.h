@@ -23,8 +23,8 @@
 #include "base/files/open_dir.h"
 #include "format/layout.h"
 
-#define TS_MAX_RANK \
-    2048u /* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */
+/* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */
+#define TS_MAX_RANK 2048u
 
 enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
 

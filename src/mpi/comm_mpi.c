@@ -23,8 +23,8 @@
 #define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
 #define TAG_MOVE 1
 #define TAG_DEAL 3
-#define TAG_LEAVE \
-    2 /* a rank that fails or stops tells the others, which may be far from their next collective */
+/* a rank that fails or stops tells the others, which may be far from their next collective */
+#define TAG_LEAVE 2
 
 struct mpi_ranks {
     struct ts_comm comm; /* first: a comm is one of these */

@@ -129,8 +129,8 @@ _Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its li
  * decides which solution the run comes to: there they are made but where nothing is left to do. */
 #define TS_ROW_TOL(rounds) ((rounds) < TS_ROW_MANY ? 0.01 : 0.001)
 #define TS_ROW_MANY        5u
-#define TS_ROW_NONE \
-    1e-12 /* what rounding may leave of an entry that is 0, in a row whose sum is 1 */
+/* what rounding may leave of an entry that is 0, in a row whose sum is 1 */
+#define TS_ROW_NONE 1e-12
 
 struct ts_row_update {
     enum ts_row_kind kind;

@@ -43,8 +43,8 @@ int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_e
  * it. */
 uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds);
 
-#define TS_MIN_STACK_BYTES \
-    ((size_t)256 << 10) /* what a computing thread needs, with room to spare */
+/* what a computing thread needs, with room to spare */
+#define TS_MIN_STACK_BYTES ((size_t)256 << 10)
 
 /* 0, or TS_ENOMEM with a sentence where threads of OpenMP would have a stack below
  * TS_MIN_STACK_BYTES: by OMP_STACKSIZE, or by the limit that the process was started with. */

@@ -17,9 +17,9 @@
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to and from the backend */
 #define ROUNDING    (DBL_EPSILON / 2)   /* of one operation, at most, as a share of its result */
-#define CONTRADICTION \
-    16384.0 /* times the error that is expected: roundings that are all of one sign */
-#define LONGEST_SUM 16384.0 /* terms of a row that are added up before sums of them are */
+/* times the error that is expected: roundings that are all of one sign */
+#define CONTRADICTION 16384.0
+#define LONGEST_SUM   16384.0 /* terms of a row that are added up before sums of them are */
 /* Squares of numbers between these, and the rounding of the squares, are in the range of
  * float64. */
 #define LEAST_LARGEST 1e-120

@@ -13,8 +13,8 @@
 
 #include "cpd/judge/score.h"
 
-#define TS_SCORE_LANES \
-    4u /* sums of every fourth nonzero; of the last ones, which make no four, one each */
+/* sums of every fourth nonzero; of the last ones, which make no four, one each */
+#define TS_SCORE_LANES 4u
 
 void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_score_sums *ret);
 

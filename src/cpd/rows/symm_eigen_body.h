@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* symm_eigen_body.h - all eigenvectors, and inverses by them: a part of symm.c. */
 
-#define MAX_STEPS \
-    50 /* of QL for an eigenvalue, which needs about two; a bound that nothing reaches */
-#define TINY 1e-140 /* squares of less lose digits; nothing is smaller beside entries up to 1 */
+/* of QL for an eigenvalue, which needs about two; a bound that nothing reaches */
+#define MAX_STEPS 50
+#define TINY      1e-140 /* squares of less lose digits; nothing is smaller beside entries up to 1 */
 
 /* ---- eigenvectors ----
  *

@@ -7,8 +7,8 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/cells_norm.h"
 
-#define CONTRADICTION \
-    1000.0 /* times the rounding that is expected: beyond it a residual's square is wrong */
+/* times the rounding that is expected: beyond it a residual's square is wrong */
+#define CONTRADICTION 1000.0
 #define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
 #define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
 

@@ -11,9 +11,9 @@
 #define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
-#define GROUP_BYTES \
-    (UINT64_C(192) << 10) /* of rows that are fetched whole: beside those before in that cache */
-#define WHOLE_COLS (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
+/* of rows that are fetched whole: beside those before in that cache */
+#define GROUP_BYTES (UINT64_C(192) << 10)
+#define WHOLE_COLS  (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
 
 struct gather_task {
     uint64_t row, row_end;

@@ -12,14 +12,14 @@
 #include "cpu/extent.h"
 
 #define WORD 64u
-#define THREAD_PACKS \
-    (10.0 / 6) /* what a row takes to be packed by a thread, where as much travels in 1, */
-#define LEAST_PACKS  0.25                 /* and by many */
-#define SHIFTED_ROWS 512u                 /* by groups of few rows */
-#define STAGE_BYTES  (UINT64_C(1) << 20)  /* of a rank, packed rows that travel at a time, */
-#define STAGES_MOST  (UINT64_C(64) << 20) /* and of all */
-#define FEW_ROWS     512u                 /* one thread packs them */
-#define AHEAD        16u                  /* so many rows ahead one is fetched */
+/* What packing a row costs a thread. Sending as many bytes costs 1. */
+#define THREAD_PACKS (10.0 / 6)
+#define LEAST_PACKS  0.25                 /* the same for any number of threads, at the least */
+#define SHIFTED_ROWS 512u                 /* what a transfer costs beside its rows, in rows */
+#define STAGE_BYTES  (UINT64_C(1) << 20)  /* packed rows of a rank that travel at a time */
+#define STAGES_MOST  (UINT64_C(64) << 20) /* packed rows of all ranks that travel at a time */
+#define FEW_ROWS     512u                 /* up to so many one thread packs them */
+#define AHEAD        16u                  /* a row is fetched so many rows before its use */
 
 enum state { OPEN, TO_ALL, TO_NEEDING }; /* of a mode; OPEN: not all copies were walked */
 

@@ -27,9 +27,9 @@
 #define SPINS        2000u                  /* before a thread that waits gives its core away */
 
 /* With less to do, one thread; updates that read the old rows take several times the time. */
-#define LONE_COST \
-    (UINT64_C(700) << 10)            /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
-#define LONE_OWN (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
+/* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
+#define LONE_COST (UINT64_C(700) << 10)
+#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
 
 /* How a factor is divided. */
 struct layout {

@@ -15,8 +15,8 @@
 
 #include "format/arrays/dense.h"
 
-#define TS_ARRAY_CHUNK \
-    16384u /* cells, from the first one of a slab on; the last of a slab has what is left */
+/* cells, from the first one of a slab on; the last of a slab has what is left */
+#define TS_ARRAY_CHUNK 16384u
 
 /* FILE.index, FILE.group.set.index of a dataset of HDF5; NULL: out of memory. */
 char *ts_array_index_path(const struct ts_dense *d);

@@ -179,10 +179,10 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
-#define TS_CELLS_ERRORS \
-    10u /* of cells that are not held out: count, x, x^2, x m, (x - m)^2; then of those that are */
-#define TS_CELLS_ERROR_TILE \
-    64u /* rows, and columns, that units have a multiple of where there are as many */
+/* of cells that are not held out: count, x, x^2, x m, (x - m)^2; then of those that are */
+#define TS_CELLS_ERRORS 10u
+/* rows, and columns, that units have a multiple of where there are as many */
+#define TS_CELLS_ERROR_TILE 64u
 
 /* Errors of a model, m being its value and the mean, over the known cells of each unit: sums(unit,
  * :). A unit is a step of the rows, and of the columns of x, which are all of a chunk, unit_cols,

@@ -16,15 +16,13 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/observed/observed_kernel.h"
 
-#define MOST_COLUMNS \
 /* of pairs at a time: up to rank 32 all of them, so that cells come once for both products */
-544u
-#define UNIT_CELLS (UINT64_C(1) << 16) /* of errors: of so many that sums are little beside them */
-#define UNIT_COLS  1024u
-#define FETCHED    4096u /* units whose errors come to the host at a time */
+#define MOST_COLUMNS 544u
+#define UNIT_CELLS   (UINT64_C(1) << 16) /* of errors: of so many that sums are little beside them */
+#define UNIT_COLS    1024u
+#define FETCHED      4096u /* units whose errors come to the host at a time */
 
-    static int
-    fail(struct ts_err *err, ts_gpu_error e, const char *what)
+static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return ts_gpu_fail(err, e, what);
 }

@@ -20,8 +20,8 @@
 extern "C" {
 #endif
 
-#define TS_ERRORS_SUMS \
-    10u /* of each share: those of cells that are not held out, then of those that are */
+/* of each share: those of cells that are not held out, then of those that are */
+#define TS_ERRORS_SUMS 10u
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the rows of the mode itself */

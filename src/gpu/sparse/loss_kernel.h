@@ -21,12 +21,10 @@
 extern "C" {
 #endif
 
-#define TS_LOSS_SUMS \
-/* of each share: count, loss, loss of model 0 and x of cells not held out, then of those that
-     * are */
-8u
+/* of each share: count, loss, loss of model 0 and x of cells not held out, then of those that are */
+#define TS_LOSS_SUMS 8u
 
-    struct ts_gpu_loss {
+struct ts_gpu_loss {
     enum ts_loss_kind kind;
     /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
     int zeros;

@@ -14,8 +14,8 @@
 #include "source/text/csv_field.h"
 #include "source/text/table_text.h"
 
-#define TS_TABLE_SAMPLE \
-    ((size_t)64 << 10) /* bytes that tell what a column is, whatever a piece is */
+/* bytes that tell what a column is, whatever a piece is */
+#define TS_TABLE_SAMPLE ((size_t)64 << 10)
 
 /* Of a column: a mode, or one of these. */
 enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };

@@ -15,8 +15,8 @@
 #include "stream/feed/reader.h"
 
 #define TS_READ_BYTES (1u << 20) /* bytes of one read */
-#define TS_DIRECT_BYTES \
-    512u /* the smallest block of a disk: O_DIRECT reads no less, except at the end */
+/* the smallest block of a disk: O_DIRECT reads no less, except at the end */
+#define TS_DIRECT_BYTES 512u
 
 struct ts_reader_files {
     struct ts_reader_conf conf;
