@@ -283,6 +283,21 @@ class Model:
         warn_unseen(lib.ts_cpd_unseen(self._handle, len(coords), index.ctypes.data, ret.ctypes.data), len(coords))
         return ret
 
+    def fold_in(self, new: "Union[Tensor, Path, Array]", mode: Mode = 0, **settings: Any) -> "Model":
+        """Rows of one mode for new data; the other factors and the weights stay as they are.
+
+        ``settings`` are `nonneg`, `l2`, `observed`, `loss` and `join`, as :func:`tstream._fold.fold_in` explains them.
+
+        Examples
+        --------
+        >>> m = ts.Model.from_factors([2], [[[1], [2]], [[1], [1]]])
+        >>> m.fold_in(np.array([[2.0, 2.0], [4.0, 4.0], [8.0, 8.0]]), mode=0).factors[0].ravel()
+        array([1., 2., 4.])
+        """
+        from ._fold import fold_in
+        made: Model = fold_in(self, new, mode, **settings)
+        return made
+
     def score(self, other: "Model") -> float:
         """Factor match score: 1 for equal models, near 0 for models without a common component.
 
