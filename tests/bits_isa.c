@@ -10,7 +10,11 @@
  */
 #include <stdlib.h>
 
+#if __has_include("base/machine/isa.h")
 #include "base/machine/isa.h"
+#else /* of a commit whose folders had no folders in them */
+#include "base/isa.h"
+#endif
 
 int __real_ts_isa_here(enum ts_isa isa);
 int __wrap_ts_isa_here(enum ts_isa isa);
