@@ -49,7 +49,7 @@ def folder_link(folder, link):
 def page(text):
     """A page of the tree, for the site."""
     text = re.sub(r"<picture>.*?</picture>", picture, text, flags=re.S)
-    pair = re.compile(r"^(```console\n(?:(?!```).*\n)*```\n)\n(```python\n(?:(?!```).*\n)*```\n)", re.M)
+    pair = re.compile(r"^(```console\n(?:(?!```).*\n)*```\n)\n(```python(?: session)?\n(?:(?!```).*\n)*```\n)", re.M)
     return pair.sub(r":::::{container} pair\n\1\n\2:::::\n", text)
 
 

@@ -8,8 +8,12 @@
 #                each must be what it prints: "..." is any text in a line, or any lines. Blanks count once
 #   ```sh run    commands that must succeed
 #   ```python run  the same, where Python and NumPy are
-# They run in a folder of their own for each file, which has the files of examples/ in it, and a small tensor
-# called amazon-reviews.tns.gz.
+#   ```python session  the blocks of a file are one program, which needs NumPy and pandas. The
+#                comment at the end of a statement, or on the lines behind it, shows what it prints.
+#                Words must be equal. Numbers must differ by less than the last digit shown, and by
+#                less than 0.0001 if more digits are shown. TSTREAM_PYTHON names the interpreter
+# They run in a folder of their own for each file, with the files of examples/ and a small tensor
+# called amazon-reviews.tns.gz. Python sessions have another such folder.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
@@ -78,6 +82,7 @@ cat > "$tmp/session.awk" << 'AWK'
 # The commands of a page, one file each: N.sh, with what is shown behind it in N.shown.
 /^```/ {
     kind = kind != "" ? "" : $0 ~ /^```console/ ? "console" : $0 ~ /^```(sh|python) run/ ? "run" : "other"
+    if ($0 ~ /^```python session/) { kind = "python"; print "" > (out "/session.py") }
     if (kind == "run") {
         n++; name = sprintf("%s/%03d", out, n)
         printf "" > (name ".sh")
@@ -91,6 +96,7 @@ kind == "console" && /^\$ / {
 }
 kind == "console" { print > (name ".shown") }
 kind == "run" { print > (name ".sh") }
+kind == "python" { print > (out "/session.py") }
 AWK
 # Is the text of file 1 that of file 2, in which "..." is anything?
 cat > "$tmp/same.awk" << 'AWK'
@@ -139,6 +145,78 @@ for wrong in 'a c\n...\n' 'a b\nlast\n' 'a b\nmore ... m\nlast\n' 'a b\n'; do
     fi
 done
 
+cat > "$tmp/session_run.py" << 'PYTHON'
+"""session_run.py FILE: runs the statements of FILE; what each prints is what its comment shows."""
+import ast, contextlib, io, re, sys
+
+NUMBER = re.compile(r"-?\d+\.\d+|-?\d+")
+
+def same(shown, found):
+    pairs = list(zip(shown.split(), found.split()))
+    return len(shown.split()) == len(found.split()) and all(map(alike, pairs))
+
+def alike(pair):
+    shown, found = ([NUMBER.split(x), NUMBER.findall(x)] for x in pair)
+    return shown[0] == found[0] and all(
+        abs(float(a) - float(b)) < 10.0 ** -min(len(a.partition(".")[2]), 4)
+        for a, b in zip(shown[1], found[1]))
+
+text = open(sys.argv[1]).read()
+lines, world, wrong, compared = text.splitlines(), {"__name__": "__main__"}, 0, 0
+body = ast.parse(text).body
+for node, after in zip(body, [n.lineno for n in body[1:]] + [len(lines) + 1]):
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(ast.Module([node], []), sys.argv[1], "exec"), world)
+    if not out.getvalue():
+        continue
+    end = lines[node.end_lineno - 1].encode()[node.end_col_offset:].decode().strip()
+    below = []
+    for line in lines[node.end_lineno:after - 1]:
+        if not line.startswith("#"):
+            break
+        below.append(line[1:])
+    shown = end[1:] if end else " ".join(below)
+    if not shown:
+        continue
+    compared += 1
+    if not same(shown, out.getvalue()):
+        wrong = 1
+        print("%s: shows %r, prints %r" % (lines[node.lineno - 1], shown, out.getvalue()))
+print(compared, "comments", file=sys.stderr)
+sys.exit(wrong)
+PYTHON
+python=${TSTREAM_PYTHON:-python3}
+sessions=no
+library=$(dirname "$bin")/lib/libtstream.so
+if [ -e "$library" ] && ! grep -q '^AM_CFLAGS =.*-fsanitize' "$(dirname "$bin")/Makefile" &&
+    (cd "$tmp" && PYTHONPATH=$top/python TSTREAM_LIBRARY=$library \
+        $python -B -c 'import numpy, pandas, tstream') 2> "$tmp/err"; then
+    sessions=yes
+else
+    echo "Python sessions are left out: $(tail -n 1 "$tmp/err")"
+fi
+# python_session FILE: in the folder that it is called in
+python_session()
+{
+    PYTHONPATH=$top/python TSTREAM_LIBRARY=$library COLUMNS=80 $python -B "$tmp/session_run.py" "$1"
+}
+if command -v "$python" > "$tmp/out"; then
+    for good in 'print("fit", 0.74827)    # fit 0.7483' 'x = 1  # one' 'print("a\n", 1)
+# a
+# 1'; do
+        printf '%s\n' "$good" > "$tmp/one.py"
+        python_session "$tmp/one.py" > "$tmp/out" 2>&1 || complain "check of sessions: refuses $good"
+    done
+    for wrong in 'print("fit", 0.7481)    # fit 0.7483' 'print(3)  # 4' 'print("a", 1)  # a' \
+        'print("Ann")  # Ben' 'print(1); raise SystemExit(3)  # 1'; do
+        echo "$wrong" > "$tmp/one.py"
+        if python_session "$tmp/one.py" > "$tmp/out" 2>&1; then
+            complain "check of sessions: takes $wrong"
+        fi
+    done
+fi
+
 tshard gen --dims 482x177x180 --law power:0.8 --nnz 5K -o "$tmp/amazon-reviews.tns.gz" > "$tmp/out"
 ran=0
 while read -r page; do
@@ -163,6 +241,15 @@ while read -r page; do
             awk -f "$tmp/same.awk" "$tmp/found" "${step%.sh}.shown" > "$tmp/out" ||
             complain "${page#"$top/"}: $(head -n 1 "$step"): $(cat "$tmp/out")"
     done
+    [ "$sessions" = yes ] && [ -e "$tmp/steps/session.py" ] || continue
+    ran=$((ran + 1))
+    rm -rf "$tmp/room"
+    mkdir "$tmp/room"
+    cp "$top"/examples/groceries.* "$top/examples/names.csv.gz" "$tmp/room"
+    (cd "$tmp/room" && python_session "$tmp/steps/session.py") > "$tmp/found" 2> "$tmp/err" < /dev/null ||
+        complain "${page#"$top/"}: Python session: $(cat "$tmp/found") $(tail -n 3 "$tmp/err")"
+    grep -q '^[1-9].* comments' "$tmp/err" ||
+        complain "${page#"$top/"}: Python session: no comment shows an output"
 done < "$tmp/pages"
 [ "$ran" -ge 3 ] || complain "only $ran commands are found in sessions: the search for them is broken"
 
