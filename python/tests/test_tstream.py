@@ -58,7 +58,7 @@ def test_waiting_threads_sleep_early(chosen):
     names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
     env = {k: v for k, v in os.environ.items() if k not in names}
     env.update(chosen, OMP_DISPLAY_ENV="VERBOSE")
-    code = "import os, tstream as ts; ts.lib.ts_words(1); print([n for n in %r if n in os.environ])" % (names,)
+    code = "import os, tstream as ts; ts._lib.lib.ts_words(1); print([n for n in %r if n in os.environ])" % (names,)
     p = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     assert p.stdout.strip() == str(list(chosen))  # the environment is as it was

@@ -13,12 +13,15 @@ count from 0. Failures are subclasses of :class:`Error` with the sentences of th
 :class:`TstreamWarning`.
 """
 
+import warnings
+from typing import Any
+
 from ._build import build, from_batches, from_coo
 from ._collection import Collection
 from ._evaluation import Evaluation
 from ._frame import from_frame
-from ._lib import (ArgumentError, BusyError, DeviceError, Error, FileError, FormatError, LimitError,
-                   OutOfMemory, Stopped, TstreamWarning, lib)
+from ._errors import (ArgumentError, ArgumentTypeError, BusyError, DeviceError, Error, FileError,
+                      FormatError, LimitError, OutOfMemory, Stopped, TstreamWarning)
 from ._losses import losses
 from ._model import Model, load
 from ._settings import cp, cross_validate
@@ -26,13 +29,19 @@ from ._sweep import Sweep
 from ._table import Table
 from ._tensor import Tensor, from_array, open
 
-__all__ = ["ArgumentError", "BusyError", "Collection", "DeviceError", "Error", "Evaluation", "FileError",
-           "FormatError", "LimitError", "Model", "OutOfMemory", "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning", "build",
-           "cp", "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load", "losses", "open"]
+__all__ = ["ArgumentError", "ArgumentTypeError", "BusyError", "Collection", "DeviceError", "Error",
+           "Evaluation", "FileError", "FormatError", "LimitError", "Model", "OutOfMemory",
+           "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning", "build", "cp",
+           "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load",
+           "losses", "open"]
 
 
-def __getattr__(name: str) -> str:
+def __getattr__(name: str) -> Any:
+    from ._lib import lib
     if name == "__version__":
-        version: str = lib.ts_library_version().decode()
-        return version
+        return lib.ts_library_version().decode()
+    if name == "lib":
+        warnings.warn("tstream.lib is private: what it did is in the functions of the package",
+                      FutureWarning, stacklevel=2)
+        return lib
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

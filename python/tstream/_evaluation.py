@@ -2,12 +2,12 @@
 """How well a model fits the values of a tensor."""
 
 import ctypes as c
-import operator
 from typing import Any, Dict, Optional
 
 import numpy as np
 
-from ._conf import precisions, session_conf
+from ._checks import integer
+from ._conf import precision_of, session_conf
 from ._lib import (ArgumentError, Array, Call, Mode, Size, lib, ts_cpd_score_conf,
                    ts_cpd_score_result, warn)
 from ._table import Table
@@ -71,9 +71,8 @@ class Evaluation:
 def evaluation_of(handle: Any, tensor: Tensor, top: int, by_slice: Optional[Mode], precision: str, threads: int,
                   host_memory: Size) -> Evaluation:
     """What :meth:`Model.evaluate` does with a tensor."""
-    if precision not in precisions:
-        raise ArgumentError(f"precision={precision!r}: float32 or float64")
-    top = operator.index(top)
+    precision = precision_of(precision)
+    top = integer("top", top)
     if top < 0:
         raise ArgumentError(f"top={top}: so many nonzeros of largest residual, 0 or more")
     mode = 0 if by_slice is None else tensor.mode(by_slice)

@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Cross-validation."""
 
-import operator
-from collections.abc import Iterable
 from typing import Any, Dict
 
 import numpy as np
 
-from ._lib import ArgumentError
+from ._checks import integer, integers
+from ._errors import ArgumentError
+from ._seeds import seed_of
 from ._table import Table
 from ._tensor import as_tensor
 
 
 def compute_folds(tensor: Any, rank: Any, folds: int, **options: Any) -> Table:
     """What :func:`cross_validate` does, with all of its settings."""
-    if folds < 2:
+    if integer("folds", folds) < 2:
         raise ArgumentError("cross-validation takes at least two folds")
     from ._settings import cp
     tensor = as_tensor(tensor)
-    ranks = [operator.index(r) for r in rank] if isinstance(rank, Iterable) else [operator.index(rank)]
+    ranks = integers("rank", rank)
+    options["seed"] = seed_of(options.get("seed", 1))  # it also says which cells are of a fold
     errors: "Dict[int, list[float]]" = {r: [] for r in ranks}
     for k in range(folds):
         for row in cp(tensor, ranks, hold_out=1 / folds, hold_out_from=k / folds, **options).rows:

@@ -11,12 +11,24 @@ import operator
 import os
 import queue
 import re
-import sys
 import threading
-import warnings
 from typing import Any, Callable, Optional, Sequence, Union
 
 import numpy as np
+
+from ._errors import error_of
+from ._errors import ArgumentError as ArgumentError
+from ._errors import ArgumentTypeError as ArgumentTypeError
+from ._errors import BusyError as BusyError
+from ._errors import DeviceError as DeviceError
+from ._errors import Error as Error
+from ._errors import FileError as FileError
+from ._errors import FormatError as FormatError
+from ._errors import LimitError as LimitError
+from ._errors import OutOfMemory as OutOfMemory
+from ._errors import Stopped as Stopped
+from ._errors import TstreamWarning as TstreamWarning
+from ._errors import warn as warn
 
 MODES_MAX = 16
 
@@ -29,76 +41,11 @@ _here = os.path.dirname(os.path.abspath(__file__))
 native = os.path.join(_here, "_native")
 
 
-class TstreamWarning(UserWarning):
-    """A note about something that is not an error."""
-
-
-def warn(text: str) -> None:
-    """A TstreamWarning at the line that called the package."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back is not None and os.path.dirname(os.path.abspath(frame.f_code.co_filename)) == _here:
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, TstreamWarning, stacklevel=level)
-
-
-class Error(Exception):
-    """An error, with the message that the programs print.
-
-    Attributes
-    ----------
-    code : int
-        One of the ``TS_ERR_`` codes of ``tstream.h``.
-    sys : int
-        ``errno`` or a code of CUDA; 0 when there is none.
-    """
-
-    code = 0
-    sys = 0
-
-
-class OutOfMemory(Error, MemoryError):
-    """Out of memory, or beyond the allowed memory."""
-
-
-class FileError(Error):
-    """A system call on a file failed."""
-
-
-class FormatError(Error, ValueError):
-    """A file has invalid contents."""
-
-
-class DeviceError(Error, RuntimeError):
-    """CUDA or NCCL failed."""
-
-
-class LimitError(Error, ValueError):
-    """A valid request that is too large."""
-
-
-class BusyError(Error):
-    """Another process holds it, or the result already exists."""
-
-
-class ArgumentError(Error, ValueError):
-    """An invalid request."""
-
-
-class Stopped(Error):
-    """The run was stopped."""
-
-
-_kinds = {-1: OutOfMemory, -2: FileError, -3: FormatError, -4: DeviceError, -5: LimitError,
-          -6: BusyError, -7: ArgumentError, -8: Stopped}
-
-
 class ts_error(c.Structure):
     _fields_ = [("code", c.c_int), ("sys", c.c_int), ("text", c.c_char * 1024)]
 
     def exception(self) -> Error:
-        e = _kinds.get(self.code, Error)(os.fsdecode(self.text))
-        e.code, e.sys = self.code, self.sys
-        return e
+        return error_of(self.code, self.sys, os.fsdecode(self.text))
 
 
 _bits = {c.c_uint32: (0, 32), c.c_uint64: (0, 64), c.c_int: (-1 << 31, 31), c.c_uint: (0, 32)}
@@ -121,7 +68,7 @@ def reals(what: str, values: Any) -> Array:
         raise ArgumentError(f"{what} are masked here and there, and what lies below a mask would count: leave these out")
     array = np.asarray(values)
     if array.dtype.kind not in "biufO":
-        raise ArgumentError(f"{what} are {array.dtype}: real numbers are wanted")
+        raise ArgumentTypeError(f"{what} are {array.dtype}: real numbers are wanted")
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
@@ -514,6 +461,8 @@ def size(text: Size) -> int:
         if m is None:
             raise ArgumentError(f"{text!r} is not a size: a number with K, M, G or T is expected")
         return int(float(m[1]) * _units[m[2].upper()])
+    if isinstance(text, bytes) or not hasattr(text, "__float__"):
+        raise ArgumentTypeError(f"{text!r} is not a size: a number with K, M, G or T is expected")
     if not 0 <= text < 1 << 64:
         raise ArgumentError(f"{text!r} is not a size: a number of 0 or more with K, M, G or T is expected")
     return int(text)

@@ -2,16 +2,17 @@
 """Decompositions: loaded, made of arrays, compared with tensors."""
 
 import ctypes as c
-import operator
 import os
 import weakref
-from typing import Any, Iterator, Optional, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from ._conf import files_of, precisions, session_conf
+from ._checks import integer, not_negative
+from ._conf import files_of, precision_of, precisions, session_conf
+from ._errors import ArgumentError, ArgumentTypeError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
-from ._lib import (ArgumentError, Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
+from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
                    ts_fit_result, ts_save_conf)
 from ._sweep import Sweep
 from ._table import Table
@@ -113,14 +114,22 @@ class Model:
     def __repr__(self) -> str:
         return f"<tstream.Model: {' x '.join(map(str, self.shape))}, rank {self.rank}, {self.dtype}>"
 
+    @property
+    def _names(self) -> "Tuple[Optional[str], ...]":
+        return (None,) * self.order if self._tensor is None else self._tensor.mode_names
+
     def _number(self, mode: Mode) -> int:
         if isinstance(mode, str):
             if self._tensor is None:
-                raise ArgumentError(f"no mode is called {mode!r}: the model has no tensor with names")
+                raise ArgumentError(
+                    f"no mode is called {mode!r}: the model has no tensor with names")
             return self._tensor.mode(mode)
-        if not -self.order <= mode < self.order:
-            raise IndexError(f"there is no mode {mode}, only 0 to {self.order - 1}")
-        return int(mode) % self.order
+        number = integer("mode", mode)
+        if isinstance(mode, (bool, np.bool_)):
+            raise ArgumentTypeError(f"mode={mode}: a number or a name is wanted")
+        if not -self.order <= number < self.order:
+            raise IndexError(f"there is no mode {number}, only 0 to {self.order - 1}")
+        return number % self.order
 
     def rows(self, mode: Mode) -> "tuple[Optional[Array], Array]":
         """The stored rows of a factor. All other rows are zeros.
@@ -152,11 +161,10 @@ class Model:
         Table
             Columns index, value and, if the tensor has labels, label. The largest magnitude comes first.
         """
-        mode, component, n = self._number(mode), operator.index(component), operator.index(n)
+        mode, component = self._number(mode), integer("component", component)
+        n = not_negative("n", n)
         if not 0 <= component < self.rank:
             raise ArgumentError(f"there is no component {component}, only 0 to {self.rank - 1}")
-        if n < 0:
-            raise ArgumentError(f"n={n}: it is not negative")
         index, value = np.empty(n, dtype=np.uint64), np.empty(n)
         found, err = c.c_uint32(), ts_error()
         check(lib.ts_cpd_top(self._handle, mode, component, n, index.ctypes.data, value.ctypes.data,
@@ -273,7 +281,7 @@ class Model:
         if coords.ndim != 2 or coords.shape[1] != self.order:
             raise ArgumentError(f"coordinates of shape {coords.shape}: (n, {self.order}) is wanted")
         if len(coords) and coords.dtype.kind not in "iu":
-            raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
+            raise ArgumentTypeError(f"coordinates are {coords.dtype}: whole numbers are wanted")
         for m, n in enumerate(self.shape):
             if len(coords) and not (0 <= coords[:, m].min() and coords[:, m].max() < n):
                 raise ArgumentError(f"mode {m}: indices from 0 to {n - 1} are wanted")
@@ -407,7 +415,7 @@ class Model:
         dim = (c.c_uint64 * len(factors))(*[len(f) for f in factors])
         rows = (c.c_void_p * len(factors))(*[f.ctypes.data for f in factors])
         err = ts_error()
-        return cls(check(lib.ts_cpd_new(len(factors), dim, rank, precisions[np.dtype(dtype).name],
+        return cls(check(lib.ts_cpd_new(len(factors), dim, rank, precisions[precision_of(dtype)],
                                         weights.ctypes.data, rows, c.byref(err)), err))
 
     def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *, rows: str = "all",

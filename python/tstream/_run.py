@@ -2,26 +2,30 @@
 """Runs: what :func:`cp` does with its settings."""
 
 import ctypes as c
+import logging
 import numbers
-import operator
-from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, Dict, List, Tuple
 
 import numpy as np
 
+from ._checks import integer, integers, is_several, not_negative, real, text
 from ._collection import Collection, rows_of
 from ._conf import files_of, session_conf
-from ._lib import (ArgumentError, Call, encoded, lib, mode_fn, several_sweep_fn, sweep_fn, ts_cp_conf,
+from ._errors import ArgumentError, ArgumentTypeError
+from ._lib import (Call, encoded, lib, mode_fn, several_sweep_fn, sweep_fn, ts_cp_conf,
                    ts_cp_result, ts_progress, ts_several_conf, ts_several_result, warn)
 from ._losses import OPTIMIZERS, POISSON, loss_of
 from ._model import Model
 from ._modes import bounds_of, mode_bits, penalties
+from ._seeds import seed_of
 from ._starts import starts_of
 from ._sweep import Sweep
 from ._tensor import as_tensor
 
 _Key = Tuple[int, int]  # rank and seed
+_log = logging.getLogger("tstream")
+_log.addHandler(logging.NullHandler())
 
 
 def progress_bar(sweeps: int) -> Any:
@@ -33,67 +37,94 @@ def progress_bar(sweeps: int) -> Any:
     return tqdm(total=sweeps, unit="sweep", disable=None)
 
 
+def _check_types(o: SimpleNamespace) -> None:
+    """Numbers and texts are such."""
+    for name in ("sweeps", "inner", "patience", "threads"):
+        setattr(o, name, integer(name, getattr(o, name), floats=True))
+    for name in ("tol", "hold_out_from", "checkpoint", "max_time"):
+        if getattr(o, name) is not None:
+            setattr(o, name, real(name, getattr(o, name)))
+    for name in ("loss", "optimizer", "l2_scale", "rows"):
+        text(name, getattr(o, name))
+    if o.on_sweep is not None and not callable(o.on_sweep):
+        raise ArgumentTypeError(f"on_sweep is of type {type(o.on_sweep).__name__}: a function "
+                                "is wanted")
+
+
 def _models_of(o: SimpleNamespace) -> None:
     """Which models are asked for: `keys`, and whether they are `several`."""
-    if not issubclass(type(o.hold_out), numbers.Real):
-        raise ArgumentError(f"hold_out={o.hold_out!r}: a share of the cells, 0 or more and below 1")
-    o.several = o.restarts is not None or isinstance(o.rank, (Iterable, np.ndarray))
-    ranks = [operator.index(r) for r in o.rank] if isinstance(o.rank, Iterable) else [operator.index(o.rank)]
-    seeds = range(o.seed, o.seed + (1 if o.restarts is None else operator.index(o.restarts)))
-    if not ranks or not seeds or len(set(ranks)) < len(ranks):
-        raise ArgumentError("ranks differ from each other, and there must be at least one, and one start of it")
-    for what, number in [*(("rank", each) for each in ranks), ("seed", o.seed), ("patience", o.patience),
-                         ("threads", o.threads)]:
-        if number < 0:
-            raise ArgumentError(f"{what}={number}: it is not negative")
-    o.ranks, o.n_seeds = ranks, len(seeds)
-    o.keys = [(each, start) for each in ranks for start in seeds]
+    if not isinstance(o.hold_out, numbers.Real):
+        raise ArgumentTypeError(
+            f"hold_out={o.hold_out!r}: a share of the cells, 0 or more and below 1")
+    o.hold_out = real("hold_out", o.hold_out)
+    if o.seed is None and o.resume:
+        raise ArgumentError("a run goes on with the seed that it has: give seed")
+    o.seed = seed_of(o.seed)
+    o.several = o.restarts is not None or is_several(o.rank)
+    ranks = integers("rank", o.rank)
+    n_seeds = 1 if o.restarts is None else integer("restarts", o.restarts)
+    if not ranks or n_seeds < 1 or len(set(ranks)) < len(ranks):
+        raise ArgumentError("ranks differ from each other, and there must be at least one, "
+                            "and one start of it")
+    for what, number in [*(("rank", each) for each in ranks), ("seed", o.seed),
+                         ("patience", o.patience), ("threads", o.threads)]:
+        not_negative(what, number)
+    o.ranks, o.n_seeds = ranks, n_seeds
+    o.keys = [(each, start) for each in ranks for start in range(o.seed, o.seed + n_seeds)]
 
 
 def _check(o: SimpleNamespace) -> None:
     """Refuses settings that the library does not see as they are given, and fills in defaults."""
-    o.starts = None if o.init is None or isinstance(o.init, str) else starts_of(o.init, o.keys, o.several)
+    o.starts, o.nvecs = None, isinstance(o.init, str) and o.init == "nvecs"
+    if o.init is not None and not o.nvecs:
+        o.starts = starts_of(o.init, o.keys, o.several)
     if o.several and o.trace is not None:
         raise ArgumentError("a trace is of one model: leave it out where several are computed")
     o.loss_number, o.loss_at = loss_of(o.loss)
     if o.optimizer not in OPTIMIZERS or (o.optimizer != "adam" and o.loss_number <= POISSON):
-        raise ArgumentError(f"optimizer is one of {', '.join(OPTIMIZERS)}, of losses after 'poisson'")
+        raise ArgumentError(f"optimizer is one of {', '.join(OPTIMIZERS)}, "
+                            "of losses after 'poisson'")
     if o.inner < 1:
         raise ArgumentError("a row takes at least one round a sweep")
     if o.tol is None:
         o.tol = 1e-5 if o.loss == "least-squares" else 1e-4
     if o.sweeps < 1:
         raise ArgumentError("there must be at least one sweep")
-    if isinstance(o.init, str) and o.init != "nvecs":
-        raise ArgumentError(f"init is a Model or 'nvecs', not {o.init!r}; tstream.load reads a model")
-    if o.resume not in (False, True, "auto"):
+    if not any(o.resume is x or o.resume == x for x in (False, True, "auto")):
         raise ArgumentError("resume is True, False or 'auto'")
     if o.out is None and o.resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     if o.tensor.dense and o.hold_out > 0 and o.loss == "least-squares":
         o.observed = True
-    if not o.observed and not (o.l1 or o.smooth or o.simplex or o.orthogonal or o.accelerate):
-        o.observed = bool(Call().run(lambda err: lib.ts_takes_observed(o.tensor._open(), o.loss_number)))
-        if o.observed and o.loss_number == 0:  # another loss takes it where all cells are listed, which changes nothing
-            warn("cells of the tensor are unknown or have weights, so observed=True is taken for given: "
-                 "pass it to say so")
+    if not o.observed and not any(_is_given(x) for x in (o.l1, o.smooth, o.simplex, o.orthogonal,
+                                                         o.accelerate)):
+        takes = Call().run(lambda err: lib.ts_takes_observed(o.tensor._open(), o.loss_number))
+        o.observed = bool(takes)
+        # Another loss takes it where all cells are listed, which changes nothing.
+        if o.observed and o.loss_number == 0:
+            warn("cells of the tensor are unknown or have weights, so observed=True is taken for "
+                 "given: pass it to say so")
+
+
+def _is_given(value: Any) -> bool:
+    return bool(np.size(value)) if isinstance(value, np.ndarray) and value.ndim else bool(value)
 
 
 def _constrain(o: SimpleNamespace) -> None:
     """Constraints and penalties, as the library takes them."""
-    order = len(o.tensor.shape)
-    o.fixed = mode_bits(o.fix, order)
-    o.bits, o.sums, o.squares = mode_bits(o.nonneg, order), penalties(o.l1, order, o.fixed), penalties(o.l2, order, o.fixed)
+    order, names = o.tensor.order, o.tensor.mode_names
+    o.fixed = mode_bits(o.fix, names)
+    o.bits, o.sums, o.squares = mode_bits(o.nonneg, names), penalties(o.l1, names, o.fixed), penalties(o.l2, names, o.fixed)
     if isinstance(o.nonneg, (bool, np.bool_)):
         o.bits &= ~o.fixed
     own_rows = o.bits if o.sums is None else o.bits | sum(1 << m for m in range(order) if o.sums[m] > 0)
     own_rows |= o.fixed & 1 << (order - 1)
-    o.on_simplex = mode_bits(o.simplex, order)
-    o.limits = bounds_of(o.bounds, order, o.fixed)
-    o.orthonormal = mode_bits(o.orthogonal, order)
+    o.on_simplex = mode_bits(o.simplex, names)
+    o.limits = bounds_of(o.bounds, names, o.fixed)
+    o.orthonormal = mode_bits(o.orthogonal, names)
     if isinstance(o.smooth, (int, float)):
         raise ArgumentError("smooth names its modes: {mode: number}, or a number for each")
-    o.bends = penalties(o.smooth, order, o.fixed)
+    o.bends = penalties(o.smooth, names, o.fixed)
     o.bent = 0 if o.bends is None else sum(1 << m for m in range(order) if o.bends[m] > 0)
     own_rows |= o.on_simplex
     if o.limits is not None:
@@ -126,6 +157,7 @@ class _Run:
             bar.set_postfix_str(f"rank {s.rank}, seed {s.seed}" if o.several else f"fit {s.fit:.6f}", refresh=False)
             bar.n = bar.n + 1 if o.several else s.sweep
             bar.refresh()
+        _log.info("rank %d, seed %d, %s", s.rank, s.seed, s)
         if o.on_sweep is not None:
             o.on_sweep(s)
 
@@ -138,7 +170,7 @@ class _Run:
             self.bar.refresh()
 
     def take_of(self, ctx: Any, number: int, s: Any) -> int:
-        sweep = Sweep(s.contents, *self.o.keys[number])
+        sweep = Sweep.of(s.contents, *self.o.keys[number])
         if self.o.on_sweep is not None:
             return self.call.ask(self.swept, sweep)  # what it raises ends the run here, not sweeps later
         self.call.tell(self.swept, sweep)
@@ -156,7 +188,7 @@ class _Run:
         start = None if o.several or o.starts is None or o.starts[0] is None else o.starts[0]._handle
         return ts_cp_conf(
             sweeps=o.sweeps, tol=o.tol, seed=o.seed, sweep=sweep_fn() if o.several else sweep_fn(self.take),
-            mode=mode_fn(), start=start, nvecs=o.init == "nvecs" if isinstance(o.init, str) else False,
+            mode=mode_fn(), start=start, nvecs=o.nvecs,
             max_seconds=o.max_time or 0, out=None if o.out is None else encoded(o.out),
             formats=files_of(o.formats, o.rows), held_rows=o.rows == "used", replace=bool(o.replace),
             save_init=bool(o.save_init), resume={False: 0, True: 1, "auto": 2}[o.resume],
@@ -227,6 +259,7 @@ def compute(**settings: Any) -> Any:
     """What :func:`cp` does, with all of its settings."""
     o = SimpleNamespace(**settings)
     o.tensor = as_tensor(o.tensor)
+    _check_types(o)
     _models_of(o)
     _check(o)
     _constrain(o)

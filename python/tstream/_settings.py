@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Functions that take the settings of a run. Made of src/base/settings.def by scripts/python_settings: do not edit."""
 
-from typing import Any, Callable, Dict, Optional, Sequence, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 from ._aliases import one_name_each
 from ._folds import compute_folds
 from ._lib import Array, Path, Size
+from ._modes import Bounds, Modes, Penalties
 from ._run import compute
 from ._sweep import Sweep
 from ._table import Table
@@ -17,23 +18,22 @@ ALIASES = {"iters": "sweeps", "output": "out", "format": "formats", "force": "re
 @one_name_each(ALIASES)
 def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, restarts: Optional[int] = None,
        loss: str = "least-squares", optimizer: str = "adam", inner: int = 10, sweeps: int = 50,
-       iters: Optional[int] = None, tol: Optional[float] = None, seed: int = 1, init: Any = None,
-       save_init: bool = False, nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None, l1: Any = None,
-       l2: Any = None, observed: bool = False, mean: bool = False, l2_scale: str = "none", hold_out: float = 0,
-       hold_out_from: float = 0, patience: int = 0, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-       bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-       smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
-       fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False, threads: int = 0,
-       host_memory: Size = None, precision: str = "float32", out: Optional[Path] = None, output: Optional[Path] = None,
-       formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None,
-       rows: str = "all", checkpoint: float = 300, resume: "Union[bool, str]" = False,
-       max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None, cpu: bool = False,
-       gpus: Any = None, gpu_memory: Size = None, on_sweep: "Optional[Callable[[Sweep], object]]" = None,
-       progress: bool = True, trace: Optional[Path] = None) -> Any:
+       iters: Optional[int] = None, tol: Optional[float] = None, seed: Any = 1, init: Any = None,
+       save_init: bool = False, nonneg: Modes = None, l1: Penalties = None, l2: Penalties = None,
+       observed: bool = False, mean: bool = False, l2_scale: str = "none", hold_out: float = 0,
+       hold_out_from: float = 0, patience: int = 0, simplex: Modes = None, bounds: Bounds = None,
+       orthogonal: Modes = None, smooth: Penalties = None, fix: Modes = None, accelerate: bool = False,
+       threads: int = 0, host_memory: Size = None, precision: Any = "float32", out: Optional[Path] = None,
+       output: Optional[Path] = None, formats: "Union[str, Sequence[str]]" = "ktensor",
+       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
+       resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
+       force: Optional[bool] = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
+       on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, trace: Optional[Path] = None) -> Any:
     """Decomposes a tensor, with the same bits as ``tstream cp``.
 
-    Ctrl-C ends the run within two seconds. So does an exception in `on_sweep`. With `out` such a run can continue later, and
-    also after a crash, with `resume` or with ``tstream cp --resume``.
+    Ctrl-C ends the run within two seconds. So does an exception in `on_sweep`. With `out` such a
+    run can continue later, and also after a crash, with `resume` or with ``tstream cp --resume``.
+    The logger ``tstream`` of :mod:`logging` has each sweep, at the level INFO.
 
     Parameters
     ----------
@@ -64,19 +64,22 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         violation of the optimality conditions is less than this. With other losses: stop when none of ten sweeps
         lowered the loss by this times its total decrease since the first sweep. The default is 1e-5 with least squares
         and otherwise 1e-4.
-    seed : int, default 1
-        Seed of the random initial factors.
-    init : Model, 'nvecs' or Collection, optional
+    seed : int, None, Generator or RandomState, default 1
+        Seed of the random initial factors. None: another one each time. A Generator or RandomState of NumPy draws it.
+        ``history[0].seed`` is the number.
+    init : Model, path, CPTensor, ktensor, (weights, factors), 'nvecs' or Collection, optional
         Initial factors, of this rank. 'nvecs': the leading left singular vectors of each unfolding, which depend on
-        `seed` and take about the time of two sweeps. A Model: its factors; its weights count only with constraints.
-        With several models, the first model of the same rank starts from a Model, and each model from the one of its
-        rank and seed in a Collection. The others start from random numbers.
+        `seed` and take about the time of two sweeps. A Model, or the path of one: its factors. Its weights count only
+        with constraints. A CPTensor of TensorLy, a ktensor of pyttb, ``(weights, factors)`` and a list of factors are
+        models, too. With several models, the first model of the same rank starts from a Model, and each model from the
+        one of its rank and seed in a Collection. The others start from random numbers.
     save_init : bool, default False
         Also write the initial factors, with all digits, to ``init.ktensor`` in `out`. Another run computes the same
         bits with this file as `init` and the same `seed`. A resumed run writes the start that it saved. It can also
         write random or given factors, but not computed ones ('nvecs', or the start of a loss): that is an error.
-    nonneg : bool or int or sequence of int or of bool, optional
-        Modes, from 0, with nonnegative factors. True: all modes. A sequence of bool has an entry for each mode.
+    nonneg : bool, int, str or sequence of int, str or bool, optional
+        Modes, by number from 0 or by name, with nonnegative factors. True: all modes. A sequence of bool has an entry
+        for each mode.
     l1 : float or dict or sequence of float, optional
         Penalty: this number times the sum of magnitudes of a factor. A larger number makes more entries 0. One number
         is for all modes, a sequence has one for each mode, and ``{mode: number}`` names modes.
@@ -105,20 +108,20 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         With `hold_out`: stop when the error at the held-out cells has not fallen for this number of sweeps. 0: never
         stop for this reason. The result is the model of the sweep with the lowest error, its ``best_sweep``. This needs
         memory for a second model.
-    simplex : int or sequence of int or of bool, optional
+    simplex : int, str or sequence of int, str or bool, optional
         Rows of these factors are nonnegative and sum to 1. An entry is then the share of a component. The columns of
         these modes are not normalised, so the weights are those of the other modes.
     bounds : pair of float or dict, optional
         Lower and upper number for entries of factors; one of them may be infinite. ``(0, 1)`` is for all modes, and
         ``{mode: (lower, upper)}`` names modes. The columns of these modes are not normalised.
-    orthogonal : int or sequence of int or of bool, optional
+    orthogonal : int, str or sequence of int, str or bool, optional
         Orthonormal columns in the factors of these modes. Such a mode needs at least as many used indices as the rank.
         At least one mode must be free to carry the scale.
     smooth : dict or sequence of float, optional
         Penalty: half this number times the sum of squared second differences of neighbouring rows. ``{mode: number}``
         names modes, a sequence has a number for each mode. Use it for modes with similar neighbours, such as time. It
         can be combined with `nonneg`, `bounds`, `l1` and `l2` of the same mode.
-    fix : int or sequence of int or of bool, optional
+    fix : int, str or sequence of int, str or bool, optional
         Modes whose factors stay as in `init`, while the others are computed. This adds new slices to a model. The
         result has columns of norm 1, sorted by weight, with fixed signs, also in these modes. Rows of empty slices
         count as 0. ``nonneg=True``, one pair of `bounds` and penalties of one number do not apply to these modes.
@@ -180,14 +183,11 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
 @one_name_each(ALIASES, ("cross-validation", "restarts", "hold_out", "hold_out_from", "save_init", "out", "resume", "trace"))
 def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, folds: int = 5, loss: str = "least-squares",
                    optimizer: str = "adam", inner: int = 10, sweeps: int = 50, iters: Optional[int] = None,
-                   tol: Optional[float] = None, seed: int = 1, init: Any = None,
-                   nonneg: "Union[None, bool, int, Sequence[int], Sequence[bool]]" = None, l1: Any = None,
-                   l2: Any = None, observed: bool = False, mean: bool = False, l2_scale: str = "none",
-                   patience: int = 0, simplex: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-                   bounds: Any = None, orthogonal: "Union[None, int, Sequence[int], Sequence[bool]]" = None,
-                   smooth: "Union[None, Dict[int, float], Sequence[float]]" = None,
-                   fix: "Union[None, int, Sequence[int], Sequence[bool]]" = None, accelerate: bool = False,
-                   threads: int = 0, host_memory: Size = None, precision: str = "float32",
+                   tol: Optional[float] = None, seed: Any = 1, init: Any = None, nonneg: Modes = None,
+                   l1: Penalties = None, l2: Penalties = None, observed: bool = False, mean: bool = False,
+                   l2_scale: str = "none", patience: int = 0, simplex: Modes = None, bounds: Bounds = None,
+                   orthogonal: Modes = None, smooth: Penalties = None, fix: Modes = None, accelerate: bool = False,
+                   threads: int = 0, host_memory: Size = None, precision: Any = "float32",
                    formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None,
                    rows: str = "all", checkpoint: float = 300, max_time: Optional[float] = None, replace: bool = False,
                    force: Optional[bool] = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Arguments and failures as users of NumPy, pandas and scikit-learn expect them."""
+
+import dataclasses
+import errno
+import logging
+import os
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import tstream as ts
+
+CPU = dict(cpu=True, progress=False)
+RUN = dict(sweeps=3, tol=0, **CPU)
+
+
+@pytest.fixture(scope="module")
+def tensor(tmp_path_factory):
+    rng = np.random.default_rng(3)
+    coords = np.unique(rng.integers(0, [20, 15, 10], size=(900, 3)), axis=0)
+    return ts.from_coo(coords, rng.random(len(coords)) + 0.5, names=["a", "b", "c d"],
+                       out=tmp_path_factory.mktemp("t") / "x.tsh")
+
+
+def same(m, other):
+    return (m.weights == other.weights).all() and all(
+        (m.factors[k] == other.factors[k]).all() for k in range(m.order))
+
+
+# ---- seeds ----
+
+@pytest.mark.parametrize("make", [
+    lambda: np.random.default_rng(4), lambda: np.random.RandomState(4),
+    lambda: np.random.SeedSequence(4), lambda: np.random.PCG64(4)])
+def test_a_generator_is_a_seed(tensor, make):
+    once = ts.cp(tensor, 2, seed=make(), **RUN)
+    assert same(once, ts.cp(tensor, 2, seed=make(), **RUN))
+    assert same(once, ts.cp(tensor, 2, seed=once.history[0].seed, **RUN))
+
+
+@pytest.mark.parametrize("seed", [np.random.default_rng(4), np.random.RandomState(4), None])
+def test_a_generator_goes_on(tensor, seed):
+    seeds = {ts.cp(tensor, 2, seed=seed, sweeps=1, **CPU).history[0].seed for _ in range(4)}
+    assert len(seeds) == 4
+
+
+def test_a_seed_of_numpy_is_a_number(tensor):
+    assert same(ts.cp(tensor, 2, seed=np.int64(5), **RUN), ts.cp(tensor, 2, seed=5, **RUN))
+    folds = [ts.cross_validate(tensor, 2, folds=2, seed=np.random.default_rng(1), **RUN)
+             for _ in range(2)]
+    assert folds[0] == folds[1] and np.isfinite(folds[0].held_out).all()
+    with pytest.raises(ts.ArgumentError, match="give seed"):
+        ts.cp(tensor, 2, seed=None, out="x", resume="auto", **RUN)
+
+
+# ---- names of modes ----
+
+@pytest.mark.parametrize("named, numbered", [
+    (dict(nonneg=["a"]), dict(nonneg=[0])), (dict(nonneg="b"), dict(nonneg=1)),
+    (dict(nonneg=("a", 2)), dict(nonneg=[0, 2])), (dict(simplex="a"), dict(simplex=0)),
+    (dict(l1={"a": 0.1}, nonneg=True), dict(l1={0: 0.1}, nonneg=True)),
+    (dict(l2={"b": 0.5, 2: 1}), dict(l2=[0, 0.5, 1])),
+    (dict(bounds={"b": (0, 1)}), dict(bounds={1: (0, 1)})),
+    (dict(smooth={"a": 2}, l2=0.1), dict(smooth={0: 2}, l2=0.1)),
+    (dict(orthogonal=["b"]), dict(orthogonal=[1]))])
+def test_a_mode_has_its_name(tensor, named, numbered):
+    assert same(ts.cp(tensor, 2, **named, **RUN), ts.cp(tensor, 2, **numbered, **RUN))
+
+
+def test_a_fixed_mode_has_its_name(tensor):
+    m = ts.cp(tensor, 2, **RUN)
+    assert same(ts.cp(tensor, 2, init=m, fix="a", **RUN), ts.cp(tensor, 2, init=m, fix=0, **RUN))
+
+
+@pytest.mark.parametrize("wrong, says", [
+    (dict(nonneg=["c"]), "no mode is called 'c', only a, b, c d"), (dict(l1={"c": 1}), "'c'"),
+    (dict(bounds={"a": (0, 1), 0: (0, 1)}), "names a mode twice"), (dict(fix="c"), "'c'")])
+def test_a_name_of_no_mode(tensor, wrong, says):
+    with pytest.raises(ts.ArgumentError, match=says):
+        ts.cp(tensor, 2, **wrong, **RUN)
+
+
+# ---- starts ----
+
+def starts():
+    def tensorly(w, f):
+        return pytest.importorskip("tensorly.cp_tensor").CPTensor((w, f))
+
+    def pyttb(w, f):
+        return pytest.importorskip("pyttb.ktensor").ktensor([np.asfortranarray(x) for x in f], w)
+    return [tensorly, pyttb, lambda w, f: (w, f), lambda w, f: [w, list(f)], lambda w, f: list(f),
+            lambda w, f: (None, f), lambda w, f: [x.tolist() for x in f]]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_start_is_what_people_hold(tensor, number):
+    rng = np.random.default_rng(8)
+    factors = [rng.random((n, 2)) for n in tensor.shape]
+    want = ts.cp(tensor, 2, init=ts.Model.from_factors(None, factors), **RUN)
+    assert same(ts.cp(tensor, 2, init=starts()[number](np.ones(2), factors), **RUN), want)
+
+
+@pytest.mark.parametrize("kind", ["ktensor", "npy", "splatt"])
+def test_a_start_is_a_file(tensor, kind, tmp_path):
+    m = ts.cp(tensor, 2, precision="float64", **RUN)
+    m.save(tmp_path / "m.cp", kind)
+    want = ts.cp(tensor, 2, init=m, **RUN)
+    assert same(ts.cp(tensor, 2, init=tmp_path / "m.cp", **RUN), want)
+    assert same(ts.cp(tensor, 2, init=str(tmp_path / "m.cp"), **RUN), want)
+    several = ts.cp(tensor, 2, restarts=2, init=tmp_path / "m.cp", **RUN)
+    assert same(several[2, 1], want)
+
+
+@pytest.mark.parametrize("wrong, kind", [
+    (5, TypeError), ({"weights": 1}, TypeError), ([], TypeError), ([[1, 2], [3]], TypeError),
+    ([np.ones((20, 2))], ValueError),
+    ((np.ones(3), [np.ones((n, 2)) for n in (20, 15, 10)]), ValueError),
+    ([np.ones((n, 2)) for n in (20, 15, 11)], ValueError), ("hosvd", ValueError),
+    ([np.full((n, 2), np.nan) for n in (20, 15, 10)], ValueError)])
+def test_a_start_that_is_none(tensor, wrong, kind):
+    with pytest.raises(kind) as e:
+        ts.cp(tensor, 2, init=wrong, **RUN)
+    assert isinstance(e.value, ts.ArgumentError) and len(str(e.value)) < 300
+
+
+# ---- failures ----
+
+@pytest.mark.parametrize("kind, make", [
+    (FileNotFoundError, lambda p: ts.open(p / "nowhere.tsh")),
+    (FileNotFoundError, lambda p: ts.load(p / "nowhere.cp")),
+    (NotADirectoryError, lambda p: ts.load(p / "file" / "x.cp"))])
+def test_a_failure_of_a_file_is_what_python_raises(kind, make, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(kind) as e:
+        make(tmp_path)
+    assert isinstance(e.value, ts.FileError) and isinstance(e.value, OSError)
+    assert e.value.errno == e.value.sys != 0 and e.value.strerror == os.strerror(e.value.sys)
+    again = pickle.loads(pickle.dumps(e.value))
+    assert type(again) is type(e.value) and str(again) == str(e.value) and again.sys == e.value.sys
+    assert again.code == e.value.code == -2
+
+
+@pytest.mark.parametrize("sys, kind", [
+    (errno.ENOENT, FileNotFoundError), (errno.EEXIST, FileExistsError),
+    (errno.EACCES, PermissionError), (errno.EPERM, PermissionError), (errno.EISDIR, IsADirectoryError),
+    (errno.ENOTDIR, NotADirectoryError), (errno.EIO, OSError)])
+def test_the_cause_chooses_the_class(sys, kind):
+    e = ts._errors.error_of(-2, sys, "x: it failed")
+    assert isinstance(e, kind) and isinstance(e, ts.FileError) and str(e) == "x: it failed"
+    if sys == errno.EIO:
+        assert type(e) is ts.FileError
+
+
+@pytest.mark.parametrize("code, kind", [
+    (-1, MemoryError), (-3, ValueError), (-4, RuntimeError), (-5, ValueError), (-7, ValueError)])
+def test_codes_are_exceptions_of_python(code, kind):
+    e = ts._errors.error_of(code, 0, "it failed")
+    assert isinstance(e, kind) and isinstance(e, ts.Error) and str(e) == "it failed"
+
+
+def test_a_wrong_type_is_a_type_error(tensor):
+    with pytest.raises(TypeError) as e:
+        ts.cp(tensor, "8", **RUN)
+    assert isinstance(e.value, ValueError) and isinstance(e.value, ts.ArgumentTypeError)
+
+
+# ---- sweeps, precision, log ----
+
+def test_a_sweep_is_a_value(tensor):
+    m = ts.cp(tensor, 2, seed=3, **RUN)
+    s = m.history[1]
+    numbers = dataclasses.asdict(s)
+    assert numbers["sweep"] == 2 and numbers["rank"] == 2 and numbers["seed"] == 3
+    assert ts.Sweep(**numbers) == s == pickle.loads(pickle.dumps(s)) and s != m.history[0]
+    assert np.isnan(numbers["rmse"]) and dataclasses.replace(s, fit=0) != s
+    with pytest.raises(TypeError):
+        hash(s)
+
+
+def test_a_precision_is_a_type_of_numpy(tensor):
+    want = ts.cp(tensor, 2, precision="float64", **RUN)
+    for precision in (np.float64, np.dtype("float64"), float):
+        assert same(ts.cp(tensor, 2, precision=precision, **RUN), want)
+    m = ts.Model.from_factors(want.weights, want.factors, dtype=np.float32)
+    assert m.dtype == np.float32
+
+
+def test_the_library_is_private():
+    with pytest.warns(FutureWarning, match="private"):
+        assert ts.lib is ts._lib.lib
+    assert "lib" not in ts.__all__ and not hasattr(ts, "libs")
+
+
+def test_sweeps_are_logged(tensor, caplog):
+    with caplog.at_level(logging.INFO, logger="tstream"):
+        m = ts.cp(tensor, 2, seed=3, **RUN)
+    assert caplog.messages == [f"rank 2, seed 3, {s}" for s in m.history]
+    caplog.clear()
+    ts.cp(tensor, 2, **RUN)
+    assert caplog.messages == []
+
+
+def test_ctrl_c_keeps_the_checkpoint(tensor, tmp_path):
+    """As from a terminal; what was computed until then is not computed again."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    out = tmp_path / "x.cp"
+
+    def interrupt(s):
+        if s.sweep == 2:
+            threading.Timer(0, os.kill, (os.getpid(), signal.SIGINT)).start()
+    run = dict(seed=3, tol=0, **CPU)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ts.cp(tensor, 2, sweeps=10**8, out=out, checkpoint=300, on_sweep=interrupt, **run)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert not out.exists() and (tmp_path / "x.cp.partial").exists()
+    began = []
+    with pytest.raises(KeyError):
+        ts.cp(tensor, 2, sweeps=10**8, out=out, resume=True,
+              on_sweep=lambda s: began.append(s) or {}[0], **run)
+    assert began[0].sweep > 2
