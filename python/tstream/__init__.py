@@ -24,6 +24,7 @@ from ._errors import (ArgumentError, ArgumentTypeError, BusyError, DeviceError, 
                       FormatError, LimitError, OutOfMemory, Stopped, TstreamWarning)
 from ._losses import losses
 from ._model import Model, load
+from ._replicability import RankChoice, SplitHalf, choose_rank, compare, split_half
 from ._settings import cp, cross_validate
 from ._sweep import Sweep
 from ._table import Table
@@ -31,9 +32,9 @@ from ._tensor import Tensor, from_array, open
 
 __all__ = ["ArgumentError", "ArgumentTypeError", "BusyError", "Collection", "DeviceError", "Error",
            "Evaluation", "FileError", "FormatError", "LimitError", "Model", "OutOfMemory",
-           "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning", "build", "cp",
-           "cross_validate", "from_array", "from_batches", "from_coo", "from_frame", "load",
-           "losses", "open"]
+           "RankChoice", "SplitHalf", "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning",
+           "build", "choose_rank", "compare", "cp", "cross_validate", "from_array", "from_batches",
+           "from_coo", "from_frame", "load", "losses", "open", "split_half"]
 
 
 def __getattr__(name: str) -> Any:

@@ -506,7 +506,7 @@ def _by_row(row: Array, design: Array) -> "Iterator[Tuple[int, Array]]":
 # ---- the call ----
 
 
-def _array(t: Tensor) -> Array:
+def dense_cells(t: Tensor) -> Array:
     """The cells of a dense tensor, as NumPy has them."""
     if t._cells is not None:
         return t._cells
@@ -646,7 +646,7 @@ def fold_in(
         only_known,
     )
     if new.dense:
-        rows = fold.dense(np.moveaxis(_array(new), free, 0))
+        rows = fold.dense(np.moveaxis(dense_cells(new), free, 0))
     else:
         work = fold.sparse_loss if kind else fold.sparse_own if only_known else fold.sparse_known
         rows = work(_blocks(new, free, places), new.shape[free])

@@ -306,46 +306,25 @@ class Model:
         made: Model = fold_in(self, new, mode, **settings)
         return made
 
-    def score(self, other: "Model") -> float:
+    def score(self, other: "Model", *, skip: "Union[None, Mode, Sequence[Mode]]" = None) -> float:
         """Factor match score: 1 for equal models, near 0 for models without a common component.
 
-        The score of two components is the product of the magnitudes of the cosines of their columns, times 1 - |a -
-        b| / max(a, b). Here a and b are the sizes of the components; the factor is 1 if both are 0. ``tstream
-        compare`` and ``score`` of Tensor Toolbox use the same score. Two components of zeros have score 1. Pairs
-        maximise the sum of scores (without SciPy they are chosen greedily). The result is the mean over the
-        components of the model with fewer components.
+        The score of two components is the product of the magnitudes of the cosines of their
+        columns, times 1 - |a - b| / max(a, b). Here a and b are the sizes of the components; the
+        factor is 1 if both are 0. ``tstream compare`` and ``score`` of Tensor Toolbox use the same
+        score. Two components of zeros have score 1. Pairs maximise the sum of scores (without SciPy
+        they are chosen greedily). The result is the mean over the components of the model with
+        fewer components. :func:`compare` gives the pairs.
 
         Parameters
         ----------
         other : Model
-            Of the same shape.
+            Of the same shape, except in the skipped modes.
+        skip : int, str or sequence of them, optional
+            Modes that do not count. The sizes of components are those of all modes.
         """
-        if self.shape != other.shape:
-            raise ArgumentError(f"shapes differ: {self.shape} and {other.shape}")
-        match = np.ones((self.rank, other.rank))
-        sizes = [np.abs(self.weights), np.abs(other.weights)]
-        empty = [np.zeros(self.rank, bool), np.zeros(other.rank, bool)]  # a column of zeros in some mode
-        for m in range(self.order):
-            a, b = (np.asarray(x.factors[m], dtype=np.float64) for x in (self, other))
-            for k, x in enumerate((a, b)):
-                sizes[k] = sizes[k] * np.linalg.norm(x, axis=0)
-                empty[k] |= np.linalg.norm(x, axis=0) == 0
-            lengths = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
-            match *= np.abs(np.divide(a.T @ b, lengths, out=np.zeros_like(lengths), where=lengths > 0))
-        most = np.maximum.outer(*sizes)
-        match *= 1 - np.divide(np.abs(np.subtract.outer(*sizes)), most, out=np.zeros_like(most), where=most > 0)
-        match[np.outer(*empty)] = 1
-        try:
-            from scipy.optimize import linear_sum_assignment
-            at = linear_sum_assignment(-match)
-            return float(match[at].mean())
-        except ImportError:
-            total, left = 0.0, match.copy()
-            for _ in range(min(match.shape)):
-                i, j = np.unravel_index(np.argmax(left), left.shape)
-                total += match[i, j]
-                left[i, :] = left[:, j] = -np.inf
-            return float(total / min(match.shape))
+        from ._replicability import score
+        return score(self, other, skip)
 
     def plot(self, components: Optional[int] = None, most: int = 500) -> Any:
         """Draws the columns of the factors with Matplotlib, with a row of pictures for each component.
