@@ -15,7 +15,13 @@ make_venv()
         $pip install numpy pytest 'setuptools >= 70.1' > pip.log 2>&1 || return 1
     fi
     if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then
-        $pip install pyttb tensorly pandas matplotlib tqdm pyarrow polars nbclient ipykernel > pip.log 2>&1 || echo "without peers: $(tail -n 1 pip.log)"
+        # What tests take tensors from and give them to, and what they compare with. A package that
+        # the index does not have leaves its own tests out.
+        for packages in "pandas pyarrow polars matplotlib tqdm nbclient ipykernel scipy hypothesis" \
+            "pyttb tensorly" "xarray h5py" sparse "scikit-learn joblib" dask mypy; do
+            # shellcheck disable=SC2086
+            $pip install $packages > pip.log 2>&1 || echo "without $packages: $(tail -n 1 pip.log)"
+        done
     fi
 }
 
