@@ -507,7 +507,9 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
     if (n > cmd->max_operands)
         return ts_fail(err, TS_EARG, "unexpected operand '%s'", operand[cmd->max_operands]);
     if (n < cmd->min_operands)
-        return ts_fail(err, TS_EARG, "%s is missing", cmd->operands);
+        return ts_fail(err, TS_EARG, "an operand is missing; usage: %s%s%s [OPTION...] %s",
+                       cmd->program, cmd->name != NULL ? " " : "",
+                       cmd->name != NULL ? cmd->name : "", cmd->operands);
     *n_operands = n;
     return 0;
 }

@@ -230,7 +230,7 @@ START_TEST(mistakes_get_a_sentence)
         { "x --init randon", "option '--init': 'randon' is none of zero|random|file; did you mean "
                              "'random'?" },
         { "x --json=1", "option '--json' takes no value" },
-        { "", "FILE... is missing" },
+        { "", "an operand is missing; usage: prog do [OPTION...] FILE..." },
         { "a b c", "unexpected operand 'c'" },
     };
     for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {

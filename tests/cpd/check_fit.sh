@@ -92,7 +92,7 @@ grep -q '^core consistency -*[0-9.e+]* %, normalised -*[0-9.e+]* %$' log || bad 
 "$bin/tstream" cp x.tsh --cpu -q -r 257 -i 1 -o wide.cp > log
 refused 1 "a model of rank 257 and 3 modes has a core of 1.7e+07 entries; it is computed up to 1.68e+07, which is rank 256" \
     "$bin/tstream" fit wide.cp x.tsh --cpu --diagnose
-refused 2 "MODEL TENSOR.tsh is missing" "$bin/tstream" fit model.ktensor
+refused 2 "an operand is missing; usage: tstream fit" "$bin/tstream" fit model.ktensor
 refused 1 "no decomposition" "$bin/tstream" fit x.tsh model.ktensor
 refused 1 "nothere: cannot be opened" "$bin/tstream" fit nothere x.tsh --cpu
 refused 1 "nothere" "$bin/tstream" fit model.ktensor nothere --cpu

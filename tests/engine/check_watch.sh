@@ -104,7 +104,7 @@ rm -rf y.cp.partial
 "$bin/tstream" cp x.tsh --cpu -q -r 3 -i 2 --out z.cp > log 2> told || bad "cp: $(cat told)"
 if [ -e z.cp/status.json ]; then bad "cp: a status of a run that has ended"; fi
 "$bin/tstream" status z.cp > log
-grep -q '^z.cp: ended (iterations)$' log || bad "status: $(cat log)"
+grep -q '^z.cp: ended (not converged)$' log || bad "status: $(cat log)"
 grep -q '^  fit     0[.][0-9]* after 2 sweeps$' log || bad "status: $(cat log)"
 "$bin/tstream" status z.cp --json > status.json
 json_is status.json "s['found'] == 'ended' and s['alive'] is False and 0 < s['fit'] < 1"

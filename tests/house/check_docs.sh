@@ -8,7 +8,7 @@
 #                each must be what it prints: "..." is any text in a line, or any lines. Blanks count once
 #   ```sh run    commands that must succeed
 #   ```python run  the same, where Python and NumPy are
-#   ```python session  the blocks of a file are one program, which needs NumPy and pandas. The
+#   ```python session  the blocks of a file are one program, which needs NumPy. The
 #                comment at the end of a statement, or on the lines behind it, shows what it prints.
 #                Words must be equal. Numbers must differ by less than the last digit shown, and by
 #                less than 0.0001 if more digits are shown. TSTREAM_PYTHON names the interpreter
@@ -191,7 +191,7 @@ sessions=no
 library=$(dirname "$bin")/lib/libtstream.so
 if [ -e "$library" ] && ! grep -q '^AM_CFLAGS =.*-fsanitize' "$(dirname "$bin")/Makefile" &&
     (cd "$tmp" && PYTHONPATH=$top/python TSTREAM_LIBRARY=$library \
-        $python -B -c 'import numpy, pandas, tstream') 2> "$tmp/err"; then
+        $python -B -c 'import numpy, tstream') 2> "$tmp/err"; then
     sessions=yes
 else
     echo "Python sessions are left out: $(tail -n 1 "$tmp/err")"

@@ -40,6 +40,12 @@ for order in 3 4 5 8; do
     fits "$bin/tstream" top t$order.cp t$order.tsh -n 3
     grep -q 'a rather lon' out || bad "top: names are cut too short: $(cat out)"
     [ "$(grep -o 'mode [0-9]' out | sort -u | wc -l)" -eq $order ] || bad "top: not $order modes: $(cat out)"
+    fits "$bin/tstream" compare t$order.cp other$order.cp
+    for mode in $(seq $order); do
+        grep -q "mode $mode\>" out || bad "compare: no mode $mode of $order: $(cat out)"
+    done
+    [ "$(grep -c '^   A    B  ' out)" -eq $((order > 3 ? 2 : 1)) ] && [ "$(grep -c '^   1 ' out)" -ge 1 ] ||
+        bad "compare: the tables of order $order: $(cat out)"
     fits "$bin/tstream" fit t$order.cp t$order.tsh --cpu
     fits "$bin/tstream" mttkrp t$order.tsh --cpu -r 3
     fits "$bin/tstream" report t$order.cp t$order.tsh
@@ -55,6 +61,21 @@ fits "$bin/tshard" info one.tsh
 grep -q '1 nonzero:' out || bad "info: $(cat out)"
 fits "$bin/tstream" cp one.tsh --cpu -r 1 -i 1
 grep -q 'after 1 sweep ' out || bad "cp: $(cat out)"
+
+# options that were chosen, and no defaults; a size as it was given
+"$bin/tstream" cp t3.tsh --cpu -r 2 -i 1 --host-memory 64M --l2 0.5 -q -o chosen.cp > log 2>&1
+fits "$bin/tstream" info chosen.cp
+sed -n '/^options/,/^sweep/p' out | grep -v '^sweep' | tr -s ' \n' ' ' > options
+for option in '--rank 2 ' '--iters 1 ' '--host-memory 64M ' '--l2 0.5 '; do
+    grep -qF -e "$option" options || bad "info: no $option: $(cat options)"
+done
+for option in tol seed loss init order restarts inner checkpoint exchange precision; do
+    if grep -q -e "--$option " options; then bad "info: --$option is a default: $(cat options)"; fi
+done
+"$bin/tstream" report chosen.cp t3.tsh -q -o chosen.html > out
+[ ! -s out ] || bad "report -q prints $(cat out)"
+grep -q 'options</dt><dd>.*--host-memory 64M' chosen.html || bad "report: no --host-memory 64M"
+if grep -q 'options</dt><dd>.*--tol' chosen.html; then bad "report: --tol is a default"; fi
 
 # ---- -q ----
 for program in tshard tstream; do
@@ -92,10 +113,27 @@ seen 80 "$bin/tstream compare t5.cp t5.cp"
 [ "$(widest shown)" -le 80 ] && grep -q 'mode 3$' shown || bad "compare: a terminal of 80: $(cat shown)"
 seen 120 "$bin/tstream compare t5.cp t5.cp"
 grep -q 'mode 5$' shown || bad "compare: 120 columns show no more: $(head -1 shown)"
+# lines of cells have names of columns and six digits there; elsewhere they have all digits and no names
+head -n 2 t3.tns > cells.tns
+for command in 'score t3.cp t3.tsh --top 2 -q' 'score t3.cp t3.tsh --by-slice -q' 'predict t3.cp cells.tns -q'; do
+    seen 80 "$bin/tstream $command"
+    grep -q '^ *mode 1 .*model' shown || bad "$command: a terminal sees no names: $(cat shown)"
+    if sed '/^[a-z]/d' shown | grep -qE '\.[0-9]{11}'; then bad "$command: digits: $(cat shown)"; fi
+    "$bin/tstream" $command > out
+    if grep -q 'mode 1' out; then bad "$command: names in a pipe: $(cat out)"; fi
+    grep -qE '\.[0-9]{11}' out || bad "$command: few digits in a pipe: $(cat out)"
+done
+# a message is not broken inside words
+"$bin/tstream" cp t3.tsh --cpu -o t3.cp > out 2> err || true
+for columns in 40 61 80; do
+    seen $columns "$bin/tstream cp t3.tsh --cpu -o t3.cp; true"
+    [ "$(wc -l < shown)" -gt 1 ] && [ "$(widest shown)" -le $columns ] || bad "a message, $columns columns: $(cat shown)"
+    [ "$(tr -s ' \n' '  ' < shown)" = "$(tr -s ' \n' '  ' < err)" ] || bad "a message, $columns columns: $(cat shown)"
+done
 seen 30 "$bin/tshard info t3.tsh"
 [ "$(widest shown)" -gt 60 ] || bad "info: less than 80 columns"
 seen 100 "$bin/tstream status t3.cp"
-grep -q "$(printf '\033\[33miterations\033\[0m')" shown || bad "status: no colour: $(cat shown)"
+grep -q "$(printf '\033\[33mnot converged\033\[0m')" shown || bad "status: no colour: $(cat shown)"
 NO_COLOR=1
 export NO_COLOR
 for command in 'cp t3.tsh --cpu -q -r 3 -i 3 --rows used --force' 'info t3.cp' 'status t3.cp'; do

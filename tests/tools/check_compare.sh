@@ -85,7 +85,7 @@ grep -q '"cosines":\[0.5[0-9]*,1\]},{"a":2,"b":1,"score":1,"congruence":1,"weigh
     bad "a known score: $(cat json)"
 
 # ---- what is refused ----
-refused 2 "A.cp B.cp is missing" "$bin/tstream" compare a.ktensor
+refused 2 "an operand is missing; usage: tstream compare [OPTION...] A.cp B.cp" "$bin/tstream" compare a.ktensor
 refused 1 "nothere: cannot be opened" "$bin/tstream" compare nothere a.ktensor
 refused 1 "has 3 modes, a.ktensor has 2: they are not of one tensor" "$bin/tstream" compare npy.cp a.ktensor
 sed '3s/^70/69/; 6,10d' file.ktensor > other.ktensor

@@ -189,7 +189,8 @@ static void print_head(const struct ts_tensor *t)
                     (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "",
                     (h->flags & TS_TENSOR_ZEROS) != 0 ? ", cells of value 0 kept" : "");
     tool_words_start(&w, "  bytes/nnz");
-    tool_words_putf(&w, "%.3f is the entropy bound, %u as coordinates", bound, coo_bytes(t));
+    tool_words_putf(&w, "%.3f bytes is the entropy bound, %u bytes as coordinates", bound,
+                    coo_bytes(t));
     tool_words_start(&w, "  on disk");
     tool_words_putf(&w, "%s in all copies", ts_num_bytes(a, directory_bytes(t)));
     tool_words_end(&w);

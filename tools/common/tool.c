@@ -15,6 +15,7 @@
 #include "tools/common/tool_completion.h"
 #include "tools/common/tool_line.h"
 #include "tools/common/tool_man.h"
+#include "tools/common/tool_term.h"
 #include "tools/common/tool_version.h"
 #include "tools/common/tool_watch.h"
 
@@ -35,12 +36,42 @@ const char *tool_plain(const char *text, char *buf, size_t size)
     return buf;
 }
 
+/* A terminal would break a long line inside words. */
+static void print_words(const char *text, int columns)
+{
+    int at = 0;
+    while (*text != '\0') {
+        const size_t n = strcspn(text, " ");
+        char word[sizeof((struct ts_err *)0)->text];
+        int width;
+        snprintf(word, sizeof word, "%.*s", (int)n, text);
+        width = tool_width(word);
+        if (at > 0 && at + 1 + width > columns) {
+            fputs("\n  ", stderr);
+            at = 2;
+        } else if (at > 0) {
+            fputc(' ', stderr);
+            at++;
+        }
+        fputs(word, stderr);
+        at += width;
+        text += n;
+        text += *text == ' ';
+    }
+    fputc('\n', stderr);
+}
+
 static void say_as(const char *program, const char *command, const char *text)
 {
-    char plain[sizeof((struct ts_err *)0)->text];
+    const int columns = tool_line_columns();
+    char plain[sizeof((struct ts_err *)0)->text], line[sizeof plain + 64];
     tool_line_erase();
-    fprintf(stderr, "%s%s%s: %s\n", program, command != NULL ? " " : "",
-            command != NULL ? command : "", tool_plain(text, plain, sizeof plain));
+    snprintf(line, sizeof line, "%s%s%s: %s", program, command != NULL ? " " : "",
+             command != NULL ? command : "", tool_plain(text, plain, sizeof plain));
+    if (columns > 0 && tool_width(line) > columns)
+        print_words(line, columns);
+    else
+        fprintf(stderr, "%s\n", line);
 }
 
 static void say(const struct ts_cmd *cmd, const char *text)

@@ -117,6 +117,10 @@ void tool_warn(const struct ts_cmd *cmd, const struct ts_err *warn);
 /* What makes a word of n of its kind: "" for one, else "s". */
 const char *tool_plural(uint64_t n);
 
+/* The word for a reader of how a run ended, from that of its record: "iterations" is "not
+ * converged". */
+const char *tool_ended(const char *ended);
+
 /* ---- standard output ---- */
 
 void tool_flush(void);                /* now; a failure is kept for tool_flushed */

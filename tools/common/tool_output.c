@@ -25,6 +25,11 @@ const char *tool_plural(uint64_t n)
     return ts_num_plural(n);
 }
 
+const char *tool_ended(const char *ended)
+{
+    return strcmp(ended, "iterations") == 0 ? "not converged" : ended;
+}
+
 void tool_flush(void)
 {
     if (fflush(stdout) != 0 && flush_errno == 0)

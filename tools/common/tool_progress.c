@@ -38,13 +38,18 @@ void tool_line_erase(void)
     pthread_mutex_unlock(&line_lock);
 }
 
+int tool_line_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 0;
+}
+
 void tool_line_show(const char *text)
 {
     char plain[LINE_CHARS];
-    struct winsize size;
-    int columns = 80;
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1)
-        columns = size.ws_col;
+    int columns = tool_line_columns();
+    if (columns == 0)
+        columns = 80;
     pthread_mutex_lock(&line_lock);
     erase();
     tool_plain(text, plain, sizeof plain);

@@ -115,14 +115,14 @@ void cp_models_print_row(const struct ts_models_table *m, uint32_t i, int head)
                        .drop = isfinite(held_out) ? 0 : TOOL_ABSENT },
         [SWEEPS] = { .name = "sweeps", .width = 6 },
         [SECONDS] = { .name = "seconds", .width = 9 },
-        [ENDED] = { .name = "ended", .width = 10, .left = 1 },
+        [ENDED] = { .name = "ended", .width = 13, .left = 1 },
         [SCORE] = { .name = "score", .width = 8, .drop = isfinite(row->score) ? 1 : TOOL_ABSENT },
     };
     const uint32_t shown = tool_table_fit(column, N_COLUMNS, TOOL_LEAST_COLUMNS);
     if (head)
         tool_table_head(column, N_COLUMNS, shown);
     snprintf(text[MODEL], TS_NUM_CHARS, "%.30s", row->name);
-    snprintf(text[ENDED], TS_NUM_CHARS, "%.30s", row->ended);
+    snprintf(text[ENDED], TS_NUM_CHARS, "%.30s", tool_ended(row->ended));
     snprintf(text[SWEEPS], TS_NUM_CHARS, "%u", row->n_sweeps);
     put_number(text[FIT], "%.9f", row->fit);
     put_number(text[OBJECTIVE], "%.7e", row->objective);
@@ -143,9 +143,9 @@ void cp_models_print_ranks(const struct ts_models_table *m)
         [RANK] = { .name = "rank", .width = 4 },
         [BEST] = { .name = "best", .width = 12, .left = 1 },
         [BEST_FIT] = { .name = "fit", .width = 11 },
-        [LEAST_FIT] = { .name = "least fit", .width = 11 },
-        [MEAN_SCORE] = { .name = "score", .width = 8 },
-        [LEAST_SCORE] = { .name = "least", .width = 8 },
+        [LEAST_FIT] = { .name = "lowest fit", .width = 11 },
+        [MEAN_SCORE] = { .name = "mean score", .width = 10 },
+        [LEAST_SCORE] = { .name = "lowest", .width = 8 },
         [CORE] = { .name = "core %", .width = 9 },
     };
     uint32_t shown = (1u << N_OF_RANK) - 1;

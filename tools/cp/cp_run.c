@@ -137,8 +137,8 @@ static void note_slow(const struct cp_report *r, const struct ts_solver_result *
         result->sweeps < (result->converged ? LONG_SWEEPS : MANY_SWEEPS))
         return;
     if (r->descends && !result->converged)
-        tool_note(r->cmd, "the loss still falls after %u sweeps: %s a larger --iters %s",
-                  result->sweeps, how_to_go_on(args, out_dir),
+        tool_note(r->cmd, "the loss still falls after %u sweep%s: %s a larger --iters %s",
+                  result->sweeps, tool_plural(result->sweeps), how_to_go_on(args, out_dir),
                   is_kept(args, out_dir) ? "goes on" : "takes it further");
     else if (!r->descends && !args->accelerate &&
              ts_accelerate_check(&args->spec, TS_MAX_ORDER, &err) == 0)

@@ -62,6 +62,48 @@ const struct ts_opt_alias tstream_cp_aliases[] = {
     { NULL, NULL },
 };
 
+/* The option of a member of run.json; NULL: another version had it. */
+static const struct ts_opt *option_of(const struct ts_json_value *member)
+{
+    for (const struct ts_opt *o = tstream_cp_opts; o->name != NULL && member->key != NULL; o++)
+        if (strcmp(o->name, member->key) == 0)
+            return o;
+    return NULL;
+}
+
+int tstream_cp_chosen(const struct ts_json_value *option)
+{
+    static const struct ts_cmd cp = { .opts = tstream_cp_opts };
+    const struct ts_opt *o = option_of(option);
+    struct cp_args args;
+    char text[64];
+    if (option->key == NULL || option->kind == TS_JSON_NULL ||
+        (option->kind == TS_JSON_BOOL && option->number == 0))
+        return 0;
+    if (o == NULL || strcmp(o->name, "rank") == 0)
+        return 1;
+    ts_opt_defaults(&cp, &args);
+    ts_opt_text(o, &args, text, sizeof text);
+    if (option->kind == TS_JSON_NUMBER)
+        return text[0] == '\0' || strtod(text, NULL) != option->number;
+    return option->kind != TS_JSON_STRING || strcmp(text, option->text) != 0;
+}
+
+void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t size)
+{
+    static const char unit[] = "TGMK";
+    const struct ts_opt *o = option_of(option);
+    if (o != NULL && o->type == TS_OPT_SIZE && option->number >= 1024 && option->number < 0x1p63) {
+        const uint64_t bytes = (uint64_t)option->number;
+        for (unsigned i = 0; i < 4; i++)
+            if (bytes % (UINT64_C(1) << (40 - 10 * i)) == 0) {
+                snprintf(ret, size, "%" PRIu64 "%c", bytes >> (40 - 10 * i), unit[i]);
+                return;
+            }
+    }
+    snprintf(ret, size, "%.10g", option->number);
+}
+
 int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err)
 {

@@ -100,6 +100,13 @@ extern const unsigned char tstream_cp_section[];
 #define TSTREAM_CP_BRIEF "rank iters loss observed nonneg l2 host-memory gpus out resume"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
+/* A member of "options" in run.json. Whether it is on, given, and not what it is by default. */
+struct ts_json_value;
+int tstream_cp_chosen(const struct ts_json_value *option);
+
+/* The number of such a member, as it would be typed: 4294967296 bytes are 4G. */
+void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t size);
+
 /* Parses and checks the options into a struct cp_args, and calls `work` with it and the tensor's
  * path: returns the exit status. */
 int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,

@@ -304,7 +304,7 @@ static int print_ended(const struct look *l, int json, struct ts_err *err)
     ended = ts_json_text(run, "ended", "?");
     good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
     printf("%s: ended (%s%s%s)\n", tool_plain(l->out, a, sizeof a),
-           tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), tool_plain(ended, b, sizeof b),
+           tool_paint(good ? TOOL_GOOD : TOOL_PAUSED), tool_plain(tool_ended(ended), b, sizeof b),
            tool_paint_end());
     printf("  since   %s\n", plain(run, "start", a));
     printf("  until   %s\n", plain(run, "end", a));

@@ -3,6 +3,7 @@
 #include "tools/export/cell_lines.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,12 +77,59 @@ static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_
     return 0;
 }
 
+/* ---- for a reader ---- */
+
+enum { INDEX_WIDTH = 10, NUMBER_WIDTH = 12 };
+
+static int put_screen_head(const struct cell_lines *l, const char *const mode_name[],
+                           const char *const number[], struct cell_text *to, struct ts_err *err)
+{
+    for (uint32_t k = 0; k < l->order + l->n_numbers; k++) {
+        const char *name = k < l->order ? mode_name[k] : number[k - l->order];
+        const int wanted = k < l->order ? INDEX_WIDTH : NUMBER_WIDTH;
+        char made[24];
+        int rc;
+        if (name == NULL) {
+            snprintf(made, sizeof made, "mode %" PRIu32, l->first_mode + k + 1);
+            name = made;
+        }
+        rc = room_for(to, strlen(name) + NUMBER_WIDTH + 3, err);
+        if (rc < 0)
+            return rc;
+        to->n += (size_t)sprintf(to->at + to->n, "%s%*s", k > 0 ? " " : "", wanted, name);
+    }
+    to->at[to->n++] = '\n';
+    return 0;
+}
+
+static int put_screen_lines(const struct cell_lines *l, uint64_t n, const uint64_t *index,
+                            const double *const number[], struct cell_text *to, struct ts_err *err)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const int rc = room_for(to, 32 * (size_t)(l->order + l->n_numbers) + 2, err);
+        if (rc < 0)
+            return rc;
+        for (uint32_t m = 0; m < l->order; m++)
+            to->n += (size_t)sprintf(to->at + to->n, "%*" PRIu64 " ", INDEX_WIDTH,
+                                     index[i * l->order + m] + l->base);
+        for (uint32_t k = 0; k < l->n_numbers; k++) {
+            const double x = number[k][i];
+            const int whole = x == floor(x) && fabs(x) < 1e12;
+            to->n += (size_t)sprintf(to->at + to->n, whole ? "%*.0f%c" : "%*.6g%c", NUMBER_WIDTH, x,
+                                     k + 1 < l->n_numbers ? ' ' : '\n');
+        }
+    }
+    return 0;
+}
+
 int cell_lines_head(const struct cell_lines *l, const char *const mode_name[],
                     const char *const number[], uint64_t cells, struct cell_text *to,
                     struct ts_err *err)
 {
     if (l->format == CELL_NPY)
         return put_npy_head(l, cells, to, err);
+    if (l->screen)
+        return put_screen_head(l, mode_name, number, to, err);
     return l->format == CELL_TNS ? 0 : put_names(l, mode_name, number, to, err);
 }
 
@@ -187,6 +235,8 @@ int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, cons
     int rc = 0;
     if (l->format == CELL_NPY)
         return put_rows(l, n, index, number, to, err);
+    if (l->screen)
+        return put_screen_lines(l, n, index, number, to, err);
     for (uint64_t i = 0; i < n && rc == 0; i++)
         rc = put_line(l, thread, index + i * l->order, number, i,
                       i == 0 ? NULL : &fields[(i - 1) % 2], &fields[i % 2], to, err);

@@ -28,6 +28,7 @@ struct cell_lines {
     uint32_t n_numbers;
     int narrow; /* the first number is a float32 */
     int bare;   /* npy: without the indices */
+    int screen; /* tns: for a reader: names of columns, aligned, numbers of 6 digits */
 };
 
 /* Grows as it must; zeroed before the first use. */

@@ -23,6 +23,11 @@ const char *export_sink_name(const struct export_sink *s)
     return s->file == NULL ? "standard output" : ts_atomic_file_path(s->file);
 }
 
+int export_sink_is_screen(const char *path, int is_lines)
+{
+    return is_lines && (path == NULL || strcmp(path, "-") == 0) && isatty(STDOUT_FILENO);
+}
+
 static int ends_in(const char *path, size_t n, const char *end)
 {
     const size_t m = strlen(end);

@@ -33,6 +33,9 @@ struct export_sink {
 int export_sink_open(const char *path, int force, const char *option, struct export_sink *ret,
                      struct ts_err *err);
 
+/* Whether lines that are not a table go to a terminal, for a reader. */
+int export_sink_is_screen(const char *path, int is_lines);
+
 /* A note where the name of a file says that it is a table, and is_table is 0: lines of numbers,
  * divided by blanks, go there. */
 void export_sink_note_table(const struct ts_cmd *cmd, const char *path, int is_table);

@@ -380,6 +380,8 @@ static void set_rules(struct predict *p)
     memcpy(p->rules.dim, p->model->dim, p->model->order * sizeof *p->rules.dim);
     p->lines = (struct cell_lines){ .order = p->model->order,
                                     .format = (enum cell_format)p->args->format,
+                                    .screen = export_sink_is_screen(p->args->out,
+                                                                    p->args->format == CELL_TNS),
                                     .base = base,
                                     .bare = p->args->format == CELL_NPY };
 }

@@ -265,12 +265,14 @@ static int open_lines(struct scoring *s, struct ts_err *err)
     s->writes = s->wanted && tool_ranks_speaks();
     if (!s->writes)
         return 0;
-    s->lines = (struct cell_lines){ .order = args->by_slice ? 1 : ts_order(t),
-                                    .first_mode = args->by_slice ? args->mode - 1 : 0,
-                                    .format = (enum cell_format)args->format,
-                                    .base = ts_first_index(t),
-                                    .narrow = !args->by_slice && ts_value_bytes(t) == 4,
-                                    .n_numbers = args->by_slice ? 5 : 3 };
+    s->lines =
+        (struct cell_lines){ .order = args->by_slice ? 1 : ts_order(t),
+                             .first_mode = args->by_slice ? args->mode - 1 : 0,
+                             .format = (enum cell_format)args->format,
+                             .screen = export_sink_is_screen(args->out, args->format == CELL_TNS),
+                             .base = ts_first_index(t),
+                             .narrow = !args->by_slice && ts_value_bytes(t) == 4,
+                             .n_numbers = args->by_slice ? 5 : 3 };
     s->pen = calloc(s->threads, sizeof *s->pen);
     rc = s->pen == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for lines") : 0;
     if (rc == 0 && args->out != NULL)

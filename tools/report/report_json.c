@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cp/tstream_cp.h"
 #include "tools/report/report_models.h"
 #include "tools/report/report_warn.h"
 #include "tools/common/tool.h"
@@ -57,10 +58,9 @@ static void put_run(struct tool_json *j, const struct ts_json_value *run)
     for (const struct ts_json_value *o = options == NULL ? NULL : options->first; o != NULL;
          o = o->next) {
         char number[32];
-        if (o->kind == TS_JSON_NULL || o->key == NULL ||
-            (o->kind == TS_JSON_BOOL && o->number == 0))
+        if (!tstream_cp_chosen(o))
             continue;
-        snprintf(number, sizeof number, "%.10g", o->number);
+        tstream_cp_number(o, number, sizeof number);
         tool_json_object(j, NULL);
         tool_json_str(j, "name", o->key);
         tool_json_str(j, "value",

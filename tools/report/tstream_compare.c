@@ -47,25 +47,13 @@ static double cosine(const struct compared *c, const struct ts_match_pair *p, ui
     return m->cosine[((size_t)mode * m->rank_a + p->a) * m->rank_b + p->b];
 }
 
-static void print_pairs(const struct compared *c)
+/* The lines of some columns. */
+static void print_columns(const struct compared *c, const struct tool_column *column,
+                          uint32_t shown)
 {
-    struct tool_column column[MODES + TS_MAX_ORDER] = {
-        [A] = { .name = "A", .width = 4 },
-        [B] = { .name = "B", .width = 4 },
-        [SCORE] = { .name = "score", .width = 8 },
-        [CONGRUENCE] = { .name = "congruence", .width = 10 },
-        [WEIGHT_A] = { .name = "weight A", .width = 9 },
-        [WEIGHT_B] = { .name = "weight B", .width = 9 },
-    };
     const uint32_t n = MODES + c->match.order;
-    char name[TS_MAX_ORDER][TS_NUM_CHARS], text[MODES + TS_MAX_ORDER][TS_NUM_CHARS];
+    char text[MODES + TS_MAX_ORDER][TS_NUM_CHARS];
     const char *cell[MODES + TS_MAX_ORDER];
-    uint32_t shown;
-    for (uint32_t m = 0; m < c->match.order; m++) {
-        snprintf(name[m], sizeof name[m], "mode %u", m + 1);
-        column[MODES + m] = (struct tool_column){ .name = name[m], .width = 7, .drop = (int)m + 1 };
-    }
-    shown = tool_table_fit(column, n, tool_columns());
     tool_table_head(column, n, shown);
     for (uint32_t i = 0; i < c->n && !ferror(stdout); i++) {
         const struct ts_match_pair *p = &c->pair[i];
@@ -81,6 +69,36 @@ static void print_pairs(const struct compared *c)
             cell[k] = text[k];
         tool_table_row(column, n, shown, cell);
     }
+}
+
+/* Modes that do not fit beside the others follow in further tables. */
+static void print_pairs(const struct compared *c)
+{
+    struct tool_column column[MODES + TS_MAX_ORDER] = {
+        [A] = { .name = "A", .width = 4 },
+        [B] = { .name = "B", .width = 4 },
+        [SCORE] = { .name = "score", .width = 8 },
+        [CONGRUENCE] = { .name = "congruence", .width = 10 },
+        [WEIGHT_A] = { .name = "weight A", .width = 9 },
+        [WEIGHT_B] = { .name = "weight B", .width = 9 },
+    };
+    const uint32_t n = MODES + c->match.order;
+    char name[TS_MAX_ORDER][TS_NUM_CHARS];
+    uint32_t left = (UINT32_C(1) << n) - 1; /* columns that are still to be printed */
+    for (uint32_t m = 0; m < c->match.order; m++) {
+        snprintf(name[m], sizeof name[m], "mode %u", m + 1);
+        column[MODES + m] = (struct tool_column){ .name = name[m], .width = 7, .drop = (int)m + 1 };
+    }
+    do {
+        const uint32_t shown = tool_table_fit(column, n, tool_columns());
+        print_columns(c, column, shown);
+        left &= ~shown;
+        for (uint32_t k = SCORE; k < n; k++)
+            if ((left >> k & 1) == 0)
+                column[k].drop = TOOL_ABSENT;
+        if (left != 0)
+            printf("\n");
+    } while (left != 0 && !ferror(stdout));
 }
 
 /* 1 where component r has a partner. */
@@ -259,7 +277,8 @@ const struct ts_cmd tstream_compare = {
         "A and B are ktensor files or directories as in tstream fit, of any program and any two "
         "ranks. Rows are matched by index, also between factors of used slices (modeK.index) and "
         "full factors. The table counts components from 1 in the order of each file. The columns "
-        "\"mode K\" are the cosines, as many as fit. Memory does not grow with the factors.",
+        "\"mode K\" are the cosines. Modes that do not fit follow in a second table. Memory does not "
+        "grow with the factors.",
     .examples =
         "tstream compare s1.cp s2.cp\n  do two starts find the same components?\n"
         "tstream compare r8.cp r16.cp --match best --no-weights\n  what happens to 8 components at rank 16?\n"

@@ -11,6 +11,7 @@
 
 #include "api/tools.h"
 #include "tools/cp/cp_models.h"
+#include "tools/cp/tstream_cp.h"
 #include "tools/common/tool.h"
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
@@ -130,7 +131,6 @@ static void print_where(struct tool_words *l, const struct ts_json_value *run)
     }
 }
 
-/* As they would be typed; what is off or not given is left out. */
 /* "8,16": as they were given. */
 static void list_numbers(const struct ts_json_value *list, char *ret, size_t room)
 {
@@ -140,6 +140,7 @@ static void list_numbers(const struct ts_json_value *list, char *ret, size_t roo
         at += (size_t)snprintf(ret + at, room - at, "%s%.10g", at > 0 ? "," : "", v->number);
 }
 
+/* As they would be typed. What is off, not given or a default is left out. */
 static void print_options(struct tool_words *l, const struct ts_json_value *options)
 {
     if (options == NULL || options->n == 0)
@@ -147,15 +148,14 @@ static void print_options(struct tool_words *l, const struct ts_json_value *opti
     tool_words_start(l, "options");
     for (const struct ts_json_value *o = options->first; o != NULL; o = o->next) {
         char name[128], value[256];
-        if (o->kind == TS_JSON_NULL || o->key == NULL ||
-            (o->kind == TS_JSON_BOOL && o->number == 0))
+        if (!tstream_cp_chosen(o))
             continue;
         snprintf(name, sizeof name, "--%s", o->key);
         tool_words_put(l, name);
         if (o->kind == TS_JSON_ARRAY)
             list_numbers(o, value, sizeof value);
         else
-            snprintf(value, sizeof value, "%.10g", o->number);
+            tstream_cp_number(o, value, sizeof value);
         if (o->kind == TS_JSON_NUMBER || o->kind == TS_JSON_ARRAY)
             tool_words_put(l, value);
         else if (o->kind == TS_JSON_STRING)
@@ -181,9 +181,8 @@ static void print_fit(struct tool_words *l, const struct ts_json_value *run)
     const char *ended = ts_json_text(run, "ended", "?");
     const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
     tool_words_start(l, "fit");
-    tool_words_putf(l, "%.9f after %u sweep%s, ended:", ts_json_number(run, "fit"), n,
-                    tool_plural(n));
-    tool_words_paint(l, good ? TOOL_GOOD : TOOL_PAUSED, ended);
+    tool_words_putf(l, "%.9f after %u sweep%s,", ts_json_number(run, "fit"), n, tool_plural(n));
+    tool_words_paint(l, good ? TOOL_GOOD : TOOL_PAUSED, tool_ended(ended));
     for (const struct ts_json_value *s = n > 0 ? sweeps->first : NULL; s != NULL; s = s->next) {
         const struct ts_json_value *v = ts_json_get(s, "log_likelihood");
         if (s->next == NULL && v != NULL && v->kind == TS_JSON_NUMBER)

@@ -196,8 +196,9 @@ static int put_page(const struct ts_cmd *cmd, const struct report_args *args, co
         rc = write_page(cmd, &sink, page.at, page.bytes, err);
     if (rc == 0 && sink.file != NULL) {
         tool_in_place(out);
-        printf("%s: %u component%s, %s\n", tool_plain(out, plain, sizeof plain), conf->components,
-               tool_plural(conf->components), ts_num_bytes(a, page.bytes));
+        if (!args->quiet)
+            printf("%s: %u component%s, %s\n", tool_plain(out, plain, sizeof plain),
+                   conf->components, tool_plural(conf->components), ts_num_bytes(a, page.bytes));
         rc = tool_flushed(err);
     }
     export_sink_close(&sink);
