@@ -210,7 +210,7 @@ static void measure_observed(const char *shape, const struct ts_tensor *t, uint3
             const struct ts_row_sums none = { .size = NULL };
             const int rc = m < t->order ? be->pass(&(struct ts_request){ .be = gpu,
                                                                          .kind = TS_REQUEST_ROWS,
-                                                                         .how = &how,
+                                                                         .update = &how,
                                                                          .sums = &none },
                                                    1, m, feed, &times, &err)
                                         : be->pass(&(struct ts_request){ .be = gpu,

@@ -347,7 +347,7 @@ START_TEST(updates_make_themselves_ready)
                                          .ready = make_matrix,
                                          .ctx = &late[k] };
         of[k] = (struct ts_request){ .be = ts_backend_cpu.model(all, k),
-                                     .how = &how[k],
+                                     .update = &how[k],
                                      .sums = &sums[k] };
         put_start(of[k].be, f, k, rank);
     }

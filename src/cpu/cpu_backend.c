@@ -81,8 +81,9 @@ static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_f
     ts_dense_product_learn(s->dense, &s->hold_out, 0);
     rc = ts_dense_product_run(s->dense, mode, s->factor, &c->product, model.summed, feed, times,
                               err);
-    return rc == 0 && r->how != NULL && r->how->ready != NULL ? r->how->ready(r->how->ctx, err)
-                                                              : rc;
+    return rc == 0 && r->update != NULL && r->update->ready != NULL
+               ? r->update->ready(r->update->ctx, err)
+               : rc;
 }
 
 /* Products, and what updates of their rows need. some: rows of the updates need not go to all
@@ -98,7 +99,7 @@ static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, i
         return multiply_dense(r, mode, feed, times, err);
     for (uint32_t k = 0; k < n; k++) {
         model[k] = prepare_product(r[k].be, mode);
-        model[k].how = r[k].how;
+        model[k].update = r[k].update;
     }
     rc = ts_cpu_settle_put(s, err);
     if (rc == 0)
@@ -213,8 +214,8 @@ static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, s
         assert(s->n_models == 1);
         c->factor[mode].rest = NULL;
         if (s->dense != NULL)
-            return complete_dense(c, mode, feed, r->how, r->sums, times, err);
-        model[k] = (struct ts_pass_rows){ s->pass, s->factor, r[k].how, r[k].sums->size };
+            return complete_dense(c, mode, feed, r->update, r->sums, times, err);
+        model[k] = (struct ts_pass_rows){ s->pass, s->factor, r[k].update, r[k].sums->size };
     }
     rc = ts_pass_complete(mode, n, model, feed, times, err);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
@@ -282,14 +283,14 @@ static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, st
     struct ts_device_times *d;
     uint64_t exchanged_ns, now, then;
     int rc;
-    if (n == 1 && r[0].how == NULL)
+    if (n == 1 && r[0].update == NULL)
         return multiply_all(r, 1, mode, 0, feed, times, err);
     rc = multiply_all(r, n, mode, 1, feed, times, err);
     then = ts_clock_ns();
     (void)ts_cpu_exchanged(r[0].be); /* what came before is not of these rows */
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        if (r[k].how != NULL)
-            rc = cpu_solve(r[k].be, mode, r[k].how, r[k].sums, err);
+        if (r[k].update != NULL)
+            rc = cpu_solve(r[k].be, mode, r[k].update, r[k].sums, err);
     if (rc < 0)
         return rc;
     now = ts_clock_ns();

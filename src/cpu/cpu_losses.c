@@ -67,7 +67,7 @@ int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, s
     assert(n > 0 && n <= TS_CPU_MOST_MODELS);
     for (uint32_t k = 0; k < n && rc == 0; k++) {
         rc = begin_rounds(w[k].be, mode, &of[k], err);
-        of[k].how = w[k].multiply;
+        of[k].multiply = w[k].multiply;
         of[k].ret = w[k].multiplied;
     }
     if (rc == 0)

@@ -18,9 +18,9 @@
 /* The kinds, and the capability that each takes.
  *
  *   PRODUCT   factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors).
- *             With `how`, which takes the capability AT_ONCE, the update of the rows, too, and
+ *             With `update`, which takes the capability AT_ONCE, the update of the rows, too, and
  *             `sums`
- *   ROWS      factor[mode] := A, row by row as `how`, of the kind observed, says; and of the sums
+ *   ROWS      factor[mode] := A, row by row as `update`, of the kind observed, says; and of the sums
  *             `size`
  *   MULTIPLY  rows of a mode of own_rows are multiplied as `multiply` says (row_update.h). Every
  *             shard is taken a second time where `judge` is set and rows go on from one shard to
@@ -51,8 +51,8 @@ enum ts_request_kind {
 struct ts_request {
     void *be; /* the model: what open returned, or `model` of the backend */
     enum ts_request_kind kind;
-    const struct ts_row_update *how; /* of a product, where its rows are updated, and of rows */
-    const struct ts_row_sums *sums;  /* NULL where `how` is */
+    const struct ts_row_update *update; /* of a product, where its rows are updated, and of rows */
+    const struct ts_row_sums *sums;     /* NULL where `update` is */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *multiplied;
     const struct ts_descent *descend;

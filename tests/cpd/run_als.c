@@ -114,10 +114,10 @@ static int update_rows(const struct ts_request *r, uint32_t mode, struct ts_feed
     int rc = ts_backend_cpu.pass(&product, 1, mode, feed, times, err);
     if (all.inner == NULL)
         all.inner = &unused;
-    if (rc == 0 && r->how->ready != NULL)
-        rc = r->how->ready(r->how->ctx, err);
+    if (rc == 0 && r->update->ready != NULL)
+        rc = r->update->ready(r->update->ctx, err);
     if (rc == 0)
-        rc = ts_backend_cpu.solve(r->be, mode, r->how, &all, err);
+        rc = ts_backend_cpu.solve(r->be, mode, r->update, &all, err);
     *times = (struct ts_backend_times){
         .n_devices = 2,
         .device = { { .number = 0, .kernel_ns = 1000000, .exposed_ns = 1000000 },
@@ -133,7 +133,7 @@ static int cpu_pass(const struct ts_request *r, uint32_t n, uint32_t mode, struc
 {
     const int before = r->kind == TS_REQUEST_MULTIPLY || r->kind == TS_REQUEST_DESCEND;
     int rc;
-    if (r->kind == TS_REQUEST_PRODUCT && r->how != NULL)
+    if (r->kind == TS_REQUEST_PRODUCT && r->update != NULL)
         return update_rows(r, mode, feed, times, err);
     if (before && is_last_pass())
         return stop_in(r, mode, err);

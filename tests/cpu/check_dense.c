@@ -545,7 +545,7 @@ static void complete(const struct dense *x, const struct learnt *l, uint32_t mod
     ck_assert_msg(
         ts_backend_cpu.pass(&(struct ts_request){ .be = be,
                                                   .kind = TS_REQUEST_ROWS,
-                                                  .how = &how,
+                                                  .update = &how,
                                                   .sums = &(struct ts_row_sums){ .size = &size } },
                             1, mode, feed, NULL, &err) == 0,
         "%s", err.text);

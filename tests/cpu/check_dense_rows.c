@@ -153,7 +153,7 @@ static double *fast_rows(const struct cells *x, uint32_t mode, uint32_t rank,
     ck_assert_msg(
         ts_backend_cpu.pass(&(struct ts_request){ .be = be,
                                                   .kind = TS_REQUEST_ROWS,
-                                                  .how = &how,
+                                                  .update = &how,
                                                   .sums = &(struct ts_row_sums){ .size = &size } },
                             1, mode, feed, NULL, &err) == 0,
         "%s", err.text);

@@ -296,7 +296,7 @@ static void run_mode(const struct setup *s, void *be, struct ts_feed *feed, uint
         squares.ctx = &late;
     }
     if (update) {
-        request.how = s->how != NULL ? s->how : &squares;
+        request.update = s->how != NULL ? s->how : &squares;
         request.sums = &sums;
     }
     rig_pass_of(rig_be, s->disk->tensor, feed, &request, 1, m, times);
@@ -690,13 +690,14 @@ START_TEST(rows_must_be_kept_to_be_read)
     ck_assert_int_eq(rig_be->own_rows(be, 4, &err), TS_EARG);
     ck_assert_ptr_nonnull(strstr(err.text, "mode 3"));
     OK(rig_be->own_rows(be, 3, &err));
-    ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be, .how = &squares, .sums = &sums },
-                                  1, 0, feed, &times, &err),
-                     TS_EARG);
+    ck_assert_int_eq(
+        rig_be->pass(&(struct ts_request){ .be = be, .update = &squares, .sums = &sums }, 1, 0,
+                     feed, &times, &err),
+        TS_EARG);
     ck_assert_int_eq(rig_be->solve(be, 2, &how, &sums, &err), TS_EARG);
     OK(rig_be->own_rows(be, 0, &err));
-    ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be, .how = &how, .sums = &sums }, 1,
-                                  0, feed, &times, &err),
+    ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be, .update = &how, .sums = &sums },
+                                  1, 0, feed, &times, &err),
                      TS_EARG);
     ts_feed_free(feed);
     rig_be->close(be);
@@ -895,9 +896,10 @@ START_TEST(a_stop_ends_all_members)
         ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be }, 1, 1, feed, &times, &err),
                          TS_ESTOP);
     else { /* and old rows are there, to be saved */
-        ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be, .how = &how, .sums = &sums },
-                                      1, 2, feed, &times, &err),
-                         TS_ESTOP);
+        ck_assert_int_eq(
+            rig_be->pass(&(struct ts_request){ .be = be, .update = &how, .sums = &sums }, 1, 2,
+                         feed, &times, &err),
+            TS_ESTOP);
         OK(rig_be->get_rows(be, 2, 0, d.x.dim[2], r.rows[2], &err));
         ck_assert(memcmp(r.rows[2], s.factor[2], d.x.dim[2] * s.ask.rank * sizeof(double)) == 0);
     }
@@ -923,9 +925,10 @@ START_TEST(a_failing_inverse_ends_a_pass) /* loop test: _i + 1 members */
     s.ask.members = (uint32_t)_i + 1;
     be = open_backend(&s);
     feed = open_feed(&s, be);
-    ck_assert_int_eq(rig_be->pass(&(struct ts_request){ .be = be, .how = &squares, .sums = &sums },
-                                  1, 0, feed, &times, &err),
-                     TS_ENOMEM);
+    ck_assert_int_eq(
+        rig_be->pass(&(struct ts_request){ .be = be, .update = &squares, .sums = &sums }, 1, 0,
+                     feed, &times, &err),
+        TS_ENOMEM);
     ck_assert_str_eq(err.text, "no inverse");
     ts_feed_free(feed);
     rig_be->close(be);

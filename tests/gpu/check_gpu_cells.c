@@ -483,7 +483,7 @@ static void sweep(const struct dense *x, const struct how *h, int own, int apart
         const struct ts_row_sums sums = { .gram = ret->gram[m], .inner = &ret->inner[m] };
         struct ts_backend_times times;
         const struct ts_request request = { .be = be,
-                                            .how = apart ? NULL : &how,
+                                            .update = apart ? NULL : &how,
                                             .sums = apart ? NULL : &sums };
         rig_pass_of(rig_be, t, feed, &request, 1, m, &times);
         if (apart)

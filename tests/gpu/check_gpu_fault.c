@@ -23,8 +23,8 @@ static int update_until(const struct rig_run *r, uint32_t most)
     int rc = 0;
     for (uint32_t k = 0; k < most && rc == 0; k++) {
         ts_feed_rewind(r->feed);
-        rc = rig_be->pass(&(struct ts_request){ .be = r->be, .how = &how, .sums = &sums }, 1, k % 3,
-                          r->feed, &times, &err);
+        rc = rig_be->pass(&(struct ts_request){ .be = r->be, .update = &how, .sums = &sums }, 1,
+                          k % 3, r->feed, &times, &err);
     }
     return rc;
 }

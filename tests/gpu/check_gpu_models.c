@@ -116,7 +116,7 @@ static struct ts_request update_of(void *model, struct wish *w, struct answer *a
                                     .inner = &a->inner,
                                     .size = w->own ? &a->size : NULL };
     return (struct ts_request){ .be = model,
-                                .how = w->product ? NULL : &w->how,
+                                .update = w->product ? NULL : &w->how,
                                 .sums = w->product ? NULL : &a->sums };
 }
 

@@ -69,7 +69,8 @@ static double complete(struct rig_run *r, uint32_t mode)
                                        .hold_out = r->ask->hold_out };
     double size = NAN;
     const struct ts_row_sums sums = { .size = &size };
-    rig_pass(r, (struct ts_request){ .kind = TS_REQUEST_ROWS, .how = &how, .sums = &sums }, mode);
+    rig_pass(r, (struct ts_request){ .kind = TS_REQUEST_ROWS, .update = &how, .sums = &sums },
+             mode);
     rig_get(r, mode, r->a[mode]);
     return size;
 }
@@ -333,7 +334,7 @@ START_TEST(what_is_not_there_is_refused)
         &d,
         asked((struct rig_ask){
             .rank = most + 1, .members = 1, .demand = &demands[0], .host_bytes = RIG_HOST_BYTES }),
-        (struct ts_request){ .kind = TS_REQUEST_ROWS, .how = &how, .sums = &sums },
+        (struct ts_request){ .kind = TS_REQUEST_ROWS, .update = &how, .sums = &sums },
         "a rank of at most");
     rig_disk_free(&d);
 }

@@ -166,7 +166,7 @@ static void want_rows(const struct wish *w, struct part *p)
                                      .mean = r->mean,
                                      .hold_out = hold_out(r->share, w->k) };
     p->sums = (struct ts_row_sums){ .size = w->k % 4 != 3 ? &p->size : NULL };
-    p->want.how = &p->how;
+    p->want.update = &p->how;
     p->want.sums = &p->sums;
 }
 

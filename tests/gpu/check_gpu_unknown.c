@@ -279,7 +279,7 @@ static uint64_t run_sweep(const struct cells *x, const struct run *r,
     for (uint32_t m = 0; m < x->array.order; m++) {
         const struct ts_row_sums sums = { .size = &s->size[m] };
         const struct ts_request request = {
-            .be = r->be, .kind = TS_REQUEST_ROWS, .how = how, .sums = &sums
+            .be = r->be, .kind = TS_REQUEST_ROWS, .update = how, .sums = &sums
         };
         rig_pass_of(rig_be, x->t, r->feed, &request, 1, m, &times);
         OK(rig_be->get_rows(r->be, m, 0, x->array.dim[m], s->rows[m], &err));

@@ -113,7 +113,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     a->solved =
         ts_backend_can(a->conf->init.backend, TS_CAN_AT_ONCE) && ts_row_by_backend(a->update.kind);
     ret->kind = TS_REQUEST_PRODUCT;
-    ret->how = a->solved ? &a->update : NULL;
+    ret->update = a->solved ? &a->update : NULL;
     ret->sums = a->solved ? &a->sums : NULL;
     ret->name = a->solved ? "product and rows" : "product";
     return 0;

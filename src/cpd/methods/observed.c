@@ -79,7 +79,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
         return 0;
     }
     ret->kind = TS_REQUEST_ROWS;
-    ret->how = &a->update;
+    ret->update = &a->update;
     ret->sums = &a->sums;
     ret->name = "rows";
     return 0;

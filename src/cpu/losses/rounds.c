@@ -191,7 +191,7 @@ static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
     for (uint32_t k = 0; k < n; k++) {
         u[k].view = &loan.view;
         u[k].rounds = rounds;
-        u[k].judge = judge && u[k].how->judge;
+        u[k].judge = judge && u[k].multiply->judge;
         u[k].keep = keep;
         ts_plain_conf(u[k].r->tensor, u->mode, 1, &u[k].plain_conf);
         for (uint32_t i = 0; i < u->r->threads; i++)
@@ -283,19 +283,19 @@ static struct ts_rounds_run run_of(const struct ts_rounds_of *model, uint32_t mo
 static void begin_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *model)
 {
     struct ts_multiply_sums *ret = model->ret;
-    u->how = model->how;
-    u->hold_out = &model->how->hold_out;
+    u->multiply = model->multiply;
+    u->hold_out = &model->multiply->hold_out;
     u->own = model->apart;
-    u->n_rounds = model->how->rounds;
+    u->n_rounds = model->multiply->rounds;
     ret->kkt = ret->loss = ret->inner = 0;
     ret->held_n = ret->held_loss = ret->held_model = ret->held_squares = 0;
-    ts_rounds_begin_rows(model->r, &model->factor[u->mode], model->how, model->apart);
+    ts_rounds_begin_rows(model->r, &model->factor[u->mode], model->multiply, model->apart);
 }
 
 static int any_judged(const struct ts_rounds_run *u, uint32_t n)
 {
     for (uint32_t k = 0; k < n; k++)
-        if (u[k].how->judge)
+        if (u[k].multiply->judge)
             return 1;
     return 0;
 }
@@ -305,7 +305,7 @@ static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *model
     const int again = any_spans(&u->r->tensor->mode[u->mode]);
     int rc;
     for (uint32_t k = 0; k < n; k++)
-        fill_job(u[k].r, u->mode, model[k].factor, u[k].how->loss, &u[k].job);
+        fill_job(u[k].r, u->mode, model[k].factor, u[k].multiply->loss, &u[k].job);
     rc = pass(u, n, 1, !again);
     for (uint32_t k = 0; k < n && rc == 0; k++)
         rc = fold_all(&u[k]);
@@ -314,8 +314,8 @@ static int make_rounds(struct ts_rounds_run *u, const struct ts_rounds_of *model
         rc = pass(u, n, 0, 1);
     }
     for (uint32_t k = 0; k < n && rc == 0; k++) {
-        rc = gather(&u[k], u[k].how->judge);
-        if (rc == 0 && u[k].how->judge)
+        rc = gather(&u[k], u[k].multiply->judge);
+        if (rc == 0 && u[k].multiply->judge)
             add_judged(u[k].r, u->mode, model[k].ret);
     }
     return rc;
@@ -377,15 +377,15 @@ static const struct ts_multiply no_rounds;
 
 static void begin_gradient(struct ts_rounds_run *u, const struct ts_rounds_of *model)
 {
-    const struct ts_descent *how = model->descend;
-    u->how = &no_rounds;
+    const struct ts_descent *descent = model->descend;
+    u->multiply = &no_rounds;
     u->own = &model->factor[u->mode];
-    u->descend = how;
-    u->hold_out = &how->hold_out;
+    u->descend = descent;
+    u->hold_out = &descent->hold_out;
     u->n_rounds = 1;
-    fill_job(u->r, u->mode, model->factor, how->loss, &u->job);
-    u->job.at = how->at;
-    u->job.zeros = !how->observed;
+    fill_job(u->r, u->mode, model->factor, descent->loss, &u->job);
+    u->job.at = descent->at;
+    u->job.zeros = !descent->observed;
 }
 
 int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,

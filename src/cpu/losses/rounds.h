@@ -119,7 +119,7 @@ struct ts_rounds_of {
     struct ts_share *share; /* how ranks divide the work; NULL: there is one */
     struct ts_fmat *factor; /* of all modes */
     struct ts_fmat *apart;  /* as many rows as the mode has */
-    const struct ts_multiply *how;
+    const struct ts_multiply *multiply;
     struct ts_multiply_sums *ret;
     const struct ts_descent *descend;
 };

@@ -62,7 +62,7 @@ struct ts_rounds_run {
     struct ts_share *share; /* or NULL */
     uint32_t mode;
     struct ts_feed *feed;
-    const struct ts_multiply *how; /* of a gradient zeros */
+    const struct ts_multiply *multiply; /* of a gradient zeros */
     struct ts_rounds_job job;
     struct ts_fmat *apart;
     const struct ts_fmat *own;        /* rows that models are of: `apart`, or the factor */

@@ -13,7 +13,7 @@ struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, 
     const struct ts_zero_cells z = { .order = t->order,
                                      .rank = rank,
                                      .factor = factor,
-                                     .how = descent,
+                                     .descent = descent,
                                      .drawn = ts_drawn_cells_of(t, mode, descent) };
     return z;
 }
@@ -46,7 +46,7 @@ static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *
                        const double *product, double *g)
 {
     static const double zero[SOME];
-    const struct ts_loss *loss = z->how->loss;
+    const struct ts_loss *loss = z->descent->loss;
     double model[SOME] = { 0 }, slope[SOME], sum = 0;
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t r = 0; r < z->rank; r++)
@@ -54,8 +54,8 @@ static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *
         sum -= loss->linear != 0 ? loss->linear * model[i] : 0;
     }
     if (g == NULL)
-        return z->drawn.weight * (sum + loss->judge(n, zero, model, z->how->at));
-    loss->weigh(n, zero, model, z->how->at, slope);
+        return z->drawn.weight * (sum + loss->judge(n, zero, model, z->descent->at));
+    loss->weigh(n, zero, model, z->descent->at, slope);
     for (uint32_t i = 0; i < n; i++) {
         const double w = z->drawn.weight * (slope[i] - loss->linear);
         for (uint32_t r = 0; r < z->rank; r++)

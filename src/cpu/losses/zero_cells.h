@@ -22,7 +22,7 @@ static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 struct ts_zero_cells {
     uint32_t order, rank;
     const struct ts_fmat *factor; /* of all modes */
-    const struct ts_descent *how;
+    const struct ts_descent *descent;
     struct ts_drawn_cells drawn;
 };
 

@@ -22,7 +22,7 @@ static double cut_of(const struct ts_gram_rows *g)
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out)
 {
-    g->how = update;
+    g->update = update;
     g->weights = weights;
     g->level = level;
     g->out = out;
@@ -70,8 +70,8 @@ static void find_bounded(struct ts_gram_thread *t)
     struct ts_bounded_row b = {
         .sum = &t->sum,
         .ops = g->ops,
-        .lower = g->how->lower,
-        .upper = g->how->upper,
+        .lower = g->update->lower,
+        .upper = g->update->upper,
         .diagonal = t->diagonal,
         .cut = cut_of(g),
         .tolerance = g->precision == TS_FLOAT32 ? 1e-7 : 1e-15,
@@ -111,15 +111,15 @@ static void keep(struct ts_gram_thread *t, uint32_t row, double count, const dou
     }
     if (partition != t->size_at)
         settle(t, partition);
-    t->size += (g->how->by_count ? count : 1) * square;
+    t->size += (g->update->by_count ? count : 1) * square;
 }
 
 /* The row of what was summed. whole: see ts_gram_rows_solve. */
 static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole)
 {
     struct ts_gram_rows *g = t->all;
-    const struct ts_row_update *how = g->how;
-    const double l2 = how->l2 * (how->by_count ? t->count : 1);
+    const struct ts_row_update *update = g->update;
+    const double l2 = update->l2 * (update->by_count ? t->count : 1);
     straighten(t);
     for (uint32_t i = 0; i < g->rank; i++) {
         double *entry = &t->sum.s[(size_t)i * g->stride + i];
@@ -128,7 +128,7 @@ static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole
     }
     memcpy(t->s, t->sum.s, (uint64_t)g->rank * g->stride * sizeof *t->s);
     g->ops->solve(&t->sum, t->s, t->diagonal, cut_of(g), t->a);
-    if (how->lower > -INFINITY || how->upper < INFINITY)
+    if (update->lower > -INFINITY || update->upper < INFINITY)
         find_bounded(t);
     keep(t, row, t->count, t->a, 1, t->at);
 }
@@ -148,7 +148,7 @@ static void solve_waiting(struct ts_gram_thread *t)
         const uint32_t from = k < x->n ? k : 0; /* a lane without a row has the first one's */
         x->s[k] = t->sums + from * ts_gram_sum_size(g->rank, g->precision);
         x->m[k] = x->s[k] + square;
-        x->more[k] = g->how->l2 * (g->how->by_count ? t->wait[from].count : 1);
+        x->more[k] = g->update->l2 * (g->update->by_count ? t->wait[from].count : 1);
     }
     if (x->n > 0)
         g->blocks->systems(x);
@@ -232,7 +232,7 @@ static void end_row(struct ts_gram_thread *t, int last)
 static uint32_t choose(struct ts_gram_thread *t, const struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
-    const struct ts_hold_out *h = &g->how->hold_out;
+    const struct ts_hold_out *h = &g->update->hold_out;
     uint32_t n = 0;
     if (h->share == 0)
         return b->n;
@@ -245,7 +245,7 @@ static uint32_t choose(struct ts_gram_thread *t, const struct ts_unpacked *b)
 
 static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
 {
-    const double mean = g->how->mean;
+    const double mean = g->update->mean;
     for (uint32_t p = 0; p < b->n && mean != 0; p++)
         if (g->precision == TS_FLOAT32)
             b->value.f[p] = (float)(b->value.f[p] - mean);

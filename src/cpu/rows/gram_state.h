@@ -62,7 +62,7 @@ struct ts_gram_rows {
     double *memory;              /* of all threads */
     uint64_t memory_bytes;
 
-    const struct ts_row_update *how;
+    const struct ts_row_update *update;
     const uint8_t *level;
     int weights; /* of nonzeros */
     struct ts_fmat *out;

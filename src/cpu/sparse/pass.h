@@ -48,7 +48,8 @@ struct ts_pass_model {
     /* what is multiplied and summed in: for factors in float32 it may be float64 in the last
      * mode */
     enum ts_precision summed;
-    const struct ts_row_update *how; /* whose `ready` a thread calls beside the products; or NULL */
+    const struct ts_row_update
+        *update; /* whose `ready` a thread calls beside the products; or NULL */
 };
 
 /* Products that come take these nonzeros for zeros. */
@@ -76,7 +77,7 @@ int ts_pass_cells(struct ts_pass *pass, uint32_t mode, uint32_t n,
 struct ts_pass_rows {
     struct ts_pass *pass;
     struct ts_fmat *factor;
-    const struct ts_row_update *how;
+    const struct ts_row_update *update;
     double *size; /* see struct ts_row_sums */
 };
 int ts_pass_complete(uint32_t mode, uint32_t n, const struct ts_pass_rows *model,

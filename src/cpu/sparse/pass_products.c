@@ -39,8 +39,8 @@ static int make_ready(void *run, struct ts_err *err)
     uint32_t k;
     int rc = 0;
     while (rc == 0 && (k = atomic_fetch_add(&x->next_model, 1)) < r->n) {
-        const struct ts_row_update *how = x->model[k].how;
-        rc = how == NULL || how->ready == NULL ? 0 : how->ready(how->ctx, err);
+        const struct ts_row_update *update = x->model[k].update;
+        rc = update == NULL || update->ready == NULL ? 0 : update->ready(update->ctx, err);
     }
     return rc;
 }

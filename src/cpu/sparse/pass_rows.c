@@ -38,7 +38,7 @@ static int begin_rows(const struct ts_pass_rows *model, uint32_t mode, struct so
         return rc;
     ts_pass_job(p, mode, p->precision, model->factor, &model->factor[mode], &ret->job);
     ret->gram = p->gram;
-    ts_gram_rows_begin(p->gram, model->how, p->tensor->mode[mode].disk.level,
+    ts_gram_rows_begin(p->gram, model->update, p->tensor->mode[mode].disk.level,
                        ts_tensor_weighted(p->tensor), &model->factor[mode]);
     return 0;
 }

@@ -518,10 +518,10 @@ static int learns_all(const struct ts_gpu_cells *c)
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;
-    const struct ts_row_update *how = ask->of[0].how;
+    const struct ts_row_update *update = ask->of[0].update;
     const int observed = ask->kind == TS_REQUEST_ROWS;
-    struct ts_hold_out hold_out = observed ? how->hold_out : of->hold_out;
-    const double mean = observed ? how->mean : 0;
+    struct ts_hold_out hold_out = observed ? update->hold_out : of->hold_out;
+    const double mean = observed ? update->mean : 0;
     struct ts_gpu_cells *c = g->cells;
     if (c == NULL || ask->kind == TS_REQUEST_ERRORS)
         return;

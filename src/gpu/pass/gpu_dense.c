@@ -22,7 +22,7 @@ struct job {
     uint32_t mode;
     uint64_t row, n;
     const double *from; /* what the job reads: rows or s */
-    const struct ts_row_update *how;
+    const struct ts_row_update *update;
     const struct ts_row_sums *sums;
 };
 
@@ -90,7 +90,7 @@ static double *unit_sizes(const struct ts_gpu_model *of, const struct ts_gpu_rep
 }
 
 ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                              uint32_t mode, const struct ts_row_update *how,
+                              uint32_t mode, const struct ts_row_update *update,
                               const struct ts_row_sums *sums, int wide, uint64_t first_unit,
                               uint64_t n_units)
 {
@@ -107,16 +107,16 @@ ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_membe
         .n_units = n_units,
         .g = my->w,
         .table = my->w + (size_t)of->ld * of->ld,
-        .simple = how->l1 == 0 && how->upper == INFINITY,
-        .rounds = how->rounds,
+        .simple = update->l1 == 0 && update->upper == INFINITY,
+        .rounds = update->rounds,
         .rank = of->rank,
         .inverse = my->w + ((size_t)of->ld + TS_DESCEND_TABLE) * of->ld,
-        .rho = how->rho,
+        .rho = update->rho,
         .inner = sums->inner != NULL ? my->row_inner : NULL,
         .size = sums->size != NULL ? unit_sizes(of, my, mode) : NULL,
         .scratch = my->parts,
     };
-    switch (how->kind) {
+    switch (update->kind) {
     case TS_ROW_KEEP:
         return ts_descend_keep(&d, me->dense);
     case TS_ROW_SIMPLEX:
@@ -133,10 +133,10 @@ ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_membe
 }
 
 ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                 uint32_t mode, const struct ts_row_update *how,
+                                 uint32_t mode, const struct ts_row_update *update,
                                  const struct ts_row_sums *sums)
 {
-    const int own = how != NULL && ts_row_reads_old(how->kind);
+    const int own = update != NULL && ts_row_reads_old(update->kind);
     const uint64_t n = of->gpu->mode[mode].n_rows, n_sums = own ? ts_descend_units(n) : n;
     struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t square = (uint64_t)of->ld * of->ld;
@@ -153,11 +153,11 @@ ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_me
 }
 
 /* The Gram matrix of rows that stay is that of weighted ones. */
-void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
+void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *update,
                            const struct ts_row_sums *sums)
 {
     const double *from = ts_gpu_first(of->gpu)->replica[of->number].host;
-    const double *weight = how != NULL && how->kind == TS_ROW_KEEP ? how->weight : NULL;
+    const double *weight = update != NULL && update->kind == TS_ROW_KEEP ? update->weight : NULL;
     for (uint32_t i = 0; i < of->rank; i++) {
         double *row = sums->gram + (size_t)i * of->rank;
         memcpy(row, from + (size_t)i * of->ld, 8 * (size_t)of->rank);
@@ -174,8 +174,8 @@ static ts_gpu_error solve(const struct ts_gpu *g, struct ts_gpu_member *me, cons
 {
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
-    if (ts_row_reads_old(j->how->kind))
-        return ts_gpu_dense_own(j->of, me, j->mode, j->how, j->sums, 0, 0, ts_descend_units(n));
+    if (ts_row_reads_old(j->update->kind))
+        return ts_gpu_dense_own(j->of, me, j->mode, j->update, j->sums, 0, 0, ts_descend_units(n));
     return n == 0
                ? cudaSuccess
                : ts_dense_solve_rows(g->precision, my->factor[j->mode], NULL, n, j->of->ld, my->w,
@@ -191,32 +191,32 @@ static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const uint64_t n = g->mode[j->mode].n_rows;
     ts_gpu_error e = cudaSuccess;
-    if (j->how == NULL && me != ts_gpu_first(g))
+    if (j->update == NULL && me != ts_gpu_first(g))
         return 0;
-    if (j->how != NULL)
-        TRY(e, ts_gpu_device_send_update(of, me, j->how));
-    if (j->how != NULL)
+    if (j->update != NULL)
+        TRY(e, ts_gpu_device_send_update(of, me, j->update));
+    if (j->update != NULL)
         TRY(e, solve(g, me, j));
     if (me == ts_gpu_first(g))
         TRY(e, ts_dense_gram_part(g->precision, my->factor[j->mode], n, of->ld, 0,
                                   ts_dense_gram_parts(of->ld, n), my->parts, me->dense));
     if (me == ts_gpu_first(g))
-        TRY(e, ts_gpu_dense_sum_up(of, me, j->mode, j->how, j->sums));
+        TRY(e, ts_gpu_dense_sum_up(of, me, j->mode, j->update, j->sums));
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "row solves");
 }
 
-int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *update,
                        const struct ts_row_sums *sums, struct ts_err *err)
 {
     struct ts_gpu_model *of = be;
-    struct job j = { .of = of, .mode = mode, .how = how, .sums = sums };
+    struct job j = { .of = of, .mode = mode, .update = update, .sums = sums };
     int rc;
-    if (how != NULL)
+    if (update != NULL)
         ts_gpu_cells_changed(of->gpu, mode);
     rc = ts_gpu_team_run(of->gpu, solve_job, &j, NULL, err);
     if (rc == 0)
-        ts_gpu_dense_copy_out(of, how, sums);
+        ts_gpu_dense_copy_out(of, update, sums);
     return rc;
 }
 

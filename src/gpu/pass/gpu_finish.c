@@ -131,10 +131,10 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     for (uint32_t i = 0; i <= g->n_members; i++)
         first[i] = n_units * i / g->n_members;
     if (e == cudaSuccess && shared)
-        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->how, r->sums, r->wide, first[me->number],
-                             first[me->number + 1] - first[me->number]);
+        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->update, r->sums, r->wide,
+                             first[me->number], first[me->number + 1] - first[me->number]);
     else if (e == cudaSuccess)
-        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->how, r->sums, r->wide, 0, n_units);
+        e = ts_gpu_dense_own(r->of, me, p->ask->mode, r->update, r->sums, r->wide, 0, n_units);
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     if (shared)
         TRY(e, send_after_dense(me));
@@ -188,7 +188,7 @@ static ts_gpu_error sum_up(struct ts_gpu_product *r)
     ts_gpu_error e = cudaSuccess;
     if (p->g->n_members > 1)
         e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "Gram matrix", TS_TRACE_SOLVE, me->dense);
-    TRY(e, ts_gpu_dense_sum_up(r->of, me, p->ask->mode, r->how, r->sums));
+    TRY(e, ts_gpu_dense_sum_up(r->of, me, p->ask->mode, r->update, r->sums));
     TRY(e, ts_gpu_log_stop(&me->log, me->dense, TS_TRACE_NO_SHARD, 0));
     return e;
 }
@@ -236,7 +236,7 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
     if (r->rounds > 0)
         TRY(e, ts_gpu_multiply_spans(r));
     rc = e == cudaSuccess ? 0 : fail(err, e);
-    if (rc < 0 || r->how == NULL)
+    if (rc < 0 || r->update == NULL)
         return rc;
     if (r->apart)
         rc = update_own(r, err);
@@ -259,7 +259,7 @@ static ts_gpu_error enqueue_rest(void *ctx)
     TRY(e, ts_dense_gram_part(p->g->precision, r->my->factor[p->ask->mode], p->mode->n_rows,
                               r->of->ld, 0, ts_dense_gram_parts(r->of->ld, p->mode->n_rows),
                               r->my->parts, p->me->dense));
-    TRY(e, ts_gpu_dense_sum_up(r->of, p->me, p->ask->mode, r->how, r->sums));
+    TRY(e, ts_gpu_dense_sum_up(r->of, p->me, p->ask->mode, r->update, r->sums));
     return e;
 }
 
@@ -326,7 +326,7 @@ int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err)
     for (uint32_t k = 0; k < p->n && rc == 0 && me == ts_gpu_first(g); k++)
         if (ts_gpu_solves_observed(&p->product[k]))
             ts_gpu_observed_copy_out(&p->product[k]);
-        else if (p->product[k].how != NULL)
-            ts_gpu_dense_copy_out(p->product[k].of, p->product[k].how, p->product[k].sums);
+        else if (p->product[k].update != NULL)
+            ts_gpu_dense_copy_out(p->product[k].of, p->product[k].update, p->product[k].sums);
     return rc;
 }

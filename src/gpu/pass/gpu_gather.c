@@ -75,7 +75,7 @@ int ts_gpu_gather_with_inner(const struct ts_gpu_product *r)
 {
     if (ts_gpu_solves_observed(r))
         return r->sums->size != NULL;
-    return r->how != NULL && r->sums->inner != NULL && !r->apart;
+    return r->update != NULL && r->sums->inner != NULL && !r->apart;
 }
 
 void ts_gpu_gather_open(struct ts_gpu_pass *p, uint32_t i, struct ts_exchange_part *part)

@@ -99,7 +99,7 @@ static int fits_graph(const struct ts_gpu_pass *p)
     const struct ts_gpu_product *r = &p->product[0];
     return g->n_members == 1 && g->trace == NULL && p->n == 1 && p->mode->n_shards > 0 &&
            p->me->table[p->ask->mode].n[0] == p->mode->n_shards &&
-           p->ask->kind == TS_REQUEST_PRODUCT && r->how != NULL && !r->apart;
+           p->ask->kind == TS_REQUEST_PRODUCT && r->update != NULL && !r->apart;
 }
 
 static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_shard *many,

@@ -54,16 +54,17 @@ static struct ts_gpu_loss loss_of(const struct ts_gpu_product *r, const struct t
 ts_gpu_error ts_gpu_gradient_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream)
 {
-    const struct ts_descent *how = r->want->descend;
-    const struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
+    const struct ts_descent *descent = r->want->descend;
+    const struct ts_gpu_loss loss =
+        loss_of(r, descent->loss, descent->at, descent->observed, &descent->hold_out);
     return ts_loss_launch(r->pass->g->precision, args, &loss, stream);
 }
 
 ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                   ts_gpu_stream stream)
 {
-    const struct ts_loss_sums *how = r->want->losses;
-    struct ts_gpu_loss loss = loss_of(r, how->loss, how->at, how->observed, &how->hold_out);
+    const struct ts_loss_sums *sums = r->want->losses;
+    struct ts_gpu_loss loss = loss_of(r, sums->loss, sums->at, sums->observed, &sums->hold_out);
     loss.sums = r->my->losses;
     return ts_loss_launch(r->pass->g->precision, args, &loss, stream);
 }
@@ -73,7 +74,7 @@ ts_gpu_error ts_gpu_losses_launch(const struct ts_gpu_product *r, const struct t
 struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
-    const struct ts_descent *how;
+    const struct ts_descent *descent;
     double *of_group; /* on the host, of all groups; NULL: rows make their step */
     double model;     /* sum of the model, in the job of the first member here */
 };
@@ -82,7 +83,7 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
 {
     const struct ts_gpu *g = j->of->gpu;
     const struct ts_gpu_replica *my = &me->replica[j->of->number];
-    const struct ts_descent *how = j->how;
+    const struct ts_descent *descent = j->descent;
     const double columns = ts_draw_columns(g->tensor, j->mode);
     struct ts_gpu_steps s = {
         .precision = g->precision,
@@ -91,29 +92,29 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
         .rank = j->of->rank,
         .ld = j->of->ld,
         .gradient = my->apart,
-        .kind = how->loss->kind,
-        .at = how->at,
-        .linear = how->loss->linear,
-        .l2 = how->l2,
-        .sums = !how->observed && (how->loss->linear != 0 || how->loss->lower == 0),
+        .kind = descent->loss->kind,
+        .at = descent->at,
+        .linear = descent->loss->linear,
+        .l2 = descent->l2,
+        .sums = !descent->observed && (descent->loss->linear != 0 || descent->loss->lower == 0),
         .closed = my->closed,
         .upto = my->upto,
-        .from_model = how->loss->lower == 0,
-        .seed = how->seed,
-        .draw = how->draw,
+        .from_model = descent->loss->lower == 0,
+        .seed = descent->seed,
+        .draw = descent->draw,
         .column = my->column,
         .weight = my->weight,
-        .at_cells = !how->observed && how->n_cells > 0,
+        .at_cells = !descent->observed && descent->n_cells > 0,
         .part = my->cell_part,
         .row_value = my->row_inner,
     };
-    if (!how->observed && how->n_cells == 0) {
-        s.all_columns = columns <= how->n_drawn;
-        s.n_columns = s.all_columns ? (uint32_t)columns : how->n_drawn;
-        s.each = columns / how->n_drawn;
+    if (!descent->observed && descent->n_cells == 0) {
+        s.all_columns = columns <= descent->n_drawn;
+        s.n_columns = s.all_columns ? (uint32_t)columns : descent->n_drawn;
+        s.each = columns / descent->n_drawn;
     }
     if (s.at_cells)
-        s.cells = ts_drawn_cells_of(g->tensor, j->mode, how);
+        s.cells = ts_drawn_cells_of(g->tensor, j->mode, descent);
     for (uint32_t m = 0; m < s.order; m++) {
         s.factor[m] = my->factor[m];
         s.n_rows[m] = g->mode[m].n_rows;
@@ -134,15 +135,15 @@ static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
                               const struct ts_gpu_steps *s, uint64_t first, uint64_t end)
 {
     const uint64_t row = (uint64_t)s->rank * j->of->gpu->element;
-    const struct ts_descent *how = j->how;
-    const struct ts_adam adam = ts_adam_of(how);
-    char *const host[2] = { how->gradient != NULL ? how->gradient : how->moment[0],
-                            how->gradient != NULL ? NULL : how->moment[1] };
+    const struct ts_descent *descent = j->descent;
+    const struct ts_adam adam = ts_adam_of(descent);
+    char *const host[2] = { descent->gradient != NULL ? descent->gradient : descent->moment[0],
+                            descent->gradient != NULL ? NULL : descent->moment[1] };
     char *const u = (char *)me->stage;
     ts_gpu_error e = cudaSuccess;
     for (uint64_t n; first < end && e == cudaSuccess; first += n) {
-        n = stage_rows(j->of, how->gradient != NULL ? 1 : 2, end - first);
-        if (how->gradient != NULL) {
+        n = stage_rows(j->of, descent->gradient != NULL ? 1 : 2, end - first);
+        if (descent->gradient != NULL) {
             e = ts_step_get(s, first, n, u, me->dense);
             TRY(e, cudaMemcpyAsync(host[0] + first * row, u, n * row, cudaMemcpyDeviceToHost,
                                    me->dense));
@@ -209,7 +210,7 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     TRY(e, cudaStreamSynchronize(me->dense));
     if (e != cudaSuccess)
         return fail(err, e);
-    return g->n_members > 1 && j->how->gradient == NULL ? send_rows(j, me, first, err) : 0;
+    return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
 /* Every member has the sum of the model, and the groups of its share. */
@@ -250,7 +251,7 @@ static int zeros_of(struct job *j, double *ret, struct ts_err *err)
     divide(g, groups, first);
     if (rc == 0)
         rc = ts_gpu_ranks_gather(g, j->of_group, sizeof *j->of_group, first, err);
-    *ret = j->how->loss->linear * j->model;
+    *ret = j->descent->loss->linear * j->model;
     for (uint64_t k = 0; k < groups && rc == 0; k++)
         *ret += j->of_group[k];
     free(j->of_group);
@@ -262,15 +263,15 @@ static int make_steps(struct job *j, struct ts_feed *feed, struct ts_err *err)
 {
     struct ts_gpu *g = j->of->gpu;
     const uint64_t row = (uint64_t)j->of->rank * g->element;
-    const struct ts_descent *how = j->how;
+    const struct ts_descent *descent = j->descent;
     uint64_t first[TS_MAX_TEAM + 1];
     int rc = ts_gpu_team_run(g, step_job, j, g->comm != NULL ? feed : NULL, err);
     rc = ts_gpu_ranks_end(g, rc, err);
     divide(g, g->mode[j->mode].n_rows, first);
-    if (rc == 0 && how->gradient != NULL)
-        return ts_gpu_ranks_gather(g, how->gradient, row, first, err);
+    if (rc == 0 && descent->gradient != NULL)
+        return ts_gpu_ranks_gather(g, descent->gradient, row, first, err);
     for (int k = 0; k < 2 && rc == 0; k++)
-        rc = ts_gpu_ranks_gather(g, how->moment[k], row, first, err);
+        rc = ts_gpu_ranks_gather(g, descent->moment[k], row, first, err);
     return rc;
 }
 
@@ -283,11 +284,11 @@ static int check_rows(const struct ts_gpu_model *of, uint32_t mode, struct ts_er
                    mode + 1);
 }
 
-int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                          struct ts_err *err)
 {
     const struct ts_gpu_model *of = be;
-    struct job j = { .of = of, .mode = mode, .how = how };
+    struct job j = { .of = of, .mode = mode, .descent = descent };
     const int rc = check_rows(of, mode, err);
     return rc == 0 ? zeros_of(&j, zeros, err) : rc;
 }
@@ -311,7 +312,7 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
     rc = ts_gpu_pass_run(g, &ask, times, err);
     then = ts_clock_ns();
     for (uint32_t k = 0; k < n && rc == 0 && g->mode[mode].n_rows > 0; k++) {
-        struct job j = { .of = of[k].be, .mode = mode, .how = of[k].descend };
+        struct job j = { .of = of[k].be, .mode = mode, .descent = of[k].descend };
         rc = make_steps(&j, feed, err);
     }
     for (uint32_t i = 0; i < times->n_devices && rc == 0; i++)
@@ -329,9 +330,9 @@ ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_membe
     const struct ts_gpu_replica *my = &me->replica[of->number];
     const struct ts_loss *loss = ts_loss_of(TS_GCP_BERNOULLI);
     struct ts_gpu_loss what = { .kind = loss->kind, .own = my->factor[0] };
-    struct ts_descent how = { .loss = loss, .n_drawn = 1, .step = 1 };
-    const struct job j = { .of = of, .how = &how };
-    const struct ts_adam adam = ts_adam_of(&how);
+    struct ts_descent descent = { .loss = loss, .n_drawn = 1, .step = 1 };
+    const struct job j = { .of = of, .descent = &descent };
+    const struct ts_adam adam = ts_adam_of(&descent);
     struct ts_gpu_steps s = steps_of(&j, me);
     ts_gpu_error e = ts_loss_launch(g->precision, args, &what, me->dense);
     what.sums = my->losses;

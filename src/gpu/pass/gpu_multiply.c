@@ -59,8 +59,8 @@ ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
     const struct ts_gpu_request *ask = p->ask;
     const enum ts_precision precision = p->g->precision;
     const struct ts_gpu_rows rows = rows_of(r->of, p->me, ask->mode);
-    const struct ts_multiply *how = r->want->multiply;
-    struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = how->hold_out };
+    const struct ts_multiply *multiply = r->want->multiply;
+    struct ts_gpu_weigh weigh = { .own = r->my->apart, .hold_out = multiply->hold_out };
     ts_gpu_error e = cudaSuccess;
     ts_gpu_find_levels(p->g, ask->mode, weigh.level);
     for (uint32_t k = 0; k < r->rounds && e == cudaSuccess; k++) {
@@ -71,7 +71,7 @@ ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
         TRY(e, ts_multiply_shards(&rows, args, k == 0, k + 1 == r->rounds, stream));
     }
     weigh.judged = r->my->judged;
-    if (ask->judges && how->judge)
+    if (ask->judges && multiply->judge)
         TRY(e, ts_weigh_launch(precision, args, &weigh, stream));
     return e;
 }

@@ -68,12 +68,12 @@ static struct ts_gpu_observed observed_of(const struct ts_gpu_product *r)
 {
     struct ts_gpu_observed o = {
         .rank = r->of->rank,
-        .by_count = r->how->by_count,
-        .l2 = r->how->l2,
-        .mean = r->how->mean,
-        .lower = r->how->lower,
-        .upper = r->how->upper,
-        .hold_out = r->how->hold_out,
+        .by_count = r->update->by_count,
+        .l2 = r->update->l2,
+        .mean = r->update->mean,
+        .lower = r->update->lower,
+        .upper = r->update->upper,
+        .hold_out = r->update->hold_out,
         .part = r->my->part,
         .size = r->sums->size != NULL ? r->my->row_inner : NULL,
     };

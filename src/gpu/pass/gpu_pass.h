@@ -47,14 +47,14 @@ struct ts_gpu_product { /* of a model, in a member's pass */
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
     const struct ts_request *want;
-    const struct ts_row_update *how; /* of a product and of rows; NULL: only the product */
-    const struct ts_row_sums *sums;  /* NULL where `how` is */
-    uint32_t rounds;                 /* of rows that are multiplied, in this pass */
-    struct ts_gpu_mttkrp args;       /* but for the shards */
-    int wide;                        /* factors in float32, products and sums in float64 */
-    int apart;                       /* products are kept apart: ts_gpu_owns */
-    enum ts_gpu_buffer out;          /* where the products are */
-    uint64_t out_bytes;              /* of a row of them */
+    const struct ts_row_update *update; /* of a product and of rows; NULL: only the product */
+    const struct ts_row_sums *sums;     /* NULL where `update` is */
+    uint32_t rounds;                    /* of rows that are multiplied, in this pass */
+    struct ts_gpu_mttkrp args;          /* but for the shards */
+    int wide;                           /* factors in float32, products and sums in float64 */
+    int apart;                          /* products are kept apart: ts_gpu_owns */
+    enum ts_gpu_buffer out;             /* where the products are */
+    uint64_t out_bytes;                 /* of a row of them */
 };
 
 /* The shards of a launch: one, or `n_many` of a table on the device. */

@@ -7,8 +7,9 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
 {
     const struct ts_gpu *g = r->of->gpu;
     const struct ts_gpu_replica *my = r->my;
-    const int for_fit = mode + 1 == g->tensor->order && (r->how == NULL || r->sums->inner != NULL);
-    const int kept = r->how != NULL && my->product != NULL;
+    const int for_fit =
+        mode + 1 == g->tensor->order && (r->update == NULL || r->sums->inner != NULL);
+    const int kept = r->update != NULL && my->product != NULL;
     if (r->pass->ask->kind ==
         TS_REQUEST_MULTIPLY) { /* what is sent are the rows that are multiplied */
         r->apart = 1;
@@ -60,7 +61,7 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
         .want = u,
     };
     if (p->ask->kind == TS_REQUEST_PRODUCT || p->ask->kind == TS_REQUEST_ROWS) {
-        r->how = u->how;
+        r->update = u->update;
         r->sums = u->sums;
     }
     if (p->ask->kind == TS_REQUEST_MULTIPLY && p->ask->multiplies)

@@ -17,23 +17,23 @@ int ts_gpu_dense_put(void *be, uint32_t mode, uint64_t row, uint64_t n, const do
                      struct ts_err *err);
 int ts_gpu_dense_get(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err);
-int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+int ts_gpu_dense_solve(void *be, uint32_t mode, const struct ts_row_update *update,
                        const struct ts_row_sums *sums, struct ts_err *err);
 int ts_gpu_dense_scale(void *be, uint32_t mode, const double *s, struct ts_err *err);
 int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err);
 /* Enqueues an update that reads the old rows, on units of the member's replica. wide: the products
  * are those in float64. */
 ts_gpu_error ts_gpu_dense_own(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                              uint32_t mode, const struct ts_row_update *how,
+                              uint32_t mode, const struct ts_row_update *update,
                               const struct ts_row_sums *sums, int wide, uint64_t first_unit,
                               uint64_t n_units);
 /* On member 0, once all parts are there. sum_up enqueues the Gram matrix and the sums that are
  * asked for, and their copy to the model's `host`; the other function reads them there, once
  * `dense` has ended. how: NULL, or the update that was done. */
 ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                 uint32_t mode, const struct ts_row_update *how,
+                                 uint32_t mode, const struct ts_row_update *update,
                                  const struct ts_row_sums *sums);
-void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *how,
+void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *update,
                            const struct ts_row_sums *sums);
 
 /* ---- gpu_multiply.c */
@@ -104,7 +104,7 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
                    struct ts_backend_times *times, struct ts_err *err);
 int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
-int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *how, double *zeros,
+int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *update, double *zeros,
                          struct ts_err *err);
 
 /* ---- gpu_score.c */

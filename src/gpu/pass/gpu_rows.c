@@ -35,9 +35,9 @@ static int make_ready(struct ts_gpu_pass *p, struct ts_err *err)
 {
     int rc = 0;
     for (uint32_t k = 0; k < p->n && rc == 0; k++) {
-        const struct ts_row_update *how = p->product[k].how;
-        if (how != NULL && how->ready != NULL)
-            rc = how->ready(how->ctx, err);
+        const struct ts_row_update *update = p->product[k].update;
+        if (update != NULL && update->ready != NULL)
+            rc = update->ready(update->ctx, err);
     }
     return rc;
 }
@@ -64,8 +64,8 @@ int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err)
         return rc;
     p->updating = 1;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++)
-        if (p->product[k].how != NULL && !ts_gpu_solves_observed(&p->product[k]))
-            e = ts_gpu_device_send_update(p->product[k].of, p->me, p->product[k].how);
+        if (p->product[k].update != NULL && !ts_gpu_solves_observed(&p->product[k]))
+            e = ts_gpu_device_send_update(p->product[k].of, p->me, p->product[k].update);
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
@@ -79,7 +79,7 @@ ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uin
     char *rows = my->factor[r->pass->ask->mode] + row * ts_gpu_row_bytes(r->of);
     double *inner = ts_gpu_gather_with_inner(r) ? my->row_inner + row : NULL;
     ts_gpu_error e;
-    if (r->how == NULL || r->apart || n == 0 || ts_gpu_solves_observed(r))
+    if (r->update == NULL || r->apart || n == 0 || ts_gpu_solves_observed(r))
         return cudaSuccess;
     e = ts_gpu_log_start(&me->log, TS_GPU_SOLVE, "rows", TS_TRACE_SOLVE, me->dense);
     if (e == cudaSuccess && r->wide && my->product != NULL)

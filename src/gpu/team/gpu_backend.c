@@ -329,22 +329,22 @@ static void gpu_hold_out(void *be, const struct ts_hold_out *h)
 }
 
 /* The product must lie where the update looks for it. */
-static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *how,
+static int check_kind(const void *be, uint32_t mode, const struct ts_row_update *update,
                       struct ts_err *err)
 {
     const struct ts_gpu *g = gpu_of(be);
-    if (ts_row_reads_old(how->kind) == ts_gpu_owns(g, mode))
+    if (ts_row_reads_old(update->kind) == ts_gpu_owns(g, mode))
         return 0;
     return ts_fail(err, TS_EARG, TS_NTH_MODE ": %s", mode + 1,
                    ts_gpu_owns(g, mode) ? "its old rows are to be kept, but they are not read"
                                         : "its old rows are to be read, but they are not kept");
 }
 
-static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *how,
+static int gpu_solve(void *be, uint32_t mode, const struct ts_row_update *update,
                      const struct ts_row_sums *sums, struct ts_err *err)
 {
-    const int rc = check_kind(be, mode, how, err);
-    return rc == 0 ? ts_gpu_dense_solve(be, mode, how, sums, err) : rc;
+    const int rc = check_kind(be, mode, update, err);
+    return rc == 0 ? ts_gpu_dense_solve(be, mode, update, sums, err) : rc;
 }
 
 static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
@@ -356,14 +356,14 @@ static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, st
     };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = r[k].how == NULL ? 0 : check_kind(r[k].be, mode, r[k].how, err);
+        rc = r[k].update == NULL ? 0 : check_kind(r[k].be, mode, r[k].update, err);
     return rc == 0 ? ts_gpu_pass_run(first->gpu, &ask, times, err) : rc;
 }
 
-static int gpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *how,
+static int gpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *update,
                               struct ts_multiply_sums *ret, struct ts_err *err)
 {
-    const struct ts_request one = { .be = be, .multiply = how, .multiplied = ret };
+    const struct ts_request one = { .be = be, .multiply = update, .multiplied = ret };
     return ts_gpu_multiply(&one, 1, mode, NULL, NULL, err);
 }
 

@@ -31,6 +31,6 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 /* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
  * rows the table of columns behind that, and its inverse. */
 ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                       const struct ts_row_update *how);
+                                       const struct ts_row_update *update);
 
 #endif

@@ -21,38 +21,39 @@ static ts_gpu_error send_matrix(const struct ts_gpu_model *of, struct ts_gpu_mem
 }
 
 /* Steps and weights of the columns, zeros from the rank on. */
-static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update *how,
+static void fill_table(const struct ts_gpu_model *of, const struct ts_row_update *update,
                        double *table)
 {
     const uint32_t ld = of->ld;
     memset(table, 0, 8 * (size_t)TS_DESCEND_TABLE * ld);
     for (uint32_t r = 0; r < of->rank; r++) {
-        const double square = how->matrix == NULL ? 0 : how->matrix[(size_t)r * of->rank + r];
+        const double square = update->matrix == NULL ? 0 : update->matrix[(size_t)r * of->rank + r];
         const int counts = square > 0 && isfinite(1 / square);
         table[TS_DESCEND_INVERSE * ld + r] = counts ? 1 / square : 0;
-        table[TS_DESCEND_THRESHOLD * ld + r] = how->l1 == 0 ? 0
-                                               : counts     ? how->l1 / square
-                                                            : INFINITY;
-        table[TS_DESCEND_LOWER * ld + r] = how->lower;
-        table[TS_DESCEND_UPPER * ld + r] = how->upper;
-        table[TS_DESCEND_WEIGHT * ld + r] = how->weight == NULL ? 1 : how->weight[r];
+        table[TS_DESCEND_THRESHOLD * ld + r] = update->l1 == 0 ? 0
+                                               : counts        ? update->l1 / square
+                                                               : INFINITY;
+        table[TS_DESCEND_LOWER * ld + r] = update->lower;
+        table[TS_DESCEND_UPPER * ld + r] = update->upper;
+        table[TS_DESCEND_WEIGHT * ld + r] = update->weight == NULL ? 1 : update->weight[r];
     }
 }
 
 ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
-                                       const struct ts_row_update *how)
+                                       const struct ts_row_update *update)
 {
     const struct ts_gpu_replica *my = &me->replica[of->number];
-    const uint64_t bytes = ts_gpu_host_bytes(of->ld, how->kind == TS_ROW_SIMPLEX);
+    const uint64_t bytes = ts_gpu_host_bytes(of->ld, update->kind == TS_ROW_SIMPLEX);
     double *host = my->host;
-    if (!ts_row_reads_old(how->kind))
-        return send_matrix(of, me, how->matrix);
+    if (!ts_row_reads_old(update->kind))
+        return send_matrix(of, me, update->matrix);
     memset(host, 0, bytes);
-    for (uint32_t i = 0; i < of->rank && how->matrix != NULL; i++)
-        memcpy(host + (size_t)i * of->ld, how->matrix + (size_t)i * of->rank, 8 * (size_t)of->rank);
-    fill_table(of, how, host + (size_t)of->ld * of->ld);
-    for (uint32_t i = 0; i < of->rank && how->kind == TS_ROW_SIMPLEX; i++)
+    for (uint32_t i = 0; i < of->rank && update->matrix != NULL; i++)
+        memcpy(host + (size_t)i * of->ld, update->matrix + (size_t)i * of->rank,
+               8 * (size_t)of->rank);
+    fill_table(of, update, host + (size_t)of->ld * of->ld);
+    for (uint32_t i = 0; i < of->rank && update->kind == TS_ROW_SIMPLEX; i++)
         memcpy(host + ((size_t)of->ld + TS_DESCEND_TABLE + i) * of->ld,
-               how->inverse + (size_t)i * of->rank, 8 * (size_t)of->rank);
+               update->inverse + (size_t)i * of->rank, 8 * (size_t)of->rank);
     return ts_dense_copy(my->w, host, bytes, me->dense);
 }
