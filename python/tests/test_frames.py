@@ -654,20 +654,20 @@ def test_files_of_tables(tmp_path):
     modes = ["user", "week", "item"]
     wanted = ts.from_frame(frame, modes, "stars", bin={"week": "7d"}, text="item", **OPTIONS)
     options = dict(bin={"week": "7d"}, text=["item"], **OPTIONS)
-    tables = [ts.build(tmp_path / "x.csv", tmp_path / "a.tsh", names=modes, value="stars", **options),
+    tables = [ts.build(tmp_path / "x.csv", tmp_path / "a.tsh", modes=modes, value="stars", **options),
               ts.build(tmp_path / "x.csv", tmp_path / "b.tsh", columns=[0, 1, 2], value=3, bin={1: "7d"}, text=2, time_unit="date",
                        **OPTIONS),
-              ts.build(tmp_path / "x.txt", tmp_path / "c.tsh", separator=";", header=False, names=modes, value=3, **options)]
+              ts.build(tmp_path / "x.txt", tmp_path / "c.tsh", separator=";", header=False, modes=modes, value=3, **options)]
     for t in tables:
         assert cells(t) == cells(wanted) and labels(t, 1) == labels(wanted, 1) and t.nnz == 3
-    weighted = ts.build(tmp_path / "x.csv", tmp_path / "d.tsh", names=["user", "week"], value="none", weights="stars", text="week")
+    weighted = ts.build(tmp_path / "x.csv", tmp_path / "d.tsh", modes=["user", "week"], value="none", weights="stars", text="week")
     assert weighted.shape == (2, 3) and weighted.dtype == np.float32
     (tmp_path / "z.csv").write_text("b,1\na,2\n")
     for names, more in ((["b", "a"], {}), (["a", "b"], dict(sorted_names=True))):
         assert labels(ts.build(tmp_path / "z.csv", tmp_path / "z.tsh", value="none", header=False, replace=True, **more)) == names
     (tmp_path / "y.csv").write_text("\n".join([*lines, "ben,86400,7,1"]) + "\n")
     with pytest.raises(ts.FormatError, match="y.csv:5: column 1 .*1970-01-02.*; time_unit week=s or week=date decides"):
-        ts.build(tmp_path / "y.csv", tmp_path / "e.tsh", names=modes, value="stars", **options)
+        ts.build(tmp_path / "y.csv", tmp_path / "e.tsh", modes=modes, value="stars", **options)
     with pytest.raises(ts.LimitError, match="separator=',' reads such a file"):
         ts.build(tmp_path / "x.csv", tmp_path / "e.tsh")
     for given in (dict(bin={"week": "7d"}), dict(sorted_names=True)):
@@ -676,7 +676,7 @@ def test_files_of_tables(tmp_path):
     for wrong, said in ((dict(bin={"week": "7"}), "width of a bin"), (dict(bin={"day": "7d"}), "day"), (dict(separator=",,"), "one char"),
                         (dict(time_unit={"week": "x"}, bin={"week": "1d"}), "unit of time")):
         with pytest.raises(ts.ArgumentError, match=said):
-            ts.build(tmp_path / "x.csv", tmp_path / "e.tsh", names=modes, value="stars", **wrong)
+            ts.build(tmp_path / "x.csv", tmp_path / "e.tsh", modes=modes, value="stars", **wrong)
 
 
 def test_names_keep_marks_that_files_of_labels_lose(tmp_path):

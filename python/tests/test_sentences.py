@@ -57,7 +57,7 @@ SENTENCES = {
     "batch": (lambda t: batch([0, 6, 0], shape=(6, 6, 6)), "nonzero 1: index 6 of mode 1 is beyond its size of 6"),
     "batch's largest": (lambda t: batch([0, 0, 1 << 40]), "nonzero 1: index 1099511627776 of mode 2"),
     "shape": (lambda t: batch([0, 0, 0], shape=(6, 0, 6)), "a size of 0 of mode 1"),
-    "name": (lambda t: batch([0, 0, 0], names=["a", "b", "c\nd"]), "name of mode 2"),
+    "name": (lambda t: batch([0, 0, 0], modes=["a", "b", "c\nd"]), "name of mode 2"),
     "labels": (lambda t: batch([0, 0, 0], shape=(6, 6, 6), labels=[None, ["x"] * 7, None]), "indices of mode 1"),
     "duplicates": (lambda t: batch([0, 0, 0], duplicates="error"), r"at \(0, 0, 0\), counted from 0"),
     "sum": (lambda t: batch([0, 0, 0], 3e38, zeros="drop") and

@@ -35,7 +35,7 @@ def coo():
 def tensor(coo, tmp_path_factory):
     coords, values, shape = coo
     return ts.from_coo(coords, values, shape, tmp_path_factory.mktemp("t") / "x.tsh", dtype="float64",
-                       names=["user", "item", "week"], memory="64M", shard="64K",
+                       modes=["user", "item", "week"], memory="64M", shard="64K",
                        labels=[None, [f"item {i}" for i in range(30)], None])
 
 
@@ -1336,8 +1336,10 @@ def test_dense_arrays_of_all_kinds(tmp_path):
         ts.cp(x.astype(complex), 3)
     with pytest.raises(ts.FormatError, match="1 dimension; a dense tensor has 2 to 8"):
         ts.cp(x.ravel(), 3)
-    with pytest.raises(ts.ArgumentError, match="it has masked cells"):  # NumPy's asarray drops the mask
-        ts.cp(np.ma.masked_greater(x, np.median(x)), 3)
+    hidden = np.ma.masked_greater(x, np.median(x))  # of which NumPy's asarray drops the mask
+    m = ts.cp(hidden, 3, sweeps=3, observed=True, **CPU)
+    same = ts.cp(hidden.filled(np.nan), 3, sweeps=3, observed=True, **CPU)
+    assert all((a == b).all() for a, b in zip(m.factors, same.factors))
     ts.from_array(np.ma.masked_array(x))
     for wrong in ({"rank": -1}, {"seed": -1}, {"threads": -1}, {"patience": -1}):
         with pytest.raises(ts.ArgumentError, match=f"{next(iter(wrong))}=-1: it is not negative"):

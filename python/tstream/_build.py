@@ -6,33 +6,37 @@ import ctypes as c
 import os
 import shutil
 import tempfile
-import warnings
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _column
-from ._lib import (ArgumentError, Array, Call, FormatError, Mode, Path, Size, TstreamWarning, encoded, lib, progress_fn,
-                   reals, size, strings, ts_build_conf, ts_build_result, ts_error, ts_select_conf, ts_table_conf, whole)
+from . import _column, _files, _inputs
+from ._inputs import InputTypeError, renamed
+from ._lib import (ArgumentError, Array, Call, FormatError, Mode, Path, Size, encoded, lib,
+                   progress_fn, reals, size, strings, ts_build_conf, ts_build_result, ts_error,
+                   ts_select_conf, ts_table_conf, warn, whole)
 from ._tensor import Tensor
 
 Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _zeros = ("drop", "keep")
 _LARGEST_INT64 = np.uint64(np.iinfo(np.int64).max)
-_packed = ("", ".gz", ".zst", ".xz", ".bz2")
-_ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn")
+_packed = ("", *_files.PACKED)
+_ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn", *_files.ENDS)
+_OF_FILES = ("columns, value, weights, text, bin, time_unit, separator, header and sorted_names are "
+             "for files")
 
 
 class _Build(Call):
     """A build that is asked for: its conf, and what must stay while it runs."""
 
     def __init__(self, out: Path, *, shape: "Optional[Sequence[int]]" = None, order: int = 0,
-                 names: "Optional[Sequence[str]]" = None, label_files: "Optional[Sequence[Any]]" = None,
-                 replace: bool = False, memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
+                 modes: "Optional[Sequence[str]]" = None,
+                 label_files: "Optional[Sequence[Any]]" = None, replace: bool = False,
+                 memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
-                 zeros: str = "drop", progress: Progress = None, weights: bool = False, skip_missing: bool = False,
-                 space_check: bool = True, expect: int = 0) -> None:
+                 zeros: str = "drop", progress: Progress = None, weights: bool = False,
+                 skip_missing: bool = False, space_check: bool = True, expect: int = 0) -> None:
         super().__init__()
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
@@ -42,7 +46,7 @@ class _Build(Call):
         if dtype not in (np.dtype("f4"), np.dtype("f8")):
             raise ArgumentError(f"dtype={dtype}: values are float32 or float64")
         shape = None if shape is None else [whole(f"shape[{m}]", n) for m, n in enumerate(shape)]
-        given = [len(x) for x in (shape, names) if x is not None] + ([order] if order else [])
+        given = [len(x) for x in (shape, modes) if x is not None] + ([order] if order else [])
         if len(set(given)) > 1:
             raise ArgumentError(f"the numbers of modes differ: {', '.join(map(str, given))}")
         labels = label_files or []
@@ -51,15 +55,20 @@ class _Build(Call):
             tmp=None if tmp is None else encoded(tmp), threads=threads, shard_bytes=size(shard),
             duplicates=_duplicates[duplicates], float64=dtype.itemsize == 8, first_index=base,
             dim=None if shape is None else (c.c_uint64 * len(shape))(*shape),
-            order=given[0] if given else 0, name=None if names is None else strings(names),
+            order=given[0] if given else 0,
+            name=None if modes is None else strings([None if x is None else str(x) for x in modes]),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
             note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing,
             no_space_check=not space_check, expect=whole("expect", expect))
         if progress is not None:
+
             def show(ctx: Any, at: Any) -> None:
                 p = at.contents
-                self.tell(progress, dict(what=p.what.decode(), unit=p.unit.decode(), phase=p.phase,
-                                         phases=p.n_phases, done=p.done, total=p.total))
+                self.tell(
+                    progress,
+                    dict(what=p.what.decode(), unit=p.unit.decode(), phase=p.phase,
+                         phases=p.n_phases, done=p.done, total=p.total))
+
             self.conf.progress = progress_fn(show)
 
 
@@ -74,32 +83,41 @@ def _stem(path: Path, with_folder: bool) -> str:
 
 
 def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[int]]" = None,
-          names: "Optional[Sequence[str]]" = None, labels: "Optional[Mapping[int, Path]]" = None,
-          base: Optional[int] = None, replace: bool = False, memory: Size = None, tmp: Optional[Path] = None,
-          threads: int = 0, shard: Size = None, duplicates: str = "sum", dtype: Any = "float32",
-          zeros: str = "drop", progress: Progress = None, columns: "Optional[Sequence[Mode]]" = None,
-          value: Optional[Mode] = None, weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
-          bin: "Optional[Mapping[Mode, str]]" = None, time_unit: "Union[None, str, Mapping[Mode, str]]" = None,
-          separator: Optional[str] = None, header: Optional[bool] = None, sorted_names: bool = False, missing: str = "error",
-          space_check: bool = True) -> Tensor:
-    """Builds a tensor from files, as ``tshard build`` does, or from batches.
+          modes: "Optional[Sequence[Any]]" = None, labels: "Optional[Mapping[int, Path]]" = None,
+          base: Optional[int] = None, replace: bool = False, memory: Size = None,
+          tmp: Optional[Path] = None, threads: int = 0, shard: Size = None, duplicates: str = "sum",
+          dtype: Any = "float32", zeros: str = "drop", progress: Progress = None,
+          columns: "Optional[Sequence[Mode]]" = None, value: Optional[Mode] = None,
+          weights: Optional[Mode] = None, text: "Union[Mode, Sequence[Mode]]" = (),
+          bin: "Optional[Mapping[Mode, str]]" = None,
+          time_unit: "Union[None, str, Mapping[Mode, str]]" = None, separator: Optional[str] = None,
+          header: Optional[bool] = None, sorted_names: bool = False, missing: str = "error",
+          space_check: bool = True, variable: Optional[str] = None,
+          names: "Optional[Sequence[str]]" = None) -> Tensor:
+    """Builds a tensor from files, as ``tshard build`` does, or from an object that holds one.
 
     Parameters
     ----------
-    source : path, list of them, or iterator of (coords, values) or (coords, values, weights)
-        Files that are parts of one tensor, compressed or not; or batches as in :func:`from_batches`.
+    source : path, list of them, or object
+        Files that are parts of one tensor, compressed or not: lists and tables of text, Parquet,
+        Arrow and feather; or one file of MATLAB, HDF5 or ``.npz``. Batches as in
+        :func:`from_batches`. Any object that :func:`open` takes; of an array the cells that are not
+        0 are listed.
     out : path, optional
-        The ``.tsh`` directory to write. By default it has the name of the first file, in the current directory.
+        The ``.tsh`` directory to write. By default it has the name of the first file, in the
+        current directory, and that of an object is a temporary one, which is removed with the
+        tensor.
     shape : sequence of int, optional
         Sizes of the modes; by default the largest indices.
-    names : sequence of str, optional
-        Names of the modes.
+    modes : sequence of str or int, optional
+        Names of the modes. In tables they name the columns that are modes; numbers are columns,
+        from 0.
     labels : dict of int to path, optional
-        Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map`` beside the first
-        file are used without this keyword.
+        Files with a name for each index of a mode (from 0), one a line. Files ``NAME.modeK.map``
+        beside the first file are used without this keyword.
     base : {1, 0}, optional
-        First index of text, 1 by default. Binary files and batches count from 0. For batches it is the first index in
-        output.
+        First index of text, 1 by default. Binary files and batches count from 0. For batches it is
+        the first index in output.
     replace : bool
         Replace an existing tensor. Files that tstream did not write are never replaced.
     memory : int or str, optional
@@ -115,41 +133,73 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     dtype : {'float32', 'float64'}
         Type of the values.
     zeros : {'drop', 'keep'}
-        What to do with listed cells of value 0. 'keep' makes them cells like any other, for ``cp`` with
-        ``observed=True``.
+        What to do with listed cells of value 0. 'keep' makes them cells like any other, for ``cp``
+        with ``observed=True``.
     space_check : bool
-        Refuse a build that does not fit on the disk or in memory, before reading or as soon as this is known. False
-        starts anyway.
+        Refuse a build that does not fit on the disk or in memory, before reading or as soon as this
+        is known. False starts anyway.
     progress : callable, optional
         Called a few times a second with a dict of what, phase, phases, done, total and unit.
     columns, value, weights, text, bin, time_unit, separator, header, sorted_names : optional
-        With one of these the files are tables: CSV, TSV, or columns separated by blanks. columns are the columns that
-        are modes, by name or number from 0. value and weights are one column each; value='none' counts each line as
-        1. text are modes whose fields are names, even if they look like numbers. bin={'week': '7d'} puts times into
-        bins, and time_unit is the unit of times (see :func:`from_frame`). separator is one character, by default that
-        of the file's name. header says whether the first line names the columns. sorted_names sorts names by their
-        bytes; by default they are in the order of first appearance.
+        With one of these the files are tables: CSV, TSV, or columns separated by blanks. columns
+        are the columns that are modes, by name or number from 0. value and weights are one column
+        each; value='none' counts each line as 1. text are modes whose fields are names, even if
+        they look like numbers. bin={'week': '7d'} puts times into bins, and time_unit is the unit
+        of times (see :func:`from_frame`). separator is one character, by default that of the file's
+        name. header says whether the first line names the columns. sorted_names sorts names by
+        their bytes; by default they are in the order of first appearance.
+    variable : str, optional
+        Which array of a file of MATLAB, HDF5 or ``.npz`` is the tensor, if it has several.
+    names : sequence of str, optional
+        The name of `modes` before 0.3. It warns.
     missing : {'error', 'skip'}
-        What to do with lines, or rows of batches, with a missing field. 'error': the first one is an error. 'skip':
-        all are left out. A warning and ``Tensor.skipped`` give their number.
+        What to do with lines, or rows of batches, with a missing field. 'error': the first one is
+        an error. 'skip': all are left out. A warning and ``Tensor.skipped`` give their number.
 
     Returns
     -------
     Tensor
     """
-    options: "dict[str, Any]" = dict(shape=shape, names=names, replace=replace, memory=memory, tmp=tmp, threads=threads,
-                   shard=shard, duplicates=duplicates, dtype=dtype, zeros=zeros, progress=progress, space_check=space_check)
-    said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or bool(text) or bool(bin) or \
+    modes = renamed("names", names, "modes", modes)
+    numbered = modes is not None and any(isinstance(x, (int, np.integer)) for x in modes)
+    options: "dict[str, Any]" = dict(shape=shape, modes=modes, replace=replace, memory=memory,
+                                     tmp=tmp, threads=threads, shard=shard, duplicates=duplicates,
+                                     dtype=dtype, zeros=zeros, progress=progress,
+                                     space_check=space_check)
+    said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or \
+        bool(text) or bool(bin) or \
         text == 0 and not isinstance(text, (list, tuple)) or sorted_names
-    if not isinstance(source, (str, bytes, os.PathLike, list, tuple)):
-        if said:
-            raise ArgumentError("columns, value, weights, text, bin, time_unit, separator, header and sorted_names are for files; "
-                                "from_frame takes tables in memory, and their columns")
-        each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
-        return from_batches(source, out, labels=each, base=base or 0, missing=missing, **options)
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise ArgumentError("there is no file to build from")
+    are_paths = all(isinstance(x, (str, bytes, os.PathLike)) for x in paths)
+    kinds = {_files.kind_of(path) for path in paths} if are_paths else {None}
+    if len(kinds) > 1:
+        raise ArgumentError("the files are of several kinds, and the parts of a tensor are of one")
+    kind = kinds.pop()
+    if not are_paths or kind is not None:
+        if separator is not None or header is not None or sorted_names:
+            raise ArgumentError(
+                _OF_FILES + "; from_frame takes tables in memory, and their columns" if kind is
+                None else "separator, header and sorted_names are for tables of text")
+        said_of: "dict[str, Any]" = dict(columns=columns, value=value, weights=weights, text=text,
+                                         bin=bin, time_unit=time_unit)
+        wanted = wanted_columns(modes if columns is None else columns, value, weights)
+        if kind is not None:
+            found = _files.read_files(paths, kind, wanted, variable)
+            out = _stem(paths[0], False) + ".tsh" if out is None else out
+        else:
+            found = _inputs.read(source, wanted)
+        each = [labels.get(m) for m in range(max(labels) + 1)] if labels else None
+        return of_source(found, out, labels=each, base=base or 0, missing=missing, **said_of,
+                         **options)
+    if variable is not None:
+        raise ArgumentError("variable= is for files of MATLAB, HDF5 and .npz")
+    if numbered:
+        if columns is not None:
+            raise ArgumentError("modes= are names beside columns=")
+        columns, modes, said = modes, None, True
+        options["modes"] = None
     out = _stem(paths[0], False) + ".tsh" if out is None else os.fspath(out)
     files: "list[Optional[Path]]" = [None] * 16
     for m in range(16):
@@ -161,25 +211,54 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         files[m] = os.fspath(path)
     while files and files[-1] is None:
         files.pop()
-    b = _Build(out, label_files=files, base=1 if base is None else base, skip_missing=is_skipping(missing), **options)
+    b = _Build(out, label_files=files, base=1 if base is None else base,
+               skip_missing=is_skipping(missing), **options)
     result = ts_build_result()
     if said:
-        table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header, sorted_names)
-        b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths), c.byref(result))
+        table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header,
+                       sorted_names)
+        b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths),
+              c.byref(result))
     else:
         b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
     t = Tensor(out)
     t.skipped = result.missing
     if t.skipped > 0:
-        warnings.warn(f"{t.skipped} line{'s' if t.skipped > 1 else ''} left out, where something is missing", TstreamWarning, stacklevel=2)
+        warn(f"{t.skipped} line{'s' if t.skipped > 1 else ''} left out, where something is missing")
     return t
 
 
-def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode], weights: Optional[Mode],
-           text: "Union[Mode, Sequence[Mode]]", bin: "Optional[Mapping[Mode, str]]",
-           time_unit: "Union[None, str, Mapping[Mode, str]]", separator: Optional[str], header: Optional[bool],
-           sorted_names: bool) -> ts_table_conf:
+def build_temporary(source: Any, **options: Any) -> Tensor:
+    """What :func:`build` makes of a table of text, in a temporary directory."""
+    temporary = tempfile.mkdtemp(suffix=".tstream")
+    try:
+        out = os.path.join(temporary, "tensor.tsh")
+        if all(not options.get(x) for x in ("value", "weights", "text", "bin", "time_unit")):
+            options["separator"] = _separator(source)
+        skipped = build(source, out, **options).skipped
+        t = Tensor(out, temporary)
+        t.skipped = skipped
+        return t
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _separator(path: Path) -> str:
+    """Of columns, by the end of a file's name."""
+    return {
+        ".csv": ",",
+        ".tsv": "\t",
+        ".tab": "\t"
+    }.get(os.path.splitext(_files.bare(path))[1], " ")
+
+
+def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode],
+           weights: Optional[Mode], text: "Union[Mode, Sequence[Mode]]",
+           bin: "Optional[Mapping[Mode, str]]", time_unit: "Union[None, str, Mapping[Mode, str]]",
+           separator: Optional[str], header: Optional[bool], sorted_names: bool) -> ts_table_conf:
     """What is said of the columns of a table."""
+
     def name(column: Mode) -> str:  # the library counts columns and modes from 1
         return column if isinstance(column, str) else str(whole("a column", column) + 1)
 
@@ -189,33 +268,38 @@ def _table(path: Path, columns: "Optional[Sequence[Mode]]", value: Optional[Mode
     chosen = [name(x) for x in columns or ()]
     texts = [name(x) for x in ([text] if isinstance(text, (str, int)) else text)]
     bins = [f"{name(x)}={width}" for x, width in (bin or {}).items()]
-    units = ([f"{name(x)}={unit}" for x, unit in time_unit.items()] if isinstance(time_unit, Mapping) else
-             [] if time_unit is None else [time_unit])
+    units = ([f"{name(x)}={unit}" for x, unit in time_unit.items()] if isinstance(
+        time_unit, Mapping) else [] if time_unit is None else [time_unit])
     if separator is None:
-        stem = os.fsdecode(path)
-        for end in _packed[1:]:
-            stem = stem[:-len(end)] if stem.endswith(end) else stem
-        separator = {".csv": ",", ".tsv": "\t", ".tab": "\t"}.get(os.path.splitext(stem)[1].lower(), " ")
-    return ts_table_conf(separator=encoded(separator), header=0 if header is None else 1 if header else 2,
-                         column=listed(chosen), n_columns=len(chosen), value=None if value is None else encoded(name(value)),
-                         weights=None if weights is None else encoded(name(weights)), text=listed(texts), n_text=len(texts),
-                         bin=listed(bins), n_bins=len(bins), time_unit=listed(units), n_units=len(units),
+        separator = _separator(path)
+    return ts_table_conf(separator=encoded(separator),
+                         header=0 if header is None else 1 if header else 2, column=listed(chosen),
+                         n_columns=len(chosen),
+                         value=None if value is None else encoded(name(value)),
+                         weights=None if weights is None else encoded(name(weights)),
+                         text=listed(texts), n_text=len(texts), bin=listed(bins), n_bins=len(bins),
+                         time_unit=listed(units), n_units=len(units),
                          sorted_names=bool(sorted_names))
 
 
-def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mapping[int, int]", sums: "Sequence[int]",
-            hold_out: float = 0, seed: int = 1, held: bool = False, **options: Any) -> Tensor:
+def _select(t: Tensor, out: Path, *, keep: "Mapping[int, Array]", least: "Mapping[int, int]",
+            sums: "Sequence[int]", hold_out: float = 0, seed: int = 1, held: bool = False,
+            **options: Any) -> Tensor:
     """Builds a tensor of a part of another; modes are numbers."""
-    select = ts_select_conf(hold_out=hold_out, seed=seed, held=held, sum_modes=sum(1 << m for m in set(sums)))
+    select = ts_select_conf(hold_out=hold_out, seed=seed, held=held,
+                            sum_modes=sum(1 << m for m in set(sums)))
     if keep:
         each = [keep.get(m) for m in range(t.order)]
         u64s = c.POINTER(c.c_uint64)
-        select.keep = (u64s * t.order)(*[u64s() if i is None else i.ctypes.data_as(u64s) for i in each])
+        select.keep = (u64s *
+                       t.order)(*[u64s() if i is None else i.ctypes.data_as(u64s) for i in each])
         select.n_keep = (c.c_uint64 * t.order)(*[0 if i is None else i.size for i in each])
     if least:
-        select.at_least = (c.c_uint64 * t.order)(*[whole("at_least", least.get(m, 0)) for m in range(t.order)])
+        select.at_least = (c.c_uint64 *
+                           t.order)(*[whole("at_least", least.get(m, 0)) for m in range(t.order)])
     b = _Build(out, **options)
-    b.run(lib.ts_build_select, c.byref(b.conf), t._open(), c.byref(select), c.byref(ts_build_result()))
+    b.run(lib.ts_build_select, c.byref(b.conf), t._open(), c.byref(select),
+          c.byref(ts_build_result()))
     return Tensor(out)
 
 
@@ -229,8 +313,10 @@ def count_skipped(t: Tensor, n: int, first: str) -> Tensor:
     """The tensor knows of rows that were left out, and the user is told."""
     t.skipped += n
     if n > 0:
-        warnings.warn(f"{n} row{'s' if n > 1 else ''} left out, where something is missing: the first is {first}", TstreamWarning,
-                      stacklevel=3)
+        warn(
+            f"{n} row{'s' if n > 1 else ''} left out, where something is missing: the first is "
+            f"{first}"
+        )
     return t
 
 
@@ -258,11 +344,18 @@ class _Batches:
         numbers = [_numbers(what, x) for what, x in given]
         values = numbers[0]
         if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
-            raise ArgumentError(f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
-                                "(n, order) and (n,) are wanted")
+            raise ArgumentError(
+                f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
+                "(n, order) and (n,) are wanted")
         if len(numbers) > 1 and numbers[1].shape != values.shape:
-            raise ArgumentError(f"weights of shape {numbers[1].shape}: one for each of {len(values)} values is wanted")
-        absent = [*gone, *((f"{what} are masked or NaN", np.isnan(x)) for (what, _), x in zip(given, numbers))]
+            raise ArgumentError(
+                f"weights of shape {numbers[1].shape}: one for each of {len(values)} values is "
+                "wanted"
+            )
+        absent = [
+            *gone,
+            *((f"{what} are masked or NaN", np.isnan(x)) for (what, _), x in zip(given, numbers))
+        ]
         absent = [(what, m) for what, m in absent if m.any()]
         if absent:
             row, at = min((int(m.argmax()), i) for i, (_, m) in enumerate(absent))
@@ -277,7 +370,8 @@ class _Batches:
             raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
         if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
             row, mode = np.argwhere(coords < 0)[0]
-            raise ArgumentError(f"index {coords[row, mode]} in row {row} of mode {mode}: indices start at 0")
+            raise ArgumentError(
+                f"index {coords[row, mode]} in row {row} of mode {mode}: indices start at 0")
         if coords.dtype == np.int64:
             coords = coords.view(np.uint64)  # the same bytes: nothing is copied
         return (np.ascontiguousarray(coords, dtype=np.uint64), np.ascontiguousarray(numbers[0]),
@@ -286,14 +380,16 @@ class _Batches:
 
 def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
     """Coordinates as one array, and the rows of each mode that have none."""
-    if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(coords[0]):
+    if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(
+            coords[0]):
         if not np.ma.is_masked(coords) or np.ndim(coords) != 2:
             array = np.asarray(coords)
             if array.dtype.kind == "O" and array.ndim == 2:  # lists with None
                 return _indices(tuple(array.T))
             return array, []
         mask = np.ma.getmaskarray(coords)
-        return np.ma.getdata(coords), [(f"coordinates are masked in mode {m},", mask[:, m]) for m in range(mask.shape[-1])]
+        return np.ma.getdata(coords), [(f"coordinates are masked in mode {m},", mask[:, m])
+                                       for m in range(mask.shape[-1])]
     columns: "list[Array]" = []
     gone: "list[tuple[str, Array]]" = []
     for m, given in enumerate(coords):
@@ -306,11 +402,20 @@ def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
                 what = "masked" if np.ma.isMaskedArray(given) else "missing"
                 gone.append((f"coordinates are {what} in mode {m},", read.missing))
         columns.append(column)
-    if len({x.dtype.kind for x in columns} & set("iu")) == 2 and {x.dtype.kind for x in columns} <= set("iu"):
-        # NumPy makes floating-point numbers of uint64 and int64; what int64 does not hold is no index
-        columns = [np.minimum(x.astype(np.uint64), _LARGEST_INT64).astype(np.int64) if x.dtype.kind == "u" else x for x in columns]
+    if len({x.dtype.kind
+            for x in columns} & set("iu")) == 2 and {x.dtype.kind
+                                                     for x in columns} <= set("iu"):
+        # NumPy makes floating-point numbers of uint64 and int64; what int64 does not hold is no
+        # index
+        columns = [
+            np.minimum(x.astype(np.uint64), _LARGEST_INT64).astype(np.int64)
+            if x.dtype.kind == "u" else x for x in columns
+        ]
     if len({len(x) for x in columns}) > 1:
-        raise ArgumentError(f"coordinates of {', '.join(str(len(x)) for x in columns)} rows: as many in each mode are wanted")
+        raise ArgumentError(
+            f"coordinates of {', '.join(str(len(x)) for x in columns)} rows: as many in each "
+            "mode are wanted"
+        )
     return np.stack(columns, axis=1), gone
 
 
@@ -328,13 +433,20 @@ def _numbers(what: str, given: Any) -> Array:
 
 
 def write_labels(path: str, texts: "Iterable[Any]", mode: int) -> None:
-    """A file of labels. Its byte order mark and carriage returns are those that a reader leaves out, so that labels keep theirs."""
+    """A file of labels.
+
+    Its byte order mark and carriage returns are those that a reader leaves out, so that labels keep
+    theirs.
+    """
     with open(path, "w", encoding="utf-8", errors="surrogateescape", newline="\n") as f:
         f.write("\ufeff")
         for text in texts:
             text = str(text)
             if "\n" in text or "\0" in text:
-                raise ArgumentError(f"label {text!r} of mode {mode} has a {'line end' if chr(10) in text else 'NUL byte'}")
+                raise ArgumentError(
+                    f"label {text!r} of mode {mode} has a "
+                    f"{'line end' if chr(10) in text else 'NUL byte'}"
+                )
             f.write(text + "\r\n")
 
 
@@ -352,35 +464,41 @@ def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any
 
 
 def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
-                 shape: "Optional[Sequence[int]]" = None, names: "Optional[Sequence[str]]" = None,
-                 labels: "Optional[Sequence[Any]]" = None, missing: str = "error", **options: Any) -> Tensor:
+                 shape: "Optional[Sequence[int]]" = None, modes: "Optional[Sequence[Any]]" = None,
+                 labels: "Optional[Sequence[Any]]" = None, missing: str = "error",
+                 names: "Optional[Sequence[str]]" = None, **options: Any) -> Tensor:
     """Builds a tensor from arrays, one after another, without holding them in memory.
 
     Parameters
     ----------
     batches : iterable of (coords, values) or (coords, values, weights)
-        coords is an array of whole numbers from 0 with shape (n, order), or a tuple of `order` arrays of shape (n,).
-        values and weights have shape (n,). Weights are 0 or more; with ``cp(observed=True)`` a weight multiplies the
-        terms of its cell, and a cell of weight 0 does not count. Several nonzeros of one cell become their weighted
-        mean. With weights, values are float32.
+        coords is an array of whole numbers from 0 with shape (n, order), or a tuple of `order`
+        arrays of shape (n,). values and weights have shape (n,). Weights are 0 or more; with
+        ``cp(observed=True)`` a weight multiplies the terms of its cell, and a cell of weight 0 does
+        not count. Several nonzeros of one cell become their weighted mean. With weights, values are
+        float32.
     out : path, optional
-        The ``.tsh`` directory to write. By default a temporary one, which is removed with the tensor.
-    shape, names
+        The ``.tsh`` directory to write. By default a temporary one, which is removed with the
+        tensor.
+    shape, modes, names
         As in :func:`build`.
     labels : sequence, optional
         For each mode a list of strings, a path of a file with one a line, or None.
     missing : {'error', 'skip'}
-        What to do with rows with a masked or NaN coordinate, value or weight. 'error': the first one is an error.
-        'skip': all are left out. A warning and ``Tensor.skipped`` give their number.
+        What to do with rows with a masked or NaN coordinate, value or weight. 'error': the first
+        one is an error. 'skip': all are left out. A warning and ``Tensor.skipped`` give their
+        number.
     **options
-        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check: as in :func:`build`. base
-        (0 by default) is the first index in output. expect is the total number of nonzeros without zeros, if it is
-        known: a build that does not fit on the disk is then refused before reading.
+        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check:
+        as in :func:`build`. base (0 by default) is the first index in output. expect is the total
+        number of nonzeros without zeros, if it is known: a build that does not fit on the disk is
+        then refused before reading.
 
     Returns
     -------
     Tensor
     """
+    modes = renamed("names", names, "modes", modes)
     source = _Batches(batches, is_skipping(missing))
     first = source.next()
     if first is None:
@@ -396,7 +514,8 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
             failed.callback(shutil.rmtree, temporary, ignore_errors=True)
             out = os.path.join(temporary, "tensor.tsh")
         files = _write_labels(folder, labels, order) if labels is not None else None
-        b = _Build(out, shape=shape, order=order, names=names, label_files=files, weights=weighted, **options)
+        b = _Build(out, shape=shape, order=order, modes=modes, label_files=files, weights=weighted,
+                   **options)
         err = ts_error()
         builder = lib.ts_builder_new(c.byref(b.conf), c.byref(err))
         if builder is None:
@@ -404,14 +523,16 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
         try:
             while True:
                 if coords.shape[1] != order:
-                    raise ArgumentError(f"a batch has {coords.shape[1]} modes, those before {order}")
+                    raise ArgumentError(
+                        f"a batch has {coords.shape[1]} modes, those before {order}")
                 if (weights is not None) != weighted:
                     raise ArgumentError("a batch has weights, and another has none")
                 if weights is None:
-                    b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data, values.ctypes.data)
+                    b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
+                          values.ctypes.data)
                 else:
-                    b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data, values.ctypes.data,
-                          weights.ctypes.data)
+                    b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data,
+                          values.ctypes.data, weights.ctypes.data)
                 n_rows += len(values)
                 del coords, values, weights  # one at a time
                 first = None
@@ -424,7 +545,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
             b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
         except FormatError as e:
             if temporary is not None:  # of which the caller knows no name
-                e.args = (str(e).replace(f" {os.fsdecode(out)} ", " the tensor "),)
+                e.args = (str(e).replace(f" {os.fsdecode(out)} ", " the tensor "), )
             raise
         finally:
             lib.ts_builder_free(builder)
@@ -433,25 +554,31 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
 
 
 def _nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:
-    """How many values are kept: not those that are 0 in the type that they are stored in. 0: the build will refuse the type."""
+    """How many values are kept: not those that are 0 in the type that they are stored in. 0.
+
+    The build will refuse the type.
+    """
     if options.get("zeros") == "keep":
         return len(values)
     dtype = np.dtype(options.get("dtype", "float32"))
     if dtype.kind != "f":
         return 0
     least = np.finfo(dtype).tiny
-    return sum(int(np.count_nonzero(np.abs(values[i:i + step]) >= least)) for i in range(0, len(values), step))
+    return sum(
+        int(np.count_nonzero(np.abs(values[i:i + step]) >= least))
+        for i in range(0, len(values), step))
 
 
-def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, out: Optional[Path] = None, *,
-             weights: Any = None, missing: str = "error", **options: Any) -> Tensor:
-    """Builds a tensor from coordinates and values.
+def from_coo(coords: Any, values: Any = None, shape: "Optional[Sequence[int]]" = None,
+             out: Optional[Path] = None, *, weights: Any = None, missing: str = "error",
+             **options: Any) -> Tensor:
+    """Builds a tensor from coordinates and values, or from a sparse array.
 
     Parameters
     ----------
     coords : array_like of int, shape (n, order), or tuple of `order` arrays of shape (n,)
-        Indices from 0.
-    values : array_like, shape (n,)
+        Indices from 0. Without `values`: a sparse array of scipy.sparse, sparse, or pyttb.
+    values : array_like, shape (n,), optional
     shape : sequence of int, optional
         Sizes of the modes; by default the largest indices + 1.
     weights : array_like, shape (n,), optional
@@ -465,10 +592,81 @@ def from_coo(coords: Any, values: Any, shape: "Optional[Sequence[int]]" = None, 
     -------
     Tensor
     """
-    source = _Batches([(coords, values) if weights is None else (coords, values, weights)], is_skipping(missing))
+    if values is None:
+        found = _inputs.read(coords, None)
+        if not isinstance(found, _inputs.Cells) or weights is not None:
+            raise InputTypeError(
+                f"{_inputs.described(coords)} has no values: from_coo(coords, values) takes "
+                "them, and a sparse array "
+                "alone, without weights")
+        return of_source(found, out, shape=shape, missing=missing, **options)
+    source = _Batches([(coords, values) if weights is None else (coords, values, weights)],
+                      is_skipping(missing))
     columns = [x for x in source.next() or () if x is not None]
     check_left(len(columns[0]), source.skipped, source.first)
     step = 1 << 22
     options.setdefault("expect", _nonzeros(columns[1], step, options))
-    pieces = (tuple(x[i:i + step] for x in columns) for i in range(0, max(len(columns[0]), 1), step))
-    return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped, source.first)
+    pieces = (tuple(x[i:i + step] for x in columns)
+              for i in range(0, max(len(columns[0]), 1), step))
+    return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped,
+                         source.first)
+
+
+def wanted_columns(modes: "Optional[Sequence[Any]]", *others: Any) -> "Optional[list[Any]]":
+    """The columns of a table that are read; None where they are not known."""
+    if modes is None or isinstance(modes, (str, bytes)):
+        return None
+    return list(dict.fromkeys([*modes, *(x for x in others if x is not None and x != "none")]))
+
+
+def _listed(array: Array, zeros: str) -> "Iterator[Any]":
+    """Batches of the cells of an array, in slabs of its first mode."""
+    size = max(_inputs.STEP // max(int(np.prod(array.shape[1:], dtype=np.int64)), 1), 1)
+    for at in range(0, array.shape[0], size):
+        slab = array[at:at + size]
+        where = np.nonzero(np.ones(slab.shape, dtype=bool) if zeros == "keep" else slab)
+        yield (where[0] + at, *where[1:]), slab[where]
+
+
+def of_source(source: "_inputs.Source", out: Optional[Path], *,
+              columns: "Optional[Sequence[Any]]" = None, value: Optional[Mode] = None,
+              weights: Optional[Mode] = None, text: Any = (), bin: Any = None,
+              time_unit: Any = None, **options: Any) -> Tensor:
+    """Builds a tensor from what :func:`_inputs.read` found."""
+    if isinstance(source, _inputs.Rows):
+        from ._frame import of_rows
+        if columns is not None:
+            if options.get("modes") is not None:
+                raise ArgumentError(
+                    "columns= and modes=: one of them names the columns that are modes")
+            options["modes"] = columns
+        value = None if value == "none" else value
+        options = {
+            name: x
+            for name, x in options.items() if x is not None or name not in ("labels", "shape")
+        }
+        return of_rows(source, options.pop("modes"), value, out, weights=weights, text=text,
+                       bin=bin, time_unit=time_unit, **options)
+    if any(x is not None
+           for x in (columns, value, weights, bin, time_unit)) or text not in ((), None):
+        if isinstance(source, _inputs.Batches):
+            raise ArgumentError(_OF_FILES +
+                                "; from_frame takes tables in memory, and their columns")
+        raise ArgumentError(
+            "columns, value, weights, text, bin and time_unit are for tables, and this is an array")
+    if isinstance(source, _inputs.Batches):
+        return from_batches(source.batches, out, **options)
+    shape = source.cells.shape if isinstance(source, _inputs.Dense) else source.shape
+    for name, own in (("modes", source.modes), ("labels", source.labels), ("shape", shape)):
+        if options.get(name) is None:
+            options[name] = own
+    if isinstance(source, _inputs.Dense):
+        if source.cells.ndim < 1 or source.cells.dtype.kind not in "biuf":
+            raise ArgumentError(
+                f"an array of {source.cells.ndim} dimensions of {source.cells.dtype}: real "
+                "numbers are wanted"
+            )
+        return from_batches(_listed(source.cells, options.get("zeros", "drop")), out, **options)
+    if source.values is not None and source.values.dtype.kind in "biuf":
+        options.setdefault("expect", _nonzeros(source.values, _inputs.STEP, options))
+    return from_batches(source.batches, out, **options)

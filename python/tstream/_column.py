@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of tables: pandas, pyarrow, polars, NumPy and lists, read alike.
 
-A column becomes a :class:`Column`: numbers, times, or codes of distinct fields, with a mark for each row where something is
-missing. No library is imported here: a column brings its own.
+A column becomes a :class:`Column`: numbers, times, or codes of distinct fields, with a mark for each
+row where something is missing. No library is imported here: a column brings its own.
 """
 
 import datetime
@@ -16,8 +16,9 @@ import numpy as np
 from ._lib import ArgumentError, Array
 
 LARGEST = (1 << 40) - 1  # index of a mode
-_absent = frozenset(("", "nan", "na", "n/a", "null", "none", "nat", "<na>", "-nan", "+nan", "#n/a", "#na", "#n/a n/a", "1.#ind",
-                     "-1.#ind", "1.#qnan", "-1.#qnan", "\\n", "missing"))  # as src/source/text/number_text.c has them
+_absent = frozenset(("", "nan", "na", "n/a", "null", "none", "nat", "<na>", "-nan", "+nan", "#n/a",
+                     "#na", "#n/a n/a", "1.#ind", "-1.#ind", "1.#qnan", "-1.#qnan", "\\n",
+                     "missing"))  # as src/source/text/number_text.c has them
 _number = re.compile(r"\+?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 
 
@@ -27,7 +28,8 @@ class Column:
     Attributes
     ----------
     plain : ndarray or None
-        Numbers, datetime64 or timedelta64, a field a row. What stands where a field is missing is of no matter.
+        Numbers, datetime64 or timedelta64, a field a row. What stands where a field is missing is
+        of no matter.
     codes : ndarray of int64
         Without `plain`: positions in `fields`, -1 where a field is missing.
     fields : list
@@ -37,8 +39,9 @@ class Column:
     missing : ndarray of bool, or None
     """
 
-    def __init__(self, n: int, missing: Optional[Array], *, plain: Optional[Array] = None, codes: Optional[Array] = None,
-                 fields: "Sequence[Any]" = (), ordered: bool = False) -> None:
+    def __init__(self, n: int, missing: Optional[Array], *, plain: Optional[Array] = None,
+                 codes: Optional[Array] = None, fields: "Sequence[Any]" = (),
+                 ordered: bool = False) -> None:
         self.n, self.plain, self.ordered = n, plain, ordered
         self.codes: Array = np.empty(0, dtype=np.int64) if codes is None else codes
         self.fields = list(fields)
@@ -49,11 +52,15 @@ class Column:
         missing = None if self.missing is None else self.missing[keep]
         if self.plain is not None:
             return Column(int(keep.sum()), missing, plain=self.plain[keep])
-        return Column(int(keep.sum()), missing, codes=self.codes[keep], fields=self.fields, ordered=self.ordered)
+        return Column(int(keep.sum()), missing, codes=self.codes[keep], fields=self.fields,
+                      ordered=self.ordered)
 
 
 def _is_missing(x: Any) -> bool:
-    """None, NaN, NaT, pandas.NA, a masked element, an empty text. A text of blanks is a name, as in files where it is in quotes."""
+    """None, NaN, NaT, pandas.NA, a masked element, an empty text.
+
+    A text of blanks is a name, as in files where it is in quotes.
+    """
     if isinstance(x, (str, bytes)):
         return not x
     if x is None or x is np.ma.masked or type(x).__name__ == "NAType":
@@ -82,7 +89,8 @@ def _of_objects(objects: "Iterable[Any]", n: int) -> Column:
         try:
             code = index.setdefault(_key(x), len(fields))
         except TypeError:
-            raise ArgumentError(f"row {i}: {type(x).__name__} is neither a number, nor a text or a time") from None
+            raise ArgumentError(
+                f"row {i}: {type(x).__name__} is neither a number, nor a text or a time") from None
         if code == len(fields):
             fields.append(x)
         codes[i] = code
@@ -128,6 +136,7 @@ def _of_array(array: Array, missing: Optional[Array] = None) -> Column:
 
 # ---- pyarrow ----
 
+
 def _of_arrow(array: Any) -> "list[Column]":
     """A column for each piece of an arrow array."""
     return [_of_arrow_piece(x) for x in (array.chunks if hasattr(array, "chunks") else [array])]
@@ -143,16 +152,21 @@ def _of_arrow_piece(array: Any) -> Column:
         codes = array.indices
         gone = codes.is_null().to_numpy(zero_copy_only=False)
         numbers = codes.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        return _of_codes(np.where(gone, -1, numbers), array.dictionary.to_pylist(), bool(array.type.ordered))
+        return _of_codes(np.where(gone, -1, numbers), array.dictionary.to_pylist(),
+                         bool(array.type.ordered))
     if kind.endswith("string_view") or kind.endswith("binary_view"):
         array = array.cast("large_string" if kind == "string_view" else "large_binary")
         kind = str(array.type)
-    if kind in ("string", "large_string", "binary", "large_binary") or kind.startswith("fixed_size_binary"):
+    if kind in ("string", "large_string", "binary",
+                "large_binary") or kind.startswith("fixed_size_binary"):
         return _of_arrow_piece(array.dictionary_encode())
     gone = array.is_null().to_numpy(zero_copy_only=False)
     if kind.startswith(("int", "uint")):
-        return Column(len(array), gone, plain=(array.fill_null(0) if gone.any() else array).to_numpy(zero_copy_only=False))
-    if kind in ("halffloat", "float", "double") or kind.startswith(("date", "timestamp", "duration")):
+        return Column(
+            len(array), gone,
+            plain=(array.fill_null(0) if gone.any() else array).to_numpy(zero_copy_only=False))
+    if kind in ("halffloat", "float", "double") or kind.startswith(
+        ("date", "timestamp", "duration")):
         return _of_array(array.to_numpy(zero_copy_only=False), gone)
     if kind in ("bool", "null") or kind.startswith(("decimal", "time")):
         return _of_objects(array.to_pylist(), len(array))
@@ -160,6 +174,7 @@ def _of_arrow_piece(array: Any) -> Column:
 
 
 # ---- pandas and polars ----
+
 
 def _of_pandas(series: Any) -> "list[Column]":
     if getattr(series, "ndim", 1) != 1:
@@ -169,7 +184,10 @@ def _of_pandas(series: Any) -> "list[Column]":
     if isinstance(dtype, np.dtype):
         return [_of_array(np.asarray(series), gone)]
     if name == "CategoricalDtype":
-        return [_of_codes(series.cat.codes.to_numpy(), series.cat.categories.tolist(), bool(dtype.ordered))]
+        return [
+            _of_codes(series.cat.codes.to_numpy(), series.cat.categories.tolist(),
+                      bool(dtype.ordered))
+        ]
     if name == "ArrowDtype":
         return _of_arrow(series.array.__arrow_array__())
     if name == "DatetimeTZDtype":
@@ -196,7 +214,8 @@ def _of_polars(series: Any) -> Column:
         return Column(len(series), gone, plain=series.fill_null(0).to_numpy())
     if kind.startswith(("Float", "Datetime", "Date", "Duration")):
         return _of_array(series.to_numpy(), gone)
-    if kind in ("String", "Utf8", "Binary", "Boolean", "Null", "Time") or kind.startswith(("Categorical", "Decimal", "Object")):
+    if kind in ("String", "Utf8", "Binary", "Boolean", "Null", "Time") or kind.startswith(
+        ("Categorical", "Decimal", "Object")):
         return _of_objects(series.to_list(), len(series))
     raise ArgumentError(f"it is of polars' type {kind}: numbers, texts or times are wanted")
 
@@ -207,6 +226,7 @@ def _same_module(thing: Any, name: str) -> Any:
 
 # ---- any column ----
 
+
 def read(column: Any) -> "list[Column]":
     """A column of a table, in pieces where it is stored so."""
     home = type(column).__module__.split(".")[0]
@@ -214,15 +234,20 @@ def read(column: Any) -> "list[Column]":
         return _of_arrow(column)
     if home == "pandas":
         several = getattr(column, "ndim", 1) != 1
-        return _of_pandas(column if several or hasattr(column, "cat") else _same_module(column, "Series")(column))
+        return _of_pandas(
+            column if several or hasattr(column, "cat") else _same_module(column, "Series")(column))
     if home == "polars":
         return [_of_polars(column)]
-    if isinstance(column, (list, tuple)) and any(isinstance(x, (str, bytes)) or x is None for x in column):
+    if isinstance(column,
+                  (list, tuple)) and any(isinstance(x, (str, bytes)) or x is None for x in column):
         return [_of_objects(column, len(column))]  # an array would be as wide as the longest text
-    return [_of_array(np.ma.asanyarray(column) if np.ma.isMaskedArray(column) else np.asarray(column))]
+    return [
+        _of_array(np.ma.asanyarray(column) if np.ma.isMaskedArray(column) else np.asarray(column))
+    ]
 
 
 # ---- what fields are called ----
+
 
 def _fraction(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
@@ -249,7 +274,8 @@ def name_of(x: Any) -> str:
     if isinstance(x, (float, np.floating)):
         return str(int(x)) if float(x).is_integer() else str(x)
     if isinstance(x, decimal.Decimal):
-        return str(int(x)) if x == x.to_integral_value() else str(x.normalize(decimal.Context(prec=len(x.as_tuple().digits))))
+        return str(int(x)) if x == x.to_integral_value() else str(
+            x.normalize(decimal.Context(prec=len(x.as_tuple().digits))))
     if isinstance(x, np.datetime64):
         return _time_name(x)
     if isinstance(x, datetime.datetime):
@@ -266,23 +292,33 @@ def is_spelled(name: str) -> bool:
 
 def of_numbers(column: Column) -> Column:
     """A column of numbers or times: texts that stand for nothing there are missing, as in files."""
-    gone = [isinstance(x, (str, bytes)) and name_of(x).strip(" \t").lower() in _absent for x in column.fields]
+    gone = [
+        isinstance(x, (str, bytes)) and name_of(x).strip(" \t").lower() in _absent
+        for x in column.fields
+    ]
     if column.plain is not None or not any(gone):
         return column
-    return _of_codes(np.where(np.append(gone, False)[column.codes], -1, column.codes), column.fields, column.ordered)
+    return _of_codes(np.where(np.append(gone, False)[column.codes], -1, column.codes),
+                     column.fields, column.ordered)
 
 
 def of_times(column: Column) -> Column:
     """A column of times, where years, months and weeks are their first days, and not numbers."""
     plain = column.plain
-    if plain is None or plain.dtype.kind != "M" or np.datetime_data(plain.dtype)[0] not in ("Y", "M", "W"):
+    if plain is None or plain.dtype.kind != "M" or np.datetime_data(
+            plain.dtype)[0] not in ("Y", "M", "W"):
         return of_numbers(column)
     return Column(column.n, column.missing, plain=plain.astype("datetime64[D]"))
 
 
 def indices_of(column: Column) -> Optional[Array]:
-    """The whole numbers of a column that is none of an array, as int64; None where a field is something else."""
-    if not all(isinstance(x, (int, np.integer)) and not isinstance(x, bool) and abs(int(x)) <= LARGEST for x in column.fields):
+    """The whole numbers of a column that is none of an array, as int64.
+
+    None where a field is something else.
+    """
+    if not all(
+            isinstance(x, (int, np.integer)) and not isinstance(x, bool) and abs(int(x)) <= LARGEST
+            for x in column.fields):
         return None
     numbers: Array = np.array([int(x) for x in column.fields] + [0], dtype=np.int64)[column.codes]
     return numbers
@@ -325,7 +361,8 @@ def index_of(x: Any) -> Optional[int]:
 
 def is_text(x: Any) -> bool:
     """Whether the type of a field says that its column is text."""
-    return not isinstance(x, (int, float, np.integer, np.floating, decimal.Decimal)) or isinstance(x, bool)
+    return not isinstance(x, (int, float, np.integer, np.floating, decimal.Decimal)) or isinstance(
+        x, bool)
 
 
 def coded(column: Column) -> Column:
@@ -359,8 +396,11 @@ def join(pieces: "Sequence[Column]") -> Column:
         if p.missing is not None:
             gone[at:at + p.n] = p.missing
         at += p.n
-    if pieces and all(p.plain is not None for p in pieces) and len({p.plain.dtype for p in pieces if p.plain is not None}) == 1:
-        return Column(n, gone, plain=np.concatenate([p.plain for p in pieces if p.plain is not None]))
+    if pieces and all(p.plain is not None for p in pieces) and len(
+        {p.plain.dtype
+         for p in pieces if p.plain is not None}) == 1:
+        return Column(n, gone,
+                      plain=np.concatenate([p.plain for p in pieces if p.plain is not None]))
     index: "dict[Any, int]" = {}
     fields: "list[Any]" = []
     parts = [np.empty(0, dtype=np.int64)]
@@ -379,13 +419,16 @@ def join(pieces: "Sequence[Column]") -> Column:
 
 
 def agree(known: "Sequence[str]", names: "Sequence[str]") -> None:
-    """Refuses ordered categories that are neither some of those that came before, in their order, nor these and more."""
+    """Refuses ordered categories of another order than those before; more of them may follow."""
     place = {name: i for i, name in enumerate(known)}
     last = -1
     for i, name in enumerate(names):
         at = place.get(name, len(known) + i)
         if at <= last or (at >= len(known) and last < len(known) - 1 and len(known) > 0):
-            raise ArgumentError(f"ordered categories have another order than those before, at {name!r}: give all tables the same")
+            raise ArgumentError(
+                f"ordered categories have another order than those before, at {name!r}: give all "
+                "tables the same"
+            )
         last = at
 
 

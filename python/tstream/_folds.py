@@ -9,7 +9,7 @@ from ._checks import integer, integers
 from ._errors import ArgumentError
 from ._seeds import seed_of
 from ._table import Table
-from ._tensor import as_tensor
+from ._tensor import as_tensor, columns_of
 
 
 def compute_folds(tensor: Any, rank: Any, folds: int, **options: Any) -> Table:
@@ -17,7 +17,7 @@ def compute_folds(tensor: Any, rank: Any, folds: int, **options: Any) -> Table:
     if integer("folds", folds) < 2:
         raise ArgumentError("cross-validation takes at least two folds")
     from ._settings import cp
-    tensor = as_tensor(tensor)
+    tensor = as_tensor(tensor, memory=options["host_memory"], **columns_of(options))
     ranks = integers("rank", rank)
     options["seed"] = seed_of(options.get("seed", 1))  # it also says which cells are of a fold
     errors: "Dict[int, list[float]]" = {r: [] for r in ranks}

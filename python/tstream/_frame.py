@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Building tensors from tables: pandas, pyarrow, polars, mappings of arrays, whole or one after another."""
+"""Building tensors from tables.
+
+Pandas, pyarrow, polars, mappings of arrays, whole or one after another.
+"""
 
 import ctypes as c
 import os
 import tempfile
-import warnings
 import weakref
 from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import _column
-from ._build import check_left, count_skipped, from_batches, from_coo, is_skipping, write_labels
+from . import _column, _files, _inputs
+from ._build import (check_left, count_skipped, from_batches, from_coo, is_skipping, wanted_columns,
+                     write_labels)
 from ._column import LARGEST, Column
-from ._lib import ArgumentError, Array, Error, Path, TstreamWarning, check, lib, ts_error
+from ._inputs import InputTypeError, Rows, renamed, warn_renamed
+from ._lib import ArgumentError, Array, Error, Path, check, lib, ts_error, warn
 from ._tensor import Tensor
 
 _no_index = "is no whole number from 0 to 2^40 - 1"
@@ -28,11 +32,15 @@ class _Rows:
 
     def say(self, name: str, row: int) -> str:
         row = int(row if self.number is None else self.number[row])
-        return f"column {name!r}, row {row}" + ("" if self.table is None else f" of table {self.table}")
+        return f"column {name!r}, row {row}" + ("" if self.table is None else
+                                                f" of table {self.table}")
 
 
 class _Mode:
-    """What the fields of a column are, over all tables: indices themselves, or names that get one each."""
+    """What the fields of a column are, over all tables.
+
+    Indices themselves, or names that get one each.
+    """
 
     def __init__(self, name: str, text: bool) -> None:
         self.name = name
@@ -67,8 +75,9 @@ class _Mode:
         return indices
 
     def _refuse(self, rows: _Rows, row: int, field: Any) -> None:
-        raise ArgumentError(f"{rows.say(self.name, row)}: {_column.name_of(field)!r} {_no_index}, as an index is; "
-                            f"text=[{self.name!r}] takes the fields of this column as names")
+        raise ArgumentError(
+            f"{rows.say(self.name, row)}: {_column.name_of(field)!r} {_no_index}, as an index is; "
+            f"text=[{self.name!r}] takes the fields of this column as names")
 
     def _numbers(self, c: Column, rows: _Rows) -> Array:
         if c.plain is not None and c.plain.dtype.kind in "iuf":
@@ -105,11 +114,14 @@ class _Mode:
             name = names[i]
             if name not in self.index:
                 if "\n" in name or "\0" in name:
-                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: text {name!r} has a "
-                                        f"{'line end' if chr(10) in name else 'NUL byte'}")
+                    raise ArgumentError(
+                        f"{rows.say(self.name, _row_of(c, i))}: text {name!r} has a "
+                        f"{'line end' if chr(10) in name else 'NUL byte'}")
                 if self.ordered and not c.ordered:
-                    raise ArgumentError(f"{rows.say(self.name, _row_of(c, i))}: {name!r} is none of the ordered categories "
-                                        "of the tables before")
+                    raise ArgumentError(
+                        f"{rows.say(self.name, _row_of(c, i))}: {name!r} is none of the ordered "
+                        "categories "
+                        "of the tables before")
                 self.index[name] = len(self.index)
             known[i] = self.index[name]
         indices: Array = known[c.codes]
@@ -125,9 +137,12 @@ class _Mode:
             return
         spelled = min((name for name in self.index if _column.is_spelled(name)), default=None)
         if spelled is not None:
-            warnings.warn(f"column {self.name!r} has names, and some are numbers in several spellings, such as {spelled} beside digits "
-                          f"alone: 7 and 7.0 are two names there; text=[{self.name!r}] says that this is meant", TstreamWarning,
-                          stacklevel=3)
+            warn(
+                f"column {self.name!r} has names, and some are numbers in several spellings, "
+                f"such as {spelled} beside digits "
+                f"alone: 7 and 7.0 are two names there; text=[{self.name!r}] says that this is "
+                "meant"
+            )
 
     def sort(self, indices: Array) -> Array:
         """Sorts the names of a table that is whole; returns the indices in this order."""
@@ -159,11 +174,15 @@ def _no_wholes(plain: Array) -> Array:
         x = plain.astype(np.float64)  # float16 does not hold the largest index
         wrong: Array = ~((x >= 0) & (x <= LARGEST) & (np.floor(x) == x))
         return wrong
-    return (plain < 0) | (plain > LARGEST) if plain.dtype.kind == "i" else plain > np.uint64(LARGEST)
+    return (plain < 0) | (plain
+                          > LARGEST) if plain.dtype.kind == "i" else plain > np.uint64(LARGEST)
 
 
 class _Bins:
-    """Times of a column, over all tables: bins of equal width, numbered from the first one that a row has."""
+    """Times of a column, over all tables.
+
+    Bins of equal width, numbered from the first one that a row has.
+    """
 
     text = True
     _sample = 4096  # rows that say what numbers are
@@ -183,7 +202,10 @@ class _Bins:
             return np.empty(0, dtype=np.int64)
         column = _column.coded(_column.of_times(column))
         codes = _in_order(column)
-        times = [_column.time_of(column.fields[i]).encode(errors="surrogateescape").replace(b"\0", b"?") for i in codes]
+        times = [
+            _column.time_of(column.fields[i]).encode(errors="surrogateescape").replace(b"\0", b"?")
+            for i in codes
+        ]
         place = np.zeros(len(column.fields), dtype=np.int64)
         place[codes] = np.arange(len(codes))
         if self.last < 0:
@@ -191,10 +213,12 @@ class _Bins:
             lib.ts_bins_look(self._bins, len(some), (c.c_char_p * len(some))(*some))
         bins, taken, err = np.empty(len(times), dtype=np.uint64), c.c_uint64(), ts_error()
         try:
-            check(lib.ts_bins_of(self._bins, len(times), (c.c_char_p * len(times))(*times), bins.ctypes.data, c.byref(taken),
-                                 c.byref(err)), err)
+            check(
+                lib.ts_bins_of(self._bins, len(times), (c.c_char_p * len(times))(*times),
+                               bins.ctypes.data, c.byref(taken), c.byref(err)), err)
         except Error as e:
-            raise ArgumentError(f"{rows.say(self.name, _row_of(column, codes[taken.value]))}: {e}") from None
+            raise ArgumentError(
+                f"{rows.say(self.name, _row_of(column, codes[taken.value]))}: {e}") from None
         least, most = int(bins.min()), int(bins.max())
         self.first = least if self.last < 0 else min(self.first, least)
         self.last = max(self.last, most)
@@ -213,31 +237,38 @@ class _Bins:
     def tell(self) -> None:
         """Where all times fall into one bin, numbers may be read in another unit than they are."""
         if self.first == self.last and self.n_rows > 1:
-            warnings.warn(f"column {self.name!r}: all times fall into one bin, that of {self._label(self.first)}; time_unit= says "
-                          "what numbers are", TstreamWarning, stacklevel=3)
+            warn(
+                f"column {self.name!r}: all times fall into one bin, that of "
+                f"{self._label(self.first)}; time_unit= says what "
+                "numbers are")
 
 
 class _Reader:
     """Reads tables: columns that are modes, values, weights."""
 
-    def __init__(self, columns: "Sequence[str]", value: Optional[str], weights: Optional[str], skip: bool,
-                 modes: "Sequence[Union[_Mode, _Bins]]") -> None:
-        self.columns, self.value, self.weights, self.skip, self.modes = columns, value, weights, skip, modes
+    def __init__(self, columns: "Sequence[str]", value: Optional[str], weights: Optional[str],
+                 skip: bool, modes: "Sequence[Union[_Mode, _Bins]]") -> None:
+        self.columns, self.value, self.weights = columns, value, weights
+        self.skip, self.modes = skip, modes
         self.names = [name for name, mode in zip(columns, modes) if isinstance(mode, _Mode)]
         self.skipped = 0
         self.first = ""  # row that was skipped
+        self.chosen: Any = columns  # as the user named the modes
 
     def _column(self, table: Any, name: str, rows: _Rows) -> Column:
         try:
-            column = _column.join(_column.read(table[name]))
+            column = _column.join(_column.read(_field(table, name, self.chosen)))
             return column if name in self.names else _column.of_numbers(column)
         except ArgumentError as e:
             text = str(e)
             where = rows.say(name, 0) if text.startswith("row ") else ""
-            raise ArgumentError(where.replace("row 0", text.split(":")[0], 1) + text[text.index(":"):] if where
-                                else f"column {name!r}: {text}") from None
+            raise ArgumentError(
+                where.replace("row 0",
+                              text.split(":")[0], 1) +
+                text[text.index(":"):] if where else f"column {name!r}: {text}") from None
 
-    def read(self, table: Any, number: Optional[int]) -> "tuple[list[Array], Array, Optional[Array]]":
+    def read(self, table: Any,
+             number: Optional[int]) -> "tuple[list[Array], Array, Optional[Array]]":
         """Indices of the modes, values and weights of the rows that stay."""
         rows = _Rows(number)
         extra = [name for name in (self.value, self.weights) if name is not None]
@@ -261,8 +292,9 @@ class _Reader:
             except ArgumentError as e:
                 text = str(e)
                 row = int(text[4:text.index(":")]) if text.startswith("row ") else None
-                raise ArgumentError(f"column {name!r}: {text}" if row is None else
-                                    rows.say(name, row) + text[text.index(":"):]) from None
+                raise ArgumentError(f"column {name!r}: {text}" if row is
+                                    None else rows.say(name, row) +
+                                    text[text.index(":"):]) from None
         values = np.ones(n) if self.value is None else numbers[0]
         return coords, values, None if self.weights is None else numbers[-1]
 
@@ -281,25 +313,52 @@ class _Reader:
         rows.number = np.flatnonzero(~some)
 
 
+def _field(table: Any, name: Any, chosen: Any) -> Any:
+    """A column of a table by its name."""
+    try:
+        return table[name]
+    except Exception as e:  # each package has its own
+        if isinstance(chosen, str):
+            raise ArgumentError(
+                f"modes={chosen!r}: a list of columns is wanted, such as [{chosen!r}, ...]") from e
+        columns = [*getattr(table, "keys", lambda:
+                            ())()] if isinstance(table, Mapping) else getattr(
+                                table, "column_names", None)
+        columns = getattr(table, "columns", None) if columns is None else columns
+        columns = table.dtype.names if columns is None and isinstance(table,
+                                                                      np.ndarray) else columns
+        columns = [] if columns is None else [x for x in columns if isinstance(x, (str, int))]
+        if not columns or name in columns:
+            raise
+        raise ArgumentError(
+            f"there is no column {name!r}; the table has {', '.join(map(repr, columns[:20]))}"
+        ) from e
+
+
 class _Spool:
     """Rows of tables on disk, until the first bin of all is known."""
 
-    def __init__(self, rows: "Iterable[tuple[list[Array], Array, Optional[Array]]]", reader: _Reader, folder: str) -> None:
+    def __init__(self, rows: "Iterable[tuple[list[Array], Array, Optional[Array]]]",
+                 reader: _Reader, folder: str) -> None:
         self.counts: "list[int]" = []
         self.file = tempfile.TemporaryFile(dir=folder)
         for coords, values, weights in rows:
             for array in (*coords, values, *([] if weights is None else [weights])):
                 array.tofile(self.file)
             self.counts.append(len(values))
-        self.first = np.array([mode.first if isinstance(mode, _Bins) else 0 for mode in reader.modes], dtype=np.int64)
+        self.first = np.array(
+            [mode.first if isinstance(mode, _Bins) else 0 for mode in reader.modes], dtype=np.int64)
         self.weighted = reader.weights is not None
         self.file.seek(0)
 
     def __iter__(self) -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
         for n in self.counts:
-            coords = [np.fromfile(self.file, dtype=np.int64, count=n) - first for first in self.first]
+            coords = [
+                np.fromfile(self.file, dtype=np.int64, count=n) - first for first in self.first
+            ]
             values = np.fromfile(self.file, dtype=np.float64, count=n)
-            yield coords, values, np.fromfile(self.file, dtype=np.float64, count=n) if self.weighted else None
+            yield coords, values, np.fromfile(self.file, dtype=np.float64,
+                                              count=n) if self.weighted else None
 
 
 def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], folder: str,
@@ -321,7 +380,10 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
     if first is None:
         check_left(0, reader.skipped, reader.first)
         raise ArgumentError("there is no table to build from")
-    paths = [os.path.join(folder, f"names{m}") if mode.text else None for m, mode in enumerate(reader.modes)]
+    paths = [
+        os.path.join(folder, f"names{m}") if mode.text else None
+        for m, mode in enumerate(reader.modes)
+    ]
     for path in paths:
         if path is not None:
             open(path, "w").close()
@@ -334,50 +396,58 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
             yield (tuple(coords), values) if weights is None else (tuple(coords), values, weights)
             del coords, values, weights
             got = next(rest, None)
-        for path, mode in zip(paths, reader.modes):  # the labels are read when all nonzeros are there
+        for path, mode in zip(paths,
+                              reader.modes):  # the labels are read when all nonzeros are there
             if path is not None:
                 write_labels(path, mode.labels() or (), mode=0)
 
-    options = {"names": list(reader.columns), "labels": paths, **options}
+    options = {"labels": paths, **options}
     return from_batches(batches(), out, **options)
 
 
-def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None, out: Optional[Path] = None, *,
-               weights: Optional[str] = None, text: "Union[str, Sequence[str]]" = (),
-               bin: "Optional[Mapping[str, str]]" = None, time_unit: "Union[None, str, Mapping[str, str]]" = None,
-               missing: str = "error",
-               **options: Any) -> Tensor:
-    """Builds a tensor from a table, or from several tables one after another. Chosen columns become modes.
+def from_frame(frame: Any, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
+               out: Optional[Path] = None, *, weights: Any = None,
+               text: "Union[str, Sequence[Any]]" = (), bin: "Optional[Mapping[Any, str]]" = None,
+               time_unit: "Union[None, str, Mapping[Any, str]]" = None, missing: str = "error",
+               columns: "Optional[Sequence[Any]]" = None, **options: Any) -> Tensor:
+    """Builds a tensor from a table, or from several tables one after another. Chosen columns become
+    modes.
 
     Parameters
     ----------
     frame : table, or iterable of tables
-        A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, a polars.DataFrame, or a mapping of names to arrays.
-        An iterable, such as a pyarrow.RecordBatchReader, is read one table at a time.
-    columns : sequence of str
-        Columns that become modes. Whole numbers from 0 of any type are indices: 7 and 7.0 are index 7. A column is
-        text if `text` names it, if its type is text, or if a field is not a whole number. Each different text gets an
-        index and is its label. Two spellings such as "7" and "7.0" are two texts, and a warning reports them. Texts
-        are sorted; in an iterable they keep the order of first appearance, and ordered categories keep their order.
-        Different texts are held in memory.
+        A table is a pandas.DataFrame, a pyarrow.Table or RecordBatch, a polars.DataFrame, or a
+        mapping of names to arrays. An iterable, such as a pyarrow.RecordBatchReader, is read one
+        table at a time, and so are a polars.LazyFrame, a pyarrow Dataset, and the path of a file of
+        Parquet, Arrow or feather.
+    modes : sequence of str
+        Columns that become modes. Whole numbers from 0 of any type are indices: 7 and 7.0 are index
+        7. A column is text if `text` names it, if its type is text, or if a field is not a whole
+        number. Each different text gets an index and is its label. Two spellings such as "7" and
+        "7.0" are two texts, and a warning reports them. Texts are sorted; in an iterable they keep
+        the order of first appearance, and ordered categories keep their order. Different texts are
+        held in memory.
     value : str, optional
         Column of the values. Without it each row counts as 1.
     weights : str, optional
         Column of the weights of cells, as in :func:`from_batches` and ``tshard build --weights``.
     text : str or sequence of str
-        Columns that are text, even if their fields look like numbers. In an iterable, a column that has whole numbers
-        in the first table and texts later needs it.
+        Columns that are text, even if their fields look like numbers. In an iterable, a column that
+        has whole numbers in the first table and texts later needs it.
     bin : dict of str to str, optional
-        Columns that are times, with the width of their bins, as in ``tshard build --bin``: ``{"week": "7d"}``. Bins
-        without a row are empty slices. Labels are the starts of the bins. A warning appears if all times fall into
-        one bin.
+        Columns that are times, with the width of their bins, as in ``tshard build --bin``:
+        ``{"week": "7d"}``. Bins without a row are empty slices. Labels are the starts of the bins.
+        A warning appears if all times fall into one bin.
     time_unit : str, or dict of str to str, optional
-        Unit of numbers in all such columns, or in one: 's', 'ms', 'us' or 'ns' since 1970, 'date' (20240131), 'year',
-        or 'iso' (numbers are not times). By default the start of the column decides. An ambiguous column is an error
-        that names both readings.
+        Unit of numbers in all such columns, or in one: 's', 'ms', 'us' or 'ns' since 1970, 'date'
+        (20240131), 'year', or 'iso' (numbers are not times). By default the start of the column
+        decides. An ambiguous column is an error that names both readings.
+    columns : sequence of str, optional
+        The name of `modes` before 0.3. It warns.
     missing : {'error', 'skip'}
-        What to do with rows with a missing field (null, NaN, NaT, masked or empty). 'error': the first one is an
-        error with row and column. 'skip': all are left out. A warning and ``Tensor.skipped`` give their number.
+        What to do with rows with a missing field (null, NaN, NaT, masked or empty). 'error': the
+        first one is an error with row and column. 'skip': all are left out. A warning and
+        ``Tensor.skipped`` give their number.
     out, **options
         As in :func:`from_batches`.
 
@@ -385,33 +455,91 @@ def from_frame(frame: Any, columns: "Sequence[str]", value: Optional[str] = None
     -------
     Tensor
     """
-    columns = list(columns)
-    texts = [text] if isinstance(text, str) else list(text)
+    modes = renamed("columns", columns, "modes", modes)
+    wanted = wanted_columns(modes, value, weights)
+    if isinstance(frame, (str, bytes, os.PathLike)):
+        kind = _files.kind_of(frame)
+        if kind is None:
+            raise InputTypeError(
+                f"{os.fsdecode(frame)}: is no file of Parquet or Arrow; build(path, modes=...) "
+                "reads tables of text"
+            )
+        source = _files.read_files([frame], kind, wanted, None)
+    elif isinstance(frame, (list, tuple)):
+        source = Rows(iter(frame), False)
+    elif hasattr(
+            frame,
+            "__getitem__") and not isinstance(frame, Mapping) and _inputs.kind_of(frame) is None:
+        source = Rows(frame, True)
+    else:
+        source = _inputs.read(frame, wanted)
+    if isinstance(source, _inputs.Batches):
+        source = Rows(source.batches, False)
+    if not isinstance(source, Rows):
+        raise InputTypeError(
+            f"{_inputs.described(frame)} is no table: cp and open take it as it is")
+    return of_rows(source, modes, value, out, weights=weights, text=text, bin=bin,
+                   time_unit=time_unit, missing=missing, **options)
+
+
+def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weights: Any = None,
+            text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
+            **options: Any) -> Tensor:
+    """What :func:`from_frame` does, with a table or tables in turn."""
+    if chosen is None:
+        raise InputTypeError(
+            "a table is no tensor by itself: modes=[...] names the columns that are modes, and "
+            "value= that of the values"
+        )
+    columns = list(chosen)
+    texts = [text] if not isinstance(text, (list, tuple, set, frozenset)) else list(text)
     for name in texts:
         if name not in columns:
             raise ArgumentError(f"text={name!r}: the modes are {', '.join(map(repr, columns))}")
     if not columns:
-        raise ArgumentError("columns: the modes are to be named")
+        raise ArgumentError("modes: the columns that are modes are to be named")
     widths = dict(bin or {})
-    units = dict(time_unit) if isinstance(time_unit, Mapping) else {name: time_unit for name in widths}
+    units = dict(time_unit) if isinstance(time_unit, Mapping) else {
+        name: time_unit
+        for name in widths
+    }
     for what, given, of in (("bin", widths, columns), ("time_unit", units, list(widths))):
         for name in given:
             if name not in of or name in texts:
-                raise ArgumentError(f"{what}: {name!r} is not one of {', '.join(map(repr, of))}" if name not in of else
-                                    f"{what}: {name!r} is text, too")
+                raise ArgumentError(f"{what}: {name!r} is not one of {', '.join(map(repr, of))}"
+                                    if name not in of else f"{what}: {name!r} is text, too")
     modes: "list[Union[_Mode, _Bins]]" = [
-        _Bins(name, widths[name], units.get(name)) if name in widths else _Mode(name, name in texts) for name in columns]
+        _Bins(name, widths[name], units.get(name)) if name in widths else _Mode(
+            name, name in texts) for name in columns
+    ]
     reader = _Reader(columns, value, weights, is_skipping(missing), modes)
-    if not hasattr(frame, "__getitem__") or isinstance(frame, (list, tuple)):
-        place = options.get("tmp") or (None if out is None else os.path.dirname(os.path.abspath(os.fsdecode(out))))
-        with tempfile.TemporaryDirectory(dir=None if place is None else os.fsdecode(place)) as folder:
-            t = _of_tables(frame, reader, out, folder, options)
+    reader.chosen = chosen
+    names = options.pop("names", columns)
+    if names is not columns and names is not None:
+        warn_renamed(
+            "names= of from_frame renames modes: rename the columns; it will be an error in the "
+            "release after the next"
+        )
+    options = {"modes": names, **options}
+    if not source.whole:
+        place = options.get("tmp") or (None if out is None else os.path.dirname(
+            os.path.abspath(os.fsdecode(out))))
+        with tempfile.TemporaryDirectory(
+                dir=None if place is None else os.fsdecode(place)) as folder:
+            t = _of_tables(source.table, reader, out, folder, options)
     else:
-        coords, values, weighted = reader.read(frame, None)
+        coords, values, weighted = reader.read(source.table, None)
         check_left(len(values), reader.skipped, reader.first)
-        coords = [x - mode.first if isinstance(mode, _Bins) else mode.sort(x) for mode, x in zip(modes, coords)]
-        options = {"names": columns, "labels": [mode.labels() for mode in modes],
-                   "shape": [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes], **options}
+        coords = [
+            x - mode.first if isinstance(mode, _Bins) else mode.sort(x)
+            for mode, x in zip(modes, coords)
+        ]
+        options = {
+            "labels": [mode.labels() for mode in modes],
+            "shape":
+            [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes],
+            **options
+        }
         t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
     for mode in modes:
         mode.tell()

@@ -21,7 +21,7 @@ from ._modes import bounds_of, mode_bits, penalties
 from ._seeds import seed_of
 from ._starts import starts_of
 from ._sweep import Sweep
-from ._tensor import as_tensor
+from ._tensor import as_tensor, columns_of
 
 _Key = Tuple[int, int]  # rank and seed
 _log = logging.getLogger("tstream")
@@ -258,7 +258,7 @@ class _Run:
 def compute(**settings: Any) -> Any:
     """What :func:`cp` does, with all of its settings."""
     o = SimpleNamespace(**settings)
-    o.tensor = as_tensor(o.tensor)
+    o.tensor = as_tensor(o.tensor, memory=o.host_memory, **columns_of(settings))
     _check_types(o)
     _models_of(o)
     _check(o)

@@ -16,19 +16,20 @@ ALIASES = {"iters": "sweeps", "output": "out", "format": "formats", "force": "re
 
 
 @one_name_each(ALIASES)
-def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, restarts: Optional[int] = None,
-       loss: str = "least-squares", optimizer: str = "adam", inner: int = 10, sweeps: int = 50,
-       iters: Optional[int] = None, tol: Optional[float] = None, seed: Any = 1, init: Any = None,
-       save_init: bool = False, nonneg: Modes = None, l1: Penalties = None, l2: Penalties = None,
-       observed: bool = False, mean: bool = False, l2_scale: str = "none", hold_out: float = 0,
-       hold_out_from: float = 0, patience: int = 0, simplex: Modes = None, bounds: Bounds = None,
+def cp(tensor: Any, rank: "Union[int, Sequence[int]]", *, restarts: Optional[int] = None, loss: str = "least-squares",
+       optimizer: str = "adam", inner: int = 10, sweeps: int = 50, iters: Optional[int] = None,
+       tol: Optional[float] = None, seed: Any = 1, init: Any = None, save_init: bool = False, nonneg: Modes = None,
+       l1: Penalties = None, l2: Penalties = None, observed: bool = False, mean: bool = False, l2_scale: str = "none",
+       hold_out: float = 0, hold_out_from: float = 0, patience: int = 0, simplex: Modes = None, bounds: Bounds = None,
        orthogonal: Modes = None, smooth: Penalties = None, fix: Modes = None, accelerate: bool = False,
        threads: int = 0, host_memory: Size = None, precision: Any = "float32", out: Optional[Path] = None,
        output: Optional[Path] = None, formats: "Union[str, Sequence[str]]" = "ktensor",
        format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
        resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
        force: Optional[bool] = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
-       on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True, trace: Optional[Path] = None) -> Any:
+       on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
+       modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None, text: Any = (),
+       bin: Any = None, time_unit: Any = None, missing: str = "error", trace: Optional[Path] = None) -> Any:
     """Decomposes a tensor, with the same bits as ``tstream cp``.
 
     Ctrl-C ends the run within two seconds. So does an exception in `on_sweep`. With `out` such a
@@ -37,8 +38,9 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
 
     Parameters
     ----------
-    tensor : Tensor, path or array
-        A NumPy array, or a file ``data.npy``, is a dense tensor (see :func:`from_array`).
+    tensor : Tensor, path or object
+        Whatever :func:`open` takes. A NumPy array, or a file ``data.npy``, is a dense tensor (see :func:`from_array`). A table
+        takes `modes` and `value`.
     rank : int or sequence of int
         Number of components, 1 to 2048. Each factor matrix has a column for each component. Several ranks give a
         :class:`Collection` with models of each rank.
@@ -169,6 +171,21 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
         Called with a :class:`Sweep` after each sweep. The run waits for it.
     progress : bool, default True
         Show a bar in a terminal or a notebook, if tqdm is installed.
+    modes : sequence of str, optional
+        Of a table: the columns that are modes, as in :func:`from_frame`. Of an array: names of its modes.
+    value : str, optional
+        Of a table: the column of values. Without it each row counts as 1. This and the following keywords are those of
+        :func:`from_frame`.
+    weights : str, optional
+        Of a table: the column of weights.
+    text : str or sequence of str, default ()
+        Of a table: columns that are text.
+    bin : dict of str to str, optional
+        Of a table: columns that are times, with the width of their bins.
+    time_unit : str or dict of str to str, optional
+        Of a table: the unit of numbers in such columns.
+    missing : {'error', 'skip'}, default 'error'
+        Of a table: what to do with rows with a missing field.
     trace : path, optional
         File for a timeline of reads, copies and kernels, which ui.perfetto.dev shows. It appears when the run has
         succeeded.
@@ -181,17 +198,19 @@ def cp(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", 
 
 
 @one_name_each(ALIASES, ("cross-validation", "restarts", "hold_out", "hold_out_from", "save_init", "out", "resume", "trace"))
-def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Sequence[int]]", *, folds: int = 5, loss: str = "least-squares",
-                   optimizer: str = "adam", inner: int = 10, sweeps: int = 50, iters: Optional[int] = None,
-                   tol: Optional[float] = None, seed: Any = 1, init: Any = None, nonneg: Modes = None,
-                   l1: Penalties = None, l2: Penalties = None, observed: bool = False, mean: bool = False,
-                   l2_scale: str = "none", patience: int = 0, simplex: Modes = None, bounds: Bounds = None,
-                   orthogonal: Modes = None, smooth: Penalties = None, fix: Modes = None, accelerate: bool = False,
-                   threads: int = 0, host_memory: Size = None, precision: Any = "float32",
-                   formats: "Union[str, Sequence[str]]" = "ktensor", format: "Union[None, str, Sequence[str]]" = None,
-                   rows: str = "all", checkpoint: float = 300, max_time: Optional[float] = None, replace: bool = False,
-                   force: Optional[bool] = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
-                   on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True) -> Table:
+def cross_validate(tensor: Any, rank: "Union[int, Sequence[int]]", *, folds: int = 5, loss: str = "least-squares", optimizer: str = "adam",
+                   inner: int = 10, sweeps: int = 50, iters: Optional[int] = None, tol: Optional[float] = None,
+                   seed: Any = 1, init: Any = None, nonneg: Modes = None, l1: Penalties = None, l2: Penalties = None,
+                   observed: bool = False, mean: bool = False, l2_scale: str = "none", patience: int = 0,
+                   simplex: Modes = None, bounds: Bounds = None, orthogonal: Modes = None, smooth: Penalties = None,
+                   fix: Modes = None, accelerate: bool = False, threads: int = 0, host_memory: Size = None,
+                   precision: Any = "float32", formats: "Union[str, Sequence[str]]" = "ktensor",
+                   format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
+                   max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None,
+                   cpu: bool = False, gpus: Any = None, gpu_memory: Size = None,
+                   on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
+                   modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None, text: Any = (),
+                   bin: Any = None, time_unit: Any = None, missing: str = "error") -> Table:
     """How well models predict held-out cells, as ``tstream cp --folds`` computes it.
 
     Parameters
@@ -203,7 +222,8 @@ def cross_validate(tensor: "Union[Tensor, Path, Array]", rank: "Union[int, Seque
         each fold. The models of all ranks share their passes over the tensor.
     loss, optimizer, inner, sweeps, iters, tol, seed, init, nonneg, l1, l2, observed, mean, l2_scale, patience, simplex,
     bounds, orthogonal, smooth, fix, accelerate, threads, host_memory, precision, formats, format, rows, checkpoint,
-    max_time, replace, force, cpu, gpus, gpu_memory, on_sweep, progress
+    max_time, replace, force, cpu, gpus, gpu_memory, on_sweep, progress, modes, value, weights, text, bin, time_unit,
+    missing
         As in :func:`cp`. With `patience` the best model of each fold counts.
 
     Returns

@@ -10,12 +10,16 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, check, encoded, lib, ts_array_conf,
-                   ts_error, whole)
+from . import _files, _inputs
+from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
+                   encoded, lib, ts_array_conf, ts_error, whole)
 
 
 class _Handle:
-    """A tensor that the library has open. Each call that has it holds this, so that it is closed when the last one has ended."""
+    """A tensor that the library has open.
+
+    Each call that has it holds this, so that it is closed when the last one has ended.
+    """
 
     def __init__(self, handle: Any, temporary: Optional[str]) -> None:
         self._as_parameter_ = c.c_void_p(handle)
@@ -52,10 +56,13 @@ class Tensor:
     skipped : int
         Rows that the build skipped with ``missing="skip"``; 0 for a tensor that was opened.
     has_duplicates : bool
-        Whether cells hold several nonzeros (``tshard build --duplicates keep``). Such a cell is their sum.
+        Whether cells hold several nonzeros (``tshard build --duplicates keep``). Such a cell is
+        their sum.
     """
 
-    def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None) -> None:
+    def __init__(self, path: Path, _temporary: Optional[str] = None, _array: Optional[Array] = None,
+                 _modes: "Optional[Sequence[Optional[str]]]" = None,
+                 _labels: "Optional[Sequence[Any]]" = None) -> None:
         err = ts_error()
         self.path = os.fsdecode(path)
         self.skipped = 0
@@ -63,10 +70,14 @@ class Tensor:
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
         else:
-            conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data, order=_array.ndim,
-                                 type=_array.dtype.name.encode(), dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
-                                 fortran=not _array.flags.c_contiguous, swapped=not _array.dtype.isnative)
-            handle = Call().run(lib.ts_open_array, c.byref(conf))  # not in this thread, whose OpenMP no forked process could use then
+            conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data,
+                                 order=_array.ndim, type=_array.dtype.name.encode(),
+                                 dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
+                                 fortran=not _array.flags.c_contiguous,
+                                 swapped=not _array.dtype.isnative)
+            handle = Call().run(
+                lib.ts_open_array,
+                c.byref(conf))  # not in this thread, whose OpenMP no forked process could use then
         self._handle: Optional[_Handle] = _Handle(handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
@@ -78,15 +89,17 @@ class Tensor:
         self.has_duplicates = bool(lib.ts_has_duplicates(self._handle))
         self._norm = float("nan") if self.has_duplicates else lib.ts_norm(self._handle)
         self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
-        self.mode_names = tuple(name[:-1])
+        self.mode_names = tuple(name[:-1] if _modes is None else _modes)
+        self._labels = _labels  # of an array, whose file has none
         self.value_name = name[-1]
 
     @property
     def norm(self) -> float:
-        """Square root of the sum of squares of the cells. For an array in a file it is NaN until it has been
-        decomposed.
+        """Square root of the sum of squares of the cells. For an array in a file it is NaN until it
+        has been decomposed.
 
-        If cells hold several nonzeros (``has_duplicates``), the first access takes a pass over the tensor.
+        If cells hold several nonzeros (``has_duplicates``), the first access takes a pass over the
+        tensor.
         """
         handle = self._handle
         if handle is not None:
@@ -99,11 +112,12 @@ class Tensor:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"<tstream.Tensor {self.path!r}: {' x '.join(map(str, self.shape))}, {self.nnz} nonzeros>"
+        shape = " x ".join(map(str, self.shape))
+        return f"<tstream.Tensor {self.path!r}: {shape}, {self.nnz} nonzeros>"
 
     def close(self) -> None:
-        """Closes the tensor. Its models continue to work without labels, and running calls of other threads continue
-        with it."""
+        """Closes the tensor. Its models continue to work without labels, and running calls of other
+        threads continue with it."""
         self._handle = None
 
     def __enter__(self) -> "Tensor":
@@ -145,11 +159,16 @@ class Tensor:
             raise ArgumentError(f"indices are {index.dtype}: whole numbers are wanted")
         if index.size and index.min() < 0:
             raise ArgumentError(f"index {index.min()}: indices start at 0")
+        own = None if self._labels is None else self._labels[self.mode(mode)]
+        if own is not None:
+            self._open()
+            return [own[i] if i < len(own) else None for i in index.reshape(-1).tolist()]
         index = np.ascontiguousarray(index, dtype=np.uint64)
         n = index.size
         ret = (c.c_char_p * (n + 1))()
         err = ts_error()
-        check(lib.ts_labels(self._open(), self.mode(mode), n, index.ctypes.data, ret, c.byref(err)), err)
+        check(lib.ts_labels(self._open(), self.mode(mode), n, index.ctypes.data, ret, c.byref(err)),
+              err)
         text = [None if t is None else t.decode(errors="replace") for t in ret[:n]]
         lib.ts_labels_free(n, ret)
         return text
@@ -166,8 +185,8 @@ class Tensor:
               test: Optional[Path] = None, **options: Any) -> "tuple[Tensor, Tensor]":
         """Divides the nonzeros into two tensors, as ``tshard split`` does.
 
-        A hash of the cell and the seed chooses the tensor. ``cp`` with ``hold_out`` and this seed holds out the cells
-        of `test`.
+        A hash of the cell and the seed chooses the tensor. ``cp`` with ``hold_out`` and this seed
+        holds out the cells of `test`.
 
         Parameters
         ----------
@@ -175,8 +194,8 @@ class Tensor:
             Share of the second tensor.
         seed : int
         train, test : path, optional
-            Directories to write. By default they have the name of this tensor with ``.train.tsh`` and ``.test.tsh``,
-            in the current directory.
+            Directories to write. By default they have the name of this tensor with ``.train.tsh``
+            and ``.test.tsh``, in the current directory.
         **options
             memory, tmp, threads, shard, replace, progress, space_check: as in :func:`build`.
 
@@ -190,11 +209,16 @@ class Tensor:
             raise ArgumentError(f"hold_out={hold_out!r}: a share of the nonzeros, between 0 and 1")
         stem = os.path.basename(self.path.rstrip("/"))
         stem = stem[:-4] if stem.endswith(".tsh") else stem
-        paths = [f"{stem}.{name}.tsh" if path is None else path for name, path in (("train", train), ("test", test))]
+        paths = [
+            f"{stem}.{name}.tsh" if path is None else path
+            for name, path in (("train", train), ("test", test))
+        ]
         places = [os.path.realpath(path) for path in (*paths, self.path)]
         if len(set(places)) < 3:
-            raise ArgumentError("train and test are two tensors beside this one, which is read for each of them: name "
-                                "other places")
+            raise ArgumentError(
+                "train and test are two tensors beside this one, which is read for each of them: "
+                "name "
+                "other places")
         for path in paths if not options.get("replace") else ():
             if os.path.exists(path):
                 raise BusyError(f"{os.fsdecode(path)} exists; replace=True replaces it")
@@ -202,8 +226,9 @@ class Tensor:
         there = os.path.exists(paths[0])
         try:
             for held, path in enumerate(paths):
-                made.append(_select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
-                                    held=bool(held), **options))
+                made.append(
+                    _select(self, path, keep={}, least={}, sums=(), hold_out=hold_out, seed=seed,
+                            held=bool(held), **options))
         except FormatError:  # one of them would have no values other than 0
             if made and not there:
                 shutil.rmtree(places[0])
@@ -211,7 +236,8 @@ class Tensor:
         return made[0], made[1]
 
     def select(self, out: Path, keep: "Optional[Mapping[Mode, Any]]" = None,
-               at_least: "Union[int, Mapping[Mode, int]]" = 0, sum: "Sequence[Mode]" = (), **options: Any) -> "Tensor":
+               at_least: "Union[int, Mapping[Mode, int]]" = 0, sum: "Sequence[Mode]" = (),
+               **options: Any) -> "Tensor":
         """Builds a tensor from a part of this one, as ``tshard select`` does.
 
         Parameters
@@ -221,8 +247,8 @@ class Tensor:
         keep : dict of mode to array_like, optional
             For a mode, the indices (from 0) or labels to keep.
         at_least : int or dict of mode to int
-            Fewest nonzeros of a slice in this tensor, for all modes or for the modes of the dict. Other slices are
-            dropped.
+            Fewest nonzeros of a slice in this tensor, for all modes or for the modes of the dict.
+            Other slices are dropped.
         sum : sequence of modes
             Modes to leave out. Nonzeros that then share a cell are added.
         **options
@@ -234,11 +260,16 @@ class Tensor:
             With the sizes, names and labels of this one.
         """
         from ._build import _select
-        indices = {self.mode(m): self._indices(self.mode(m), what) for m, what in (keep or {}).items()}
+        indices = {
+            self.mode(m): self._indices(self.mode(m), what)
+            for m, what in (keep or {}).items()
+        }
         least: "list[tuple[Mode, int]]" = (list(at_least.items()) if isinstance(at_least, Mapping)
                                            else [(m, at_least) for m in range(self.order)])
-        return _select(self, out, keep=indices, least={self.mode(m): n for m, n in least},
-                       sums=[self.mode(m) for m in sum], **options)
+        return _select(self, out, keep=indices, least={
+            self.mode(m): n
+            for m, n in least
+        }, sums=[self.mode(m) for m in sum], **options)
 
     def _indices(self, mode: int, what: Any) -> Array:
         """Indices of a mode that are given as such, or by their labels."""
@@ -257,7 +288,8 @@ class Tensor:
                     index.append(int(i))
                     found.add(label)
         if names - found:
-            raise ArgumentError(f"{self.path}: no used index of mode {mode} is called {sorted(names - found)[0]!r}")
+            raise ArgumentError(
+                f"{self.path}: no used index of mode {mode} is called {sorted(names - found)[0]!r}")
         return np.array(index, dtype=np.uint64)
 
     def blocks(self, mode: Mode = 0, size: int = 1 << 18) -> "Iterator[tuple[Array, Array]]":
@@ -284,8 +316,9 @@ class Tensor:
             while True:
                 coords = np.empty((size, self.order), dtype=np.uint64)
                 values = np.empty(size, dtype=np.float64)
-                check(lib.ts_cursor_next(cursor, size, coords.ctypes.data, values.ctypes.data,
-                                         c.byref(n), c.byref(err)), err)
+                check(
+                    lib.ts_cursor_next(cursor, size, coords.ctypes.data, values.ctypes.data,
+                                       c.byref(n), c.byref(err)), err)
                 if n.value == 0:
                     return
                 yield coords[:n.value], values[:n.value]
@@ -300,50 +333,144 @@ def _close(handle: Any, temporary: Optional[str], pid: int) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open(path: Path) -> Tensor:
-    """Opens a tensor.
+def open(source: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
+         weights: Any = None, text: Any = (), bin: "Optional[Mapping[Any, str]]" = None,
+         time_unit: "Union[None, str, Mapping[Any, str]]" = None, missing: str = "error",
+         variable: Optional[str] = None, memory: Size = None) -> Tensor:
+    """Opens a tensor, or takes an object as one, as :func:`cp` and :meth:`Model.fit` do.
 
     Parameters
     ----------
-    path : path
-        A ``.tsh`` directory.
+    source : path or object
+        A ``.tsh`` directory, or a file of a dense array (``.npy``). Arrays of NumPy (masked cells
+        are unknown), of HDF5 (h5py) and of others that NumPy reads; sparse arrays of scipy.sparse,
+        sparse and pyttb; an xarray.DataArray, whose dimensions are modes and whose coordinates are
+        labels; tables of pandas, polars and pyarrow; paths of files of Parquet, Arrow, feather,
+        CSV, TSV, MATLAB, HDF5 and ``.npz``.
+    modes, value, weights, text, bin, time_unit, missing : optional
+        Of tables: as in :func:`from_frame`. `modes` of arrays are names of modes.
+    variable : str, optional
+        Which array of a file of MATLAB, HDF5 or ``.npz`` is the tensor, if it has several.
+    memory : int or str, optional
+        Memory of a build. Sparse arrays and tables become a temporary directory, which is removed
+        with the tensor.
 
     Returns
     -------
     Tensor
+
+    Raises
+    ------
+    TypeError
+        The type of `source` is no tensor. The sentence names the type and the way.
     """
-    return Tensor(path)
+    return as_tensor(source, modes=modes, value=value, weights=weights, text=text, bin=bin,
+                     time_unit=time_unit, missing=missing, variable=variable, memory=memory)
 
 
-def from_array(array: Any, name: str = "array") -> Tensor:
-    """Makes a dense tensor of a NumPy array or a memory map. NaN cells are unknown: ``cp(array, 8, observed=True)``.
+def from_array(array: Any, name: str = "array", *,
+               modes: "Optional[Sequence[Optional[str]]]" = None,
+               labels: "Optional[Sequence[Any]]" = None) -> Tensor:
+    """Makes a dense tensor of an array or a memory map. NaN cells are unknown: ``cp(array, 8,
+    observed=True)``.
 
-    Nothing is copied if the array is contiguous, in C or Fortran order, with float32, float64 or integer cells. The
-    cells are read once and must not change while the tensor is used.
+    Nothing is copied if the array is contiguous, in C or Fortran order, with float32, float64 or
+    integer cells. The cells are read once and must not change while the tensor is used.
 
     Parameters
     ----------
     array : array_like, of 2 to 8 dimensions
+        Of NumPy, where masked cells are unknown, like NaN; an xarray.DataArray, a dataset of h5py,
+        a pyttb.tensor, or what NumPy makes an array of.
     name : str
         Its name in errors and records.
+    modes : sequence of (str or None), optional
+        Names of the modes; by default the dimensions of an xarray.DataArray.
+    labels : sequence of (sequence of str, or None), optional
+        For each mode the names of its indices; by default the coordinates of an xarray.DataArray.
 
     Returns
     -------
     Tensor
     """
-    array = np.asanyarray(array)
-    if np.ma.is_masked(array):
-        raise ArgumentError("array: it has masked cells, which would count as what lies below the mask: fill them with "
-                            "NaN (array.filled(np.nan)), and observed takes them as unknown")
+    source = _inputs.read(array, None)
+    if not isinstance(source, _inputs.Dense):
+        raise _inputs.InputTypeError(
+            f"{_inputs.described(array)} is no array with a value in each cell: cp and open take "
+            "it as it is"
+        )
+    return _dense(source, name, modes, labels)
+
+
+def _dense(source: "_inputs.Dense", name: str, modes: Any, labels: Any) -> Tensor:
+    """A tensor of an array, with the names that it has or is given."""
+    array = source.cells
     if array.dtype in (np.dtype(np.float16), np.dtype(np.bool_)):
         array = array.astype(np.float32)
     if not (array.flags.c_contiguous or array.flags.f_contiguous):
         array = np.ascontiguousarray(array)
-    return Tensor(name, None, array)
+    modes = source.modes if modes is None else [None if x is None else str(x) for x in modes]
+    labels = source.labels if labels is None else [
+        None if x is None else list(map(str, x)) for x in labels
+    ]
+    for what, given in (("modes", modes), ("labels", labels)):
+        if given is not None and len(given) != array.ndim:
+            raise ArgumentError(f"{what} of {len(given)} modes, and the array has {array.ndim}")
+    named = [x for x in modes or () if x is not None]
+    if len(set(named)) < len(named):
+        raise ArgumentError(f"modes={modes!r}: two modes have one name")
+    for m, texts in enumerate(labels or ()):
+        if texts is not None and len(texts) != array.shape[m]:
+            raise ArgumentError(
+                f"{len(texts)} labels of mode {m}, which has {array.shape[m]} indices")
+    return Tensor(name, None, array, modes, labels)
 
 
-def as_tensor(tensor: "Union[Tensor, Path, Array]") -> Tensor:
-    """What stands for a tensor where one is asked for."""
-    if isinstance(tensor, np.ndarray):
-        return from_array(tensor)
-    return tensor if isinstance(tensor, Tensor) else Tensor(tensor)
+def as_tensor(tensor: Any, *, modes: Any = None, value: Any = None, weights: Any = None,
+              text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
+              variable: Optional[str] = None, memory: Size = None) -> Tensor:
+    """What stands for a tensor where one is asked for, as :func:`open` describes it."""
+    from . import _build
+    table: "dict[str, Any]" = dict(modes=modes, value=value, weights=weights, bin=bin,
+                                   time_unit=time_unit, variable=variable)
+    said = [name
+            for name, x in table.items() if x is not None] + ["text"] * (text not in ((), None))
+    if isinstance(tensor, (str, bytes, os.PathLike)):
+        kind = _files.kind_of(tensor)
+        if kind is not None:
+            source = _files.read_files([tensor], kind, _build.wanted_columns(modes, value, weights),
+                                       variable)
+        elif _files.bare(tensor).endswith(_files.TEXT_TABLES) and os.path.isfile(tensor):
+            if variable is not None:
+                raise ArgumentError("variable= is for files of MATLAB, HDF5 and .npz")
+            return _build.build_temporary(tensor, modes=modes, value=value, weights=weights,
+                                          text=text, bin=bin, time_unit=time_unit, missing=missing,
+                                          memory=memory)
+        else:
+            tensor = Tensor(tensor)
+    if isinstance(tensor, Tensor):
+        if said:
+            raise ArgumentError(
+                f"{tensor.path}: {', '.join(said)}: of tables, and this is a tensor")
+        return tensor
+    if not isinstance(tensor, (str, bytes, os.PathLike)):
+        source = _inputs.read(tensor, _build.wanted_columns(modes, value, weights))
+    if isinstance(source, _inputs.Dense):
+        wrong = [
+            name for name in said if name != "modes"
+            and not (name == "variable" and isinstance(tensor, (str, bytes, os.PathLike)))
+        ]
+        if wrong:
+            raise ArgumentError(f"{', '.join(wrong)}: of tables, and this is an array")
+        return _dense(
+            source,
+            os.fsdecode(tensor) if isinstance(tensor, (str, bytes, os.PathLike)) else "array",
+            modes, None)
+    return _build.of_source(source, None, modes=modes, value=value, weights=weights, text=text,
+                            bin=bin, time_unit=time_unit, missing=missing, memory=memory)
+
+
+def columns_of(settings: "dict[str, Any]") -> "dict[str, Any]":
+    """Takes the keywords of tables out of the settings of a run."""
+    names = ("modes", "value", "weights", "text", "bin", "time_unit", "missing")
+    return {name: settings.pop(name) for name in names if name in settings}
