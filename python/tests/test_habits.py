@@ -22,7 +22,7 @@ RUN = dict(sweeps=3, tol=0, **CPU)
 def tensor(tmp_path_factory):
     rng = np.random.default_rng(3)
     coords = np.unique(rng.integers(0, [20, 15, 10], size=(900, 3)), axis=0)
-    return ts.from_coo(coords, rng.random(len(coords)) + 0.5, names=["a", "b", "c d"],
+    return ts.from_coo(coords, rng.random(len(coords)) + 0.5, modes=["a", "b", "c d"],
                        out=tmp_path_factory.mktemp("t") / "x.tsh")
 
 

@@ -91,7 +91,7 @@ def test_columns_of_zeros_pair_with_each_other():
 def test_halves_agree_on_what_is_there_alone(sparse, mode):
     x = planted(3, 1)
     if sparse:
-        x = ts.from_coo(np.argwhere(np.isfinite(x)), x.ravel(), x.shape, names=["a", "b", "c"])
+        x = ts.from_coo(np.argwhere(np.isfinite(x)), x.ravel(), x.shape, modes=["a", "b", "c"])
     right = ts.split_half(x, 3, mode="ab"[mode] if sparse else mode, repeats=3, **CPU)
     wrong = ts.split_half(x, 4, mode=mode, repeats=3, **CPU)
     assert right.congruences.shape == (3, 3) and right.least > 0.9
