@@ -516,6 +516,18 @@ typedef struct ts_kruskal ts_cpd;
 TS_API ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                           const double *weight, const double *const *factor, ts_error *err);
 
+/* Makes a decomposition from stored rows, which are copied, as ts_cpd_held, ts_cpd_index and
+ * ts_cpd_factor give them. factor[m] is n_rows[m] x rank numbers, float or double by `precision`.
+ * index[m] has their indices, ascending; NULL: row i is index i, and n_rows[m] is dim[m].
+ *
+ *   returns  the decomposition, NULL on failure
+ *   owner    the caller, until ts_cpd_free
+ *   errors   TS_ERR_ARGUMENT (shapes, indices, numbers that are not finite), TS_ERR_MEMORY
+ */
+TS_API ts_cpd *ts_cpd_new_rows(uint32_t order, const uint64_t *dim, const uint64_t *n_rows,
+                               const uint64_t *const *index, uint32_t rank, int precision,
+                               const double *weight, const void *const *factor, ts_error *err);
+
 /* Reads a decomposition of `tstream cp`, Tensor Toolbox, pyttb or SPLATT: a ktensor file or a
  * directory. In a directory .npy files come first. Factors of 1 MiB or more in .npy files are
  * checked and then mapped. Such a file may be removed or replaced, but not written to, while the

@@ -8,6 +8,7 @@ import os
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
 
+from ._html import of_collection
 from ._lib import BusyError, FormatError, TstreamWarning, check, lib, ts_error
 from ._model import Model
 from ._table import Table
@@ -79,6 +80,28 @@ class Collection:
     def __repr__(self) -> str:
         ranks = ", ".join(map(str, self._keys_of_best))
         return f"<tstream.Collection: {len(self)} models, rank {ranks}>"
+
+    def _repr_html_(self) -> str:
+        return of_collection(self)
+
+    def __eq__(self, other: object) -> Any:
+        """Whether these are equal models of the same ranks and seeds."""
+        if not isinstance(other, Collection):
+            return NotImplemented
+        return self is other or (
+            set(self.models) == set(other.models)
+            and all(m == other.models[key] for key, m in self.models.items()))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> "Tuple[Any, Any]":
+        return dict(self.models), self.rows
+
+    def __setstate__(self, state: "Tuple[Any, Any]") -> None:
+        Collection.__init__(self, *state)
+
+    def __copy__(self) -> "Collection":
+        return Collection(self.models, list(self.rows))
 
     def plot_ranks(self) -> Any:
         """Draws fits over ranks with Matplotlib, with a point for each start and a line through the best ones. Below

@@ -64,6 +64,14 @@ class Evaluation:
     top: Optional[Table]
     slices: Optional[Table]
 
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Evaluation):
+            return NotImplemented
+        pairs = [(getattr(self, name), getattr(other, name)) for name in self.__slots__]
+        return all(x == y or x != x and y != y for x, y in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         return f"<Evaluation of {self.nnz} cells: rmse {self.rmse:.6g}, mae {self.mae:.6g}>"
 

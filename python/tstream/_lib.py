@@ -289,6 +289,8 @@ _functions = {
     "ts_bins_label": (None, [_handle, _u64, c.c_char_p]),
     "ts_cpd_new": (_handle, [_u32, c.c_void_p, _u32, _int, c.c_void_p, c.POINTER(c.c_void_p),
                              _err]),
+    "ts_cpd_new_rows": (_handle, [_u32, c.c_void_p, c.c_void_p, c.POINTER(c.c_void_p), _u32, _int,
+                                  c.c_void_p, c.POINTER(c.c_void_p), _err]),
     "ts_cpd_load": (_handle, [_path, _stop, _err]),
     "ts_cpd_free": (None, [_handle]),
     "ts_cpd_save": (_int, [_handle, _path, c.POINTER(ts_save_conf), _err]),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Decompositions: loaded, made of arrays, compared with tensors."""
 
+import copy
 import ctypes as c
 import os
 import weakref
-from typing import Any, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from ._checks import integer, not_negative
 from ._conf import files_of, precision_of, precisions, session_conf
 from ._errors import ArgumentError, ArgumentTypeError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
+from ._html import of_model, sizes
 from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
                    ts_fit_result, ts_save_conf)
+from ._pickle import completed, handle_of, model_state, tensor_of
+from ._record import recall
 from ._sweep import Sweep
 from ._table import Table
 from ._tensor import Tensor, as_tensor
@@ -54,6 +58,21 @@ class _Factors:
         return self._made[mode]
 
 
+_ATTRIBUTES = ("history", "converged", "exact", "sweeps_before", "mean", "best_sweep",
+               "loss")
+
+
+def _same_rows(a: "Tuple[Optional[Array], Array]", b: "Tuple[Optional[Array], Array]") -> bool:
+    """Whether these are rows of equal matrices: those that are not stored are zeros."""
+    if a[0] is b[0] or a[0] is not None and b[0] is not None and np.array_equal(a[0], b[0]):
+        return np.array_equal(a[1], b[1])
+    kept = []
+    for index, rows in (a, b):
+        used = rows.any(axis=1)
+        kept.append((np.flatnonzero(used) if index is None else index[used], rows[used]))
+    return np.array_equal(kept[0][0], kept[1][0]) and np.array_equal(kept[0][1], kept[1][1])
+
+
 class Model:
     """A decomposition: weights, and for each mode a factor matrix.
 
@@ -70,7 +89,8 @@ class Model:
     shape : tuple of int
     rank : int
     history : list of Sweep
-        Sweeps of the run; empty without a run.
+        Sweeps of the run; empty without a run. :func:`load` reads them, and what follows, from
+        ``run.json``, which a run with `out` writes.
     converged, exact : bool
         How the run ended. converged: the fit changed by less than the tolerance. exact: only rounding was left.
     sweeps_before : int
@@ -79,6 +99,13 @@ class Model:
         The mean that :func:`cp` subtracted, which is one of the components; None without ``mean=True``.
     best_sweep : int or None
         With `patience`: the sweep of this model, from 1.
+    loss : str or None
+        The loss of the run; None without a run.
+
+    Notes
+    -----
+    A model is a value: ``==`` compares shape, weights and factors, and it can be copied and
+    pickled. A pickled model finds its tensor again if that is still in the same directory.
     """
 
     def __init__(self, handle: Any, tensor: Optional[Tensor] = None) -> None:
@@ -95,6 +122,7 @@ class Model:
         self.sweeps_before = 0
         self.mean: Optional[float] = None
         self.best_sweep: Optional[int] = None
+        self.loss: Optional[str] = None
 
     def _view(self, address: int, dtype: Any, shape: "tuple[int, ...]") -> Array:
         """What the library holds, as an array that keeps it alive."""
@@ -112,7 +140,47 @@ class Model:
         return len(self.shape)
 
     def __repr__(self) -> str:
-        return f"<tstream.Model: {' x '.join(map(str, self.shape))}, rank {self.rank}, {self.dtype}>"
+        fit = f", fit {self.history[-1].fit:.6g}" if self.history else ""
+        return f"<tstream.Model: {sizes(self.shape)}, rank {self.rank}, {self.dtype}{fit}>"
+
+    def _repr_html_(self) -> str:
+        return of_model(self)
+
+    def __eq__(self, other: object) -> Any:
+        """Whether shape, weights and factors are equal, whatever the precision they are held in."""
+        if not isinstance(other, Model):
+            return NotImplemented
+        return self is other or (
+            self.shape == other.shape and self.rank == other.rank
+            and bool((self.weights == other.weights).all())
+            and all(_same_rows(self.rows(m), other.rows(m)) for m in range(self.order)))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _state(self, tensor: Optional[Tensor] = None) -> "Dict[str, Any]":
+        return model_state(self.shape, self.rank, self.dtype.name, self.weights,
+                           [self.rows(m) for m in range(self.order)], tensor,
+                           {name: getattr(self, name) for name in _ATTRIBUTES})
+
+    def __getstate__(self) -> "Dict[str, Any]":
+        return self._state(self._tensor)
+
+    def __setstate__(self, state: "Dict[str, Any]") -> None:
+        Model.__init__(self, handle_of(state), tensor_of(state))
+        self.__dict__.update(state["attributes"])
+
+    def __copy__(self) -> "Model":
+        ret = type(self).__new__(type(self))
+        ret.__dict__.update(self.__dict__)
+        ret.factors, ret.history = _Factors(ret), list(self.history)
+        return ret
+
+    def __deepcopy__(self, memo: Any) -> "Model":
+        ret = type(self).__new__(type(self))
+        state = self._state()
+        Model.__init__(ret, handle_of(state), self._tensor)
+        ret.__dict__.update(copy.deepcopy(state["attributes"], memo))
+        return ret
 
     @property
     def _names(self) -> "Tuple[Optional[str], ...]":
@@ -441,4 +509,11 @@ def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
 def load_one(path: Path, tensor: Optional[Tensor]) -> Model:
     """One model."""
     call = Call()
-    return Model(call.run(lib.ts_cpd_load, encoded(path), call.stop), tensor)
+    model = Model(call.run(lib.ts_cpd_load, encoded(path), call.stop), tensor)
+    record = recall(path, model.rank)
+    if record is not None:
+        state = completed(model._state(), record.pop("precision"), record.pop("shape"))
+        if state is not None:
+            model = Model(handle_of(state), tensor)
+        model.__dict__.update(record)
+    return model

@@ -228,7 +228,7 @@ class _Run:
             self.close_bar()
         models = {key: Model(handle, o.tensor) for key, handle in zip(keys, handles)}
         for key, result in zip(keys, results):
-            models[key].history = self.histories[key]
+            models[key].history, models[key].loss = self.histories[key], o.loss
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
         return Collection(models, rows_of(results))
 
@@ -247,7 +247,7 @@ class _Run:
             self.call.idle = None  # it asks the session, which is closed
             self.close_bar()
             lib.ts_session_close(self.session)
-        model.history = self.histories[o.keys[0]]
+        model.history, model.loss = self.histories[o.keys[0]], o.loss
         model.converged, model.exact = bool(ended.converged), bool(ended.exact)
         model.sweeps_before = ended.sweeps_before
         model.mean = ended.mean if o.mean else None

@@ -11,8 +11,10 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _files, _inputs
+from ._html import of_tensor
 from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
                    encoded, lib, ts_array_conf, ts_error, whole)
+from ._pickle import reduce_tensor
 
 
 class _Handle:
@@ -66,6 +68,7 @@ class Tensor:
         err = ts_error()
         self.path = os.fsdecode(path)
         self.skipped = 0
+        self._temporary = _temporary is not None
         self._cells = _array  # which the library reads where it is
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
@@ -114,6 +117,20 @@ class Tensor:
     def __repr__(self) -> str:
         shape = " x ".join(map(str, self.shape))
         return f"<tstream.Tensor {self.path!r}: {shape}, {self.nnz} nonzeros>"
+
+    def _repr_html_(self) -> str:
+        return of_tensor(self)
+
+    def __reduce__(self) -> Any:
+        return reduce_tensor(self)
+
+    def __copy__(self) -> "Tensor":
+        ret = Tensor.__new__(Tensor)
+        ret.__dict__.update(self.__dict__)
+        return ret
+
+    def __deepcopy__(self, memo: Any) -> "Tensor":
+        return self.__copy__()  # what it holds is read-only
 
     def close(self) -> None:
         """Closes the tensor. Its models continue to work without labels, and running calls of other

@@ -65,4 +65,8 @@ int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
 /* Tells a warning, if there is one. */
 void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const struct ts_err *warn);
 
+/* Whether a decomposition can have this shape: TS_EARG if not. */
+int ts_api_check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
+                       struct ts_err *err);
+
 #endif

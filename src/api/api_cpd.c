@@ -17,7 +17,7 @@ _Static_assert(TS_FILE_KTENSOR == (int)TS_WRITE_KTENSOR && TS_FILE_NPY == (int)T
                    TS_FILE_SPLATT == (int)TS_WRITE_SPLATT,
                "formats are those of model/model_write.h");
 
-static int check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
+int ts_api_check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                        struct ts_err *err)
 {
     if (order < TS_MIN_ORDER || order > TS_MAX_ORDER)
@@ -61,7 +61,7 @@ ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int preci
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    rc = check_shape(order, dim, rank, precision, &a.err);
+    rc = ts_api_check_shape(order, dim, rank, precision, &a.err);
     if (rc == 0)
         rc = ts_kruskal_new(order, rank, precision, dim, dim, &k, &a.err);
     for (uint32_t r = 0; r < rank && rc == 0; r++) {
