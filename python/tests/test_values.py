@@ -25,7 +25,7 @@ def build(out, seed=3, **options):
     rng = np.random.default_rng(seed)
     coords = np.unique(rng.integers(0, [20, 15, 10], size=(900, 3)), axis=0)
     coords = coords[coords[:, 0] % 3 != 1]  # empty slices
-    return ts.from_coo(coords, rng.random(len(coords)) + 0.5, (21, 15, 10), names=["a", "b", "c"],
+    return ts.from_coo(coords, rng.random(len(coords)) + 0.5, (21, 15, 10), modes=["a", "b", "c"],
                        out=out, **options)
 
 
