@@ -229,6 +229,48 @@ def test_what_cannot_be_folded_in_is_refused():
             model.fold_in(new, **options)
 
 
+@pytest.mark.parametrize("nonneg", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "missing"])
+def test_a_run_with_fixed_factors_ends_at_the_same_rows(nonneg, kind):
+    """As ``tstream cp --init --fix`` does, for slices that the model does not have."""
+    rng = np.random.default_rng(3)
+    model = ts.Model.from_factors(rng.random(3) + 0.5, [rng.random((n, 3)) for n in (8, 7, 6)])
+    x = np.maximum(rng.standard_normal((8, 7, 4)), 0 if kind == "sparse" else -9)
+    options = {}
+    if kind == "missing":
+        x[rng.random(x.shape) < 0.3] = np.nan
+        options = dict(observed=True, l2={2: 0})
+    new = (
+        x
+        if kind != "sparse"
+        else ts.from_coo(np.argwhere(x > 0), x[x > 0], x.shape, dtype="float64")
+    )
+    run = ts.cp(
+        new,
+        3,
+        init=model,
+        fix=[0, 1],
+        nonneg=[2] if nonneg else None,
+        sweeps=300,
+        tol=0,
+        cpu=True,
+        progress=False,
+        precision="float64",
+        **options,
+    )
+    made = model.fold_in(new, 2, nonneg=nonneg)
+    assert run.shape == made.shape == (8, 7, 4)
+    error = [
+        np.nansum((x - np.einsum("r,ir,jr,kr->ijk", m.weights, *m.factors)) ** 2)
+        for m in (run, made)
+    ]
+    assert error[0] == pytest.approx(error[1], rel=1e-9) and error[1] <= error[0] * (1 + 1e-12)
+    with pytest.raises(ts.ArgumentError, match="mode 2"):
+        ts.cp(new, 3, init=model, fix=[0, 2], cpu=True, progress=False)
+    with pytest.raises(ts.ArgumentError, match="mode 2"):
+        ts.cp(new, 3, init=model, cpu=True, progress=False)
+
+
 def test_many_rows_of_active_sets():
     """Rows that are solved together are those that are solved alone."""
     scipy = pytest.importorskip("scipy.optimize")

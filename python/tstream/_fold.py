@@ -637,6 +637,7 @@ def fold_in(
     fixed = [f for m, f in enumerate(factors) if m != free]
     if not fixed:
         raise ArgumentError("a model of one mode has no fixed one")
+    names = _named(model, new, free, join)
     fold = _Fold(
         [fixed[0] * model.weights, *fixed[1:]],
         bool(nonneg),
@@ -654,11 +655,12 @@ def fold_in(
         rows = np.vstack([factors[free], rows])
     factors[free] = rows
     made = Model.from_factors(model.weights, factors)
-    _name(made, model, new, free, join)
+    if names is not None:
+        made._tensor = names  # type: ignore[assignment]
     return made
 
 
-def _name(made: Any, model: Any, new: Tensor, mode: int, join: bool) -> None:
+def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[_Names]:
     """Names and labels of the model, and those of the new rows."""
     names = [a or b for a, b in zip(mode_names(model), new.mode_names)]
     of: "List[Optional[List[Optional[str]]]]" = []
@@ -679,5 +681,4 @@ def _name(made: Any, model: Any, new: Tensor, mode: int, join: bool) -> None:
                 else fresh
             )
         of.append(found)
-    if any(names) or any(x is not None for x in of):
-        made._tensor = _Names(names, of)
+    return _Names(names, of) if any(names) or any(x is not None for x in of) else None

@@ -124,9 +124,10 @@ def cp(tensor: Any, rank: "Union[int, Sequence[int]]", *, restarts: Optional[int
         names modes, a sequence has a number for each mode. Use it for modes with similar neighbours, such as time. It
         can be combined with `nonneg`, `bounds`, `l1` and `l2` of the same mode.
     fix : int, str or sequence of int, str or bool, optional
-        Modes whose factors stay as in `init`, while the others are computed. This adds new slices to a model. The
-        result has columns of norm 1, sorted by weight, with fixed signs, also in these modes. Rows of empty slices
-        count as 0. ``nonneg=True``, one pair of `bounds` and penalties of one number do not apply to these modes.
+        Modes whose factors stay as in `init`, while the others are computed. This gives rows for new slices. Other
+        modes may have another size than in `init`; their rows then start from random numbers. The result has columns of
+        norm 1, sorted by weight, with fixed signs, also in these modes. Rows of empty slices count as 0.
+        ``nonneg=True``, one pair of `bounds` and penalties of one number do not apply to these modes.
     accelerate : bool, default False
         Extrapolate between sweeps, so that fewer are needed. From the sixth sweep on, each starts at a point
         extrapolated from the last two. A sweep that lowers the fit or raises the objective is discarded. If it was the

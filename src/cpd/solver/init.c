@@ -93,6 +93,24 @@ static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t
     return ts_stop_check(c->stop, err);
 }
 
+static int is_fixed(const struct ts_init_conf *c, uint32_t mode)
+{
+    return ts_spec_of(c->spec)->mode[mode].fixed;
+}
+
+/* Whether the model has a row for each index of the mode, or for each used one. */
+static int has_rows(const struct ts_init_conf *c, uint32_t mode)
+{
+    const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
+    return c->model->n_rows[mode] == disk->dim || c->model->n_rows[mode] == disk->n_rows;
+}
+
+/* Whether rows of the mode are drawn: there is no model, or it has those of other slices. */
+static int is_drawn(const struct ts_init_conf *c, uint32_t mode)
+{
+    return c->model == NULL || !has_rows(c, mode);
+}
+
 static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
                        double *buf, double *gram, struct ts_err *err)
 {
@@ -178,7 +196,7 @@ static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_
 {
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
-    const int fixed = ts_spec_of(c->spec)->mode[mode].fixed;
+    const int fixed = is_fixed(c, mode);
     uint64_t next = 0; /* row of the backend */
     struct row_sum sum;
     double *all = fixed ? NULL : gram;
@@ -252,6 +270,7 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
 {
     const struct ts_model *m = c->model;
     const struct ts_loss *loss = ts_loss_of(ts_spec_of(c->spec)->loss);
+    int any_fixed = 0;
     if (c->nvecs && loss != NULL)
         return ts_fail(err, TS_EARG,
                        "a model with loss %s starts from random factors or from a model, not from "
@@ -268,14 +287,14 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
                        " %u goes on "
                        "from it",
                        m->path, m->rank, c->rank, m->rank);
-    for (uint32_t k = 0; k < m->order; k++) {
-        const struct ts_disk_mode *disk = &c->tensor->mode[k].disk;
-        if (m->n_rows[k] != disk->dim && m->n_rows[k] != disk->n_rows)
+    for (uint32_t k = 0; k < m->order; k++)
+        any_fixed |= is_fixed(c, k);
+    for (uint32_t k = 0; k < m->order; k++)
+        if (!has_rows(c, k) && (!any_fixed || is_fixed(c, k)))
             return ts_fail(err, TS_EARG,
                            "%s: " TS_NTH_MODE " of the model has %" PRIu64
                            " rows, of the tensor %" PRIu64,
-                           m->path, k + 1, m->n_rows[k], disk->dim);
-    }
+                           m->path, k + 1, m->n_rows[k], c->tensor->mode[k].disk.dim);
     return 0;
 }
 
@@ -288,8 +307,8 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
         return ts_fail(err, TS_ENOMEM, "out of memory for rows of " TS_NTH_MODE, mode + 1);
     rc = ts_tensor_rows(c->tensor, mode, &index, err);
     if (rc == 0)
-        rc = c->model == NULL ? init_random(c, mode, index, buf, gram, err)
-                              : init_model(c, mode, index, buf, gram, err);
+        rc = is_drawn(c, mode) ? init_random(c, mode, index, buf, gram, err)
+                               : init_model(c, mode, index, buf, gram, err);
     free(index);
     free(buf);
     return rc;
@@ -337,7 +356,7 @@ static int start_rows(void *from, uint32_t mode, uint64_t row, uint64_t n, doubl
     const struct ts_init_conf *c = s->conf;
     if (c->held)
         return held_rows(s, mode, row, n, rows, err);
-    if (c->model != NULL)
+    if (!is_drawn(c, mode))
         return ts_model_rows(c->model, mode, n, rows, err);
     for (uint64_t i = 0; i < n; i++)
         draw_row(c, mode, s->index[mode] == NULL ? row + i : s->index[mode][row + i],
@@ -353,7 +372,7 @@ uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode)
 
 static uint64_t saved_rows(const struct ts_init_conf *c, uint32_t mode)
 {
-    return c->model != NULL ? c->model->n_rows[mode] : ts_init_rows(c->tensor, mode);
+    return is_drawn(c, mode) ? ts_init_rows(c->tensor, mode) : c->model->n_rows[mode];
 }
 
 int ts_init_is_computed(const struct ts_init_conf *c)
@@ -390,7 +409,7 @@ int ts_init_save(const struct ts_init_conf *c, struct ts_model_out *out, struct 
     int rc = ts_init_check(c, err);
     for (uint32_t m = 0; m < f.order && rc == 0; m++) {
         f.n_rows[m] = saved_rows(c, m);
-        if (c->model == NULL && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->held)
+        if (is_drawn(c, m) && (f.n_rows[m] < c->tensor->mode[m].disk.dim) != c->held)
             rc = ts_tensor_rows(c->tensor, m, &s.index[m], err);
     }
     if (rc == 0)

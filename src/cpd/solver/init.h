@@ -9,7 +9,8 @@
  * of used slices counted alone; this changes the first sweep's scaling, not what it converges to.
  * Where a mode is to be nonnegative, entries of a model that are not start as 0. Of its weights
  * magnitudes count. Of a fixed mode rows of used slices alone count, as the backend holds them: the
- * fit is that of this matrix.
+ * fit is that of this matrix. Where some mode is fixed, another one of a size that the model does
+ * not have starts from random entries: the tensor has other slices of it.
  *
  *   owner    the caller owns gram: rank x rank, row-major
  *   threads  one calls; work is spread over conf->threads, in pieces that do not depend on it
@@ -34,7 +35,7 @@ struct ts_init_conf {
     void *be;
     uint32_t rank, threads; /* threads 0: all */
     uint64_t seed;
-    struct ts_model *model; /* NULL: random; else freshly opened and of this shape and rank */
+    struct ts_model *model; /* NULL: random; else freshly opened, as ts_init_check wants it */
     int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
     int held; /* of ts_init_save: the backend has the start, which was computed: 0 or 1 */
     const struct ts_spec *spec;        /* NULL: least squares of all cells */
@@ -44,8 +45,8 @@ struct ts_init_conf {
 };
 
 /* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the
- * mode has indices, or used indices; and for nvecs with a loss of its own. Uses tensor, rank,
- * model, nvecs and spec. */
+ * mode has indices, or used indices; if some mode is fixed, for each fixed one. And for nvecs with
+ * a loss of its own. Uses tensor, rank, model, nvecs and spec. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* Most memory that ts_init_mode takes while it runs. */
