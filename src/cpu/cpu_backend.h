@@ -5,12 +5,12 @@
 
 #include "stream/backend.h"
 
-/* How many of conf's models, from the first on, go well together where no shard is read while they
- * are computed: two; or as many more as leave the largest factor of all together within own_bytes,
- * the cache of a core; or as many as kernels sum together, 256 bytes of a row, unless just that
- * factor is too large then for a quarter of shared_bytes, the cache that cores share, and not with
- * two. Beyond that a row of all models comes from farther away than those of fewer, for each
- * nonzero. */
+/* How many of conf's models, counted from the first one, are computed fastest together, if shards
+ * are not read meanwhile: at least two. There may be more as long as the largest factor of all
+ * models together fits own_bytes, the cache of a core. There may also be as many as kernels sum
+ * together, 256 bytes of a row, unless that makes the factor too large for a quarter of
+ * shared_bytes, the cache that cores share, and two models do not. With more models, each nonzero
+ * would fetch a row from a slower memory. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes);
 

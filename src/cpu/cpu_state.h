@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cpu_state.h - what the files of the CPU backend share.
+/* cpu_state.h - the structs that the files of the CPU backend share.
  *
  *   cpu_backend.c  the backend table: factors, products, rows
  *   cpu_open.c     opens and closes it
  *   cpu_losses.c   rows of counts and by other losses
- *   cpu_budget.c   what it takes, from what it is asked for alone
- *   cpu_ranks.c    several ranks: shared memory, to whom rows go
+ *   cpu_budget.c   its memory, computed from the conf alone
+ *   cpu_ranks.c    several ranks: shared memory, and which ranks get rows
  *
  *   owner    cpu_backend.c makes and frees it
  *   units    bytes; rows; columns
@@ -23,55 +23,62 @@
 #include "cpu/ranks/share.h"
 #include "stream/backend.h"
 
-/* Rows of these updates go to all ranks, each in a way of its own; those of others may go to the
- * ranks that need them alone. */
+/* Rows of these updates go to all ranks, in a way of their own. Rows of other updates may go only
+ * to the ranks that need them. */
 #define TS_CPU_TO_ALL TS_ROWS_BY_LOSS
 
-/* Most models of a backend: with as many the tensor's part of a pass is a small one. */
+/* The most models of a backend. With so many, reading the tensor is a small part of a pass. */
 #define TS_CPU_MOST_MODELS 32u
 
-/* What the models of a backend share: their factors lie side by side in the rows of these matrices.
- * Models whose rows are made nonzero by nonzero are *apart*: each has all of this of its own, and
- * they share passes. */
+/* Data that models share: their factors lie side by side in the rows of these matrices. Models
+ * whose rows are made nonzero by nonzero are *apart*: each has a struct of its own, and they share
+ * passes alone. */
 struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_pass *pass;             /* over shards; NULL: the tensor is dense */
-    struct ts_dense_product *dense;   /* of its slabs; NULL: it has shards */
-    struct ts_dense_rows *dense_rows; /* NULL: no rows of unknown cells were solved for yet */
-    struct ts_hold_out hold_out;      /* from products of slabs */
+    struct ts_pass *pass;             /* passes over shards; NULL: the tensor is dense */
+    struct ts_dense_product *dense;   /* products of slabs; NULL: the tensor has shards */
+    struct ts_dense_rows *dense_rows; /* NULL: rows of unknown cells were not solved for yet */
+    struct ts_hold_out hold_out;      /* held-out cells in products of slabs */
     struct ts_fmat factor[TS_MAX_ORDER];
-    struct ts_fmat rest;      /* of products of the last mode; no data: not kept */
-    struct ts_fmat apart;     /* for products of any mode of `own`; no data: there are none */
-    struct ts_rounds *rounds; /* NULL: no rows were multiplied yet */
-    struct ts_steps *steps;   /* NULL: no rows have descended yet */
+    /* the part of the last mode's product that float32 loses; without data: it is not kept */
+    struct ts_fmat rest;
+    struct ts_fmat apart;     /* products of the modes in `own`; without data: there are none */
+    struct ts_rounds *rounds; /* NULL: rows were not multiplied yet */
+    struct ts_steps *steps;   /* NULL: rows have not descended yet */
     uint32_t own, n_models;
     struct ts_cpu *model;
-    uint32_t n_apart;              /* of the first of those that are apart: how many there are, */
-    struct ts_cpu_shared **others; /* and from the second on which */
-    struct ts_share *share;        /* of several ranks; NULL: this process alone */
-    struct ts_comm *comm;          /* that has the memory of factors that are shared */
-    uint32_t capabilities;         /* that the run needs: bits of enum ts_capability */
-    int put;                      /* rows of these were put, and others may be putting them still */
-    uint64_t *dealt;              /* memory of what they deal */
-    struct ts_device_times *told; /* of each rank */
-    struct ts_needs *needs;       /* to whom rows go; NULL: to all */
-    /* modes of which not all ranks have all rows: the first one, this one */
+    uint32_t n_apart; /* in the first of the models that are apart: their number */
+    /* in the first of the models that are apart: the data of the others */
+    struct ts_cpu_shared **others;
+    struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
+    struct ts_comm *comm;   /* the comm that owns the memory of shared factors; or NULL */
+    uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
+    int put; /* this rank has put rows into shared factors, and other ranks may not be done */
+    uint64_t *dealt;              /* memory for ts_cpu_deal */
+    struct ts_device_times *told; /* times of each rank */
+    struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
+    /* Modes of which some rank lacks rows: those that the first rank lacks, and those that this
+     * rank lacks. */
     uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
 };
 
-/* A model: what the engine holds. */
+/* A model. The engine has a pointer to it. */
 struct ts_cpu {
     struct ts_cpu_shared *shared;
     uint32_t rank, col;
     int keeps_rest;
-    struct ts_rowsolve *rows; /* one for all models of a rank; the first of them frees it */
+    /* one for all models with the same rank; the first of them frees it */
+    struct ts_rowsolve *rows;
     int frees_rows;
-    struct ts_fmat factor[TS_MAX_ORDER]; /* views */
-    struct ts_fmat product; /* of the mode that was passed over last: its factor, or in `apart` */
-    struct ts_rowsolve_ranks ranks[TS_MAX_ORDER]; /* of each mode */
-    uint32_t scattered; /* the mode, from 1, whose product lies on several ranks; 0: none */
+    struct ts_fmat factor[TS_MAX_ORDER]; /* views of the shared matrices */
+    /* the product of the last pass: in the factor of its mode, or in `apart` */
+    struct ts_fmat product;
+    /* how the rows of each mode are divided among ranks */
+    struct ts_rowsolve_ranks ranks[TS_MAX_ORDER];
+    /* the mode, from 1, whose product is divided among several ranks; 0: none */
+    uint32_t scattered;
     enum ts_precision summed;
 };
 
@@ -79,19 +86,19 @@ struct ts_cpu {
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_models(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k);
-/* Columns that a model takes beside others: whole lines of a cache. */
+/* Columns that a model takes in a shared matrix: whole lines of the cache. */
 uint32_t ts_cpu_columns_of(uint32_t rank, enum ts_precision precision);
-/* As of one model that has the columns of all. */
+/* The conf of one model that has the columns of all models. */
 struct ts_backend_conf ts_cpu_conf_of_all(const struct ts_backend_conf *conf);
-/* Whether it has the rank of one before it. */
+/* Whether an earlier model has the same rank as model k; *ret is its number. */
 int ts_cpu_has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret);
 struct ts_dense_product_conf ts_cpu_dense_conf(const struct ts_backend_conf *conf);
 int ts_cpu_descends(const struct ts_backend_conf *conf);
-/* Rows are told of a loss. */
+/* Whether the run makes rows by a loss. */
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
-/* There are several models, and each has matrices of its own. */
+/* Whether there are several models, and each has matrices of its own. */
 int ts_cpu_are_apart(const struct ts_backend_conf *conf);
-/* Of model k of those that are apart, alone. */
+/* The conf of model k alone, of models that are apart. */
 struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k);
 void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf);
@@ -99,11 +106,12 @@ uint32_t ts_cpu_together_here(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_wish(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_row_bytes(uint32_t rank, enum ts_precision precision);
 
-/* ---- cpu_open.c: what the backend's table says, of the same names */
+/* ---- cpu_open.c: functions of struct ts_backend, with the names that they have there */
 int ts_cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
 void ts_cpu_close(void *be);
 
-/* ---- cpu_losses.c: the same; and requests of n models that are apart, or of one */
+/* ---- cpu_losses.c: functions of struct ts_backend; and requests of n models that are apart, or of
+ * one */
 int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
@@ -123,23 +131,25 @@ int ts_cpu_tell_ranks(void *be, uint32_t mode, struct ts_backend_times *times, i
 int ts_cpu_given_up(void *be);
 int ts_cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err);
 const char *ts_cpu_link(const void *be);
-/* Shards of which other ranks compute all partitions are not wanted here. */
+/* `deal` of struct ts_backend: shards are left out if other ranks compute all of their
+ * partitions. */
 void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
-/* Before a factor that is shared changes, or after all ranks were to read it: all are done with
- * what they did. */
+/* Waits until all ranks have finished their work with a factor that they share. To be called before
+ * it changes, and after all ranks have read it. */
 int ts_cpu_settle(struct ts_cpu_shared *s, const struct ts_fmat *f, struct ts_err *err);
 int ts_cpu_settle_put(struct ts_cpu_shared *s, struct ts_err *err);
-/* Rows of a mode, which are where its pass left them, to the ranks that have their groups, until
- * all get all, or what they need of an update: in solve or gram. */
+/* Sends the rows of a mode from where its pass left them to the ranks that own their groups. Later,
+ * in solve or gram, all ranks get all rows, or the rows that they need. */
 int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);
-/* Rows that went in a call that has passes and updates in one. Returns the time that was noted. */
+/* The number of row bytes that were sent in a call with passes and updates in one, into *times.
+ * Returns the time that this took. */
 uint64_t ts_cpu_tell_rows(void *be, struct ts_backend_times *times);
-/* Rows of the mode have gone to all ranks, or to some. */
+/* Notes that rows of the mode were sent to all ranks, or to some of them only. */
 void ts_cpu_note_lacks(struct ts_cpu_shared *s, uint32_t mode,
                        const struct ts_rowsolve_ranks *ranks);
-/* Rows that this rank has updated, and those that it got. */
+/* Scales the rows that this rank has updated, and those that it was sent. */
 void ts_cpu_scale_some(struct ts_cpu *c, uint32_t mode, const double *s);
 
 #endif

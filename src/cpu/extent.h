@@ -9,7 +9,7 @@
 
 #include "format/tensor_kind.h"
 
-/* Most rows of the modes whose bits are set. */
+/* The largest number of rows of the modes whose bits are set. */
 static inline uint64_t ts_most_rows(const struct ts_tensor *t, uint32_t modes)
 {
     uint64_t most = 0;
@@ -31,8 +31,8 @@ static inline uint64_t ts_most_partitions(const struct ts_tensor *t)
 
 #define TS_ALL_MODES UINT32_MAX
 
-/* The next array in a piece of memory; base NULL: only counts. *at: bytes so far, a multiple of
- * 64. */
+/* Places an array in a block of memory. base NULL: only counts the bytes. *at: bytes so far, a
+ * multiple of 64. */
 static inline void *ts_place(char *base, uint64_t *at, uint64_t bytes)
 {
     void *ret = base == NULL ? NULL : base + *at;

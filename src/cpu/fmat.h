@@ -23,14 +23,16 @@
 #include "stream/backend.h"
 
 struct ts_fmat {
-    void *data;  /* float or double, n_rows x stride */
-    float *rest; /* for rows that are products: what float32 has lost of them, as rows; or NULL */
+    void *data; /* float or double, n_rows x stride */
+    /* for rows that are products: the part that float32 loses, in the same layout; or NULL */
+    float *rest;
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
-    /* columns with the padding; less than stride where rows have other columns beside */
+    /* Number of columns with padding. It is less than stride if rows have the columns of other
+     * matrices beside. */
     uint32_t width;
     enum ts_precision precision;
-    int shared; /* all ranks of a machine have this one */
+    int shared; /* all ranks of a machine share this matrix */
 };
 
 /* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
@@ -41,16 +43,17 @@ uint64_t ts_fmat_bytes(uint64_t n_rows, uint32_t rank, enum ts_precision precisi
 
 int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, const char *name,
                 struct ts_fmat *ret, struct ts_err *err);
-void ts_fmat_free(struct ts_fmat *f); /* zeroed is fine */
+void ts_fmat_free(struct ts_fmat *f); /* f may be all zero */
 
-/* A matrix in ts_fmat_bytes of zeros that ranks share, and that ts_fmat_free leaves alone. */
+/* A matrix in ts_fmat_bytes of zeros that ranks share. ts_fmat_free does not free it. */
 struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank,
                           enum ts_precision precision);
 
-/* `rank` columns of f from column col on, which begins at a multiple of 64 bytes, or is 0. */
+/* A view of `rank` columns of f from column col on. The first column begins at a multiple of 64
+ * bytes. */
 struct ts_fmat ts_fmat_view(const struct ts_fmat *f, uint32_t col, uint32_t rank);
 
-/* Entry i of an array of this precision. */
+/* Entry i of an array in this precision. */
 static inline double ts_item(const void *array, uint64_t i, enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? (double)((const float *)array)[i] : ((const double *)array)[i];
@@ -64,13 +67,13 @@ static inline void ts_set_item(void *array, uint64_t i, enum ts_precision precis
         ((double *)array)[i] = x;
 }
 
-/* Where a row lies. */
+/* The address of a row. */
 static inline void *ts_fmat_row(const struct ts_fmat *f, uint64_t row)
 {
     return (char *)f->data + row * f->stride * ts_precision_bytes(f->precision);
 }
 
-/* n rows from row `row` on, from or to n x rank float64; with `rest`, where there is one. */
+/* Copy n rows from row `row` on, from or to n x rank float64, together with `rest` if it exists. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
 

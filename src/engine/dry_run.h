@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dry_run.h - what a run of an engine would hold and move, without computing anything.
+/* dry_run.h - the memory that a run would hold, and the bytes that it would move.
  *
- * The engine is opened with dry_run: it has chosen its processor and divided its memory, and has
- * neither feed nor buffers. What stays where is then known for each shard or slab, and so is what
- * passes in a sweep.
+ * The engine is opened with dry_run: it has chosen its processor and divided its memory, but has
+ * neither feed nor buffers. So the place of each shard or slab is known, and the bytes of a sweep.
  *
  *   owner    the caller owns the struct
- *   units    bytes; of a later sweep, which reads nothing ahead of the first
+ *   units    bytes; those of a sweep are those of later sweeps, as the first one reads more
  *   threads  pure
  */
 #ifndef TS_ENGINE_DRY_RUN_H
@@ -27,7 +26,7 @@ struct ts_dry_run {
     struct ts_device_memory device[TS_MAX_DEVICES];
     uint64_t link_bytes[TS_MAX_DEVICES]; /* sent to a device in a later sweep */
 
-    /* Memory of the host besides that of the program and of the libraries of GPUs. */
+    /* Memory of the host, without that of the program and of the GPU libraries. */
     uint64_t host_bytes;
 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* engine_memory.h - divides the memory of a run into its parts. cp keeps to the same numbers that
- * plan prints.
+/* engine_memory.h - divides the memory of a run into its parts. `tstream cp` and `tstream plan` use
+ * the same numbers.
  *
- * Factors come on top of the budget (--host-memory). Other large parts of a run are taken from the
- * budget. The rest is for the feed: shards that stay, and slots for the others
- * (stream/feed/residency.h). Of several models side by side the factors of the largest come on top,
- * and those of the others are taken from the budget, at most half of it: so they take no more
- * memory than one after another.
+ * Factors are not part of the budget (--host-memory). Other large parts of a run are. The rest of
+ * the budget is for the feed: shards that stay, and slots for the others (stream/feed/residency.h).
+ * With several models side by side, the factors of the largest model are outside of the budget. The
+ * factors of the others are inside, and take at most half of it. So several models take no more
+ * memory side by side than one after another.
  *
  *   units    bytes
  *   threads  pure, except that it reads the limits of the machine
@@ -21,32 +21,37 @@
 struct ts_engine_memory {
     uint64_t total_bytes, free_bytes; /* of the machine, as far as this process may use it */
     uint64_t factor_bytes;            /* factor matrices; 0 where they are on GPUs alone */
-    uint64_t beside_bytes; /* of these, what the budget pays for: those of further models */
-    uint64_t other_bytes;  /* at most: partial rows, Gram matrices, memory for the
-                                       * start */
-    uint64_t method_bytes; /* part of these that methods take, once they run */
-    uint64_t rest_bytes;   /* part of these that is used only when the fit nears 1 */
-    uint64_t host_bytes;   /* the budget: given, or chosen */
-    uint64_t copy_bytes;   /* of it, for a copy of the state; 0: there is none */
-    uint64_t spare_bytes;  /* of it, for what the backend wishes: all shards fit besides */
-    uint64_t feed_bytes;   /* of it, for shards */
+    /* the part of factor_bytes that is in the budget: factors of further models */
+    uint64_t beside_bytes;
+    /* upper bound for partial rows, Gram matrices, and memory for the start */
+    uint64_t other_bytes;
+    uint64_t method_bytes; /* the part of other_bytes that methods allocate once they run */
+    uint64_t rest_bytes; /* the part of other_bytes that is used only when the fit is close to 1 */
+    uint64_t host_bytes; /* the budget: given, or chosen */
+    uint64_t copy_bytes; /* part of the budget for a copy of the state; 0: there is no copy */
+    /* part of the budget for the backend's wish (wish of struct ts_backend), if all shards fit,
+     * too */
+    uint64_t spare_bytes;
+    uint64_t feed_bytes; /* part of the budget for shards */
 };
 
 struct ts_engine_memory_conf {
     uint64_t host_bytes; /* the budget; 0: what is free, less a reserve */
-    uint64_t own_bytes;  /* factors of the command itself */
-    int accelerate;      /* runs keep factors of the sweep before; a state has them, too */
-    int copy; /* a copy of the state is wanted; it is made if an eighth of the budget holds it */
+    uint64_t own_bytes;  /* bytes of factors that the command holds itself */
+    /* runs keep the factors of the previous sweep, and their states have them, too */
+    int accelerate;
+    /* a copy of the state is wanted; it is made if it fits into an eighth of the budget */
+    int copy;
     const struct ts_spec *spec; /* NULL: least squares of all cells */
 };
 
-/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT: there
- * is not enough, or several take too much of the budget. */
+/* Plans the memory for the backend that `bc` will open, with one model or several. TS_ELIMIT:
+ * memory is too small, or several models take too much of the budget. */
 int ts_engine_memory_plan(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                           const struct ts_engine_memory_conf *conf, struct ts_engine_memory *ret,
                           struct ts_err *err);
 
-/* Resident memory of this process now; 0 where the kernel does not say. */
+/* The resident memory of this process; 0 if the kernel does not report it. */
 uint64_t ts_engine_memory_resident(void);
 
 #endif

@@ -20,36 +20,36 @@
 struct ts_models_run {
     char *dir;              /* X.cp; NULL: nothing is open */
     struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
-    char *path;             /* of the file, for sentences */
+    char *path;             /* path of the file, for messages */
     int unsealed;           /* it has no checksum: an earlier version wrote it */
     char *text;
-    struct ts_state options; /* these alone, in text */
+    struct ts_state options; /* the text of the options; other members are not set */
 };
 
-/* `name` is X.cp or X.cp.partial. ret->dir stays NULL where there is no run of several models of
- * that name; TS_EARG where it is done. */
+/* Opens the file of a run that is not done. `name` is X.cp or X.cp.partial. ret->dir stays NULL if
+ * there is no run of several models with that name. TS_EARG if the run is done. */
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
-void ts_models_run_close(struct ts_models_run *r); /* one of zeros is fine */
+void ts_models_run_close(struct ts_models_run *r); /* r may be all zero */
 
-/* For `path` of a file without a checksum. */
+/* A message about `path`, a file without a checksum. */
 #define TS_MODELS_RUN_UNSEALED \
     "%s: version 0.2.0 or before wrote it without a checksum; its options are possible, but a damaged one would not be noticed"
 
-/* Opens X.cp.partial of a run that writes the directory X.cp. from: the run that goes on, of which
- * what is kept stays; NULL: it begins. It fails where X.cp.partial is another than what that was
- * read from. resumable: sentences say that a run can go on. */
+/* Opens X.cp.partial for a run that writes the directory X.cp. from: the run to be resumed, whose
+ * models stay; NULL: a new run. Fails if X.cp.partial is not the directory that `from` was read
+ * from. resumable: messages say that the run can be resumed. */
 int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err);
 
-/* Whether the directory of a run that goes on is still the one that it was read from; NULL: there
- * is none. */
+/* Checks that the directory of the resumed run is still the one that it was read from. r NULL: no
+ * run is resumed. */
 int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err);
 
-/* Writes it into that directory: the options as in a state, `bytes` of them. */
+/* Writes the file into that directory: `bytes` of options, as in a state. */
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
                         uint64_t tensor_hash, struct ts_err *err);
 
-/* Whether the run was of this tensor. */
+/* Checks that the run was of this tensor. */
 int ts_models_run_check(const struct ts_models_run *r, const char *tensor, uint64_t tensor_hash,
                         struct ts_err *err);
 

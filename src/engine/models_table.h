@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* models_table.h - the table of several models of a tensor: fits by rank and start, how alike the
- * starts of a rank are, and which is the best. docs/outputs.md lists the members of models.json.
+/* models_table.h - the table of several models of a tensor: fits by rank and start, similarity of
+ * the starts of a rank, and the best model. docs/outputs.md lists the members of models.json.
  *
- * The best model of a rank is that of the highest fit, with penalties of the lowest objective; of
- * equal ones the first. `score` is the factor match score (model/match.h: greedy, with weights) of
- * a model with the best one of its rank, as tstream compare prints it.
+ * The best model of a rank has the highest fit or, with penalties, the lowest objective. Of equal
+ * ones it is the first. `score` is the factor match score (model/match.h: greedy, with weights) of
+ * a model and the best model of its rank, as tstream compare prints it.
  *
  *   owner    the caller owns the struct, all zero before new or load, and what it points to
  *   units    seconds; percent of core consistencies
@@ -26,84 +26,88 @@
 struct ts_models_row {
     char name[TS_MODELS_NAME_CHARS];
     uint32_t rank, n_dead, n_sweeps;
-    uint32_t fold;       /* that it has not seen, from 1; 0: none */
-    uint32_t best_sweep; /* whose factors they are; 0: the last one's */
+    uint32_t fold;       /* the fold that was held out, from 1; 0: none */
+    uint32_t best_sweep; /* the sweep that the factors are from; 0: the last one */
     uint64_t seed;
-    int done;                       /* what follows is known */
-    double fit, objective;          /* NaN: there are no penalties */
-    double held_out, held_out_loss; /* RMSE or mean loss at held-out cells; NaN: there is none */
-    double seconds;                 /* of its sweeps */
-    double score;                   /* NaN: not known */
+    int done;              /* the model is computed: the members below are set */
+    double fit, objective; /* objective: NaN if there are no penalties */
+    /* RMSE and mean loss at held-out cells; NaN if there are none */
+    double held_out, held_out_loss;
+    double seconds; /* time of its sweeps */
+    double score;   /* NaN: not computed yet */
     char ended[40];
 };
 
 struct ts_models_rank {
     uint32_t rank;
-    uint32_t best;                  /* row */
-    double least_fit;               /* of its models */
-    double mean_score, least_score; /* of the others with the best; NaN: there are none */
-    double consistency, normalised; /* of the best; NaN: not asked for */
-    double error, standard_error;   /* of folds: the mean of theirs; NaN: there are none */
+    uint32_t best;    /* row of the best model */
+    double least_fit; /* the least fit of the models of this rank */
+    /* scores of the other models with the best one: mean and least; NaN if there are none */
+    double mean_score, least_score;
+    double consistency, normalised; /* core consistencies of the best model; NaN if not asked for */
+    /* with folds: mean and standard error of their errors; NaN if there are none */
+    double error, standard_error;
 };
 
 struct ts_models_table {
     uint32_t n, n_ranks, restarts;
-    int folds; /* models of a rank differ in what they have not seen, not in their starts */
+    int folds; /* models of a rank differ in the cells that were held out, not in their starts */
     struct ts_models_row *row; /* n: the starts of the first rank, then those of the next one */
     struct ts_models_rank *rank;
 };
 
-/* restarts models of each rank, of seed, seed + 1 and so on; none is done. */
+/* A table with `restarts` models of each rank, with seeds seed, seed + 1 and so on. No model is
+ * done. */
 int ts_models_table_new(const uint32_t *ranks, uint32_t n_ranks, uint32_t restarts, uint64_t seed,
                         struct ts_models_table *ret, struct ts_err *err);
 
-/* A model of each rank without each of so many folds, all of one seed. */
+/* A table with `folds` models of each rank. Each leaves out another fold, and all have one seed. */
 int ts_models_table_new_folds(const uint32_t *ranks, uint32_t n_ranks, uint32_t folds,
                               uint64_t seed, struct ts_models_table *ret, struct ts_err *err);
 
-/* Whether two rows have not seen the same cells, where cells are held out: models of one pass must
- * be so. */
+/* Whether two rows have the same held-out cells, if cells are held out. Models that share passes
+ * must have the same ones. */
 int ts_models_table_same_cells(const struct ts_models_table *m, uint32_t a, uint32_t b);
 
-/* Error at the held-out cells: the RMSE or, of losses that have none, the mean loss. NaN: there is
- * none. */
+/* The error at the held-out cells: the RMSE, or the mean loss with losses that have no RMSE. NaN if
+ * there are none. */
 double ts_models_table_error(const struct ts_models_row *row);
 
-/* Of rank k, whose folds are all done: error and standard_error. */
+/* Sets error and standard_error of rank k, whose folds must all be done. */
 void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k);
 
 void ts_models_table_free(struct ts_models_table *m);
 
-/* What run.json of the model in the directory `dir` says of row i. */
+/* Sets row i from run.json of its model, which lies in the directory `dir`. */
 int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
                          struct ts_err *err);
 
 /* Opens the model of a row afresh. */
 typedef int ts_models_open_fn(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err);
 
-/* With all rows known: the best of each rank, and the scores. */
+/* Sets the best model of each rank, and the scores. All rows must be done. */
 int ts_models_table_match(struct ts_models_table *m, ts_models_open_fn *open, void *ctx,
                           uint32_t threads, const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* Which program made the models, of which tensor, with which options. */
+/* What the files say about the run: program, tensor and options. */
 struct ts_models_writer {
     const char *version, *commit, *tensor;
-    const struct ts_opt *opts; /* by the names of tstream cp */
-    const void *args;          /* of opts */
+    const struct ts_opt *opts; /* the options, with the names of tstream cp */
+    const void *args;          /* the struct that opts refer to */
 };
 
-/* models.json, models.tsv and best.rN in the open directory `to`, whose path is `dir`. */
+/* Writes models.json, models.tsv and best.rN to the open directory `to`, whose path is `dir`. */
 int ts_models_table_write(const struct ts_models_table *m, const struct ts_models_writer *who,
                           const struct ts_tensor *t, int to, const char *dir, struct ts_err *err);
 
-/* The members "models" and "ranks" of an object that is open. */
+/* Writes the members "models" and "ranks" into an object that is open. */
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j);
 
-/* The table of models.json in the directory `dir`. */
+/* Reads the table from models.json in the directory `dir`. */
 int ts_models_table_load(const struct ts_open_dir *dir, struct ts_models_table *ret,
                          struct ts_err *err);
 
-/* The same of what was read of the file `path`. */
+/* Reads the table from the parsed file `path`. */
 int ts_models_table_take(const struct ts_json_doc *doc, const char *path,
                          struct ts_models_table *ret, struct ts_err *err);
 

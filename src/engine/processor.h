@@ -9,10 +9,10 @@
 
 #include "stream/backend.h"
 
-/* The choice of the user, as options give it. */
+/* The user's choice, as options give it. */
 struct ts_processor {
     int cpu;               /* --cpu */
-    const char *gpus;      /* --gpus; NULL: a GPU when there is one */
+    const char *gpus;      /* NULL: a GPU, if there is one */
     uint64_t device_bytes; /* --gpu-memory; 0: what is free */
     int exchange;          /* enum ts_exchange_kind */
 };
@@ -20,17 +20,16 @@ struct ts_processor {
 /* Checks the options without regard to the machine: 0 or TS_EARG. */
 int ts_processor_check(const struct ts_processor *asked_for, struct ts_err *err);
 
-/* How many GPUs are asked for; 0: none, or nobody asks. What ts_processor_check refuses asks for
- * none. */
+/* How many GPUs the user asked for. 0: none, or ts_processor_check refuses the options. */
 uint32_t ts_processor_gpus(const struct ts_processor *asked_for);
 
-/* Chooses the backend, and sets its devices and their budget in conf; the backend has all of
- * conf->needs; n_devices is 0 for the CPU. *no_gpu (may be NULL): why the CPU was chosen by default
- * although there is a driver of GPUs. */
+/* Chooses the backend, which has all of conf->needs, and sets its devices and their budget in conf.
+ * n_devices is 0 for the CPU. *no_gpu (may be NULL): why the CPU was chosen by default, although a
+ * driver of GPUs exists. */
 int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err);
 
-/* The name of a GPU that is in use, "" when it is not known. */
+/* The name of a GPU in use, "" if it is not known. */
 void ts_processor_name(int number, char *ret, size_t room);
 
 #endif

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_record.h - the record of a run, X.cp/run.json: what was decomposed by which program, with
- * which options, where and when, what each sweep came to, and why the run ended. docs/outputs.md
- * lists the members.
+/* run_record.h - the record of a run, X.cp/run.json: tensor, program, options, place and time, the
+ * figures of each sweep, and the reason for the end. docs/outputs.md lists the members.
  *
- *   owner    the caller owns the struct, all zero before ts_run_record_start; what its first part
- *            point to must stay
+ *   owner    the caller owns the struct, which is all zero before ts_run_record_start. What its
+ *            first part points to must stay valid
  *   units    seconds of a sweep; times of day are local, with the offset from UTC
  *   threads  the one that runs
- *   errors   0 or a negative ts_code; a sweep that there was no memory for is said when the text is
- *            made
+ *   errors   0 or a negative ts_code; if memory for a sweep is lacking, ts_run_record_end fails
  */
 #ifndef TS_ENGINE_RUN_RECORD_H
 #define TS_ENGINE_RUN_RECORD_H
@@ -27,48 +25,52 @@
 
 struct ts_run_sweep {
     double fit, seconds;
-    int past;    /* of an earlier part of the run: no times and bytes of its parts are known */
-    int figured; /* but the objective, and all below it but n_singular, are */
+    /* the sweep belongs to an earlier part of the run: its times and bytes are not known */
+    int past;
+    /* in spite of `past`, the objective and the members below are known, except n_singular */
+    int figured;
     double wait_seconds, copy_seconds, kernel_seconds, solve_seconds;
     uint64_t bytes_read;
-    double objective;           /* with penalties; NaN where there are none */
-    double log_likelihood, kkt; /* of a Poisson model; else NaN */
-    double held_out_loss;       /* mean loss of those held out; NaN likewise */
-    double rmse, held_out;      /* of observed cells; NaN likewise */
-    uint32_t n_dead;            /* components of zeros */
-    uint32_t n_singular;        /* modes whose equations were singular to rounding */
+    double objective;           /* the objective with penalties; NaN if there are none */
+    double log_likelihood, kkt; /* figures of a Poisson model; otherwise NaN */
+    double held_out_loss;       /* mean loss at held-out cells; NaN if there are none */
+    /* error at observed cells and at held-out cells; NaN if there are none */
+    double rmse, held_out;
+    uint32_t n_dead;     /* number of components that are all zero */
+    uint32_t n_singular; /* number of modes whose equations were singular up to rounding */
 };
 
-/* Whose run it is, and what was asked of it. */
+/* Whose run this is, with its settings. */
 struct ts_run_who {
-    const char *version, *commit, *interface; /* "program", "library" */
-    const struct ts_opt *opts;                /* of the run, by the names of tstream cp */
-    const void *args;                         /* of opts */
+    const char *version, *commit, *interface; /* interface: "program" or "library" */
+    const struct ts_opt *opts; /* the options of the run, with the names of tstream cp */
+    const void *args;          /* the struct that opts refer to */
 };
 
 struct ts_run_record {
     struct ts_run_who who;
-    const struct ts_engine *engine; /* open */
+    const struct ts_engine *engine; /* an open engine */
 
-    /* the record's own */
+    /* private members follow */
     char *tensor; /* absolute path */
     time_t start;
-    uint32_t n, room, n_past; /* sweeps; n_past: those of an earlier part of the run */
+    /* n: sweeps in the record; n_past: those of an earlier part of the run */
+    uint32_t n, room, n_past;
     struct ts_run_sweep *sweep;
     int out_of_memory;
-    double mean; /* that is subtracted from observed cells; NaN: none is */
+    double mean; /* the mean that is subtracted from observed cells; NaN: no mean is subtracted */
 };
 
-/* Now the run starts, on the tensor at `path`. */
+/* The run starts now, on the tensor at `path`. */
 int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err *err);
 
-/* Sweeps of the earlier part of a run that goes on from a state, before those of this part. */
+/* Adds the sweeps of the earlier part of a resumed run. They come before those of this part. */
 void ts_run_record_recall(struct ts_run_record *r, const struct ts_state *from);
 
 void ts_run_record_sweep(struct ts_run_record *r, const struct ts_solver_sweep *s);
 
-/* The run ends now: the text of the record, malloc'ed. ended: "converged", "exact", "iterations",
- * "stopped by SIGINT" and so on. result: NULL where it was stopped. */
+/* The run ends now. Returns the text of the record, malloc'ed. ended: "converged", "exact",
+ * "iterations", "stopped by SIGINT" and so on. result: NULL if the run was stopped. */
 int ts_run_record_end(const struct ts_run_record *r, const char *ended,
                       const struct ts_solver_result *result, char **ret, size_t *bytes,
                       struct ts_err *err);

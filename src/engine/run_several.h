@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
- * The next models are those rows of the table that are not done. As many of them as the engine has
- * room for share their passes (cpd/solver/solver_group.h). The engine stays open for models of the
- * same ranks, so that shards in its memory stay there. The first model under way leads: progress
- * and status describe it.
+ * The table has a row for each model. The models that come next are rows that are not done. As many
+ * of them as the engine has memory for share their passes (cpd/solver/solver_group.h). The engine
+ * stays open for models of the same ranks, so that shards in its memory stay there. The first model
+ * under way leads: progress and status.json describe it.
  *
  * A front end opens engines, and begins and ends each run (engine/run.h).
  *
@@ -21,46 +21,53 @@
 #include "engine/models_table.h"
 #include "engine/run.h"
 
-#define TS_RUN_AT_ONCE 64u /* models at most */
+#define TS_RUN_AT_ONCE 64u /* the most models side by side */
 
-/* What the front end does. Model k is the k-th of those side by side: row[k] of the table. */
+/* The functions of the front end. Model k is the k-th of those side by side: row[k] of the
+ * table. */
 struct ts_run_several_front {
-    void (*chosen)(void *ctx); /* the next models are chosen; or NULL */
-    /* Closes the open engine, and opens one for the first *room of these ranks. */
+    void (*chosen)(void *ctx); /* called after the choice of the next models; or NULL */
+    /* Closes the open engine, and opens one for as many models of these ranks as possible, the
+     * first ones. Sets *room to their number. */
     int (*open)(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room, struct ts_err *err);
     int (*begin)(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *err);
-    /* Model k has made its sweeps (rc 0), or ends early because of rc: calls ts_run_end. Of a model
-     * that succeeds the row is done. */
+    /* Model k has made all its sweeps (rc 0), or ends early because of the error rc. Must call
+     * ts_run_end, and mark the row as done if the model succeeded. */
     int (*end)(void *ctx, uint32_t k, int rc, struct ts_err *err);
-    void (*lead)(void *ctx, uint32_t k, uint32_t at_once); /* at_once: as for ts_run_lead */
-    /* All that are under way end early because of rc. saved: one of them has a state on disk. */
+    /* model k leads from now on; at_once: as in ts_run_lead */
+    void (*lead)(void *ctx, uint32_t k, uint32_t at_once);
+    /* All models under way end early because of the error rc. saved: one of them has a state on
+     * disk. */
     void (*failing)(void *ctx, int rc, int saved, struct ts_err *err);
-    void (*close)(void *ctx, uint32_t k); /* also of models that were not begun; or NULL */
+    void (*close)(void *ctx, uint32_t k); /* frees model k, even if it was not begun; or NULL */
     void *ctx;
 };
 
 struct ts_run_several {
     const struct ts_tensor *tensor;
     struct ts_models_table *table;
-    int holds_out; /* cells are held out: models side by side leave out the same ones */
-    int tells_one; /* the sentence of a failure is that of the model that failed, or leads */
+    int holds_out; /* cells are held out: models side by side leave out the same cells */
+    /* the message of a failure is that of one model: the one that failed, or else the leading
+     * one */
+    int tells_one;
     const volatile sig_atomic_t *stop;
     struct ts_run_several_front front;
 
-    /* Where models are kept until all are done; NULL: nowhere. */
+    /* The directory of all models until they are done; NULL: nothing is written. */
     struct ts_atomic_dir *dir;
-    struct ts_open_dir *in; /* the same, to read what is in it */
+    struct ts_open_dir *in; /* `dir` as an open directory, for reading */
 
-    /* its own: the models side by side */
+    /* private members follow: the models side by side */
     uint32_t n, lead;
     uint32_t row[TS_RUN_AT_ONCE];
     struct ts_run *run[TS_RUN_AT_ONCE];  /* NULL: not begun */
-    uint32_t open_ranks[TS_RUN_AT_ONCE]; /* of the engine that is open, */
-    uint32_t room;                       /* with room for so many; 0: none is open */
-    int is_new;                          /* it was opened for the models side by side */
+    uint32_t open_ranks[TS_RUN_AT_ONCE]; /* ranks of the models that the engine was opened for */
+    uint32_t room; /* how many models the open engine has memory for; 0: no engine is open */
+    int is_new;    /* the engine was opened for the present models side by side */
 };
 
-/* Opens the directory of all, and writes their options to it. from: the resumed run, or NULL. */
+/* Opens the directory of all models, and writes their options to it. from: the run to be resumed,
+ * or NULL. */
 int ts_run_several_open(struct ts_run_several *s, const char *out, int force,
                         const struct ts_models_run *from, const char *options, uint64_t bytes,
                         struct ts_err *err);
@@ -68,12 +75,12 @@ int ts_run_several_open(struct ts_run_several *s, const char *out, int force,
 /* Whether an earlier run has finished the model of a row. */
 int ts_run_several_has(const struct ts_run_several *s, uint32_t row);
 
-/* The row is done. Where models are kept, the table takes its figures from there. */
+/* Marks the row as done. If models are written, the table reads its figures from the files. */
 int ts_run_several_take(struct ts_run_several *s, uint32_t row, struct ts_err *err);
 
-/* All models that are not done. */
+/* Computes all models that are not done. */
 int ts_run_several_all(struct ts_run_several *s, struct ts_err *err);
 
-void ts_run_several_close(struct ts_run_several *s); /* the directory */
+void ts_run_several_close(struct ts_run_several *s); /* closes the directory */
 
 #endif

@@ -17,25 +17,28 @@
 
 /* Factors that the caller gives to the run. */
 struct ts_run_given {
-    int is_given; /* the run starts from them */
-    /* Opens them from their beginning: 1. 0: they no longer exist, as *err says. from: the run that
-     * is resumed, which did not save them; NULL: the run begins. */
+    int is_given; /* the run starts from given factors */
+    /* Opens the given factors from their beginning, and returns 1. Returns 0 with a message in *err
+     * if they no longer exist. from: the run to be resumed, which did not save them; NULL: the run
+     * begins anew. */
     int (*open)(void *ctx, const struct ts_resume *from, struct ts_model **ret, struct ts_err *err);
-    /* The start can no longer be written, as *err says. 0: the run goes on without it. NULL: an
-     * error. */
+    /* The start can no longer be written, for the reason in *err. Returns 0 if the run is to
+     * continue without it. NULL: this is always an error. */
     int (*lost)(void *ctx, struct ts_err *err);
     void *ctx;
 };
 
 struct ts_run_start_conf {
-    struct ts_init_conf init;     /* of the run, without a model: its backend does not matter */
-    const struct ts_resume *from; /* the run that is resumed; NULL: the run begins */
-    int stays;                    /* files are written where the state of `from` lies */
-    int save;                     /* the start is to be written */
+    /* the start of the run, without a model: the backend does not matter */
+    struct ts_init_conf init;
+    const struct ts_resume *from; /* the run to be resumed; NULL: the run begins anew */
+    int stays; /* files are written to the directory that holds the state of `from` */
+    int save;  /* the start is to be written */
     struct ts_run_given given;
 };
 
-/* *ret := what ts_init_save takes. *saves: whether the start is to be written at all. */
+/* Sets *ret to the argument of ts_init_save, and *saves to whether a start is to be written at
+ * all. */
 int ts_run_start_find(const struct ts_run_start_conf *conf, struct ts_init_conf *ret, int *saves,
                       struct ts_err *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_status.h - X.cp.partial/status.json: how far a run is, for whoever looks from elsewhere.
+/* run_status.h - X.cp.partial/status.json: the progress of a run, for other programs.
  *
- * Written when the run starts, once a second by a thread of its own, and when the run ends in a way
- * that leaves the directory: replaced as a whole, so that it can be read at any moment. It is worth
- * no failure: where it cannot be written the run goes on. docs/outputs.md lists the members.
+ * The file is written when the run starts, once a second by a thread of its own, and at the end, if
+ * the directory stays. It is replaced as a whole, so that it can be read at any moment. If it
+ * cannot be written, the run continues all the same. docs/outputs.md lists the members.
  *
- *   owner    the caller owns the struct, all zero before ts_run_status_start; what its first part
- *            points to must stay
+ *   owner    the caller owns the struct, which is all zero before ts_run_status_start. What its
+ *            first part points to must stay valid
  *   units    seconds; times of day are local, with the offset from UTC
  *   threads  one calls. Without a second thread the file stays as it was when the run started
  *   errors   none
@@ -22,72 +22,75 @@
 #include "base/opt.h"
 
 #define TS_RUN_STATUS_NAME   "status.json"
-#define TS_RUN_STATUS_SWEEPS 1000u /* the last ones that are told of */
+#define TS_RUN_STATUS_SWEEPS 1000u /* the file lists so many sweeps, the last ones */
 
-/* How far the sweep under way is. */
+/* The progress of the sweep under way. */
 struct ts_run_figures {
-    uint64_t done, total; /* nonzeros */
+    uint64_t done, total; /* nonzeros that were computed, and all of the sweep */
     double per_s;
-    int known;            /* what follows is */
-    uint64_t left_ns;     /* of the sweep */
-    uint64_t run_left_ns; /* of the run, the sweep included, if it makes all sweeps */
+    int known;            /* left_ns and run_left_ns are set */
+    uint64_t left_ns;     /* estimated time to the end of the sweep */
+    uint64_t run_left_ns; /* estimated time to the end of the run, if it makes all sweeps */
 };
 
 struct ts_run_status {
-    const char *partial;       /* the directory it is written to; NULL: none is written */
-    int in;                    /* the same as whoever writes it has it open; not closed here */
-    const struct ts_opt *opts; /* of the run, by the names of tstream cp */
-    const void *args;          /* of opts */
+    const char *partial;       /* the directory of the file; NULL: no file is written */
+    int in;                    /* the caller's descriptor of this directory; not closed here */
+    const struct ts_opt *opts; /* the options of the run, with the names of tstream cp */
+    const void *args;          /* the struct that opts refer to */
     const char *tensor, *out;
     uint32_t iters, order;
-    /* of several models the one under way, from 1; 0: it is the only one */
+    /* number of the model under way, from 1, and number of models; 0: there is only one */
     uint32_t model, n_models;
-    /* so many are under way side by side, of which it is the first; 0: it alone */
+    /* models computed side by side, this one being the first of them; 0: this one alone */
     uint32_t at_once;
-    void (*figures)(void *ctx, struct ts_run_figures *ret); /* from any thread */
+    /* fills in the progress; called from any thread */
+    void (*figures)(void *ctx, struct ts_run_figures *ret);
     void *ctx;
 
-    /* its own */
-    int dir;               /* of partial; valid between start and stop */
-    struct ts_file_id own; /* which directory that was, as another may have the name at the end */
+    /* private members follow */
+    int dir; /* descriptor of `partial`; valid between start and stop */
+    /* identity of `partial`: at the end, another directory may have its name */
+    struct ts_file_id own;
     pthread_mutex_t lock;
-    pthread_t thread; /* that writes the file, */
+    pthread_t thread; /* the thread that writes the file */
     pthread_cond_t wake;
-    int writes, ends;     /* it was started; it is to end */
+    int writes, ends;     /* the thread was started; it is to end */
     const char *state;    /* "running", ... */
-    int told;             /* the end was written, for whoever looks later */
-    const char *sentence; /* why it failed, or NULL */
+    int told;             /* the last text was written: it says how the run ended */
+    const char *sentence; /* the message of the failure, or NULL */
     char *tensor_path;
-    time_t start, saved;  /* saved: when the last state was; 0: none */
-    uint32_t sweep, mode; /* under way, from 1 */
-    uint32_t n_sweeps;    /* of this run that are over; the last TS_RUN_STATUS_SWEEPS are kept, */
-    struct {              /* sweep n at n % TS_RUN_STATUS_SWEEPS */
+    time_t start, saved;  /* saved: time of the last state; 0: there is none */
+    uint32_t sweep, mode; /* the sweep and mode under way, from 1 */
+    uint32_t n_sweeps;    /* sweeps of this run that are over */
+    struct { /* the last TS_RUN_STATUS_SWEEPS of them: sweep n is at n % TS_RUN_STATUS_SWEEPS */
         uint32_t sweep;
         double fit, log_likelihood, seconds;
     } past[TS_RUN_STATUS_SWEEPS];
 };
 
-/* The run starts: sweep `sweep` (from 1) comes first. */
+/* The run starts. Its first sweep has the number `sweep`, from 1. */
 void ts_run_status_start(struct ts_run_status *s, uint32_t sweep);
 
-/* Mode `mode` (from 1) of the sweep is under way. */
+/* Mode `mode` (from 1) of the sweep begins. */
 void ts_run_status_mode(struct ts_run_status *s, uint32_t mode);
 
-/* A sweep is over, and the next one under way. log_likelihood: of a Poisson model, else NaN. */
+/* A sweep is over, and the next one begins. log_likelihood: that of a Poisson model, otherwise
+ * NaN. */
 void ts_run_status_sweep(struct ts_run_status *s, uint32_t sweep, double fit, double log_likelihood,
                          double seconds);
 
-/* So many models are under way now. */
+/* From now on, n models are computed side by side. */
 void ts_run_status_at_once(struct ts_run_status *s, uint32_t n);
 
-/* The state of the run was saved now: it can go on from there. */
+/* A state of the run was saved now. */
 void ts_run_status_saved(struct ts_run_status *s);
 
-/* The file is removed: before the directory gets its name, or is cleared. */
+/* Removes the file. To be called before the directory gets its name, or is cleared. */
 void ts_run_status_remove(struct ts_run_status *s);
 
-/* The run is over: "stopped", "failed" with a sentence; NULL: done. Where the directory is still
- * there, the file says so. */
+/* The run is over. state: "stopped", "failed" (with a message), or NULL if it is done. If the
+ * directory still exists, the file says so. */
 void ts_run_status_end(struct ts_run_status *s, const char *state, const char *sentence);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* adam.h - a step of an entry against its gradient, as stream/row_update.h says of a descent: for
- * CPU cores and GPUs.
+/* adam.h - one step of an entry by Adam, for the update DESCEND of stream/row_update.h, on CPU
+ * cores and GPUs.
  *
  *   threads  pure
  *   units    all float64; moments are rounded when they are stored, not before the step
@@ -14,11 +14,11 @@
 #include "base/anywhere.h"
 #include "stream/row_update.h"
 
-#define TS_ADAM_TINY 1e-8 /* that it divides by at least */
+#define TS_ADAM_TINY 1e-8 /* lower bound of the divisor */
 
 struct ts_adam {
     double rate, lower, upper;
-    double first, second; /* what the moments are divided by in this step */
+    double first, second; /* divisors of the two moments in this step */
 };
 
 static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
@@ -29,7 +29,7 @@ static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
     return ret;
 }
 
-/* The new entry; u and v become the new moments. */
+/* Returns the new entry. u and v become the new moments. */
 TS_ANYWHERE static inline double ts_adam_step(const struct ts_adam *s, double a, double g,
                                               double *u, double *v)
 {

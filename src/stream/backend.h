@@ -52,77 +52,80 @@ struct ts_trace;
 struct ts_backend_conf {
     const struct ts_tensor *tensor;
     uint32_t rank;
-    uint32_t n_models;     /* several models side by side, for a backend that has `model`; 0: one */
-    const uint32_t *ranks; /* of them, instead of `rank`; lent for the call */
+    uint32_t n_models;     /* models side by side, for a backend that has `model`; 0: one */
+    const uint32_t *ranks; /* ranks of the n_models models, instead of `rank`; lent for the call */
     enum ts_precision precision;
     uint32_t threads;           /* 0: all */
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
     uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
     uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
-    uint64_t spare_bytes;  /* part of what `wish` asks for that there is; 0: none */
+    uint64_t spare_bytes;  /* memory that is left for the backend's `wish`; 0: none */
     uint32_t needs;        /* bits of enum ts_capability that the run needs */
-    int products;          /* products are all that is wanted: nothing is solved with them */
+    int products;          /* only products are needed: nothing is solved with them */
     uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
-    int only_mode;         /* -1, or the only mode that is used: no memory for shards of others */
-    int exchange;          /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
-    struct ts_comm *comm;  /* of the ranks that compute each a part; NULL: this process alone */
+    int only_mode; /* -1, or the only mode that is used: shards of other modes get no memory */
+    int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
+    struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
-    struct ts_trace *trace;            /* gets the copies and kernels; or NULL */
-    /* Called with the nonzeros of shards that a device has kept, so that they did not come from the
-     * feed; from any thread; or NULL. */
+    struct ts_trace *trace;            /* records copies and kernels; or NULL */
+    /* Called with the number of nonzeros of each shard that a device keeps and that the feed did
+     * not lend, from any thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
 };
 
 /* Where a device's time went in one call. Work that ran at the same time is counted in each. */
 struct ts_device_times {
-    int number;    /* of the device; -1: CPU cores */
-    uint32_t rank; /* that computes with it, where several ranks are told of */
+    int number;    /* number of the device; -1: CPU cores */
+    uint32_t rank; /* the rank that computes with it, if times are those of several ranks */
     uint64_t nnz;
     uint64_t bytes;       /* bytes of its shards sent by the host */
-    uint64_t early_bytes; /* of these, prefetched during the call before */
-    uint64_t wait_ns;     /* no shard was ready */
-    uint64_t copy_ns;     /* host to device, in this call */
-    uint64_t kernel_ns;   /* the product */
-    uint64_t solve_ns;    /* rows and Gram matrix */
-    uint64_t exchange_ns; /* rows from device to device */
-    uint64_t exposed_ns;  /* part of it during which nothing computed */
-    uint64_t idle_ns;     /* no copy, kernel, solve or exchange ran */
-    double share;         /* share of the mode's predicted cost that it gets next, 0 to 1 */
+    uint64_t early_bytes; /* part of `bytes` that was prefetched during the call before */
+    uint64_t wait_ns;     /* time in which no shard was ready */
+    uint64_t copy_ns;     /* time of copies from host to device in this call */
+    uint64_t kernel_ns;   /* time of products */
+    uint64_t solve_ns;    /* time of row solves and Gram matrices */
+    uint64_t exchange_ns; /* time of sending rows from device to device */
+    uint64_t exposed_ns;  /* part of exchange_ns in which nothing was computed */
+    uint64_t idle_ns;     /* time without any copy, kernel, solve or exchange */
+    double share;         /* share of the mode's predicted cost that the device gets next, 0 to 1 */
 };
 
 /* To which ranks the rows of a mode went. */
 enum ts_rows_to { TS_ROWS_STAY, TS_ROWS_TO_ALL, TS_ROWS_TO_NEEDING };
 
 struct ts_exchanged {
-    uint64_t ns;        /* that a rank waited for others or their rows */
-    uint64_t row_bytes; /* of rows that reached ranks, all of them together */
+    uint64_t ns;        /* time that a rank waited for other ranks or their rows */
+    uint64_t row_bytes; /* bytes of rows that reached ranks, for all ranks together */
     enum ts_rows_to rows_to;
 };
 
-/* How ranks have the factors, for runs in which no method reads or writes rows of factors between
- * modes but by passes and updates. */
+/* How factors are spread over ranks, for runs in which methods access rows of factors between modes
+ * through passes and updates alone. */
 struct ts_spread {
-    int own;          /* ranks of a machine have a copy each */
+    int own;          /* each rank of a machine has a copy of its own */
     uint32_t skipped; /* bit m: there is no pass over mode m */
-    /* TS_ROWS_TO_ALL: rows go to all. TS_ROWS_TO_NEEDING: those of updates to those who need them,
-     * wherever that is possible. TS_ROWS_STAY: the same where it is cheaper. */
+    /* TS_ROWS_TO_ALL: rows go to all ranks. TS_ROWS_TO_NEEDING: rows of updates go to the ranks
+     * that need them, wherever that is possible. TS_ROWS_STAY: as TS_ROWS_TO_NEEDING, but only if
+     * it is cheaper. */
     enum ts_rows_to rows_to;
 };
 
 struct ts_backend_times {
-    uint64_t total_ns;  /* of the call */
-    uint64_t row_bytes; /* as in struct ts_exchanged, of ranks on CPU cores */
+    uint64_t total_ns;  /* time of the whole call */
+    uint64_t row_bytes; /* as in struct ts_exchanged, for ranks on CPU cores */
     enum ts_rows_to rows_to;
-    uint32_t n_ranks; /* 0: times are of this process; else of the devices of so many */
+    /* 0: the times are of this process; otherwise of the devices of so many ranks */
+    uint32_t n_ranks;
     uint32_t n_devices;
     struct ts_device_times device[TS_MAX_TEAM];
-    /* of n_ranks on CPU cores, lent until the next call, instead of `device`; or NULL */
+    /* times of n_ranks ranks on CPU cores, instead of `device`; lent until the next call; or
+     * NULL */
     const struct ts_device_times *cores;
 };
 
-/* Of all devices that are told of. */
+/* The times of all devices that are listed. */
 static inline const struct ts_device_times *ts_backend_told(const struct ts_backend_times *t,
                                                             uint32_t *n)
 {
@@ -130,10 +133,10 @@ static inline const struct ts_device_times *ts_backend_told(const struct ts_back
     return t->cores != NULL ? t->cores : t->device;
 }
 
-/* Largest number of entries of the last mode's factor for which the part of its product that
- * float32 loses is kept: 16 MiB. With more entries it is lost. The errors of so many roundings
- * average out in the sum over all entries: to 1e-10 of it where rows have equal weight, to more
- * where a few rows have most. Fits up to 0.9997 do not change. */
+/* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps the
+ * part of the product that float32 loses. With more entries the part is lost. The errors of so many
+ * roundings average out in the sum over all entries: to 1e-10 of it if rows have equal weight, to
+ * more if a few rows have most of the weight. Fits up to 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
@@ -141,7 +144,7 @@ static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
     return t->mode[t->order - 1].disk.n_rows <= TS_REST_ENTRIES / rank;
 }
 
-/* Whether any of the models keeps it. */
+/* Whether this part is kept for one of the models. */
 static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
 {
     int keeps = conf->n_models == 0 && ts_rest_fits(conf->tensor, conf->rank);
@@ -150,107 +153,109 @@ static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
     return conf->precision == TS_FLOAT32 && keeps;
 }
 
-/* What the memory of a device is used for, to be shown to the user. */
+/* The parts of a device's memory, to be shown to the user. */
 struct ts_device_memory {
-    int number;            /* of the device */
+    int number;            /* number of the device */
     uint64_t factor_bytes; /* factor matrices */
     uint64_t sum_bytes;    /* partial rows, Gram matrices and tables of shards */
     uint64_t kept_bytes;   /* shards that stay */
-    uint64_t slot_bytes;   /* all slots for others */
-    uint64_t shared_bytes; /* of a dense tensor: products that several modes share */
-    double shared_part;    /* of its rows that these are of: 0 to 1 */
+    uint64_t slot_bytes;   /* slots for the other shards */
+    uint64_t shared_bytes; /* for a dense tensor: products that several modes share */
+    double shared_part;    /* the share of its rows that have shared products: 0 to 1 */
     uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
 };
 
-/* A backend is this table alone: what is not in it, a caller cannot ask for, and what a backend
- * calls of others is in base, format and stream. So a backend may become a shared object, which has
- * the table of its version or is refused. */
+/* A backend is this table alone: callers use it through these functions only, and a backend calls
+ * functions of base, format and stream only. So a backend may become a shared object. It is refused
+ * if the version of its table is another one. */
 #define TS_BACKEND_VERSION 1u
 
 struct ts_backend {
-    /* TS_BACKEND_VERSION; the next one with each change of what this header shows */
+    /* TS_BACKEND_VERSION, which is increased by each change of this header */
     uint32_t version;
     uint32_t bytes; /* sizeof(struct ts_backend) */
     const char *name;
-    /* bits of enum ts_capability; calls that a capability names are NULL without it */
+    /* bits of enum ts_capability; functions that belong to a capability are NULL without it */
     uint32_t can;
 
-    /* The highest rank that it has for a tensor, with these needs and this precision. */
+    /* The highest rank that the backend supports for a tensor, with these needs and this
+     * precision. */
     uint32_t (*most_rank)(const struct ts_backend_conf *conf);
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
-    void (*close)(void *be); /* NULL is fine */
+    void (*close)(void *be); /* be may be NULL */
 
-    /* Bytes of host memory that open will take besides a feed, factors apart and included. */
+    /* Bytes of host memory that `open` takes besides a feed: those of factors, and all others. */
     void (*need)(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 
-    /* Bytes of host memory with which calls after the first would be faster, once all shards lie in
+    /* Bytes of host memory that would make calls after the first faster, if all shards lie in
      * memory. The bits of results do not depend on them. */
     uint64_t (*wish)(const struct ts_backend_conf *conf);
 
-    /* Bytes of host memory that a pass of cells (weighted.h) takes while it lasts; 0: what `need`
-     * says has them, or CELLS is lacking. */
+    /* Bytes of host memory that a pass of CELLS (weighted.h) takes while it lasts. 0: they are part
+     * of `need`, or the backend lacks CELLS. */
     uint64_t (*cells_bytes)(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
-    /* By what rows get from device to device, and from rank to rank: "by NCCL", say; NULL: there is
-     * one device, or rows travel as MPI has it. */
+    /* How rows travel between devices and between ranks, for example "by NCCL". NULL: there is one
+     * device, or rows travel by MPI. */
     const char *(*link)(const void *be);
 
-    /* Of a row of a factor, as it travels: with its padding. */
+    /* Bytes of a row of a factor when it is sent, with its padding. */
     uint64_t (*row_bytes)(uint32_t rank, enum ts_precision precision);
 
-    /* For each device, once open; returns their number. NULL without TS_CAN_OWN_MEMORY. */
+    /* Sets the memory of each device of an open backend, and returns their number. NULL without
+     * TS_CAN_OWN_MEMORY. */
     uint32_t (*memory)(const void *be, struct ts_device_memory ret[TS_MAX_DEVICES]);
 
-    /* Which shards go to which device, and which stay there, for struct ts_feed_conf; the arrays
-     * are the backend's and hold until its next call. */
+    /* Sets which shards go to which device, and which shards stay there, for struct ts_feed_conf.
+     * The arrays belong to the backend, and are valid until its next call. */
     void (*deal)(void *be, struct ts_feed_deal *ret);
 
-    /* For struct ts_feed_conf, with the backend as context; NULL without TS_CAN_OWN_MEMORY: shards
-     * may be in any memory. A backend may still read such memory between calls. unpin waits for
-     * that, so the feed must be freed before the backend. */
+    /* `pin` and `unpin` of struct ts_feed_conf, with the backend as context. NULL without
+     * TS_CAN_OWN_MEMORY: shards may be in any memory. A backend may read such memory between calls.
+     * unpin waits for that, so the feed must be freed before the backend. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
 
-    /* Rows row .. row+n-1 of factor[mode], from and to `n x rank` float64. */
+    /* Copy rows row .. row+n-1 of factor[mode] from and to an array of `n x rank` float64. */
     int (*put_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, const double *rows,
                     struct ts_err *err);
     int (*get_rows)(void *be, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                     struct ts_err *err);
 
-    /* Makes place for products of these modes (bit m: mode m) beside their factors, for updates
-     * that read the old rows. TS_EARG where memory had to be set aside by open, and own_rows of its
-     * conf had no mode as large. */
+    /* Allocates products of these modes (bit m: mode m) besides their factors, for updates that
+     * read the old rows. TS_EARG if `open` must reserve this memory, and own_rows of its conf had
+     * no mode as large. */
     int (*own_rows)(void *be, uint32_t modes, struct ts_err *err);
 
-    /* How later calls multiply and sum in the last mode, whose product gives the fit: at first in
-     * the precision of the factors. TS_FLOAT64 with factors in float32 keeps the product to 48 bits
-     * until it is solved for, or to 24 where that takes too much memory (ts_backend_keeps_rest). It
-     * holds for products whose sums have `inner`, and for products without an update. */
+    /* Sets the precision of products and sums of the last mode, which give the fit, in later calls.
+     * At first it is that of the factors. With factors in float32, TS_FLOAT64 keeps 48 bits of the
+     * product until it is solved, or 24 if 48 take too much memory (ts_backend_keeps_rest). It
+     * applies to products whose sums have `inner`, and to products without an update. */
     void (*sum_in)(void *be, enum ts_precision summed);
 
-    /* In passes that come, nonzeros that are held out count as zeros; share 0: none is. NULL
+    /* In later passes, held-out nonzeros count as zeros. share 0: no nonzero is held out. NULL
      * without TS_CAN_HELD_OUT. */
     void (*hold_out)(void *be, const struct ts_hold_out *h);
 
-    /* What n requests ask for (request.h), each of another model, all of one kind, taking every
-     * shard of `mode` from feed: once for all of them, or a second time where a request says so.
-     * The caller has rewound the feed. times: NULL only on CPU cores, for one request of a product
-     * alone. */
+    /* Computes n requests (request.h) of one kind, each of another model, in a pass over `mode`. It
+     * takes every shard from the feed once for all of them, or a second time if a request needs
+     * that. The caller has rewound the feed. times may be NULL only on CPU cores, for a single
+     * request of a product without an update. */
     int (*pass)(const struct ts_request *requests, uint32_t n, uint32_t mode, struct ts_feed *feed,
                 struct ts_backend_times *times, struct ts_err *err);
 
-    /* Of a mode whose rows are multiplied, without a round: columns are multiplied with the weights
-     * and divided by their sums. */
+    /* For a mode whose rows are multiplied, without a pass: multiplies its columns with the
+     * weights, and divides them by their sums. */
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
-    /* Of a mode whose rows descend: *zeros gets the estimate of the sum over all cells of the loss
-     * of value 0 there. Nothing changes. */
+    /* For a mode whose rows descend: sets *zeros to the estimate of the sum over all cells of the
+     * loss of the value 0. Nothing else changes. */
     int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
-    /* With M the product that the pass before this call computed: factor[mode] := A, row by row as
-     * `multiply` says; and the sums of it. */
+    /* Solves with the product of the pass before this call: makes the rows of factor[mode] as
+     * `update` says, and their sums. */
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *update,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
@@ -260,48 +265,50 @@ struct ts_backend {
     /* gram := factor[mode]' factor[mode] */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
 
-    /* Several models in one pass. What open returns is the first of them; `model` gives the k-th,
-     * from 0, which stays until close and is the `be` of the calls above, open, close, need and
-     * wish apart. All models have the same own_rows. Each has the bits that it has alone. */
+    /* Model k, from 0, of several models in one pass. What `open` returns is model 0. The result is
+     * valid until `close`. It is the `be` of the functions above, except for open, close, need and
+     * wish. All models have the same own_rows. Each has the bits that it has alone. */
     void *(*model)(void *be, uint32_t k);
 
-    /* How many of conf's models, from the first on, there may be at once, whatever memory they
-     * take. */
+    /* How many of conf's models, counted from the first one, are possible at once, if memory does
+     * not matter. */
     uint32_t (*most)(const struct ts_backend_conf *conf);
 
-    /* How many of them take the least time for each, where all shards stay in memory: at least one,
-     * at most `most`. */
+    /* How many of conf's models take the least time per model, if all shards stay in memory: at
+     * least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
-    /* Of a dense tensor with unknown cells: in how many groups the columns of what is summed for
-     * each row come, each with passes of its own over the cells; 0: such a model takes the passes
-     * of a product (ts_dense_passes). */
+    /* For a dense tensor with unknown cells: the number of column groups in which the sums of each
+     * row are computed. Each group needs passes of its own over the cells. 0: such a model takes as
+     * many passes as a product (ts_dense_passes). */
     uint32_t (*groups)(const void *be);
 
-    /* ---- with TS_CAN_RANKS; NULL without it: all ranks have all rows, and none waits for others
-     * before the next pass ---- */
+    /* ---- functions with TS_CAN_RANKS. Without it they are NULL: all ranks have all rows, and none
+     * waits for others before the next pass ---- */
 
-    /* Since the last call: what solve and gram exchanged with other ranks. */
+    /* The exchange of `solve` and `gram` with other ranks since the last call. */
     struct ts_exchanged (*exchanged)(void *be);
 
-    /* Ranks of a machine get one copy of the factors, all zeros, where several are on one, unless
-     * each is to have its own, and rows go to those ranks that need them: each where updates allow
-     * it. Rows are put then by all ranks alike, before the first pass alone, and got before the
-     * first update or, by the first rank, after `collect`. Collective. */
+    /* Spreads the factors over ranks. The ranks of a machine share one copy of the factors, all
+     * zeros at first, unless each is to have its own. Rows go only to the ranks that need them.
+     * Both apply as far as updates allow it. Afterwards, all ranks must put the same rows, and only
+     * before the first pass. Rows may be read before the first update or, by the first rank, after
+     * `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
-    /* Bytes of the factors that there is one copy of then; 0: updates do not allow it. */
+    /* Bytes of the factors that ranks of a machine then share; 0: updates do not allow it. */
     uint64_t (*shares)(const void *be);
 
-    /* The first rank gets all rows of `modes` that it lacks, where any rank wishes it, by rc 1, or
-     * stops. rc: 1, 0 or what the caller's own work ended with; returns the same of all ranks, as
-     * agree does (stream/comm.h). Collective, also by ranks that have failed; without a message to
-     * others where none lacks rows. */
+    /* The first rank gets all rows of `modes` that it lacks, if any rank asks for it (rc 1) or
+     * stops. rc: 1, 0 or the error of the caller's own work. All ranks get the same result, as with
+     * `agree` (stream/comm.h). Collective, also for ranks that have failed. No message is sent if
+     * no rank lacks rows. */
     int (*collect)(void *be, uint32_t modes, int rc, struct ts_err *err);
 
-    /* What work of the caller's own between two calls, which the next one needs of all ranks, ended
-     * with; returns the same of all ranks, as agree does (stream/comm.h). given_up: whether another
-     * rank has, so that such work is of no use and agree comes next. */
+    /* To be called with the result rc of the caller's own work between two calls, if the next call
+     * needs it of all ranks. All ranks get the same result, as with `agree` of stream/comm.h.
+     * given_up: whether another rank has failed, so that such work is useless and `agree` comes
+     * next. */
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
 

@@ -21,7 +21,7 @@
 
 #include "format/layout.h"
 
-#define TS_BALANCE_MOST 64u /* ranges */
+#define TS_BALANCE_MOST 64u /* most ranges */
 
 /* The predicted cost of a shard, in nonzeros. */
 double ts_balance_cost(const struct ts_disk_shard *s);
@@ -35,7 +35,7 @@ void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint3
 int ts_balance_move(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                     const uint64_t *busy_ns, uint64_t *first);
 
-/* The share of the predicted cost that each range has. */
+/* The share of the predicted cost that falls on each range. */
 void ts_balance_shares(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, double *share);
 

@@ -29,25 +29,26 @@
 
 struct ts_cells_conf {
     const struct ts_tensor *tensor;
-    const struct ts_hold_out *hold_out; /* NULL: none is held out */
+    const struct ts_hold_out *hold_out; /* NULL: no nonzero is held out */
     uint32_t threads;
-    uint64_t bytes;       /* memory to use, as far as one shard fits; 0: 64 MiB */
+    uint64_t bytes;       /* memory to use, but at least one shard; 0: 64 MiB */
     struct ts_comm *comm; /* NULL: this process alone */
     const volatile sig_atomic_t *stop;
 };
 
 struct ts_cells_squares {
-    double kept, held; /* of the cells' values */
-    uint64_t n;        /* cells with a nonzero, of either kind */
+    /* sums of squares of the cells' values: cells that are not held out, and held-out cells */
+    double kept, held;
+    uint64_t n; /* cells with a nonzero, held out or not */
 };
 
-/* Reads a copy once. Memory: a shard for each thread, of which as many work
- * as `bytes` allow, and 200 bytes for each shard of the copy. */
+/* Reads one copy once. Memory: a shard for each thread, with as many threads as `bytes` allow, and
+ * 200 bytes for each shard of the copy. */
 int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *ret,
                      struct ts_err *err);
 
-/* header.norm := |X|, and ts_tensor_listed_norm what it was, unless all cells hold one nonzero, or
- * it was done. */
+/* Sets header.norm to |X|, and ts_tensor_listed_norm to its old value. Does nothing if all cells
+ * hold one nonzero, or if it was done before. */
 int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err);
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* comm.h - ranks: processes that compute one decomposition together, each of them a part of every
- * product, or build one tensor.
+/* comm.h - ranks: processes that together compute one decomposition, or build one tensor. Each has
+ * a part of every product.
  *
- * All collectives of a run pass through here; src/mpi fills the table with MPI. Every rank holds
- * all factors and runs the same method, which so takes the same decisions everywhere; what is
- * divided is the work of a backend. Calls are collective: all ranks make the same calls in the same
- * order, with the same arguments, buffers apart.
+ * All collectives of a run pass through this table; src/mpi fills it with MPI. Every rank holds all
+ * factors and runs the same method, which takes the same decisions everywhere. The work of a
+ * backend is divided. Calls are collective: all ranks make the same calls in the same order, with
+ * the same arguments except for buffers.
  *
  *   owner    the caller owns the comm and all buffers
  *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
  *   threads  one thread of a rank at a time; collectives always the same; unshare is no collective
- *   errors   0 or a negative ts_code; after one that is not agree's answer the comm is of no use.
- *            After its answer TS_ESTOP bytes still travel, where all ranks go on to make the same
- *            calls
- *   bits     nothing is added up here: what sums there are, the caller adds in an order of its own
+ *   errors   0 or a negative ts_code. After an error the comm is of no use, unless the error is an
+ *            answer of agree. After its answer TS_ESTOP bytes still travel, if all ranks continue
+ *            with the same calls
+ *   bits     nothing is added up here: callers add sums in an order of their own
  */
 #ifndef TS_STREAM_COMM_H
 #define TS_STREAM_COMM_H
@@ -25,55 +25,57 @@
 
 struct ts_comm;
 
-/* Bytes begin .. end - 1 of a buffer, from one rank to the same place on another one. */
+/* Bytes begin .. end - 1 of a buffer, which go from one rank to the same place on another one. */
 struct ts_comm_move {
     uint32_t from, to;
     uint64_t begin, end;
 };
 
 struct ts_comm_ops {
-    /* rc is what the caller's own work ended with, and err its sentence. All get the same answer:
-     * the largest where none has failed, 0 as a rule, else the code and the sentence of the lowest
-     * rank that failed, with its name before it; TS_ESTOP only where that is all there was. From
-     * then on that is the answer at once. */
+    /* All ranks agree on a result. rc: the result of the caller's own work, err its message. If no
+     * rank has failed, all get the largest rc, usually 0. Otherwise all get the code and message of
+     * the lowest rank that failed, with its name before the message. They get TS_ESTOP only if all
+     * failures are TS_ESTOP. After a failure, later calls return the same answer at once. */
     int (*agree)(struct ts_comm *c, int rc, struct ts_err *err);
 
     /* Bytes first[r] .. first[r + 1] - 1 of rank r's buffer go to all others; first has n + 1
      * numbers. */
     int (*gather)(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err);
 
-    /* All of these at once; no two end in the same bytes. */
+    /* Moves all these bytes at once. No two moves may end in the same bytes. */
     int (*move)(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err);
 
-    /* Bytes send_first[r] .. send_first[r + 1] - 1 of `send` go to rank r, and those of rank r lie
-     * at got_first[r] .. got_first[r + 1] - 1 of `got`; both have n + 1 numbers, and what one rank
-     * sends is what the other one expects. */
+    /* Sends bytes send_first[r] .. send_first[r + 1] - 1 of `send` to rank r, and receives those of
+     * rank r at got_first[r] .. got_first[r + 1] - 1 of `got`. Both arrays have n + 1 numbers. The
+     * number of bytes sent must be the number that the other rank expects. */
     int (*deal)(struct ts_comm *c, const void *send, const uint64_t *send_first, void *got,
                 const uint64_t *got_first, struct ts_err *err);
 
-    /* Not collective: not 0 where some rank has failed or wants to stop, so that going on is of no
-     * use; whoever learns it calls agree next. Cheap enough for every partition. */
+    /* Not collective. Returns not 0 if some rank has failed or wants to stop, so that further work
+     * is useless. Who gets that must call agree next. It is cheap enough to be called for every
+     * partition. */
     int (*poll)(struct ts_comm *c);
 
-    /* `bytes` of zeros that all ranks of a machine see and write, each machine its own, on huge
-     * pages where there are some; *ret == NULL, on all ranks, where one of them cannot have it.
-     * What one rank has written others see after the next agree. NULL: there is no such memory. */
+    /* Allocates `bytes` of zeros that all ranks of a machine read and write, on each machine apart,
+     * on huge pages if possible. *ret is NULL on all ranks if one of them cannot get the memory.
+     * Other ranks see what a rank has written after the next agree. NULL: such memory is not
+     * supported. */
     int (*share)(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *err);
     void (*unshare)(struct ts_comm *c, void *memory, uint64_t bytes);
 };
 
 struct ts_comm {
-    /* NULL: there are no others, and what each would take is planned */
+    /* NULL: there are no other ranks, and the memory of each is only planned */
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
-    /* beside: of the ranks of this machine, of which there are `beside`: its number, from 0 */
+    /* number of this rank among the ranks of its machine, from 0, and how many these are */
     uint32_t place, beside;
-    /* of each rank, numbered from 0 in the order of ranks; NULL: not known */
+    /* machine of each rank, numbered from 0 in the order of ranks; NULL: not known */
     const uint32_t *machine;
 };
 
-/* Whether a run has more than one rank. NULL: it has not. */
+/* Whether a run has more than one rank. c NULL: no. */
 static inline int ts_comm_many(const struct ts_comm *c)
 {
     return c != NULL && c->n > 1;

@@ -25,8 +25,9 @@
 #include "format/tensor.h"
 #include "stream/row_update.h"
 
-/* In [0, 1), for column k of n of a mode, one in each n-th part of it: of n draws the parts come in
- * an order of their own for each `of`, so that rows of each other mode are drawn evenly. */
+/* A number in [0, 1) for column k of n of a mode, one in each n-th part of the interval. The parts
+ * come in another order for each value of `of`, so that rows of each other mode are drawn
+ * evenly. */
 TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
                                               uint32_t number, uint32_t k, uint32_t n)
 {
@@ -35,7 +36,7 @@ TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint
     return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
 }
 
-/* Columns that there are. */
+/* The number of columns of a mode's unfolding. */
 static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
 {
     double n = 1;
@@ -44,12 +45,12 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
-/* Cells, as rows of one mode have them. */
+/* The drawn cells, ordered by the rows of one mode. */
 struct ts_drawn_cells {
-    uint32_t mode, bits; /* n = 2^bits */
-    int all;             /* every cell counts */
-    double weight;       /* of each */
-    uint64_t of_row;     /* cells of a row, where all count */
+    uint32_t mode, bits; /* bits: 2^bits cells are drawn */
+    int all;             /* all cells of the tensor are used */
+    double weight;       /* number of cells that each drawn cell stands for */
+    uint64_t of_row;     /* with `all`: number of cells of a row */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 
@@ -76,20 +77,21 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     return d;
 }
 
-/* Cells of a row are those of the numbers k from first(row) to first(row + 1) - 1; where all count,
- * from 0 to of_row - 1. */
+/* The cells of a row have the numbers first(row) to first(row + 1) - 1; with `all` 0 to of_row -
+ * 1. */
 TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
 {
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];
 }
 
-/* For the rows of cell k: the number that it has for all modes. */
+/* The number of cell k that ts_drawn_row needs. It is the same for all modes. */
 TS_ANYWHERE static inline uint64_t ts_drawn_cell(const struct ts_drawn_cells *d, uint64_t k)
 {
     return d->all ? k : ts_permute_back(k, UINT64_C(1) << d->bits, d->key[d->mode]);
 }
 
-/* Its row in mode m, mode after mode but for the one: *rest is k before the first of them. */
+/* The cell's row in mode m. It is called for one mode after another, except the own mode; *rest is
+ * k before the first call. */
 TS_ANYWHERE static inline uint64_t ts_drawn_row(const struct ts_drawn_cells *d, uint64_t cell,
                                                 uint32_t m, uint64_t *rest)
 {

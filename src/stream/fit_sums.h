@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fit_sums.h - sums that a model is judged by, of errors or of a loss, from the model's value at
- * each nonzero: for a backend whose pass lends these values (request CELLS) and that is asked for
- * ERRORS or LOSSES.
+/* fit_sums.h - sums of errors or of a loss, computed from the model's value at each nonzero. A
+ * backend uses it that has a pass of CELLS, and is asked for ERRORS or LOSSES.
  *
- * Each partition has its part, cells that are held out apart, and parts are added in the order of
- * the file.
+ * Each partition has its own sums, with held-out cells apart. The sums of partitions are added in
+ * the order of the file.
  *
  *   owner    whoever calls ts_fit_sums_begin owns the parts until ts_fit_sums_end
  *   threads  one calls; inside the pass, a partition is one thread's
@@ -20,23 +19,24 @@
 struct ts_fit_part;
 
 struct ts_fit_sums {
-    const struct ts_request *request; /* ERRORS or LOSSES */
+    const struct ts_request *request; /* of kind ERRORS or LOSSES */
     struct ts_hold_out hold_out;
     uint32_t order;
     uint64_t n;
-    struct ts_fit_part *part; /* n; NULL: nothing is held */
-    struct ts_weighted cells; /* what is to be asked for instead */
+    struct ts_fit_part *part; /* sums of n partitions; NULL: no memory is held */
+    struct ts_weighted cells; /* the request CELLS that is made instead */
 };
 
-/* Of a pass over `mode`. The request and *ret stay where they are until ts_fit_sums_end. */
+/* Begins the sums for a pass over `mode`. The request and *ret must stay valid until
+ * ts_fit_sums_end. */
 int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_request *request,
                       struct ts_fit_sums *ret, struct ts_err *err);
 
-/* The pass is over: adds the parts to the request's sums, unless rc is negative. One of zeros is
- * fine. */
+/* The pass is over: adds the parts to the request's sums, unless rc is negative. s may be all
+ * zero. */
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc);
 
-/* Memory that it takes, in a pass over the last mode. */
+/* Bytes that it allocates for a pass over the last mode. */
 uint64_t ts_fit_sums_bytes(const struct ts_tensor *t);
 
 #endif

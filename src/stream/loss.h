@@ -28,7 +28,7 @@
 #include "base/err.h"
 
 /* A kind of loss is its place in losses.def, an enum ts_loss_kind of loss_functions.h. */
-enum { TS_GCP_NONE }; /* none of them */
+enum { TS_GCP_NONE }; /* no loss of losses.def */
 
 /* How f(x, m) depends on the value x, which decides how the fit is computed
  * (cpd/methods/deviance.h). */
@@ -39,25 +39,27 @@ enum ts_loss_in_x {
 };
 
 struct ts_loss {
-    int kind; /* TS_GCP_NONE: poisson */
+    int kind; /* TS_GCP_NONE: the Poisson model */
     const char *name;
-    const char *values;      /* that it is for, */
-    int (*allows)(double x); /* and whether this is one of them */
+    const char *values;      /* the values that the loss is for, as a phrase */
+    int (*allows)(double x); /* whether x is one of these values */
     double lower;            /* least entry of factors */
-    int zeros;               /* 0 is such a value: cells that are not listed may count as it */
-    /* f(x, m) - f(0, m) is linear in x, for any x: nonzeros of one cell count as their sum */
+    int zeros;               /* 0 is one of these values, so unlisted cells may count as 0 */
+    /* f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
     int sums;
-    double linear; /* f(0, m) is about so many m near m = 0, which is where most cells lie; or 0 */
+    double linear; /* f(0, m) is about `linear` times m near m = 0, where most cells lie; or 0 */
 
     enum ts_loss_in_x in_x;
-    /* The best m for values of this mean where it is the same for all; of TS_IN_X_ANY NULL. */
+    /* The best m for values of this mean, if it depends on the mean alone. NULL with
+     * TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
-    /* The model is a logarithm, of this, and a model of 0 gives that; else NULL. */
+    /* the model is the logarithm of logarithm_of, and m = 0 means zero_is; NULL: it is no
+     * logarithm */
     const char *logarithm_of, *zero_is;
 
-    /* A loss that takes a number: ":" and a letter for it, as help has it; what it is, one of them,
-     * and whether this is one. Else "" and NULL. */
+    /* For a loss that takes a number: ":" and a letter, as help has it; what the number is; an
+     * example; and whether a number is allowed. Otherwise "" and NULL. */
     const char *number, *number_is, *number_like;
     int (*number_allows)(double at);
 
@@ -68,24 +70,24 @@ struct ts_loss {
 
 extern const struct ts_loss ts_loss_poisson;
 
-/* The names of all losses but the default, divided by '|', and what each of them is for: for
- * help. */
+/* For help: the names of all losses except the default, separated by '|', and a sentence for
+ * each. */
 extern const char ts_loss_names[], ts_loss_help[];
 
-/* Of a name, with the number behind a colon where the loss takes one: TS_EARG names those that
- * there are. */
+/* Reads the name of a loss, with its number behind a colon if it takes one. TS_EARG lists the
+ * names. */
 int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err);
 
-/* Writes what ts_loss_parse reads, the number with so many digits. */
+/* Writes a loss in the form that ts_loss_parse reads, with so many digits of its number. */
 void ts_loss_text(int kind, double at, int digits, char *ret, size_t room);
 
-/* TS_EARG where the loss takes a number and this is none of them. */
+/* TS_EARG if the loss takes a number, and this one is not allowed. */
 int ts_loss_number_check(int kind, double at, struct ts_err *err);
 
-/* Whether it takes a number: of TS_GCP_NONE not; and one that it takes, or 0. */
+/* Whether the loss takes a number (never for TS_GCP_NONE), and a number that it accepts, or 0. */
 int ts_loss_takes_number(int kind);
 double ts_loss_some_number(int kind);
 
-const struct ts_loss *ts_loss_of(int kind); /* NULL: TS_GCP_NONE, or there is none */
+const struct ts_loss *ts_loss_of(int kind); /* NULL for TS_GCP_NONE and unknown kinds */
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss_functions.h - what a cell costs where the model's value is m, and the derivative of that by
- * m, for CPU cores and GPUs: of the Poisson model, and of the losses of losses.def by their kind. A
- * file that computes a loss, or names one, includes this header, and is compiled again where a
- * formula changes; loss.h has the rest.
+/* loss_functions.h - the cost of a cell if the model's value is m, and its derivative by m, for CPU
+ * cores and GPUs: for the Poisson model, and for the losses of losses.def by their kind. Files that
+ * compute or name a loss include this header, and are compiled again if a formula changes. loss.h
+ * has the rest.
  *
  *   threads  pure
- *   units    all float64; at: the number of a loss that takes one, else of no use
- *   errors   none: what is not a number stays so
+ *   units    all float64; at: the number of a loss that takes one, otherwise unused
+ *   errors   none: a NaN stays a NaN
  */
 #ifndef TS_STREAM_LOSS_FUNCTIONS_H
 #define TS_STREAM_LOSS_FUNCTIONS_H
@@ -17,7 +17,7 @@
 
 #define TS_LOSS_LEAST 1e-10
 
-/* The places of rows in losses.def: 1 is the first. */
+/* The number of a row of losses.def. The first row has 1. */
 enum ts_loss_kind {
     TS_LOSS_NO_KIND, /* TS_GCP_NONE of loss.h */
 #define LOSS(KIND, ...) TS_GCP_##KIND,
@@ -25,18 +25,18 @@ enum ts_loss_kind {
 };
 
 enum {
-    TS_N_GCP = 1 /* kinds, with TS_GCP_NONE */
+    TS_N_GCP = 1 /* number of kinds, with TS_GCP_NONE */
 #define LOSS(KIND, ...) +1
 #include "stream/losses.def"
 };
 
-/* A value that is not a number is not the lesser one. */
+/* A NaN stays a NaN. */
 TS_ANYWHERE static inline double ts_at_least(double m)
 {
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
 }
 
-/* Of poisson this is the g that rows are multiplied with, and no derivative. */
+/* For the Poisson model, this is the g that rows are multiplied with, not a derivative. */
 TS_ANYWHERE static inline double ts_poisson_slope(double x, double m, double at)
 {
     (void)at;
@@ -51,15 +51,15 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 
 #include "stream/losses.def"
 
-/* What ends a switch over kinds. The host has no default, so that its compiler names a kind that is
- * forgotten; kernels have one, without which they compare in another order. */
+/* The end of a switch over kinds. On the host there is no default, so the compiler names a kind
+ * that is forgotten. Kernels have a default: without it, they compare in another order. */
 #ifdef __CUDACC__
 #define TS_NO_LOSS default:
 #else
 #define TS_NO_LOSS case TS_LOSS_NO_KIND:
 #endif
 
-/* Of a kind that is not known before. */
+/* For a kind that is not a constant. */
 TS_ANYWHERE static inline double ts_loss_slope(int kind, double x, double m, double at)
 {
     switch ((enum ts_loss_kind)kind) {
@@ -86,10 +86,10 @@ TS_ANYWHERE static inline double ts_loss_value(int kind, double x, double m, dou
     return 0;
 }
 
-/* What the deviance (cpd/methods/deviance.h) takes of a cell of value x beside its loss: of a
- * LINEAR loss the least that any model has there (the saturated model; McCullagh and Nelder,
- * Generalized Linear Models, 2.3); of the others, whose least is 0, the loss of the model that has
- * 1 (APART) or 0 everywhere. */
+/* The part of the deviance (cpd/methods/deviance.h) that a cell of value x has besides its loss.
+ * For a LINEAR loss it is the least loss of any model there (the saturated model; McCullagh and
+ * Nelder, Generalized Linear Models, 2.3). For other losses, whose least is 0, it is the loss of
+ * the model that is 1 (APART) or 0 everywhere. */
 #define TS_LOSS_APART_AT 1.0
 
 TS_ANYWHERE static inline double ts_loss_reference(int kind, double x, double at)

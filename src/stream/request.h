@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.h - what a pass over the shards of a mode is to compute for one model.
+/* request.h - the request for what a pass over the shards of a mode computes for one model.
  *
  * A caller fills a request, and `pass` of a backend (backend.h) takes one, or several of one kind,
- * each of another model. What a request points to is the caller's, and stays until the pass is
- * over.
+ * each of another model. What a request points to belongs to the caller, and stays valid until the
+ * pass is over.
  *
- *   units    rows and sums as row_update.h and weighted.h have them
- *   bits     what a model gets does not depend on the requests beside its own
+ *   units    rows and sums as in row_update.h and weighted.h
+ *   bits     the result of a model does not depend on the other requests of the pass
  */
 #ifndef TS_STREAM_REQUEST_H
 #define TS_STREAM_REQUEST_H
@@ -15,22 +15,21 @@
 #include "stream/row_update.h"
 #include "stream/weighted.h"
 
-/* The kinds, and the capability that each takes.
+/* The kinds of requests, each with the capability that it needs.
  *
- *   PRODUCT   factor[mode], or what own_rows has made, := X_(mode) * khatri_rao(other factors).
- *             With `update`, which takes the capability AT_ONCE, the update of the rows, too, and
- *             `sums`
- *   ROWS      factor[mode] := A, row by row as `update`, of the kind observed, says; and of the sums
- *             `size`
- *   MULTIPLY  rows of a mode of own_rows are multiplied as `multiply` says (row_update.h). Every
- *             shard is taken a second time where `judge` is set and rows go on from one shard to
- *             the next
- *   DESCEND   rows of a mode of own_rows descend, as `descend` says
- *   CELLS     `cells` is lent the model's value at each nonzero; factors stay as they are, as in
- *             those that follow
- *   ERRORS    sums of the errors at all nonzeros; the caller sets the sums to zeros before
- *   LOSSES    sums of a loss at all nonzeros, likewise zeros before
- *   SCORES    sums of residuals at all nonzeros, and of rows of the mode */
+ *   PRODUCT   the MTTKRP of the mode, X_(mode) * khatri_rao(other factors), into factor[mode] or
+ *             the memory that own_rows has allocated. With `update`, which needs AT_ONCE, rows are
+ *             updated in the pass, and `sums` are summed
+ *   ROWS      rows of observed cells: factor[mode] is made row by row by `update`, of that kind,
+ *             and `size` of the sums is summed
+ *   MULTIPLY  rows of a mode of own_rows are multiplied by `multiply` (row_update.h). Every shard
+ *             is taken twice if `judge` is set and rows continue from one shard to the next
+ *   DESCEND   rows of a mode of own_rows descend by `descend`
+ *   CELLS     `cells` is lent the model's value at each nonzero; this kind and those below do not
+ *             change factors
+ *   ERRORS    sums of the errors at all nonzeros; the caller sets the sums to zero before
+ *   LOSSES    sums of a loss at all nonzeros; the caller sets the sums to zero before
+ *   SCORES    sums of residuals at all nonzeros, and for each row of the mode */
 #define TS_REQUEST_KINDS(KIND)   \
     KIND(PRODUCT, LEAST_SQUARES) \
     KIND(ROWS, OBSERVED)         \
@@ -49,10 +48,10 @@ enum ts_request_kind {
 };
 
 struct ts_request {
-    void *be; /* the model: what open returned, or `model` of the backend */
+    void *be; /* the model: the result of open, or of `model` of the backend */
     enum ts_request_kind kind;
-    const struct ts_row_update *update; /* of a product, where its rows are updated, and of rows */
-    const struct ts_row_sums *sums;     /* NULL where `update` is */
+    const struct ts_row_update *update; /* for PRODUCT, if its rows are updated, and for ROWS */
+    const struct ts_row_sums *sums;     /* NULL if `update` is NULL */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *multiplied;
     const struct ts_descent *descend;
@@ -60,10 +59,10 @@ struct ts_request {
     struct ts_error_sums *errors;
     struct ts_loss_sums *losses;
     struct ts_scores *scores;
-    const char *name; /* for a trace; the backend does not look at it */
+    const char *name; /* name for a trace; backends do not read it */
 };
 
-/* The capability that requests of this kind take. */
+/* The capability that requests of this kind need. */
 static inline enum ts_capability ts_request_takes(enum ts_request_kind kind)
 {
     static const enum ts_capability takes[] = {

@@ -97,7 +97,7 @@ enum ts_row_kind {
         TS_N_ROW_KINDS
 };
 
-/* Sets of updates: bit k is enum ts_row_kind k. */
+/* Sets of updates: bit k stands for number k of enum ts_row_kind. */
 enum ts_row_set {
 #define TS_ROW_BIT(NAME, old, backend, grams, loss) | 1 << TS_ROW_##NAME
     TS_ROWS_ALL = 0 TS_ROW_KINDS(TS_ROW_BIT),
@@ -116,8 +116,8 @@ enum ts_row_set {
 #undef TS_ROW_BIT
 };
 
-/* The cases of a switch that are not the backend's: a backend names its own updates, so that one
- * which it forgets does not compile, and these. */
+/* Cases of a switch for updates that the backend does not make. A backend lists its own updates, so
+ * that a forgotten one does not compile, and then these cases. */
 #define TS_ROW_CASE_0(NAME) case TS_ROW_##NAME:
 #define TS_ROW_CASE_1(NAME)
 #define TS_ROW_CASE(NAME, old, backend, grams, loss) TS_ROW_CASE_##backend(NAME)
@@ -125,39 +125,41 @@ enum ts_row_set {
 
 _Static_assert(TS_ROWS_ALL == (1 << TS_N_ROW_KINDS) - 1, "each update has its line");
 
-/* See above. Where many rounds are wanted they take little beside the product, and what they leave
- * decides which solution the run comes to: there they are made but where nothing is left to do. */
+/* The threshold that ends the rounds of a row, as explained above. Many rounds take little time
+ * beside the product, and decide which solution the run reaches. So then they end only if nothing
+ * is left to do. */
 #define TS_ROW_TOL(rounds) ((rounds) < TS_ROW_MANY ? 0.01 : 0.001)
 #define TS_ROW_MANY        5u
-/* what rounding may leave of an entry that is 0, in a row whose sum is 1 */
+/* The most that rounding may leave of an entry that is 0, in a row with sum 1. */
 #define TS_ROW_NONE 1e-12
 
 struct ts_row_update {
     enum ts_row_kind kind;
-    const double *matrix; /* W or G; NULL: keep */
-    /* A pass calls it once, from any thread, when products are under way and before it reads the
-     * matrix, which the method computes here; NULL: it is there. Fails as the call that it is a
-     * part of. */
+    const double *matrix; /* the matrix W or G; NULL with `keep` */
+    /* A pass calls it once, from any thread, after starting products and before reading the matrix,
+     * which the method computes in it. NULL: the matrix is known already. If it fails, the pass
+     * fails. */
     int (*ready)(void *ctx, struct ts_err *err);
     void *ctx;
-    /* rank: what columns of the old rows are multiplied with before; NULL: 1 */
+    /* rank: multipliers of the columns of the old rows, before the update; NULL: 1 */
     const double *weight;
     double l1, lower, upper;
-    uint32_t rounds;       /* of coordinate descent or ADMM, at most */
+    uint32_t rounds;       /* most rounds of coordinate descent or ADMM */
     const double *inverse; /* simplex: (G + rho I)^-1 */
     double rho;
-    double l2; /* observed: this and what follows */
+    double l2; /* for `observed`, like the members below */
     int by_count;
-    double mean; /* x is a value less this */
+    double mean; /* this mean is subtracted from each value */
     struct ts_hold_out hold_out;
 };
 
-/* Of all rows of the mode, once they are new. With `keep`, inner is that of M and the weighted
- * rows, and gram of the weighted rows. */
+/* Sums over all rows of the mode after the update. With `keep`, inner is that of M and the weighted
+ * rows, and gram that of the weighted rows. */
 struct ts_row_sums {
     double *gram;  /* rank x rank: A' A */
-    double *inner; /* sum of the elementwise product of M and A; NULL: not needed */
-    /* sum of |A|; observed: of a' a, times the row's nonzeros with by_count; NULL: not needed */
+    double *inner; /* sum of the elementwise product of M and A; NULL: not wanted */
+    /* sum of |A|; for `observed`, sum over rows of a' a, times the number of nonzeros with
+     * by_count; NULL: not wanted */
     double *size;
 };
 
@@ -173,19 +175,19 @@ struct ts_loss;
 struct ts_multiply {
     const struct ts_loss *loss;
     const double *weight; /* rank */
-    double grow;          /* 0: marks do not count */
+    double grow;          /* 0: marks have no effect */
     uint32_t rounds;
     int judge;                   /* loss and inner are wanted */
-    struct ts_hold_out hold_out; /* these nonzeros count as zeros; they are judged apart */
+    struct ts_hold_out hold_out; /* these nonzeros count as zeros, and have sums of their own */
 };
 
 struct ts_multiply_sums {
-    double *column; /* rank: sums of the columns of B as it was in the end */
-    double kkt;     /* largest |min(b, 1 - phi)| of the first round */
-    /* of B as it was in the end, sum over all nonzeros of what the loss is judged by, */
+    double *column; /* rank: sums of the columns of B after the last round */
+    double kkt;     /* the largest |min(b, 1 - phi)| of the first round */
+    /* Sum over all nonzeros of the loss, with B after the last round. */
     double loss;
-    double inner; /* and of x m */
-    /* held_squares: those held out: how many, their loss, sums of m and of x^2 */
+    double inner; /* sum over all nonzeros of x m, with B after the last round */
+    /* Held-out nonzeros: their number, loss, and sums of m and of x^2. */
     double held_n, held_loss, held_model, held_squares;
 };
 
@@ -210,33 +212,35 @@ struct ts_loss;
 
 struct ts_descent {
     const struct ts_loss *loss;
-    double at; /* of the loss */
+    double at; /* the number that the loss takes */
     int observed;
     struct ts_hold_out hold_out;
-    uint32_t n_drawn; /* not with observed, nor is: */
-    uint64_t n_cells; /* 0, or a power of four, at most 2^32 */
-    void *gradient;   /* NULL, or as a moment: gets the gradient, and the rows stay */
+    uint32_t n_drawn; /* columns that are drawn, unless `observed` is set */
+    /* cells that are drawn, unless `observed` is set: 0, or a power of four, at most 2^32 */
+    uint64_t n_cells;
+    /* gets the gradient, in the form of a moment, and the rows stay; NULL: the rows descend */
+    void *gradient;
     uint64_t seed, draw;
     double l2, lower, upper, rate;
-    uint64_t step;   /* from 1 */
-    void *moment[2]; /* u and v: rows x rank in the precision of the factors */
+    uint64_t step;   /* number of the step, from 1 */
+    void *moment[2]; /* moments u and v: rows x rank in the precision of the factors */
 };
 
-/* Most columns that are drawn: they take 8 MiB. */
+/* The most columns that are drawn. They take 8 MiB. */
 static inline uint32_t ts_descent_most(uint32_t rank)
 {
     const uint32_t n = (UINT32_C(1) << 20) / rank;
     return n < 4096 ? n : 4096;
 }
 
-/* Whether the backend makes the update; else the method makes it of the product, from the backend's
- * calls. */
+/* Whether the backend makes the update. Otherwise the method makes it from the product, with other
+ * calls of the backend. */
 static inline int ts_row_by_backend(enum ts_row_kind kind)
 {
     return (TS_ROWS_BY_BACKEND >> kind & 1) != 0;
 }
 
-/* Whether the old row is read: then product and factor are two matrices. */
+/* Whether the update reads the old row. If so, product and factor are two matrices. */
 static inline int ts_row_reads_old(enum ts_row_kind kind)
 {
     return (TS_ROWS_FROM_OLD >> kind & 1) != 0;

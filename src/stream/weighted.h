@@ -24,56 +24,60 @@
 #include "format/hold_out.h"
 #include "format/layout.h"
 
-/* Nonzeros of a block, in the order of the file. */
+/* The nonzeros of a block, in the order of the file. */
 struct ts_cells {
-    /* of the mode copy; of a dense tensor, of the array (cpu/dense/dense_cells.h) */
+    /* The partition in the mode copy or, for a dense tensor, in the array
+     * (cpu/dense/dense_cells.h). */
     uint64_t partition;
-    uint32_t first; /* nonzeros of the partition before these */
-    uint32_t n;     /* at most TS_BLOCK_NNZ; 0 in the last of a dense tensor's alone */
-    int last;       /* the partition ends with them */
+    uint32_t first; /* number of nonzeros of the partition before these */
+    /* at most TS_BLOCK_NNZ; 0 only in the last call for a partition of a dense tensor */
+    uint32_t n;
+    int last; /* these are the last nonzeros of the partition */
     const double *value, *model;
-    const float *weight;               /* of the cells, where they have weights; else NULL */
-    const uint32_t *row[TS_MAX_ORDER]; /* by mode; NULL where they are not wanted */
+    const float *weight; /* weights of the cells; NULL: cells have none */
+    /* rows in each mode; NULL for modes that are not in `rows` */
+    const uint32_t *row[TS_MAX_ORDER];
 };
 
 struct ts_weighted {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows; /* bit m: rows of mode m are wanted */
-    /* What take keeps of each partition, part_bytes each; NULL: nothing. Where ranks divide the
-     * partitions, all of them have all of it when the pass is over. */
+    /* Memory for results of `take`: part_bytes for each partition, or NULL. If ranks divide the
+     * partitions, each of them has all results after the pass. */
     void *part;
     uint64_t part_bytes;
-    /* Of a dense tensor: partitions first .. end - 1 were taken, and no other one is under way; by
-     * one thread. NULL: nothing. */
+    /* For dense tensors: partitions first .. end - 1 are done, and no other partition is under way.
+     * Called by one thread; or NULL. */
     void (*settle)(void *ctx, uint64_t first, uint64_t end);
 };
 
-/* Sums over cells of value x and model m: how many, of x, x^2, x m and (x - m)^2. */
+/* Sums over cells with value x and model m: their number, and the sums of x, x^2, x m and (x -
+ * m)^2. */
 struct ts_cell_errors {
     double n, sum, squares, inner, left;
 };
 
-/* Sums over cells of value x and model m: how many, of the loss at m, of ts_loss_reference, and of
- * x. */
+/* Sums over cells with value x and model m: their number, and the sums of the loss at m, of
+ * ts_loss_reference, and of x. */
 struct ts_cell_losses {
     double n, loss, reference, x;
 };
 
 struct ts_loss;
 
-/* Of the pass that gives them (LOSSES): without `observed` the loss of a cell that is not held out
- * is that beyond a value of 0 there. */
+/* What a pass of LOSSES computes. Without `observed`, the loss of a cell that is not held out is
+ * the loss beyond that of the value 0. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
     double at;
     int observed;
     struct ts_hold_out hold_out;
-    struct ts_cell_losses kept, held; /* what it gives */
+    struct ts_cell_losses kept, held; /* results of the pass: other cells, held-out cells */
 };
 
-/* Sums over cells of value x, model m and residual x - m. A cell with a weight counts so many times
- * in all but n. */
+/* Sums over cells with value x, model m and residual x - m. A cell with a weight counts so many
+ * times in all sums except n. */
 struct ts_score_sums {
     uint64_t n;
     double weight;              /* n, or the sum of weights */
@@ -81,21 +85,21 @@ struct ts_score_sums {
     double squares, magnitudes; /* of x - m */
 };
 
-/* Of the pass that gives them (SCORES). */
+/* What a pass of SCORES computes. */
 struct ts_scores {
-    int counts; /* logs is wanted, and then whether all x are counts and all m above 0 */
-    /* NULL, or zeros for each row of the mode, which get the sums of its cells */
+    int counts; /* on entry: logs is wanted; on return: all x are counts and all m above 0 */
+    /* NULL, or zeros for each row of the mode, to which the sums of its cells are added. */
     struct ts_score_sums *slice;
-    struct ts_score_sums all; /* what it gives, and */
-    double logs;              /* the sum of x log m */
+    struct ts_score_sums all; /* results of the pass: sums over all cells */
+    double logs;              /* result of the pass: the sum of x log m */
 };
 
-/* Of the pass that gives them (ERRORS): m is the model's value and the mean, and cells that are
- * held out have sums of their own. */
+/* What a pass of ERRORS computes. m is the model's value plus the mean. Held-out cells have sums of
+ * their own. */
 struct ts_error_sums {
     struct ts_hold_out hold_out;
     double mean;
-    struct ts_cell_errors kept, held; /* what it gives */
+    struct ts_cell_errors kept, held; /* results of the pass: other cells, held-out cells */
 };
 
 #endif

@@ -39,7 +39,7 @@ struct ts_core_conf {
     const struct ts_tensor *tensor;
     const struct ts_kruskal *model; /* a row per index of a mode, or per used one */
     uint32_t threads;               /* 0: all */
-    /* Told the nonzeros that were summed; NULL: nobody asks. */
+    /* Called with the number of nonzeros that were summed; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
@@ -48,12 +48,12 @@ struct ts_core_conf {
 struct ts_core {
     double consistency; /* 100 at most */
     double normalised;  /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
-    /* given_normalised: likewise, of factors as given and weights in the first mode */
+    /* the same two figures for factors as given, with the weights in the first mode */
     double given, given_normalised;
     uint32_t n_singular; /* modes whose columns depend on each other, to rounding */
 };
 
-/* 0, or TS_ELIMIT with a sentence that says up to which rank there is a core. */
+/* TS_ELIMIT if the core is too large; the message has the highest rank that is possible. */
 int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err);
 
 int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_err *err);

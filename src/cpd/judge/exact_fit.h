@@ -39,10 +39,10 @@ struct ts_exact_fit_conf {
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
     void *be;               /* of the model's rank, TS_FLOAT64 */
-    struct ts_feed *feed;   /* of ts_exact_fit_mode, or of all */
+    struct ts_feed *feed;   /* serves ts_exact_fit_mode, or all modes */
     struct ts_model *model; /* freshly opened */
     uint32_t threads;       /* 0: all */
-    /* that of the backend, each of whose ranks multiplies a part; NULL: this process alone */
+    /* ranks of the backend, which compute a part each; NULL: this process alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
@@ -55,11 +55,12 @@ struct ts_exact_fit {
     double error;      /* estimate: the fit is within this of the exact one */
 };
 
-/* The mode whose product is taken, the one of fewest rows: its own rows are kept meanwhile. */
+/* The mode whose product is computed. It has the fewest rows, because the rows of the model in this
+ * mode are kept meanwhile. */
 uint32_t ts_exact_fit_mode(const struct ts_tensor *t);
 
-/* Memory that ts_exact_fit_run takes beside backend and feed: the rows of that mode, most of
- * all. */
+/* Memory that ts_exact_fit_run allocates besides backend and feed. Most of it is for the rows of
+ * ts_exact_fit_mode. */
 uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *model);
 
 int ts_exact_fit_run(const struct ts_exact_fit_conf *conf, struct ts_exact_fit *ret,

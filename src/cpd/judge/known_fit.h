@@ -18,15 +18,17 @@
 #include "cpd/judge/exact_fit.h"
 #include "cpd/judge/score.h"
 
-/* Whether a fit of the tensor is of known cells alone; of a dense tensor that is known once its
- * cells were looked at. */
+/* Whether the fit of a tensor is that of its known cells alone. For a dense tensor the answer is
+ * known once its cells were read. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
-/* A model that has a row for each used index of a mode gets the tensor's indices, and one with
- * indices of its own the tensor's sizes. TS_EARG where shapes differ. */
+/* Gives indices to the model: a model with a row for each used index of a mode gets the tensor's
+ * indices, and a model with indices of its own gets the tensor's sizes. TS_EARG if shapes
+ * differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
-/* conf without top, slices and take; the model's norm in *ret is that over all cells. */
+/* Computes the fit; conf has no top, slices and take. The model's norm in *ret is the norm over all
+ * cells. */
 int ts_known_fit_run(const struct ts_score_conf *conf, struct ts_exact_fit *ret,
                      struct ts_err *err);
 

@@ -13,16 +13,17 @@
 
 #include "cpd/judge/score.h"
 
-/* sums of every fourth nonzero; of the last ones, which make no four, one each */
+/* Lane k sums every fourth nonzero from k on. If n is no multiple of four, the last nonzeros go to
+ * one lane each. */
 #define TS_SCORE_LANES 4u
 
 void ts_score_block(uint32_t n, const double *x, const double *m, struct ts_score_sums *ret);
 
-/* Whether an |x - m| is `least` or more. */
+/* Whether some |x - m| is at least `least`. */
 int ts_score_reaches(uint32_t n, const double *x, const double *m, double least);
 
-/* *ret := the sum of x log m, of which 0 log 0 is 0. Returns 0 where an x is no count, or an m
- * below 0, or 0 where x is not. */
+/* Sets *ret to the sum of x log m, with 0 log 0 = 0. Returns 0 if an x is no count, if an m is
+ * negative, or if m is 0 and x is not. */
 int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret);
 
 #endif

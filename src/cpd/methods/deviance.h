@@ -18,13 +18,13 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
-/* C, of `cells` cells: those that `kept` is the sum of, and cells of value 0. at: the number of the
- * loss. */
+/* C for this number of `cells`: those whose sum is `kept`, and the others, whose value is 0. at:
+ * the number that the loss takes, if it takes one. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* The fit of a model with this F. Where C is S but for rounding, as all values are one: S - F,
- * which is not positive; 1 without cells. */
+/* The fit of a model whose F is given. Where C equals S up to rounding, because all values are one,
+ * it is S - F, which is not positive. Without cells it is 1. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_struct.h - struct ts_gcp: what the methods that descend by a loss, gcp_adam.c and lbfgsb.c,
- * share. It is the first member of their `own`.
+/* gcp_struct.h - struct ts_gcp: the data that the methods that descend by a loss share. These are
+ * gcp_adam.c and lbfgsb.c. It is the first member of the struct that `own` points to.
  *
- *   owner    the run (method.h); moments are in memory of `make`, until `end`
+ *   owner    the run (method.h); moments lie in memory from `make` until `end`
  *   threads  one calls
  *   errors   0 or a negative ts_code
  */
@@ -13,61 +13,65 @@
 #include "cpd/solver/solver_struct.h"
 
 struct ts_gcp {
-    struct ts_descent descent; /* of the pass that is wanted */
-    struct ts_loss_sums sums;  /* of the pass that sums the loss */
-    void *memory;              /* of the moments */
+    struct ts_descent descent; /* the descent that the next pass makes */
+    struct ts_loss_sums sums;  /* the sums of the pass that computes the loss */
+    void *memory;              /* the block that holds all moments */
     uint64_t memory_bytes;
-    void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* as many as ts_spec_moments says */
-    double rate, before; /* before: the objective of the sweep before; NaN: there was none */
+    /* of each mode as many as ts_spec_moments returns */
+    void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
+    /* rate of the steps; before: the objective of the previous sweep, NaN if there was none */
+    double rate, before;
     struct ts_cell_losses kept, held;
-    double zeros;       /* estimate over all cells of f(0, m) */
-    double first, last; /* the objective after the first sweep, and after the last one; */
-    uint32_t idle;      /* and in how many, up to that, it hardly fell */
+    double zeros;       /* estimate of the sum of f(0, m) over all cells */
+    double first, last; /* the objective after the first sweep and after the last one */
+    uint32_t idle;      /* sweeps at the end of the run so far in which the objective hardly fell */
 };
 
-/* Bytes of n moments of all modes. */
+/* Bytes of n moments, for all modes together. */
 uint64_t ts_gcp_moments_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                               uint32_t n);
 
-/* Whether the loss leaves random factors as they were drawn. */
+/* Whether random factors start as they were drawn. With some losses they are scaled first. */
 int ts_gcp_start_is_drawn(const struct ts_init_conf *c);
 
 int ts_gcp_check(const struct ts_solver *a, struct ts_err *err);
 
-/* Moments of zeros. */
+/* Allocates the moments, all zero. */
 int ts_gcp_make(struct ts_solver *a, struct ts_err *err);
 void ts_gcp_end(struct ts_solver *a);
 
-/* The same, and random factors of the size that the values ask for. */
+/* Like ts_gcp_make. It also scales random factors to the size of the tensor's values. */
 int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
 
-/* Loss, l2, bounds and hold-out of a mode; nothing of steps, draws and cells. */
+/* A descent with the loss, l2, bounds and hold-out of a mode. Steps, draws and cells are left
+ * out. */
 struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
-/* Root mean square of the entries of a factor. */
+/* The root mean square of the entries of a factor. */
 double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 
-/* What is wanted of the pass over a->product: the sums of the loss where a->at is TS_SOLVER_AGAIN,
- * else what `descent` says, whose cells stand for zeros there, too. */
+/* Fills the request for the pass over a->product. Where a->at is TS_SOLVER_AGAIN, the pass sums the
+ * loss, with the cells of `descent` as samples of the zeros. Otherwise it computes `descent`. */
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
-/* After the pass that sums: kept, held and zeros. */
+/* To be called after the pass that sums the loss: sets kept, held and zeros. */
 int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err);
 
-/* What is minimised, of these sums, and the share of the deviance that is explained. */
+/* The objective and the share of the deviance that the model explains, both from these sums. */
 double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);
 
-/* A sweep ended with this objective: whether it fell there by the tolerance, of all that it has
- * fallen since the first one. */
+/* A sweep ended with this objective. Notes whether it fell by at least the tolerance, relative to
+ * its whole fall since the first sweep. */
 void ts_gcp_note(struct ts_solver *a, double now);
 
-/* It has not in so many sweeps that the run is over. A tolerance of 0 is never met. */
+/* Whether the run is over, because the objective hardly fell in several sweeps in a row. A
+ * tolerance of 0 never ends a run. */
 int ts_gcp_settled(const struct ts_solver *a, double change);
 
-/* Moments, rate and `before`. */
+/* Saves moments, rate and `before` to a state. */
 void ts_gcp_save(const struct ts_solver *a, struct ts_state *s);
 int ts_gcp_restore(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss_values.h - whether the values of a tensor are those that a loss is for.
+/* loss_values.h - checks that the values of a tensor are in the range of a loss.
  *
  *   threads  one calls
- *   errors   TS_EARG names the first cell whose value is not; those of reading
+ *   errors   TS_EARG names the first cell out of range; errors of reading
  */
 #ifndef TS_CPD_LOSS_VALUES_H
 #define TS_CPD_LOSS_VALUES_H

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* method.h - what a run (solver.h) does with a mode, and what its sweeps are judged by: a table.
+/* method.h - the table of methods. A method computes each mode and the figure that judges a sweep.
  *
- * The run (solver.c) goes from mode to mode and from sweep to sweep, stops, saves states and tells
- * the caller; it does not know what is computed. A method does, and is one entry here:
+ * The run (solver.c) goes from mode to mode and from sweep to sweep, stops, saves states and
+ * informs the caller. It does not know what is computed. The method does, and is one entry of this
+ * table:
  *
- *   least squares   an MTTKRP and the rows' update by Gram matrices (least_squares.c); constraints
- *                   are its, too
- *   held out        the same where nonzeros are held out: a pass for the errors, too (held_out.c)
+ *   least squares   an MTTKRP, then rows by Gram matrices, with all constraints (least_squares.c)
+ *   held out        the same with held-out nonzeros: one more pass computes errors (held_out.c)
  *   observed        rows with Gram matrices of their own, and a pass for the errors (observed.c)
  *   poisson         rows are multiplied (apr.c)
  *   gcp             rows descend by the gradient of another loss (gcp_adam.c)
- *   lbfgsb          the same, all modes at once (lbfgsb.c)
+ *   lbfgsb          the same, with all modes at once (lbfgsb.c)
  *
- * Of a mode, the run asks for `begin`, `request`, `rows` and `norm`, in this order; the pass
- * itself, of this run alone or of several that share it, comes after `request`. When all modes of a
- * sweep have been through, it asks for `judge`: it says what the fit is, or begins one more product
- * (ts_solver_begin_product) and returns TS_SOLVER_WANTED; after `request` and `rows` of that
- * product the run asks for `judged`, which may begin another one. So a method that takes one step
- * with all modes at once keeps what the passes gave in `rows`, takes the step in `judge`, and looks
- * in `judged` whether it was a good one. At last come `exact`, `tell`, `objective` and `settled`.
+ * For each mode, the run calls `begin`, `request`, `rows` and `norm`, in this order. The pass comes
+ * after `request`: it serves this run alone, or several runs together. After the last mode of a
+ * sweep, the run calls `judge`. This computes the fit, or begins one more product
+ * (ts_solver_begin_product) and returns TS_SOLVER_WANTED. After `request` and `rows` of that
+ * product the run calls `judged`, which may begin another product. A method that takes one step
+ * with all modes at once keeps the results of the passes in `rows`. It takes the step in `judge`,
+ * and `judged` finds out whether the step was a good one. At last come `exact`, `tell`, `objective`
+ * and `settled`.
  *
- *   owner    `own` of the run: own_bytes, of zeros at first; the method owns what it points to
+ *   owner    `own` of the run has own_bytes, zeros at first. The method owns what it points to,
  *            until `end`
  *   threads  one calls
  *   errors   0, TS_SOLVER_WANTED where that is named, or a negative ts_code; after a failure only
- *            `end` comes
+ *            `end` is called
  */
 #ifndef TS_CPD_METHOD_H
 #define TS_CPD_METHOD_H
@@ -38,100 +39,104 @@ struct ts_solver;
 struct ts_init_conf;
 struct ts_state;
 
-/* Memory of a method, beside the factors and what every run takes (ts_solver_bytes). */
+/* The memory of a method. Factors, and what every run takes (ts_solver_bytes), are not included. */
 struct ts_method_bytes {
-    /* from the start of the run to its end; a copy of its state takes as much again */
+    /* held from the start of the run to its end; a copy in a state takes the same again */
     uint64_t kept;
-    uint64_t work; /* while a mode is updated */
-    uint64_t sums; /* after the last mode, of a backend in host memory */
+    uint64_t work; /* held while a mode is updated */
+    uint64_t sums; /* held after the last mode, if the backend computes in host memory */
 };
 
 struct ts_method {
     const char *name;
     size_t own_bytes;
-    /* `judge` knows nothing without a pass: a fixed last mode takes no product before, and a state
-     * has no errors */
+    /* `judge` needs a pass for its result. So there is no product for a fixed last mode, and a
+     * state holds no errors. */
     int fit_apart;
 
-    /* the inner product with the tensor is known after each mode, where it is asked for */
+    /* where asked for, the inner product with the tensor is known after each mode */
     int sums_of_modes;
 
-    int takes_weights; /* of cells; where it does not, a tensor that has them is refused */
+    /* the method supports weights of cells; without it, tensors with weights are refused */
+    int takes_weights;
 
-    int holds_out; /* cells can be held out: the method computes the error there */
+    int holds_out; /* the method supports held-out cells: it computes the error at them */
 
-    int holds_out_asked; /* they can be where the specification says so, and only there */
+    int holds_out_asked; /* cells can be held out, but only if the specification asks for it */
 
-    int judged_by_cells; /* by sums of cells, which may be 0 although the nonzeros are not */
+    /* the figure is a sum over cells, which may be 0 although the nonzeros are not */
+    int judged_by_cells;
 
-    /* What it takes for a tensor and a model, whose specification asks for this method. NULL:
-     * nothing. */
+    /* The memory for a tensor and a rank. spec: a specification that asks for this method. NULL:
+     * the method takes none. */
     struct ts_method_bytes (*bytes)(const struct ts_tensor *t, uint32_t rank,
                                     enum ts_precision precision, const struct ts_spec *spec);
 
-    /* Whether `start` leaves random factors as they were drawn. NULL: it does. */
+    /* Whether `start` leaves random factors as they were drawn. NULL: yes. */
     int (*start_is_drawn)(const struct ts_init_conf *c);
 
-    /* The sign of what values are on average (*mean: about that), or of its logarithm, if
-     * constraints leave the model no such sign; else 0. NULL: 0. */
+    /* The sign of the average value (*mean: about that average) or of its logarithm, if the
+     * constraints exclude models of this sign. Otherwise 0. NULL: always 0. */
     int (*lost_sign)(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
-    /* Whether the specification asks for it. The last entry is always asked for. */
+    /* Whether the specification asks for this method. For the last entry the answer is always
+     * yes. */
     int (*is_asked)(const struct ts_spec *spec);
 
-    /* Everything that can be refused is, but for what specifications refuse themselves. NULL:
-     * nothing. */
+    /* Refuses what this method cannot compute. Pairs that exclude each other were refused before.
+     * NULL: it refuses nothing. */
     int (*check)(const struct ts_solver *a, struct ts_err *err);
 
-    /* The start's factors are in the backend, and their Gram matrices in a->gram. NULL: they will
-     * do. */
+    /* Called when the backend has the factors of the start, and a->gram their Gram matrices. The
+     * method may change them. NULL: they stay as they are. */
     int (*start)(struct ts_solver *a, struct ts_err *err);
 
-    /* a->product is the mode, a->update.kind its update, which is not TS_ROW_KEEP: the rest of
-     * a->update, and what else than Gram matrix and inner product is wanted in a->sums. NULL:
-     * nothing is to be prepared. */
+    /* Prepares the update of mode a->product. a->update.kind is set, and is not TS_ROW_KEEP. The
+     * method sets the rest of a->update, and requests further sums in a->sums besides the Gram
+     * matrix and the inner product. NULL: nothing is to be prepared. */
     int (*begin)(struct ts_solver *a, struct ts_err *err);
 
-    /* What the pass over a->product is to compute, into *ret, which is zeros; what that points to
-     * stays until `rows`. Sets a->solved where rows and sums are done with the pass. */
+    /* Fills *ret, which is all zero, with the request for the pass over a->product. What *ret
+     * points to stays valid until `rows`. Sets a->solved if the pass also makes the rows and their
+     * sums. */
     int (*request)(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
-    /* The pass is over: the rows of the product, and their Gram matrix. Not called when
+    /* The pass is over: computes the rows of the product, and their Gram matrix. Not called if
      * a->solved. */
     int (*rows)(struct ts_solver *a, struct ts_err *err);
 
-    /* The factor is new: its columns get their lengths, and a->lambda the rest. NULL: they have
-     * them. */
+    /* The factor is new: scales its columns to their length, and puts the rest into a->lambda.
+     * NULL: the columns have their length already. */
     int (*norm)(struct ts_solver *a, struct ts_err *err);
 
-    /* All modes have been through: a->now.fit, or TS_SOLVER_WANTED. When the run went on from a
-     * state that was saved while a->pending was set, that is set here. `judged` is NULL where
-     * nothing is ever wanted. */
+    /* All modes are done: sets a->now.fit, or returns TS_SOLVER_WANTED. If the run was resumed from
+     * a state that was saved with a->pending set, then a->pending is set here, too. `judged` is
+     * NULL if the method never returns TS_SOLVER_WANTED. */
     int (*judge)(struct ts_solver *a, struct ts_err *err);
     int (*judged)(struct ts_solver *a, struct ts_err *err);
 
-    /* Nothing but rounding is left of what is minimised. NULL: nobody can tell. */
+    /* Whether the rest of the objective is rounding errors. NULL: this is not known. */
     int (*exact)(const struct ts_solver *a);
 
-    /* What a->now says of the method's own numbers; those of others are NaN before. 0 where one of
-     * them is not finite that should be. NULL: there are none. */
+    /* Sets the figures of this method in a->now. All figures of methods are NaN before. Returns 0
+     * if one of them should be finite and is not. NULL: the method has none. */
     int (*tell)(struct ts_solver *a);
 
-    /* What is minimised, or NaN where that is the distance alone. */
+    /* The objective, or NaN if it is the distance between tensor and model alone. */
     double (*objective)(const struct ts_solver *a);
 
-    /* The run has converged: of a sweep after the first, whose fit changed so much. NULL: when that
-     * is less than the tolerance. */
+    /* Whether the run has converged after a sweep that changed the fit by `change`. It is not
+     * called after the first sweep. NULL: it has, if the change is less than the tolerance. */
     int (*settled)(const struct ts_solver *a, double change);
 
-    /* To and from a state, and the end. NULL: nothing. */
+    /* Write the method's data to a state, read it from one, and free it. NULL: there is none. */
     void (*save)(const struct ts_solver *a, struct ts_state *s);
     int (*restore)(struct ts_solver *a, const struct ts_state *s, struct ts_err *err);
     void (*end)(struct ts_solver *a);
 };
 
-/* The table, in the order in which methods are asked whether a specification is theirs. The last
- * one takes any. A method is a file that defines ts_NAME, and NAME here. */
+/* The methods, in the order in which they are asked whether a specification is theirs. The last one
+ * accepts any. A method is a file that defines ts_NAME, and its NAME stands here. */
 #define TS_METHODS(METHOD) \
     METHOD(gcp)            \
     METHOD(lbfgsb)         \
@@ -143,13 +148,13 @@ struct ts_method {
 #define TS_METHOD_DECLARE(name) extern const struct ts_method ts_##name;
 TS_METHODS(TS_METHOD_DECLARE)
 
-/* That of a specification, which may be NULL here and below. */
+/* The method of a specification. The specification may be NULL, here and below. */
 const struct ts_method *ts_method_of(const struct ts_spec *spec);
 
-/* Its lost_sign. *mean is set if the result is not 0. */
+/* Calls lost_sign of the method. *mean is set if the result is not 0. */
 int ts_method_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
-/* What that method takes. */
+/* Calls `bytes` of the method. */
 struct ts_method_bytes ts_method_bytes_of(const struct ts_tensor *t, uint32_t rank,
                                           enum ts_precision precision, const struct ts_spec *spec);
 

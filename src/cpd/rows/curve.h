@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* curve.h - a column whose neighbouring entries are to be alike, within bounds or with few entries
- * that are not 0.
+/* curve.h - a column whose neighbouring entries are to be similar, within bounds or with few
+ * entries that are not 0.
  *
- * With D the second differences and E being 1 on the diagonal where there is a row, x has the least
+ * Let D be the matrix of second differences, and E the diagonal matrix that is 1 where there is a
+ * row. The column x minimises
  *     1/2 x' (g E + mu D' D) x - c' x + l1 |E x|_1   with   lower <= x <= upper  where there is a
- *     row;
- * entries without a row lie on the curve that is smoothest between the others. It is found by
- * projected Newton steps (Bertsekas 1982): entries at a bound, or at 0 where l1 holds them there,
- * that the gradient pushes against it are held; for the others five diagonals are solved, and what
- * leaves the bounds on the way there stays at them. With l1, 0 is a bound between two pieces, in
- * each of which the sum of magnitudes is linear; a step goes to the bound, or across where that is
- * better. A step that does not lower the sum enough is halved; so each lowers it, and every x on
- * the way is within the bounds. When a whole step leaves none of them and no entry is let go after
- * it, x is the solution: from a column near it after a step, from any other after a few where mu is
- * about g, and 40 to 60 where it is a thousand times as much and there are thousands of entries. A
- * call makes no more than a hundred, which do not get there where mu is much larger still, or l1
- * and noise hold and release entry after entry: x is lower than it was then, and further calls go
- * on from it.
+ *     row.
+ * Entries without a row lie on the smoothest curve through the others.
+ *
+ * x is found by projected Newton steps (Bertsekas 1982). Entries at a bound, or at 0 with l1, are
+ * held if the gradient pushes them against it. For the other entries a system of five diagonals is
+ * solved, and entries that would leave the bounds on the way stop at them. With l1, the bound 0
+ * separates two pieces in which the sum of magnitudes is linear. A step ends at this bound, or
+ * crosses it if that is better. A step that does not lower the objective enough is halved. So every
+ * step lowers it, and every x on the way is within the bounds. When a whole step stays within the
+ * bounds and releases no entry, x is the solution.
+ *
+ * From a column near the solution this takes one step. From any other column it takes a few steps
+ * if mu is about g, and 40 to 60 if mu is a thousand times g and there are thousands of entries. A
+ * call makes at most a hundred steps. They are not enough if mu is much larger still, or if l1 and
+ * noise hold and release entry after entry. Then x is better than before, and further calls
+ * continue.
  *
  *   owner    the caller owns all vectors
  *   threads  any; one column is one thread's
@@ -28,39 +32,39 @@
 
 struct ts_curve {
     uint64_t n;
-    /* n; NULL: all of them are, as are the first and the last anyway */
+    /* n flags: the entry has a row. The first and the last always have one. NULL: all have one. */
     const unsigned char *is_row;
-    double g, mu;            /* above 0; g may be as small as one likes */
-    double l1, lower, upper; /* of 0 or more; one may be infinite, or both */
-    const double *c;         /* n; 0 where there is no row */
-    /* n: a start, which need not be within the bounds, and then what the steps lead to */
+    double g, mu;            /* both above 0; g may be arbitrarily small */
+    double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
+    const double *c;         /* n; 0 for entries without a row */
+    /* n: on entry a start, which may be out of bounds; on return the result. */
     double *x;
     double *scratch;            /* TS_CURVE_SCRATCH n */
-    int (*gives_up)(void *ctx); /* asked in every step: not 0 ends them where x is; NULL: never */
+    int (*gives_up)(void *ctx); /* called in every step: not 0 ends the steps; NULL: never */
     void *ctx;
 };
 
 #define TS_CURVE_SCRATCH 9u
 
-/* A start without entries where there are no rows gets them, so that they are the best ones for the
- * others. */
+/* Sets the entries without a row to the best values for the other entries of the start. */
 void ts_curve_begin(const struct ts_curve *c);
 
-/* x := the solution or nearer to it, from a start that has all entries. Returns the sum of squares
- * of its second differences. */
+/* Moves x to the solution, or nearer to it, from a start in which all entries are set. Returns the
+ * sum of squares of its second differences. */
 double ts_curve_solve(const struct ts_curve *c);
 
-/* x := (L diag L')^-1 x, of a positive definite matrix of five diagonals: the diagonal, and what is
- * below it (one[i] beside i - 1, two[i] beside i - 2; 0 where there is none). All are overwritten.
- * A pivot that is not above `least` is rounding, and becomes `instead`. */
+/* Sets x to (L diag L')^-1 x for a positive definite matrix of five diagonals. It is given by its
+ * diagonal and two lower diagonals (one[i] beside i - 1, two[i] beside i - 2; 0 outside of the
+ * matrix). All are overwritten. A pivot that is not above `least` is a rounding error, and is
+ * replaced by `instead`. */
 void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagonal, double *one,
                         double *two, double *x);
 
-/* The sum of squares of second differences of x, which are in bend from index 2 on, or nowhere
- * where that is NULL. */
+/* The sum of squares of the second differences of x. They are stored in bend from index 2 on,
+ * unless bend is NULL. */
 double ts_curve_bends(uint64_t n, const double *x, double *bend);
 
-/* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D, where they are in the matrix. */
+/* Entries (i, i), (i, i - 1) and (i, i - 2) of D' D; 0 outside of the matrix. */
 static inline void ts_curve_differences(uint64_t n, uint64_t i, double ret[3])
 {
     ret[0] = (i + 2 < n) + 4.0 * (i > 0 && i + 1 < n) + (i > 1);

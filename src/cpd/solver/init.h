@@ -35,47 +35,49 @@ struct ts_init_conf {
     void *be;
     uint32_t rank, threads; /* threads 0: all */
     uint64_t seed;
-    struct ts_model *model; /* NULL: random; else freshly opened, as ts_init_check wants it */
-    int nvecs;              /* leading left singular vectors (nvecs.h), with model NULL: 0 or 1 */
-    int held; /* of ts_init_save: the backend has the start, which was computed: 0 or 1 */
+    /* NULL: a random start; otherwise a freshly opened model that ts_init_check accepts */
+    struct ts_model *model;
+    int nvecs; /* 1 with model NULL: the start has the leading left singular vectors (nvecs.h) */
+    int held;  /* for ts_init_save: 1 if the start was computed, and the backend has its factors */
     const struct ts_spec *spec;        /* NULL: least squares of all cells */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    /* the same of this rank alone, for work whose end ranks agree on; or NULL */
+    /* a stop flag of this rank alone, for work after which the ranks agree; or NULL */
     const volatile sig_atomic_t *own_stop;
 };
 
-/* TS_EARG unless the model has the tensor's order, the rank, and for each mode as many rows as the
- * mode has indices, or used indices; if some mode is fixed, for each fixed one. And for nvecs with
- * a loss of its own. Uses tensor, rank, model, nvecs and spec. */
+/* TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and in each
+ * mode as many rows as the mode has indices or used indices; if some mode is fixed, this holds for
+ * fixed modes alone. nvecs cannot be combined with a loss other than least squares. Reads tensor,
+ * rank, model, nvecs and spec alone. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
-/* Most memory that ts_init_mode takes while it runs. */
+/* The most bytes that ts_init_mode allocates while it runs. */
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 
-/* Rows of the random start of a mode: one per index, or of used slices alone where those are
- * counted alone. */
+/* Rows of the random start of a mode: one for each index, or for each used slice in modes where
+ * used slices alone are counted. */
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
-/* Writes the start, as float64, beside the factors that are going to be written: init.ktensor,
- * whose rows are those of ts_init_rows, or of the model. The run that starts from that file has the
- * bits of this one. Where it is `held`, rows are those that the backend has, with zeros for empty
- * slices; else the conf's backend is not used. */
+/* Writes the start, as float64, to init.ktensor beside the result. Rows are those of ts_init_rows
+ * or of the given model. A run that starts from this file has the bits of this run. If `held` is
+ * set, rows come from the backend, and empty slices get zeros. Otherwise the backend is not
+ * used. */
 int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, struct ts_err *err);
 
-/* Whether the start is known once it was computed: singular vectors, or random numbers that a loss
- * has scaled. */
+/* Whether the start is known only after a computation: it consists of singular vectors, or of
+ * random numbers that a loss has scaled. */
 int ts_init_is_computed(const struct ts_init_conf *conf);
 
-/* What a mode takes of that file, at least. */
+/* The least bytes that a mode takes in this file. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
 
-/* *gram := that of the rows that the backend holds, in the bits of a start that is read from a file
- * which has them. chunk: memory for `most` rows. */
+/* Sets *gram to the Gram matrix of the rows in the backend. It has the bits of a start that is read
+ * from a file with these rows. chunk: memory for `most` rows. */
 int ts_init_gram(const struct ts_init_conf *conf, uint32_t mode, double *chunk, uint64_t most,
                  double *gram, struct ts_err *err);
 
-/* Without nvecs. Fills factor[mode] of the backend. *gram (NULL: not wanted) := its Gram matrix.
- * With a model, modes are asked for in ascending order. */
+/* Fills factor[mode] of the backend, except for a start by nvecs. Sets *gram (may be NULL) to its
+ * Gram matrix. With a model, modes must be passed in ascending order. */
 int ts_init_mode(const struct ts_init_conf *conf, uint32_t mode, double *gram, struct ts_err *err);
 
 #endif

@@ -55,118 +55,135 @@
 #include "stream/backend.h"
 
 struct ts_solver_sweep {
-    uint32_t sweep;     /* from 1 */
-    double fit, change; /* change of the fit; in the first sweep the fit itself */
-    /* 1/2 |X - model|^2 with penalties (constraint.h); NaN where there are none */
+    uint32_t sweep; /* from 1 */
+    /* change of the fit against the sweep before; in the first sweep the fit itself */
+    double fit, change;
+    /* 1/2 |X - model|^2 with penalties (constraint.h); NaN if there are no penalties */
     double objective;
-    double held_out_loss; /* of a model that descends (gcp.h): mean of held-out cells; NaN: none */
-    /* observed: of listed cells, those held out apart; NaN: there are none */
+    /* mean loss at held-out cells, with a loss other than least squares; NaN if there are none */
+    double held_out_loss;
+    /* with `observed`: error at listed cells that are not held out, and at held-out cells; NaN if
+     * there are none */
     double rmse, held_out;
-    double mean; /* that is subtracted from these cells; NaN: none is */
-    /* of a Poisson model (apr.c), whose objective is -log_likelihood; else NaN */
+    double mean; /* the mean that is subtracted from these cells; NaN if no mean is subtracted */
+    /* figures of a Poisson model (apr.c), whose objective is -log_likelihood; otherwise NaN */
     double log_likelihood, kkt;
-    uint32_t n_dead; /* components that are zero in some mode */
+    uint32_t n_dead; /* number of components that are zero in some mode */
     uint64_t total_ns;
-    uint64_t wait_ns, copy_ns, kernel_ns; /* of the MTTKRPs: the mean over the backend's devices */
-    uint64_t solve_ns;                    /* inverses, row solves, Gram matrices, scaling */
-    uint64_t exposed_ns; /* rows went from device to device and nothing computed: a mean, too */
-    /* kernel times of each mode's slowest device, summed, over the sum of means */
+    /* times of the MTTKRPs: means over the backend's devices */
+    uint64_t wait_ns, copy_ns, kernel_ns;
+    uint64_t solve_ns; /* time of inverses, row solves, Gram matrices and scaling */
+    /* time in which rows went from device to device and nothing was computed, a mean as well */
+    uint64_t exposed_ns;
+    /* sum over modes of the kernel time of the slowest device, divided by the sum of the means */
     double imbalance;
     uint64_t bytes_read;
-    uint32_t n_singular; /* modes whose Gram product needed the pseudo-inverse */
+    uint32_t n_singular; /* number of modes whose Gram product needed the pseudo-inverse */
 };
 
 struct ts_solver_mode {
-    uint32_t sweep, mode; /* from 1, from 0 */
+    uint32_t sweep, mode; /* the sweep from 1, the mode from 0 */
     uint64_t total_ns;
-    const struct ts_backend_times *times; /* device by device; lent for the call */
-    /* what is minimised, penalties with it; NaN: it was not asked for, or nothing was solved */
+    const struct ts_backend_times *times; /* times of each device; lent for the call */
+    /* the objective with penalties; NaN if it was not asked for, or nothing was solved */
     double objective;
 };
 
 struct ts_solver_conf {
-    /* tensor, backend, rank, start, specification; its stop flag holds for all of it */
+    /* tensor, backend, rank, start and specification. Its stop flag holds for the whole run */
     struct ts_init_conf init;
-    struct ts_feed *feed;        /* of all modes */
-    enum ts_precision precision; /* of the backend: the range that values must keep */
+    struct ts_feed *feed;        /* serves all modes */
+    enum ts_precision precision; /* precision of the backend: values must stay in its range */
     uint32_t iters;
-    uint32_t inner; /* rounds of a row in a sweep, of a Poisson model (apr.c) */
-    /* done when the fit changes by less; of a Poisson model, when the violation is less; of one
-     * that descends as gcp.c says */
+    uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
+    /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
+     * violation with it, and models by other losses what gcp.c says. */
     double tol;
-    /* observed: cells that errors are told of, and nothing is learnt from */
+    /* with `observed`: cells whose errors are reported, and that are not fitted */
     struct ts_hold_out hold_out;
-    /* ends when their error was not the least for so many sweeps; 0: never. Not 0 where the
-     * specification has best: the result is the model that had the least */
+    /* The run ends when the error at held-out cells was not the least in so many sweeps. 0: never.
+     * It is not 0 if `best` of the specification is set: then the result is the model with the
+     * least error. */
     uint32_t patience;
-    int accelerate;  /* fewer sweeps (accelerate.h), with memory for ts_accelerate_bytes */
-    int whole_start; /* the start has the factor of the first mode even where no sweep needs it */
-    int (*started)(
-        void *ctx,
-        struct ts_err *err); /* the backend holds the start, as ts_init_save wants it; NULL: none */
-    void (*mode)(void *ctx, const struct ts_solver_mode *m);   /* after each; NULL: none */
-    void (*sweep)(void *ctx, const struct ts_solver_sweep *s); /* after each; NULL: none */
+    /* extrapolate between sweeps (accelerate.h), with memory for ts_accelerate_bytes */
+    int accelerate;
+    /* compute the factor of the first mode for the start, even if no sweep needs it */
+    int whole_start;
+    int (*started)(void *ctx,
+                   /* called when the backend holds the start, for ts_init_save; or NULL */
+                   struct ts_err *err);
+    void (*mode)(void *ctx, const struct ts_solver_mode *m); /* called after each mode; or NULL */
+    /* called after each sweep; or NULL */
+    void (*sweep)(void *ctx, const struct ts_solver_sweep *s);
     void *ctx;
-    int each_mode; /* modes tell the objective: a sum more for each, of alternating least squares */
-    /* where there are several, modes tell of each: two short messages more for each; alike in all
-     * of them */
+    /* each mode reports the objective: one more sum a mode, for least squares alone */
+    int each_mode;
+    /* with several ranks, each mode reports the times of all of them: two short messages more a
+     * mode. All ranks must set it alike */
     int all_ranks;
-    struct ts_trace *trace;           /* what each mode did when; NULL: nobody asks */
-    struct ts_checkpoint *checkpoint; /* is told where the run is; NULL: nobody asks */
-    const struct ts_state_file *from; /* goes on there; NULL: starts with `init` */
+    struct ts_trace *trace; /* records what each mode did when; or NULL */
+    /* is informed of modes and sweeps, and saves states; or NULL */
+    struct ts_checkpoint *checkpoint;
+    /* the state to resume from; NULL: the run starts with `init` */
+    const struct ts_state_file *from;
 };
 
-/* Rows of the factors of a result, in the backend: ts_solver_rows is a ts_get_rows_fn of it. */
+/* The rows of a result's factors, which lie in the backend. ts_solver_rows is a ts_get_rows_fn for
+ * it. */
 struct ts_solver_rows {
     const struct ts_backend *backend;
     void *be;
-    uint32_t rank;       /* of the backend's */
-    int mean;            /* a column follows, of a component that is the mean: */
-    uint32_t minus_mode; /* of -1 in this mode, else of 1 */
+    uint32_t rank; /* columns of the backend's factors */
+    int mean;      /* one more column follows, for the component that is the subtracted mean */
+    uint32_t minus_mode; /* that column is all -1 in this mode, and all 1 in the others */
 };
 
 int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *ret,
                    struct ts_err *err);
 
 struct ts_solver_result {
-    uint32_t rank;  /* of the model: one more than was asked for, where a mean is subtracted */
-    double *weight; /* rank of them, not sorted, for columns of norm 1; to be freed */
-    /* order x rank: of the columns of the factors, or TS_AS_IT_IS (model/canonical.h); in the
+    uint32_t rank;  /* rank of the model: one more than was asked for, if a mean is subtracted */
+    double *weight; /* `rank` weights, not sorted, for columns of norm 1; freed by the caller */
+    /* order x rank: norms of the factors' columns, or TS_AS_IT_IS (model/canonical.h). Lies in the
      * memory of `weight` */
     double *norm;
     struct ts_solver_rows rows;
-    uint32_t best_sweep; /* whose model it is, with patience; 0: the last one's */
+    uint32_t best_sweep; /* with patience: the sweep that the model is from; 0: the last sweep */
     double mean;         /* as in struct ts_solver_sweep */
     double fit;
     double objective;                     /* of the last sweep, as in struct ts_solver_sweep */
-    double log_likelihood, kkt;           /* likewise */
-    double rmse, held_out, held_out_loss; /* likewise */
-    int overfits; /* it ended because the error on held-out cells did not fall (patience) */
+    double log_likelihood, kkt;           /* of the last sweep, as in struct ts_solver_sweep */
+    double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
+    int overfits; /* the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
     int constrained; /* some mode has a constraint */
     uint32_t sweeps;
-    int converged; /* as tol says */
-    int exact;   /* it did, since nothing but rounding is left of |X - model|; not converged then */
-    int rounded; /* exact, and that rounding was float32's (TS_REST_ENTRIES): 1 - fit may be 1e-3 */
+    int converged; /* the run met the tolerance `tol` */
+    /* the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */
+    int exact;
+    /* with exact: the rounding errors are those of float32 (TS_REST_ENTRIES), so 1 - fit may be
+     * 1e-3 */
+    int rounded;
 };
 
-/* Most memory that a run takes beside backend and feed: Gram matrices, their products and inverses,
- * and what a start takes (one of singular vectors no more than a random one). */
+/* The most memory that a run takes besides backend and feed. It is for Gram matrices, their
+ * products and inverses, and the start. A start of singular vectors takes no more than a random
+ * one. */
 static inline uint64_t ts_solver_bytes(const struct ts_tensor *t, uint32_t rank)
 {
     return 8 * ((t->order + 2) * (uint64_t)rank * rank + 2 * (uint64_t)rank) + ts_symm_bytes(rank) +
            ts_init_bytes(t, rank);
 }
 
-/* Whether conf->from is a state of this run, at a place that lies before its end: TS_EARG where it
- * is not. Of conf, init.tensor, init.rank, init.spec, precision, accelerate and iters are looked
- * at; ts_solver_run asks this, too. */
+/* TS_EARG if conf->from is not a state of this run, or is a state of its end. Reads init.tensor,
+ * init.rank, init.spec, precision, accelerate and iters of conf alone. ts_solver_run makes the same
+ * check. */
 int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err);
 
 int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *ret,
                   struct ts_err *err);
 
-/* ---- the same, from product to product ----
+/* ---- a run, product by product ----
  *
  *     rc = ts_solver_new(&conf, &a, err);
  *     while (rc == 0 && (rc = ts_solver_next(a, err)) > 0)
@@ -175,23 +192,23 @@ int ts_solver_run(const struct ts_solver_conf *conf, struct ts_solver_result *re
  *         rc = ts_solver_result(a, &result, err);
  *     ts_solver_free(a);
  *
- * with ts_solver_fail where the product failed. The conf must stay. */
+ * ts_solver_fail is called where a product failed. The conf must stay valid. */
 struct ts_solver;
 
 int ts_solver_new(const struct ts_solver_conf *conf, struct ts_solver **ret, struct ts_err *err);
-void ts_solver_free(struct ts_solver *a); /* NULL is fine */
+void ts_solver_free(struct ts_solver *a); /* a may be NULL */
 
-/* Goes on to where it needs a product: 1; or to its end: 0. */
+/* Continues until the next product is needed, and returns 1. Returns 0 at the end of the run. */
 int ts_solver_next(struct ts_solver *a, struct ts_err *err);
 
-/* Computes that product. */
+/* Computes the product that ts_solver_next asked for. */
 int ts_solver_multiply(struct ts_solver *a, struct ts_err *err);
 
-/* It was not computed, or is not to be, because of rc: where that is TS_ESTOP, the state is saved.
- * Then only free is allowed. */
+/* The product was not computed, or is not to be, because of the error rc. If this is TS_ESTOP, the
+ * state is saved. Only ts_solver_free is allowed afterwards. */
 void ts_solver_fail(struct ts_solver *a, int rc);
 
-/* At the end. */
+/* To be called at the end of the run, for its result. */
 int ts_solver_result(const struct ts_solver *a, struct ts_solver_result *ret, struct ts_err *err);
 
 #endif

@@ -37,24 +37,23 @@ struct ts_constraint {
 #undef BOUNDS
 };
 
-/* Lengths of columns of this mode are not to be changed while it is computed: it has bounds, its
- * rows a sum, or its columns lengths of 1. */
+/* Whether the lengths of this mode's columns must not change while the mode is computed: it has
+ * bounds, its rows have sum 1, or its columns have length 1. */
 int ts_constraint_rigid(const struct ts_constraint *c);
 
-/* Nor are they or signs in the result. */
+/* Whether neither lengths nor signs of columns may change in the result. */
 int ts_constraint_as_it_is(const struct ts_constraint *c);
 
-/* Whether a start is so much larger than a tensor of this norm, with nnz of so many cells, that the
- * next factor is a ten thousandth of the one before, or less. Its model is about the same in all
- * cells, so that this is |X| / |model| times the root of nnz / cells. */
+/* Whether a start is far too large for a tensor of this norm with nnz nonzeros in so many cells:
+ * the next factor will be a ten thousandth of this one, or smaller. The model of a start is about
+ * the same in all cells, so this is |X| / |model| times the root of nnz / cells. */
 int ts_constraint_too_large(double norm, uint64_t nnz, double cells, double model_square);
 
-/* Rounds of coordinate descent at most, for a mode of n_rows of a tensor: 2 to 5. More lead further
- * in a sweep, and are worth it where the product takes most of the time. A round over a row costs
- * about rank^2 / 30 ns, the product rank / 20 ns for a nonzero, on one core: a fifth or so of that
- * may go into rounds beyond the second. too_large: 2: all factors are those of a start of another
- * size, and more rounds would choose for the run, by a model that is not there yet, which
- * components it finds. */
+/* The most rounds of coordinate descent for a mode with n_rows rows: 2 to 5. More rounds make more
+ * progress in a sweep, and are worthwhile if the product takes most of the time. On one core, a
+ * round over a row costs about rank^2 / 30 ns, and the product rank / 20 ns for each nonzero. About
+ * a fifth of the product's time may go into rounds beyond the second. too_large: always 2, because
+ * more rounds would choose the components of the run by a start of the wrong size. */
 uint32_t ts_constraint_rounds(int too_large, uint32_t order, uint64_t nnz, uint64_t n_rows,
                               uint32_t rank);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* hold_out_share.h - "20%" as a share of nonzeros that are held out, and "fold 2/5" as the second
- * fifth.
+/* hold_out_share.h - reads "20%" as a share of nonzeros that are held out, and "fold 2/5" as the
+ * second fifth.
  *
- *   errors   TS_EARG for what is no share above 0 and below 1
+ *   errors   TS_EARG unless the share is above 0 and below 1
  */
 #ifndef TS_CPD_HOLD_OUT_SHARE_H
 #define TS_CPD_HOLD_OUT_SHARE_H
@@ -11,10 +11,10 @@
 
 #include "base/err.h"
 
-/* A share, or a fold, which begins behind those before it: *from. */
+/* Reads a share, or a fold. *from: the sum of the folds before it, 0 for a share. */
 int ts_hold_out_part(const char *text, double *share, double *from, struct ts_err *err);
 
-/* A fold as ts_hold_out_part reads it. */
+/* Writes fold number `fold` of n, in the form that ts_hold_out_part reads. */
 #define TS_HOLD_OUT_CHARS 40
 void ts_hold_out_fold(uint32_t fold, uint32_t n, char ret[TS_HOLD_OUT_CHARS]);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_values.h - the values of the settings of a run, and which of them make up a run. Those that
- * were typed and those that a file has (run_options.h) pass the same checks here.
+/* run_values.h - the values of all settings of a run, and the checks of them. Settings of a command
+ * line and those of a file (run_options.h) pass the same checks.
  *
  *   owner    texts point to what the caller owns
  *   units    modes count from 1 in texts, from 0 in a specification
  *   threads  any
- *   errors   0 or TS_EARG, with the names that tstream cp has for settings; of a file TS_EFORMAT
+ *   errors   0 or TS_EARG, with the names that tstream cp has for settings; for a file TS_EFORMAT
  *            and the name of the file
  */
 #ifndef TS_CPD_RUN_VALUES_H
@@ -23,38 +23,39 @@ struct ts_tensor;
 #define TS_RESTARTS_MOST 1000u
 #define TS_FOLDS_MOST    20u
 
-/* A member for each row of base/settings.def but those that other commands have as well. */
+/* A member for each row of base/settings.def, except for settings that other commands have, too. */
 struct ts_run_values {
 #define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
 #define SETTING_IN(...)
 #include "base/settings.def"
 };
 
-/* Models of each rank, and all of them. */
+/* Number of models of each rank, times the number of ranks. */
 static inline uint32_t ts_run_values_models(const struct ts_run_values *v)
 {
     return v->ranks.n * (v->folds > 0 ? v->folds : v->restarts);
 }
 
-/* What they make of the run and each mode. *named: the highest mode that one names. */
+/* Makes the specification from the values. *named: the highest mode that a value names. */
 int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint32_t *named,
                        struct ts_err *err);
 
-/* Whether they make up a run of one model or several; spec is theirs. */
+/* Checks that the values describe a run of one model or several. spec: their specification. */
 int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spec,
                         struct ts_err *err);
 
-/* An option takes the value that a file has: of a flag 0 or 1. args: what opt->at counts from. */
+/* Sets an option to its value in a file; flags are 0 or 1. args: the struct that opt->at refers
+ * to. */
 int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *value, void *args,
                       struct ts_err *err);
 
-/* Whether what the options of a state say of the model is what its other sections say; named and
- * spec follow from v. */
+/* Checks that the options in a state agree with its other sections. named and spec: results of
+ * ts_run_values_spec. */
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
-/* All of this of the options in s, which are of a run of t. one: s is the state of one model, not
- * the options of several. */
+/* Makes all these checks for the options in s, a run of t. one: s is the state of one model;
+ * otherwise it has the options of several. */
 int ts_run_values_check_file(const char *file, const struct ts_state *s, int one,
                              const struct ts_tensor *t, struct ts_err *err);
 

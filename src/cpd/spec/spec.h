@@ -48,28 +48,30 @@ struct ts_spec {
     /* The objective. All zero: least squares. */
     int poisson;    /* the model is of counts, and its rows are multiplied (apr.c) */
     int loss;       /* the factors descend by this loss (gcp.h); TS_GCP_NONE: they do not */
-    double loss_at; /* the number of a loss that takes one; else 0 */
-    int lbfgsb;     /* with a loss: a step is of all modes at once (lbfgsb.c) */
+    double loss_at; /* the number that the loss takes; 0 if it takes none */
+    int lbfgsb;     /* with a loss: each step changes all modes at once (lbfgsb.c) */
 
     /* The cells. */
 #define SETTING(...)
 #define SETTING_OF_METHOD(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
-    /* observed: cells that are not listed are unknown; mean: they count less the mean of those not
-     * held out */
+    /* observed: cells that are not listed are unknown. mean: the mean of the cells that are not
+     * held out is subtracted from all of them */
 #include "base/settings.def"
-    /* of least squares and of counts: nonzeros are held out, and are zeros to the model */
+    /* with least squares or a Poisson model: nonzeros are held out, and count as zeros in the
+     * fit */
     int held;
-    int best; /* the factors of the least error at held-out cells are kept until the end (best.h) */
+    /* the factors with the least error at held-out cells are kept until the end (best.h) */
+    int best;
 
     /* The modes. */
     int by_count; /* with observed: l2 counts once for each nonzero of a row */
     struct ts_constraint mode[TS_MAX_ORDER];
 };
 
-/* Sets what settings have by default, of a specification of zeros. */
+/* Sets the defaults of all settings in a specification that is all zero. */
 void ts_spec_defaults(struct ts_spec *ret);
 
-/* Least squares of all cells: what a NULL pointer to a specification stands for. */
+/* Least squares of all cells. A NULL pointer to a specification means this one. */
 extern const struct ts_spec ts_spec_plain;
 
 /* In all functions below spec may be NULL. */
@@ -80,64 +82,66 @@ static inline const struct ts_spec *ts_spec_of(const struct ts_spec *spec)
 
 /* ---- of the run ---- */
 
-/* Whether it is more than least squares of all cells, with modes that are free. */
+/* Whether the specification is more than least squares of all cells without constraints. */
 int ts_spec_any(const struct ts_spec *spec, uint32_t order);
 
 /* Some mode has a penalty. */
 int ts_spec_penalty(const struct ts_spec *spec, uint32_t order);
 
-/* Lengths of columns matter: some mode has a penalty or is rigid, or the objective asks for it. */
+/* Whether lengths of columns matter: some mode has a penalty or is rigid, or the objective depends
+ * on them. */
 int ts_spec_lengths(const struct ts_spec *spec, uint32_t order);
 
-/* Bit k: an update of enum ts_row_kind k is needed for one of the modes. */
+/* Bit k: some mode needs the update k of enum ts_row_kind. */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: mode m is fixed and not the last, whose product the fit needs: there is no pass over
- * it. */
+/* Bit m: no pass is made over mode m. It is fixed, and is not the last mode, whose product the fit
+ * needs. */
 uint32_t ts_spec_skipped(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: mode m's update reads old rows, beside which its product lies. */
+/* Bit m: the update of mode m reads the old rows, so its product needs memory of its own. */
 uint32_t ts_spec_own(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: the factor of mode m is not replaced when its turn comes, so that a state needs it even
- * then. */
+/* Bit m: the update of mode m needs its old factor, so states always include it. */
 uint32_t ts_spec_stays(const struct ts_spec *spec, uint32_t order);
 
-/* Matrices of the size of each factor that a method keeps between modes, and a state holds: moments
- * of Adam, or what lbfgsb.c says. */
+/* Number of matrices of a factor's size that a method keeps between modes, and states include: the
+ * moments of Adam, or those of lbfgsb.c. */
 #define TS_MOMENTS_ADAM   2u
 #define TS_MOMENTS_LBFGSB 12u
-#define TS_MOMENT_BEST    TS_MOMENTS_LBFGSB /* where there is one: the factors that best.h keeps */
-#define TS_MOMENTS_MOST   (TS_MOMENT_BEST + 1)
+/* number of the moment with the factors that best.h keeps, if it is used */
+#define TS_MOMENT_BEST  TS_MOMENTS_LBFGSB
+#define TS_MOMENTS_MOST (TS_MOMENT_BEST + 1)
 uint32_t ts_spec_moments(const struct ts_spec *spec);
 
-/* Whether there is this one of TS_MOMENTS_MOST. */
+/* Whether the specification needs moment number `which` of TS_MOMENTS_MOST. */
 int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which);
 
 /* ---- of a mode ---- */
 
-/* No entry may be below 0. */
+/* Whether entries must not be negative. */
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode);
 
 enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode);
 
-/* What is asked of the mode by itself and with all others: "nonnegative, l1 0.1" or "none", for
- * sentences. */
+/* Writes the constraints of a mode, its own and those of all modes, for messages: "nonnegative, l1
+ * 0.1" or "none". */
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room);
 
-/* Whether the same is asked of the mode, by itself and with all others, in what a state holds. The
- * rest was compared as text (run_options.h). */
+/* Whether the constraints of a mode, its own and those of all modes, are the same, as far as states
+ * have them as numbers. The others were compared as text (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
 /* ---- what is possible ---- */
 
-/* Whether a run by this loss (TS_GCP_NONE with poisson 0: least squares) can only be of observed
- * cells, which is taken for given then: cells of the tensor have weights, or are unknown (NaN, once
- * they were looked at); or the loss is for numbers above 0, and all cells are listed, once each. */
+/* Whether a run by this loss (TS_GCP_NONE with poisson 0: least squares) is always of observed
+ * cells, even if not asked for. It is, if cells of the tensor have weights or are unknown (NaN,
+ * which is known once they were read). It also is if the loss is for positive numbers, and all
+ * cells are listed, once each. */
 int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson);
 
-/* What spec_pairs.def speaks of. ACCELERATE is no part of a specification, but of what is asked
- * beside it. */
+/* The properties of spec_pairs.def. ACCELERATE is a setting of the run outside of the
+ * specification. */
 enum ts_spec_property {
 #define OF_RUN(NAME, member, value)  TS_HAS_##NAME,
 #define OF_MODE(NAME, member, value) TS_HAS_##NAME,
@@ -146,13 +150,13 @@ enum ts_spec_property {
     TS_N_PROPERTIES
 };
 
-/* Bit k: the mode, by itself or with all others, has the property k. */
+/* Bit k: property k holds for the mode, or for all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
-/* TS_EARG where its parts cannot be met together. */
+/* TS_EARG if two parts exclude each other. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* TS_EARG where they cannot be met with a property that is asked for beside the specification. */
+/* TS_EARG if the specification excludes a property that is set outside of it. */
 int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spec_property beside,
                          struct ts_err *err);
 

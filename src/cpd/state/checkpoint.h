@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* checkpoint.h - saves where a run is: now and then beside computing, and when it ends early.
+/* checkpoint.h - saves states of a run: regularly while it computes, and when it ends early.
  *
- * Two generations, DIR/state.0 and DIR/state.1, are written in turn, each whole or not at all and
- * on disk before it has its name; so whatever happens there is one to go on from. A run that made
- * all its sweeps has DIR/state beside them.
+ * Two files, DIR/state.0 and DIR/state.1, are written in turn. Each is whole and on disk before it
+ * gets its name, so a run can always be resumed from one of them. A run that made all its sweeps
+ * has DIR/state besides.
  *
- * Where there is memory for it the state is copied between two modes and a thread writes the copy;
- * else it is written from where the factors lie, and computing waits. Either way at most a
- * hundredth of the time goes into it: the next one is due after `every_ns`, and no sooner than 100
- * times what this one took from those who compute.
+ * If there is memory for it, the state is copied between two modes, and a thread writes the copy.
+ * Otherwise it is written from the factors themselves, and the computation waits. In both cases at
+ * most a hundredth of the time is spent on it: the next state is due after `every_ns`, but not
+ * before 100 times the time that the last one took from the computation.
  *
  *   owner    the caller owns what the conf points to, until free
  *   units    bytes, nanoseconds
  *   threads  one calls
- *   errors   a state that cannot be written now and then is told to `warn`: the one before it
- *            stays, and the run goes on. 0 or a negative ts_code otherwise
+ *   errors   if a regular state cannot be written, `warn` is called, the state before stays, and
+ *            the run continues. Otherwise 0 or a negative ts_code
  */
 #ifndef TS_CPD_CHECKPOINT_H
 #define TS_CPD_CHECKPOINT_H
@@ -28,8 +28,8 @@
 #define TS_STATE_NAME_1 "state.1"
 
 struct ts_checkpoint_conf {
-    int dir;           /* an open directory, */
-    const char *where; /* and its path for sentences */
+    int dir;           /* an open directory */
+    const char *where; /* the path of `dir`, for messages */
     const struct ts_tensor *tensor;
     const struct ts_backend *backend;
     void *be;
@@ -37,24 +37,25 @@ struct ts_checkpoint_conf {
     enum ts_precision precision;
     const struct ts_spec *spec; /* copied; NULL: least squares of all cells */
     int accelerate;             /* the run is accelerated */
-    uint64_t every_ns;          /* 0: only when the run ends early */
-    uint32_t share;             /* of the time one part in so many may go into states; 0: 100 */
-    int copy;                   /* there is memory for ts_checkpoint_bytes */
-    const char *options;        /* as in struct ts_state; copied */
+    uint64_t every_ns;   /* time between two states; 0: one state only, if the run ends early */
+    uint32_t share;      /* one part in so many of the time may be spent on states; 0: 100 */
+    int copy;            /* there is memory for ts_checkpoint_bytes */
+    const char *options; /* as in struct ts_state; copied */
     uint64_t options_bytes;
-    /* where the run goes on from, for its history; NULL: from its start */
+    /* the state that the run was resumed from, for its history; NULL: the run began anew */
     const struct ts_state *from;
-    int from_here; /* and that lies in this directory */
+    int from_here; /* the state `from` lies in this directory */
     void (*warn)(void *ctx,
-                 const struct ts_err *err); /* from the thread that calls; NULL: nobody asks */
-    void (*saved)(void *ctx);               /* a state is on disk; likewise */
+                 /* called by the thread that calls checkpoint functions; or NULL */
+                 const struct ts_err *err);
+    void (*saved)(void *ctx); /* called when a state is on disk, by the same thread; or NULL */
     void *ctx;
 };
 
 struct ts_checkpoint;
 
-/* What a copy takes of memory, and one state of disk, of which up to three are there at a time.
- * spec may be NULL. method_bytes: what the method keeps (`kept` of struct ts_method_bytes). */
+/* Memory of a copy, and disk space of one state; up to three states exist at a time. spec may be
+ * NULL. method_bytes: memory that the method keeps (`kept` of struct ts_method_bytes). */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec, uint64_t method_bytes);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -62,46 +63,46 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
 
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err);
-/* NULL is fine; waits for what is being written */
+/* Waits until the state under way is written. c may be NULL. */
 void ts_checkpoint_free(struct ts_checkpoint *c);
 
 /* ---- for the solver (solver.c); of *s it fills sweep, mode, flags, gram, lambda, part, size and
  * what an accelerated run adds ---- */
 
-/* A sweep is over. The figures are kept where a mode has a constraint. */
+/* A sweep is over. Its figures are kept if a mode has a constraint. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,
                         const struct ts_disk_figures *figures, struct ts_err *err);
 
-/* Whether one is due, and begins to save it; since_ns: from when on (base/clock.h) the run has
- * waited for that. */
+/* ts_checkpoint_due tells whether a state is due, and ts_checkpoint_take begins to save it.
+ * since_ns: since when (base/clock.h) the run has waited for that. */
 int ts_checkpoint_due(struct ts_checkpoint *c);
 void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t since_ns);
 
-/* Saves it at once, because the run ends here; a failure is told to `warn`. */
+/* Saves a state at once, because the run ends here. `warn` is called if this fails. */
 void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s);
 
-/* The run made all its sweeps. Its state is saved as DIR/state, unless every_ns is 0. */
+/* The run made all its sweeps. Saves its state as DIR/state, unless every_ns is 0. */
 void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 
-/* The state at the end refers to it: it becomes the checkpoint's. */
+/* The state at the end refers to this object: from now on, the checkpoint owns it. */
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
-/* The same of the best factors, which the caller has put into the backend. */
+/* Takes over the best factors, too, which the caller has put into the backend. */
 struct ts_best;
 void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 
-/* The same of moments, the memory of ts_bigmem_new. */
+/* Takes over moments, too. memory: the result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
 /* ---- for whoever runs it ---- */
 
-/* The run made all its sweeps, and its result could not be written: saves what ts_checkpoint_end
- * did not. */
+/* The run made all its sweeps, but its result could not be written: saves the state that
+ * ts_checkpoint_end did not save. */
 void ts_checkpoint_rescue(struct ts_checkpoint *c);
 
-/* Where the last state on disk is: 1 and the sweep (from 1) and mode (from 0) that come next in it,
- * or 0. */
+/* Returns 1 and the sweep (from 1) and mode (from 0) that come next in the last state on disk.
+ * Returns 0 if there is none. */
 int ts_checkpoint_last(const struct ts_checkpoint *c, uint32_t *sweep, uint32_t *mode);
 
 #endif

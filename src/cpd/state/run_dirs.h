@@ -16,17 +16,20 @@
 
 struct ts_run_dirs {
     char *name, *partial_name;            /* "X.cp", "X.cp.partial" */
-    struct ts_open_dir *result, *partial; /* NULL: there is none, or it cannot be opened: */
-    struct ts_err no_result, no_partial;  /* why; code 0: there is none */
-    int is_left; /* X.cp.partial was left by a kill after X.cp had replaced it: not a run */
+    struct ts_open_dir *result, *partial; /* NULL: it does not exist, or cannot be opened */
+    /* why `result` or `partial` cannot be opened; code 0: it does not exist */
+    struct ts_err no_result, no_partial;
+    int is_left; /* X.cp.partial is no run: a kill left it after X.cp had replaced it */
 };
 
-/* Reads from them. It may be called again, and then forgets what it has read before. */
+/* Reads from the directories. It may be called again, and must then forget what it has read
+ * before. */
 typedef int ts_run_dirs_fn(void *ctx, const struct ts_run_dirs *d, struct ts_err *err);
 
 /* `name` is X.cp, X.cp/ or X.cp.partial. */
 int ts_run_dirs_read(const char *name, ts_run_dirs_fn *read, void *ctx, struct ts_run_dirs *ret,
                      struct ts_err *err);
-void ts_run_dirs_close(struct ts_run_dirs *d); /* what the caller has taken is NULL */
+/* members that the caller has taken over must be NULL */
+void ts_run_dirs_close(struct ts_run_dirs *d);
 
 #endif

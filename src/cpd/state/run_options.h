@@ -13,31 +13,31 @@
 
 #include "base/err.h"
 
-/* Whether an option may change in the middle of a run. Texts of the same constraints may differ:
- * those are compared by value when the run goes on. */
+/* Whether an option may change when a run is resumed. Two texts of the same constraints may differ:
+ * constraints are compared by value. */
 enum ts_run_fixed {
-    TS_RUN_NOT_KEPT, /* the text of a run does not have it */
+    TS_RUN_NOT_KEPT, /* the text of a run does not include it */
     TS_RUN_MAY_CHANGE,
     TS_RUN_SAME_TEXT,
     TS_RUN_SAME_VALUE,
-    TS_RUN_OF_SEVERAL, /* only a run of several models has it */
+    TS_RUN_OF_SEVERAL, /* only runs of several models have it */
 };
 
-/* A setting (base/settings.def), by its name of tstream cp. */
+/* A setting (base/settings.def) with its option of tstream cp. */
 struct ts_run_option {
     const char *name;
     enum ts_run_fixed fixed;
 };
 
-/* The settings that make up a run, in the order of its text: number i, or NULL behind the last
+/* Setting number i of those that make up a run, in the order of the text. NULL behind the last
  * one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
 /* The value of an option, or NULL. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
 
-/* TS_EFORMAT unless the text, of the file `path`, has options of a run and nothing else, each once.
- * several: of a run of several models, whose file has "version", "checksum" and "xxh3" as well. */
+/* TS_EFORMAT unless the text of the file `path` consists of options of a run, each once. several: a
+ * file of a run of several models, with "version", "checksum" and "xxh3" as well. */
 int ts_run_options_check(const char *path, const char *text, uint64_t bytes, int several,
                          struct ts_err *err);
 

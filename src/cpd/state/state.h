@@ -38,15 +38,15 @@ struct ts_disk_state {
     uint32_t version;
     uint32_t n_sections;
     uint64_t file_bytes;
-    uint64_t serial;      /* of two states of a run the later one has the greater */
+    uint64_t serial;      /* the later of two states of a run has the greater number */
     uint64_t tensor_hash; /* checksum of the tensor's index */
     uint64_t nnz;
     uint32_t order, rank;
     uint32_t precision;    /* 0: float32, 1: float64 */
-    uint32_t flags;        /* TS_STATE_* */
-    uint32_t sweep, mode;  /* that come next: from 1, from 0 */
+    uint32_t flags;        /* sum of TS_STATE_* values */
+    uint32_t sweep, mode;  /* what comes next: sweep from 1, mode from 0 */
     uint64_t saved_s;      /* time of day, seconds since 1970 */
-    uint64_t run_ns;       /* time that the run took until then, pauses apart */
+    uint64_t run_ns;       /* time of the run so far, without pauses */
     uint8_t reserved[168]; /* zero */
 };
 
@@ -56,18 +56,19 @@ struct ts_disk_section {
     uint64_t reserved;
 };
 
-/* The section "constraints" has one for each mode. It is there where any mode has a constraint. */
+/* The section "constraints" has one of these for each mode. The section exists if some mode has a
+ * constraint. */
 struct ts_disk_constraint {
-    uint32_t demands; /* TS_DEMAND_*; programs that know the first alone refuse the others */
+    uint32_t demands; /* sum of TS_DEMAND_* values; programs refuse those that they do not know */
     uint32_t fixed;   /* 0 or 1 */
     double l1, l2;
-    /* of the mode's factor: sum of the magnitudes, where l1 is not 0, or of squares of second
-     * differences of rows, where smooth is not, or where both are not l1 times the one and half of
-     * smooth times the other; observed: of squares, as they count in l2 */
+    /* Sum over the mode's factor for its penalty: with l1, of magnitudes; with smooth, of squares
+     * of second differences of rows; with both, l1 times the former plus half of smooth times the
+     * latter. With `observed`, of squares as they count in l2. */
     double size;
-    double lower, upper; /* of TS_DEMAND_BOUNDS; else 0 */
-    double smooth;       /* of TS_DEMAND_SMOOTH; else 0 */
-    double loss_at;      /* of a loss that has a number; else 0 */
+    double lower, upper; /* with TS_DEMAND_BOUNDS; otherwise 0 */
+    double smooth;       /* with TS_DEMAND_SMOOTH; otherwise 0 */
+    double loss_at;      /* the number of a loss that takes one; otherwise 0 */
 };
 
 enum ts_demand {
@@ -87,16 +88,17 @@ enum ts_demand {
     TS_DEMAND_END = 65536
 };
 
-/* Starts the section "accelerate", which is there where the run is accelerated. The weights of the
- * sweep before (rank float64) and the norms of its columns (order x rank) follow. */
+/* Starts the section "accelerate", which exists in accelerated runs. The weights of the sweep
+ * before (rank float64) and the norms of its columns (order x rank) follow. */
 struct ts_disk_accelerate {
-    /* of the sweep that comes next or is under way; -1: it starts where the one before did */
+    /* Step of the sweep that comes next or is under way. -1: it starts where the sweep before it
+     * started. */
     double step;
-    double best; /* fit (accelerate.h) of the last sweep that went well */
-    /* how far the fits of the last two sweeps, the later one first, were from that */
+    double best; /* fit (accelerate.h) of the last good sweep */
+    /* Difference between `best` and the fits of the last two sweeps, the later one first. */
     double gain[2];
-    uint64_t streak; /* sweeps that went well since one did not */
-    uint64_t taken;  /* 1: the step is made, 0: it comes next */
+    uint64_t streak; /* number of good sweeps in a row */
+    uint64_t taken;  /* 1: the step was made; 0: it comes next */
     uint64_t reserved[2];
 };
 
@@ -116,14 +118,14 @@ _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
  * programs did not write it. */
 struct ts_disk_figures {
     double objective, log_likelihood, violation, rmse, held_out, held_out_loss;
-    uint64_t n_dead; /* components that are zero in some mode */
+    uint64_t n_dead; /* number of components that are zero in some mode */
     uint64_t reserved;
 };
 
 _Static_assert(sizeof(struct ts_disk_figures) == 64, "on-disk size");
 
 enum ts_state_flag {
-    TS_STATE_ENDED = 1, /* the run made all its sweeps: only its result may be missing */
+    TS_STATE_ENDED = 1, /* the run made all its sweeps; at most its result is missing */
     TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
     TS_STATE_EXACT =
         4, /* after the last whole sweep nothing but rounding was left of the residual */
@@ -133,7 +135,7 @@ enum ts_state_flag {
     8,
 };
 
-/* Of the sweep under way, over the modes that are done: sums of struct ts_solver_sweep. */
+/* Sums of struct ts_solver_sweep over the modes of the sweep under way that are done. */
 enum ts_state_part {
     TS_PART_TOTAL_NS,
     TS_PART_WAIT_NS,
@@ -144,8 +146,8 @@ enum ts_state_part {
     TS_PART_SLOWEST_NS,
     TS_PART_BYTES_READ,
     TS_PART_N_SINGULAR,
-    TS_PART_HELD_BEST,  /* of sweeps that are over: bits of the least error on held-out cells, */
-    TS_PART_HELD_SINCE, /* and how many of them came after it */
+    TS_PART_HELD_BEST,  /* over past sweeps: bits of the least error at held-out cells */
+    TS_PART_HELD_SINCE, /* number of sweeps after the one with that error */
     /* of a Poisson model: float64, the violation of the modes that are done, or of the last
      * sweep */
     TS_PART_KKT,
@@ -168,29 +170,29 @@ struct ts_state {
     enum ts_precision precision;
     unsigned flags;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    /* bit m: that of mode m is there. All of them once ENDED, else those but `mode`, unless its
-     * update reads old rows */
+    /* Bit m: the factor of mode m is in the state. With ENDED all are, otherwise all but `mode`,
+     * unless its update reads the old rows. */
     uint32_t factors;
-    int constrained; /* it is more than least squares of all cells: */
+    int constrained; /* the specification is more than least squares of all cells */
     struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
-    int accelerated;           /* there are these: */
+    int accelerated;           /* the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
     double *best;   /* TS_BEST_NUMBERS + rank + order x rank, where they are kept */
-    uint32_t kept;  /* bit m: the factor of mode m of the sweep before is there */
+    uint32_t kept;  /* bit m: the factor of mode m of the sweep before is in the state */
     const void *moment
         [TS_MOMENTS_MOST]
         [TS_MAX_ORDER]; /* to be written of a model that descends: of all modes, as many as its
                                                         * constraints ask for */
     const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
-    double *gram;                          /* order x rank x rank */
-    double *lambda;                        /* rank: norms of the mode solved last */
+    double *gram;                          /* order x rank x rank: Gram matrices */
+    double *lambda;                        /* rank: norms of the mode that was solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 of them */
-    int figured;                /* as many of these are there, too */
+    int figured;                /* `past` has figures for each of its sweeps */
     struct ts_disk_figures *figures;
-    char *options; /* the caller's own: strings "name=value", each ended by a NUL */
+    char *options; /* the caller's options: strings "name=value", each ended by a NUL */
     uint64_t options_bytes;
 };
 
@@ -202,10 +204,10 @@ struct ts_state {
 typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
                              struct ts_err *err);
 
-uint64_t ts_state_bytes(const struct ts_state *s); /* of the file */
+uint64_t ts_state_bytes(const struct ts_state *s); /* bytes of the file */
 
-/* Writes the file to fd, from where that is on. give_up (may be NULL): TS_ESTOP once it is not
- * 0. */
+/* Writes the file to fd, from its present position on. give_up (may be NULL): the result is
+ * TS_ESTOP once it is not 0. */
 int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
                    const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
 
@@ -213,29 +215,31 @@ int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
 
 struct ts_state_file;
 
-/* TS_EIO with err->sys ENOENT when there is none. */
+/* TS_EIO with err->sys ENOENT if the file does not exist. */
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err);
 
-/* The file NAME of an open directory: 1, 0 where there is none, or a negative ts_code. */
+/* Opens the file NAME of an open directory, and returns 1. Returns 0 if it does not exist. */
 int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_state_file **ret,
                      struct ts_err *err);
-void ts_state_close(struct ts_state_file *f); /* NULL is fine */
+void ts_state_close(struct ts_state_file *f); /* f may be NULL */
 const struct ts_state *ts_state_get(const struct ts_state_file *f);
 const char *ts_state_path(const struct ts_state_file *f);
-uint64_t ts_state_sign(const struct ts_state_file *f); /* tells states apart */
+uint64_t ts_state_sign(const struct ts_state_file *f); /* differs between any two states */
 
-/* Rows of a factor that is there, as the backend takes them. */
+/* Reads rows of a factor in the state, for the backend. */
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
                   double *ret, struct ts_err *err);
 
-/* All rows of the factor of the sweep before, in the precision of the run; it is there (kept). */
+/* Reads all rows of the factor of the sweep before, in the precision of the run. Its bit in `kept`
+ * must be set. */
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
 
-/* All rows of a moment (from 0) of a factor, likewise; of a model that descends. */
+/* Reads all rows of a moment (from 0) of a factor, in the precision of the run, for methods with
+ * moments. */
 int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
                     struct ts_err *err);
 
-/* 0, or TS_EARG and what the tensor differs in from the one of the state. */
+/* TS_EARG if the tensor is not the one of the state; the message says what differs. */
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
                           struct ts_err *err);
 

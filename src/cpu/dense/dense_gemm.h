@@ -26,7 +26,7 @@
 
 #define TS_GEMM_DEPTH  256u /* the largest k: a panel of B stays in the first cache */
 #define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u) /* a power of 2 would put all rows into one set of it */
-#define TS_GEMM_MOST   512u                 /* rows times columns of any */
+#define TS_GEMM_MOST   512u                 /* the most rows times columns of a tile */
 #define TS_GEMM_BLOCK  32u
 
 struct ts_gemm_ahead {
@@ -34,25 +34,25 @@ struct ts_gemm_ahead {
     size_t hop, step, beside;
 };
 
-/* along: out(i, j) = s(i, j), added to what is there if `add`, in the precision of the product;
- * across: the same in float64. */
+/* along: out(i, j) = s(i, j), or += if `add`, in the precision of the product. across: the same in
+ * float64. */
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 
-/* out(j) = s(j) for the columns of n panels of two vectors, k rows each, which lie one behind the
- * other; a: one row; k: any. */
+/* out(j) = s(j), for the columns of n panels of two vectors. The panels lie one behind the other
+ * and have k rows each; a is one row; k is arbitrary. */
 typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
 
 struct ts_gemm {
-    uint32_t rows, lanes; /* of a tile; of a vector */
+    uint32_t rows, lanes; /* rows of a tile; numbers of a vector */
     ts_gemm_fn *along[2], *across[2];
     ts_gemm_row_fn *row;
 };
 
 extern const struct ts_gemm ts_gemm_portable_f32, ts_gemm_portable_f64;
-extern const struct ts_gemm ts_gemm_avx2_f32, ts_gemm_avx2_f64; /* these only on x86-64 */
+extern const struct ts_gemm ts_gemm_avx2_f32, ts_gemm_avx2_f64; /* on x86-64 alone */
 extern const struct ts_gemm ts_gemm_avx512_f32, ts_gemm_avx512_f64;
 
-const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide); /* wide: float64 */
+const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide); /* wide: float64, otherwise float32 */
 
 #endif

@@ -55,7 +55,8 @@ typedef TS_REAL V
 _Static_assert(TS_TILE_ROWS % 3 == 0, "rows go by three");
 _Static_assert(2 * TS_TILE_ROWS * TS_LANES <= TS_GEMM_MOST, "the largest tile");
 
-/* Of three rows each a pointer: with the stride and twice that they are addresses of all. */
+/* One pointer for every three rows: with the stride and twice the stride it gives the addresses of
+ * all three. */
 #define ALONG(NAME, VECTORS)                                                               \
     static void NAME(uint32_t k, const void *a_, size_t stride, const void *b_, void *out, \
                      size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \
@@ -81,7 +82,8 @@ ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
 ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
 ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
-/* Sums of panels of two vectors, N of which take turns: an addition waits for the one before. */
+/* Sums of panels of two vectors. N sums take turns, because an addition waits for the one
+ * before. */
 #define ROW(N)                                                           \
     for (; n >= (N); n -= (N), b += (N)*panel, to += 2 * (N)*TS_LANES) { \
         V sum[N][2] = { { { 0 } } };                                     \

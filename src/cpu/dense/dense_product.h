@@ -43,36 +43,38 @@ struct ts_dense_product;
 struct ts_dense_product_conf {
     const struct ts_tensor *tensor;
     uint32_t rank, threads;
-    enum ts_precision precision; /* of the factors */
+    enum ts_precision precision; /* precision of the factors */
     enum ts_isa isa;
-    uint64_t spare_bytes;                    /* for Y */
-    void (*done)(void *ctx, uint64_t cells); /* of each slab; or NULL */
+    uint64_t spare_bytes; /* memory for Y */
+    /* called with the number of cells of each finished slab; or NULL */
+    void (*done)(void *ctx, uint64_t cells);
     void *done_ctx;
 };
 
 int ts_dense_product_new(const struct ts_dense_product_conf *conf, struct ts_dense_product **ret,
                          struct ts_err *err);
-void ts_dense_product_free(struct ts_dense_product *p); /* NULL is fine */
+void ts_dense_product_free(struct ts_dense_product *p); /* p may be NULL */
 
-/* Bytes that new takes besides Y; and those of Y. */
+/* Bytes that ts_dense_product_new allocates besides Y, and bytes of Y. */
 uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf);
 uint64_t ts_dense_product_wish(const struct ts_dense_product_conf *conf);
 
-/* Of products that come: cells that are held out, share 0: none, and the mean. At first there is
- * neither. */
+/* Sets the held-out cells (share 0: none) and the mean for later products. At first no cell is held
+ * out, and there is no mean. */
 void ts_dense_product_learn(struct ts_dense_product *p, const struct ts_hold_out *hold_out,
                             double mean);
 
-/* factor[mode] is another one than at the last call of run. */
+/* To be called if factor[mode] has changed since the last call of run. */
 void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode);
 
-/* out := the MTTKRP of the mode, with its rest where it has place for that. `out` may be
- * factor[mode]. */
+/* Sets out to the MTTKRP of the mode, and `rest` of out, if it exists, to the part that float32
+ * loses. `out` may be factor[mode]. */
 int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct ts_fmat *factor,
                          struct ts_fmat *out, enum ts_precision summed, struct ts_feed *feed,
                          struct ts_backend_times *times, struct ts_err *err);
 
-/* What the last call of run has computed, in float64: a row of rank for each index of its mode. */
+/* The result of the last call of run in float64: a row of `rank` entries for each index of its
+ * mode. */
 const double *ts_dense_product_sums(const struct ts_dense_product *p);
 
 #endif

@@ -29,7 +29,8 @@ static void NAME(clear_unknown)(REAL *x, uint64_t n)
         x[i] = x[i] == x[i] ? x[i] : 0;
 }
 
-/* What is multiplied of n cells of the slab from `at` on, at most TS_GEMM_DEPTH. */
+/* Fetches the values of n cells of the slab from `at` on, at most TS_GEMM_DEPTH, as they are
+ * multiplied. */
 static void NAME(get_values)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                              uint64_t at, uint64_t n, REAL *x)
 {
@@ -57,9 +58,9 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
            (uintptr_t)cells % sizeof(REAL) == 0;
 }
 
-/* Rows row .. row + n - 1 of the slab times B, into Y: added to what columns before have given. The
- * last rows of them, which are no whole tile, are copied, and all where they are not numbers of
- * this precision. Those from `next` on are wanted then. */
+/* Y := or += rows row .. row + n - 1 of the slab times B. Columns before this call have set Y
+ * already. The last rows, which are no whole tile, are copied. All rows are, if they are not
+ * numbers of this precision. Rows from `next` on are prefetched. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                         uint64_t row, uint64_t n, uint64_t next, void *to_y, struct scratch *s)
 {
@@ -101,10 +102,10 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
     }
 }
 
-/* Columns col .. col + n - 1 of the slab, from each row of it, times the row's K, added to W. They
- * are copied where they cannot be multiplied where they lie, as the last ones, which are no whole
- * tile, and where the cache has too few places for rows of this length. Those from `next` on are
- * wanted then. */
+/* W += columns col .. col + n - 1 of the slab, from each of its rows, times the row's K. Columns
+ * are copied if they cannot be multiplied where they lie. That holds for the last ones, which are
+ * no whole tile, and if the cache has too few places for rows of this length. Columns from `next`
+ * on are prefetched. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t col, uint64_t n, uint64_t next, struct scratch *s)
 {
@@ -146,8 +147,8 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
-/* Of the task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first .. end
- * - 1 of z (`rows`), whose row q lies at z + (q - base) * width. */
+/* The work of a task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first
+ * .. end - 1 of z (`rows`). Row q lies at z + (q - base) * width. */
 static void NAME(gather)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                          const void *rows, uint64_t base, uint64_t first, uint64_t end,
                          uint32_t task, struct scratch *s)

@@ -36,13 +36,13 @@ struct ts_dense_rows;
 int ts_dense_rows_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                       enum ts_isa isa, uint32_t threads, struct ts_dense_rows **ret,
                       struct ts_err *err);
-void ts_dense_rows_free(struct ts_dense_rows *d); /* NULL is fine */
+void ts_dense_rows_free(struct ts_dense_rows *d); /* d may be NULL */
 uint64_t ts_dense_rows_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              uint32_t threads);
 
-/* The rows of factor[mode], from its product, n_rows x rank, and the elementwise product of the
- * Gram matrices of the other factors. *size as in struct ts_row_sums; NULL: not wanted. The factors
- * of the other modes are those of the product. */
+/* Makes the rows of factor[mode] from its product, n_rows x rank, and from the elementwise product
+ * of the Gram matrices of the other factors. *size: as in struct ts_row_sums; may be NULL. The
+ * factors of the other modes must be those of the product. */
 int ts_dense_rows_run(struct ts_dense_rows *d, uint32_t mode, struct ts_fmat *factor,
                       const double *product, const double *gram, const struct ts_row_update *update,
                       double *size, struct ts_feed *feed, struct ts_err *err);

@@ -16,17 +16,16 @@
 
 #include "stream/feed/feed.h"
 
-/* Once is enough: where the tensor knows all of it, nothing is read. */
+/* Reads the cells, unless the tensor knows all these figures already. */
 int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
                   struct ts_err *err);
 
-/* The same with a feed of its own, which is small: where the hash is wanted before there is a
- * run. */
+/* Like ts_dense_scan, with a small feed of its own: for the hash before a run exists. */
 int ts_dense_scan_alone(const struct ts_tensor *t, uint32_t threads,
                         const volatile sig_atomic_t *stop, struct ts_err *err);
 
-/* The same, which fills in the checksums of an index (format/arrays/array_index.h), for which there
- * is room. */
+/* Like ts_dense_scan_alone. It also fills in the checksums of an index
+ * (format/arrays/array_index.h), which is allocated already. */
 int ts_dense_scan_sums(const struct ts_tensor *t, uint32_t threads,
                        const volatile sig_atomic_t *stop, struct ts_err *err);
 

@@ -24,42 +24,43 @@
 struct ts_dense_unknown;
 
 struct ts_dense_unknown_conf {
-    const struct ts_tensor *tensor; /* whose cells were scanned (dense_scan.h) */
-    uint64_t most_keys;             /* that a list will have */
-    uint64_t bit_bytes;             /* what bits may take */
+    const struct ts_tensor *tensor; /* its cells must have been scanned (dense_scan.h) */
+    uint64_t most_keys;             /* the most keys of a list */
+    uint64_t bit_bytes;             /* most bytes for the bits */
     uint32_t threads;
 };
 
 int ts_dense_unknown_new(const struct ts_dense_unknown_conf *conf, struct ts_dense_unknown **ret,
                          struct ts_err *err);
-void ts_dense_unknown_free(struct ts_dense_unknown *u); /* NULL is fine */
+void ts_dense_unknown_free(struct ts_dense_unknown *u); /* u may be NULL */
 uint64_t ts_dense_unknown_bytes(const struct ts_dense_unknown_conf *conf);
 
-/* Finds the unknown cells, unless they are those that were found last. */
+/* Finds the unknown cells. Does nothing if they are those that were found last. */
 int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *hold_out,
                           struct ts_feed *feed, struct ts_err *err);
 
-/* Of each row of the mode: how many of its cells are unknown. */
+/* The number of unknown cells in each row of the mode. */
 const uint64_t *ts_dense_unknown_counts(const struct ts_dense_unknown *u, uint32_t mode);
 
-/* What is listed: of rows first .. end - 1 of a mode their unknown cells, or their known ones. Row
+/* Which cells are listed: those in rows first .. end - 1 of a mode that are unknown, or known. Row
  * `row` + i in part p of a slab has the key i * parts + p. */
 struct ts_dense_wanted {
     uint32_t mode, parts;
     uint64_t first, end;
-    const unsigned char *known; /* of each row of the mode: 1: its known cells; else 0 */
-    int some_known;             /* of rows first .. end - 1 */
+    /* for each row of the mode 1: its known cells are listed; 0: its unknown cells */
+    const unsigned char *known;
+    int some_known; /* some of the rows first .. end - 1 have known cells listed */
 };
 
 struct ts_dense_list {
-    uint64_t base; /* the slab's first cell */
-    uint64_t row;  /* of the first key */
+    uint64_t base; /* number of the slab's first cell */
+    uint64_t row;  /* row of the first key */
     uint64_t keys;
-    const uint32_t *start; /* keys + 1: where the cells of each begin */
-    const uint32_t *cell;  /* less base */
+    const uint32_t *start; /* keys + 1 numbers: where the cells of each key begin */
+    const uint32_t *cell;  /* numbers of cells, less `base` */
 };
 
-/* Gives the list of each slab, in order, that has any. */
+/* Gets the lists of the slabs, in order, without those that are empty. */
 typedef void ts_dense_take(void *ctx, const struct ts_dense_list *list);
 int ts_dense_unknown_list(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                           ts_dense_take *take, void *ctx, struct ts_feed *feed, struct ts_err *err);

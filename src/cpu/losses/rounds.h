@@ -29,24 +29,25 @@
 #include "stream/feed/feed.h"
 #include "stream/loss.h"
 
-/* Nonzeros whose models are computed before what these weigh: their p and products of fibres fit a
- * first-level cache. */
+/* Number of nonzeros whose models are computed before their weights. Their p and products of fibres
+ * fit a first-level cache. */
 #define TS_ROUNDS_CHUNK 128u
 
-/* Nonzeros of a partition or of a part of it, decoded. */
+/* Decoded nonzeros of a partition, or of a part of one. */
 struct ts_flat {
-    uint32_t n, row, n_rows; /* row: of the first */
-    uint32_t n_fibres;       /* of an order above 3; else n */
-    uint32_t *start;         /* n_rows + 1: where rows begin */
-    /* Rows of the mode at level l, from 1: of each nonzero, or, above the leaf where there are
-     * fibres, of each of these; with TS_KERNEL_AHEAD more to be read. */
+    uint32_t n, row, n_rows; /* row: the row of the first nonzero */
+    uint32_t n_fibres;       /* number of fibres, for orders above 3; otherwise n */
+    uint32_t *start;         /* n_rows + 1 numbers: where rows begin */
+    /* Rows of the mode at level l, from 1: one for each nonzero or, above the leaf and with fibres,
+     * one for each fibre. Behind them TS_KERNEL_AHEAD more may be read. */
     uint32_t *idx[TS_MAX_ORDER];
-    uint32_t *fibre; /* of each nonzero, with as many more; NULL where the order is not above 3 */
+    /* fibre of each nonzero, with TS_KERNEL_AHEAD more to be read; NULL for orders up to 3 */
+    uint32_t *fibre;
     double *value;
-    uint8_t *held; /* not 0: it is held out, and weighs nothing; NULL: none is */
+    uint8_t *held; /* not 0: the nonzero is held out, and has weight 0; NULL: none is held out */
 };
 
-/* A block whose first nonzero is of this row begins. */
+/* Begins a block whose first nonzero lies in this row. */
 static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
 {
     if (f->n_rows == 0)
@@ -55,8 +56,8 @@ static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
         f->start[f->n_rows++] = f->n;
 }
 
-/* Whether `product` has p of nonzeros that are computed: p is for this call alone; is kept for the
- * next one; is there. */
+/* Use of `product` for p, in the order of the constants: p is needed in this call alone; p is kept
+ * for the next call; p was kept by an earlier call. */
 enum ts_rounds_p { TS_P_ONCE, TS_P_KEEP, TS_P_THERE };
 
 struct ts_rounds_job {
@@ -64,38 +65,40 @@ struct ts_rounds_job {
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l, from 1 */
     int far[TS_MAX_ORDER];
     const struct ts_loss *loss;
-    double at; /* of the loss */
-    int zeros; /* a nonzero weighs what it does more than a cell of value 0 there */
+    double at; /* the number that the loss takes */
+    int zeros; /* the weight of a nonzero is the difference to that of a cell of value 0 */
 };
 
-/* What a thread needs while it works. */
+/* The memory of a thread. */
 struct ts_rounds_scratch {
-    void *product; /* p of `most` nonzeros, at least TS_ROUNDS_CHUNK */
+    void *product; /* p of `most` nonzeros, which is at least TS_ROUNDS_CHUNK */
     uint32_t most;
     double judged, inner;
-    /* held_squares: those held out: how many, sums of m and of x^2 */
+    /* Held-out nonzeros: their number, loss, and sums of m and of x^2. */
     double held_n, held_judged, held_model, held_squares;
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
-    double zero[TS_ROUNDS_CHUNK]; /* of them all */
-    /* of a chunk: products of fibres, up to 256 bytes of columns at once, and where operands are */
+    double zero[TS_ROUNDS_CHUNK]; /* zeros */
+    /* For a chunk: products of fibres, up to 256 bytes of columns at once, and addresses of
+     * operands. */
     _Alignas(64) char fibre[TS_ROUNDS_CHUNK * 256];
     uint32_t idx[TS_MAX_ORDER][TS_ROUNDS_CHUNK + TS_KERNEL_AHEAD];
 };
 
 struct ts_rounds_ops {
-    /* Of n_rows rows of the flat from `row` on, `own` being these: phi := their sums (a stride of
-     * them each, on 64 bytes); or, where that is NULL, adds to judged and inner. Several rows have
-     * at most TS_ROUNDS_CHUNK nonzeros together. Of more than `most` nonzeros p cannot be kept. */
+    /* Computes n_rows rows of the flat from `row` on, `own` being these rows. Sets phi to their
+     * sums (a stride for each, on 64 bytes). If phi is NULL, it adds to judged and inner instead.
+     * Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p of more than `most` nonzeros
+     * cannot be kept. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);
 
-    /* The row at b, n entries, of which the signs do not count: b := b .* phi; last: entries with a
-     * phi above 1 get the sign of that. Returns the violation before. */
+    /* Sets the row b of n entries, whose signs do not count, to b .* phi. last: entries with a phi
+     * above 1 get the sign that marks this. Returns the violation before. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
-    /* A plain block goes behind what the flat has. Returns where the next one begins. */
+    /* Appends a plain block to the flat. Returns the address of the next block. */
     const void *(*append)(const struct ts_plain_conf *c, const void *plain, struct ts_flat *flat);
 };
 
@@ -105,35 +108,37 @@ const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision pre
 struct ts_rounds;
 struct ts_share;
 
-/* plain: where blocks are kept decoded from the second pass over a mode on, lent; or NULL. */
+/* plain: where blocks are kept in decoded form from the second pass over a mode on; lent; or
+ * NULL. */
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                   enum ts_isa isa, uint32_t threads, struct ts_plain *plain, struct ts_rounds **ret,
                   struct ts_err *err);
-void ts_rounds_free(struct ts_rounds *r); /* NULL is fine */
+void ts_rounds_free(struct ts_rounds *r); /* r may be NULL */
 uint64_t ts_rounds_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                          uint32_t threads);
 
-/* What a call takes of one of several models, which have an object each. */
+/* One of several models in a call. Each model has an object `r` of its own. */
 struct ts_rounds_of {
     struct ts_rounds *r;
-    struct ts_share *share; /* how ranks divide the work; NULL: there is one */
-    struct ts_fmat *factor; /* of all modes */
+    struct ts_share *share; /* how ranks divide the work; NULL: there is one rank */
+    struct ts_fmat *factor; /* factors of all modes */
     struct ts_fmat *apart;  /* as many rows as the mode has */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *ret;
     const struct ts_descent *descend;
 };
 
-/* apart := sum of g p over the nonzeros of each row, as loss, at, observed and hold_out of a
- * descent say; the factor stays as it is; of n models (n > 0) in one pass over the shards. wait_ns:
- * what it waited for shards, exchange_ns: for other ranks. Of several ranks each has the rows that
- * ts_share_rows says. */
+/* Sets apart to the sum of g p over the nonzeros of each row, with loss, at, observed and hold_out
+ * of a descent. The factor stays as it is. n models (n > 0) share one pass over the shards.
+ * wait_ns: time that it waited for shards; exchange_ns: for other ranks. With several ranks, each
+ * has the rows of ts_share_rows. */
 int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
-/* The factor of `mode` is updated as `multiply` says, on all ranks; of n models (n > 0), each shard
- * being taken once for all, or twice. apart: for B. feed NULL: as in stream/backend.h. */
+/* Updates the factor of `mode` by `multiply`, on all ranks. n models (n > 0) share the passes: each
+ * shard is taken once for all, or twice. apart: memory for B. feed may be NULL, as in
+ * stream/backend.h. */
 int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);
 

@@ -45,7 +45,7 @@ struct ts_slot {
     struct ts_slot *next; /* next free slot */
 };
 
-/* What is known of a shard, from pass to pass. */
+/* What is known about a shard, from pass to pass. */
 enum ts_shard_known {
     TS_SHARD_LOADING = 1, /* not to be read: resident, or soon with its keeper */
     TS_SHARD_SOUND = 2,   /* its structure was checked */
@@ -90,9 +90,9 @@ struct ts_feed_mode {
 
 struct ts_feed_consumer {
     pthread_cond_t ready;
-    uint32_t waiting; /* threads */
+    uint32_t waiting; /* threads that wait */
     uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
-    uint64_t loose;   /* of these, shards that others may take */
+    uint64_t loose;   /* the part of `left` that other consumers may take */
     uint64_t cursor;  /* in the reader's pass: all shards of its range before this one are done */
     uint32_t slots;   /* slots in use for that pass and range, and not lent */
 };
@@ -101,9 +101,10 @@ struct ts_feed_consumer {
 
 struct ts_feed {
     struct ts_feed_conf conf;
-    struct ts_slabs *slabs; /* of a dense tensor, and then all that follows is of no use; or NULL */
+    /* for a dense tensor, which uses none of the members below; otherwise NULL */
+    struct ts_slabs *slabs;
     const struct ts_tensor *tensor;
-    uint32_t first_mode, n_modes; /* that can be served: the only one, or all from 0 */
+    uint32_t first_mode, n_modes; /* modes that can be served: the only one, or all from 0 */
     uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */
     uint32_t n_turns;
     uint32_t n_consumers;
@@ -122,7 +123,7 @@ struct ts_feed {
     uint64_t now;   /* number of the consumers' pass, 0 before the first */
     int open;       /* the pass has begun and was not rewound */
     uint64_t left;  /* shards still to be lent in it */
-    uint64_t loose; /* of these, those that any consumer may take */
+    uint64_t loose; /* the part of `left` that any consumer may take */
     uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
     uint64_t ahead; /* number of the reader's pass */
     /* Shards without TS_SHARD_LOADING. 0: nothing is left to read, and the reader sleeps; waking it
@@ -148,8 +149,8 @@ static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
 
 /* ---- the caller of all that follows holds the lock, unless it says so ---- */
 
-/* Passes from now on are over all modes but these (bit m: mode m). Their numbers mean other modes
- * then. */
+/* Later passes are over all modes but these (bit m: mode m). The numbers of passes then mean other
+ * modes. */
 void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
 
 static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
@@ -167,9 +168,9 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
-/* The consumers' pass is another from now on, and nothing of it is queued yet. Slots of older
- * passes become free, at once or when their holder is done; shards in them that were read to be
- * kept are to be read again. Slots of this pass are noted with their shards. */
+/* The consumers are in another pass from now on, and nothing of it is queued yet. Slots of older
+ * passes become free, at once or when their holder is done. Shards in them that were read to be
+ * kept will be read again. Slots of this pass are noted with their shards. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
 /* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its

@@ -32,7 +32,7 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    /* of its bytes, the last so many need not be there: the file may end before them */
+    /* the last so many bytes may be missing: the file may end before them */
     uint64_t spare;
     uint64_t tag; /* for the owner */
 };
@@ -40,14 +40,15 @@ struct ts_read_job {
 struct ts_reader_conf {
     uint32_t n_files;
     const char *const *path;
-    const int *fd; /* NULL, or the files, open: the reader opens them again as it needs them. -1: by
-                    * its path */
+    /* open files, which the reader opens again as needed; -1: by its path; NULL: all by their
+     * paths */
+    const int *fd;
     /* Equal buffers that most jobs read into, registered where possible; n_buffers may be 0. */
     void *buffers;
     size_t buffer_bytes;
     uint32_t n_buffers;
     unsigned avoid; /* sum of ts_reader_avoid */
-    /* 1 and a job, or 0: none now; the reader asks again after a kick. */
+    /* Returns 1 and a job, or 0 if there is none now; the reader asks again after a kick. */
     int (*next)(void *ctx, struct ts_read_job *ret);
     /* rc 0, or a negative ts_code whose sentence is in *err. */
     void (*done)(void *ctx, const struct ts_read_job *job, int rc, const struct ts_err *err);
@@ -64,7 +65,7 @@ struct ts_reader_facts {
 /* conf is copied, except the text of the paths, which must stay while the reader exists; `fd` is
  * not needed after this. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
-void ts_reader_free(struct ts_reader *r); /* waits for what is in flight; NULL is fine */
+void ts_reader_free(struct ts_reader *r); /* waits for reads in flight; r may be NULL */
 void ts_reader_kick(struct ts_reader *r);
 void ts_reader_facts(struct ts_reader *r, struct ts_reader_facts *ret);
 

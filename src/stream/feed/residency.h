@@ -26,12 +26,12 @@
 #define TS_NOT_RESIDENT UINT64_MAX
 
 struct ts_residency {
-    uint64_t *place[TS_MAX_ORDER]; /* of each shard, in resident memory; or TS_NOT_RESIDENT */
+    uint64_t *place[TS_MAX_ORDER]; /* place of each shard in resident memory, or TS_NOT_RESIDENT */
     uint64_t *first_partition[TS_MAX_ORDER]; /* partitions of the mode copy before each shard */
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots; /* 0 when every shard stays */
-    uint64_t *cut;    /* ts_residency_cut: ends of pieces of resident memory, ascending; or NULL */
+    uint64_t *cut;    /* ends of pieces of resident memory, ascending (ts_residency_cut); or NULL */
     uint32_t n_cuts;
 };
 
@@ -46,8 +46,8 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       struct ts_err *err);
 void ts_residency_free(struct ts_residency *r);
 
-/* Divides resident memory, between shards, into pieces of at most `most` bytes, or of one shard
- * that is larger. */
+/* Divides resident memory into pieces of whole shards, of at most `most` bytes, or of one larger
+ * shard. */
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err);
 

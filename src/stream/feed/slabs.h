@@ -2,16 +2,16 @@
 /* slabs.h - lends the slabs of a dense tensor (format/arrays/dense.h), one after another in the
  * order of the array.
  *
- * Slabs that fit the budget are read once and stay, evenly spread over the file; the others are
- * streamed through slots by the reader of shards (reader.h), which reads ahead, into the next pass,
- * too. An array in memory is lent from where it is. Sums over slabs have the same order for any
- * budget, so they have the same bits.
+ * Slabs that fit the budget are read once and stay, evenly spread over the file. The others are
+ * streamed through slots by the reader of shards (reader.h), which reads ahead, also into the next
+ * pass. An array in memory is lent from where it is. Sums over slabs are added in the same order
+ * for any budget, so they have the same bits.
  *
- * For devices the memory is page-locked, a slab holds longer than until the next one, and those
- * that a device keeps are lent until all are there and take no memory here.
+ * With devices, the memory is page-locked, and several slabs are lent at a time. Slabs that a
+ * device keeps are lent until the device has all of them, and take no memory here.
  *
- *   owner    the slabs own slots and memory; a slab that is lent holds until the next call of next
- *            (`hold`: the next but so many), rewind or free
+ *   owner    the slabs own slots and memory. A slab is lent until the next call of next, rewind or
+ *            free; with `hold`, until that many further calls of next
  *   units    bytes; host memory stays below the budget given
  *   threads  one calls
  *   errors   0/1 or a negative ts_code; after a failure every further call of next returns it
@@ -27,20 +27,21 @@
 struct ts_slabs;
 
 struct ts_slabs_conf {
-    const struct ts_tensor *tensor; /* a dense one, which stays open */
+    const struct ts_tensor *tensor; /* a dense tensor, which must stay open */
     uint64_t host_bytes;            /* for slots and slabs that stay */
     unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 but in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    uint32_t hold;                     /* most slabs that hold, the one lent last included; 0: 1 */
-    /* for each slab: not 0 where a device keeps it; copied; NULL: none is */
+    uint32_t hold; /* slabs that are lent at a time, the last one included; 0: 1 */
+    /* For each slab, not 0 if a device keeps it. The array is copied. NULL: devices keep none. */
     const unsigned char *keep;
-    /* Page-locks (or unlocks) memory for devices; NULL: none. An array in memory stays as it is. */
+    /* Page-locks (or unlocks) memory for devices; or NULL. An array in memory is not
+     * page-locked. */
     int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err);
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
 };
 
-#define TS_SLABS_HOLD 4u /* most; as many as devices want */
+#define TS_SLABS_HOLD 4u /* the largest `hold`, which is enough for devices */
 
 struct ts_slab_view {
     uint64_t number;
@@ -51,26 +52,26 @@ struct ts_slab_view {
 struct ts_feed_stats;
 
 int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct ts_err *err);
-void ts_slabs_free(struct ts_slabs *b); /* NULL is fine */
+void ts_slabs_free(struct ts_slabs *b); /* b may be NULL */
 
-/* The next slab: 1; 0 at the end of the array, after which the first one is next. */
+/* Lends the next slab and returns 1. Returns 0 at the end of the array, and then begins anew. */
 int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err);
 
-/* The first one is next. */
+/* Begins anew with the first slab. */
 void ts_slabs_rewind(struct ts_slabs *b);
 
-/* Those that a device keeps are lent no more; or with 0 they are again, as at first. To be called
- * between passes. */
+/* left 1: slabs that a device keeps are not lent any more. left 0: they are lent again. To be
+ * called between passes. */
 void ts_slabs_leave(struct ts_slabs *b, int left);
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
-/* How a budget is used: TS_ELIMIT where it does not hold the slots. Tensor, host_bytes, hold and
- * keep count. */
+/* The use of a budget. TS_ELIMIT if it does not hold the slots. Reads tensor, host_bytes, hold and
+ * keep of the conf alone. */
 struct ts_slabs_plan {
     uint64_t resident_bytes, slot_bytes;
-    uint64_t n_stay;  /* slabs; of those that no device keeps */
-    uint32_t n_slots; /* 0 when all stay, or the array is in memory */
+    uint64_t n_stay;  /* slabs that stay, of those that no device keeps */
+    uint32_t n_slots; /* 0: all slabs stay, or the array is in memory */
 };
 int ts_slabs_plan(const struct ts_slabs_conf *conf, struct ts_slabs_plan *ret, struct ts_err *err);
 

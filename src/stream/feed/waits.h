@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* waits.h - waits for what another thread brings, and meanwhile now and then for the user's wish to
- * stop.
+/* waits.h - waits for another thread, and checks regularly whether the user wants to stop.
  *
  *   threads  as those of pthread: the caller of ts_wait_some holds the lock
  */
@@ -10,7 +9,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define TS_STOP_LOOK_NS 100000000L /* how often a waiting thread looks at the wish to stop */
+#define TS_STOP_LOOK_NS 100000000L /* time between two checks */
 
 /* A condition that ts_wait_some may wait for. */
 static inline void ts_wait_init(pthread_cond_t *c)
@@ -22,7 +21,7 @@ static inline void ts_wait_init(pthread_cond_t *c)
     pthread_condattr_destroy(&attr);
 }
 
-/* Waits until the condition is signalled, or it is time to look at the wish to stop. */
+/* Waits until the condition is signalled, or until the next check is due. */
 static inline void ts_wait_some(pthread_cond_t *c, pthread_mutex_t *lock)
 {
     struct timespec until;
