@@ -438,6 +438,100 @@ def test_parquet_in_several_files_and_folders(tmp_path):
         ts.build([tmp_path / "data", tmp_path / "x.csv"], tmp_path / "y.tsh", **options)
 
 
+def test_a_series_with_several_levels():
+    pd = library("pandas")
+    frame = pd.DataFrame(rows())
+    sums = frame.groupby(["user", "item"]).stars.sum()
+    counts = frame.groupby(["user", "item"]).size()
+    for series, wanted in ((sums, wanted_of(rows())), (counts, wanted_of(rows(), None))):
+        t = ts.cp(series, 1, sweeps=1, **CPU)._tensor
+        assert named(t) == wanted and t.mode_names == ("user", "item")
+    t = ts.from_frame(frame.set_index(["user", "item"]), ["user", "item"], "stars")
+    assert named(t) == wanted_of(rows())
+    with pytest.raises(TypeError, match="pandas.Series is no tensor: its index has one level"):
+        ts.cp(frame.stars, 1)
+
+
+def test_frames_of_coordinates():
+    coords = {"a": np.array([3, 1], dtype="u8"), "b": np.array([0, 2], dtype="i8")}
+    for make in (library("pandas").DataFrame, library("polars").DataFrame, arrow, dict, structured):
+        if make is structured:
+            table = np.rec.fromarrays(list(coords.values()), names="a,b")
+        else:
+            table = make(coords)
+        if make is not structured:
+            found, values = next(ts.from_coo(table, [1.0, 2.0]).blocks())
+            assert dict(zip(map(tuple, found.tolist()), values)) == {(3, 0): 1, (1, 2): 2}
+        assert named(ts.from_frame(table, ["a", "b"])) == {("3", "0"): 1, ("1", "2"): 1}
+
+
+# ---- categories ----
+
+def categories(kind, names, codes):
+    """A column of names by codes, -1 where it is missing, with categories that no row has."""
+    if kind == "pandas":
+        return library("pandas").DataFrame(
+            {"x": library("pandas").Categorical.from_codes(codes, names), "i": range(len(codes))})
+    if kind == "arrow":
+        pa = library("pyarrow")
+        column = pa.DictionaryArray.from_arrays(
+            pa.array([None if c < 0 else c for c in codes], "int32"), pa.array(names))
+        return pa.table({"x": column, "i": range(len(codes))})
+    pl = library("polars")
+    texts = [None if c < 0 else names[c] for c in codes]
+    if kind == "polars text":
+        column = pl.Series(texts)
+    elif kind == "polars Enum":
+        column = pl.Series(texts, dtype=pl.Enum(names))
+    else:
+        column = pl.Series([*names, *texts], dtype=pl.Categorical)[len(names):]
+    return pl.DataFrame({"x": column, "i": range(len(codes))})
+
+
+KINDS_OF_CATEGORIES = ["pandas", "arrow", "polars", "polars Enum", "polars text"]
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_CATEGORIES)
+def test_categories_go_by_their_codes(kind, monkeypatch):
+    """As many names are made as there are categories, not as there are rows."""
+    names = [f"n{i:03}" for i in range(40)]
+    codes = np.random.default_rng(1).integers(-1, 30, 3000)
+    frame = categories(kind, names, codes)
+    made = []
+    name_of = ts._column.name_of
+    monkeypatch.setattr(ts._column, "name_of", lambda x: made.append(x) or name_of(x))
+    with pytest.warns(ts.TstreamWarning, match=f"{(codes < 0).sum()} rows left out"):
+        t = ts.from_frame(frame, ["x", "i"], missing="skip")
+    assert len(made) <= 2 * len(names)
+    assert named(t) == {(names[c], str(i)): 1 for i, c in enumerate(codes) if c >= 0}
+    assert t.labels(0, range(t.shape[0])) == names[:30]
+    again = ts.from_frame(iter([frame[:1500], frame[1500:]] if kind != "arrow" else
+                               [frame.slice(0, 1500), frame.slice(1500)]), ["x", "i"],
+                          missing="skip")
+    assert {cell[0] for cell in named(again)} == set(names[:30]) and again.nnz == t.nnz
+
+
+def test_years_that_make_empty_rows(tmp_path):
+    year, item = [2014, 2013, 2014], [0, 1, 2]
+    (tmp_path / "x.csv").write_text("year,item\n2014,1\n2013,2\n2014,3\n")
+    frame = {"year": year, "item": item}
+    doors = [lambda **o: ts.from_frame(frame, ["year", "item"], **o),
+             lambda **o: ts.from_frame(iter([frame]), ["year", "item"], **o),
+             lambda **o: ts.open(tmp_path / "x.csv", modes=["year", "item"], value="none", **o)]
+    for door in doors:
+        with pytest.warns(ts.TstreamWarning, match=r"mode 'year': 201[23] of 201[45] rows are empty"
+                          r".*text=\['year'\].*bin=\{'year': '1y'\}") as caught:
+            door()
+        assert [w.filename for w in caught] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for options in (dict(text=["year"]), dict(bin={"year": "1y"}, time_unit="year")):
+                assert door(**options).shape == (2, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ts.from_frame({"a": np.arange(0, 3000, 3), "b": np.zeros(1000, int)}, ["a", "b"])
+
+
 # ---- files of arrays ----
 
 
@@ -546,7 +640,7 @@ REFUSED = {
     "Dataset":
     (made("xarray xarray.Dataset()"), TypeError, "xarray.Dataset is no tensor: it holds several"),
     "Series": (made("pandas pandas.Series([1.0])"), TypeError,
-               "pandas.Series is no tensor: series.reset_index"),
+               "pandas.Series is no tensor: its index"),
     "Series of polars":
     (made("polars polars.Series([1.0])"), TypeError, "polars.Series is no tensor"),
     "Array":

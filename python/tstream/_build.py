@@ -23,8 +23,8 @@ _zeros = ("drop", "keep")
 _LARGEST_INT64 = np.uint64(np.iinfo(np.int64).max)
 _packed = ("", *_files.PACKED)
 _ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn", *_files.ENDS)
-_OF_FILES = ("columns, value, weights, text, bin, time_unit, separator, header and sorted_names are "
-             "for files")
+_OF_FILES = ("columns, value, weights, text, bin, time_unit, separator, header and sorted_names "
+             "are for files")
 
 
 class _Build(Call):
@@ -222,6 +222,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     else:
         b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
     t = Tensor(out)
+    if said:
+        warn_empty(t)
     t.skipped = result.missing
     if t.skipped > 0:
         warn(f"{t.skipped} line{'s' if t.skipped > 1 else ''} left out, where something is missing")
@@ -320,6 +322,18 @@ def count_skipped(t: Tensor, n: int, first: str) -> Tensor:
     return t
 
 
+def warn_empty(t: Tensor) -> None:
+    """A mode whose indices are numbers such as years has thousands of rows that nothing uses."""
+    for m in range(t.order):
+        n, used = t.shape[m], t.used[m]
+        if n - used < 1000 or 4 * used > n or t.labels(m, t.used_indices(m)[:1]) != [None]:
+            continue
+        name = m if t.mode_names[m] is None else t.mode_names[m]
+        warn(f"mode {name!r}: {n - used} of {n} rows are empty, as its numbers are indices; "
+             f"text=[{name!r}] makes a row of each number that occurs, and bin={{{name!r}: '1y'}} "
+             "takes years, or other times, with other widths")
+
+
 def check_left(n: int, skipped: int, first: str) -> None:
     """Refuses to build of nothing but rows that were left out."""
     if n == 0 and skipped > 0:
@@ -380,6 +394,9 @@ class _Batches:
 
 def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
     """Coordinates as one array, and the rows of each mode that have none."""
+    if _inputs.table_kind(coords):  # NumPy makes floats of columns of uint64 and int64
+        names = coords if isinstance(coords, dict) else getattr(coords, "column_names", None)
+        coords = tuple(coords[name] for name in (coords.columns if names is None else names))
     if not isinstance(coords, tuple) or not coords or np.ndim(coords[0]) != 1 or np.isscalar(
             coords[0]):
         if not np.ma.is_masked(coords) or np.ndim(coords) != 2:
@@ -640,7 +657,8 @@ def of_source(source: "_inputs.Source", out: Optional[Path], *,
                 raise ArgumentError(
                     "columns= and modes=: one of them names the columns that are modes")
             options["modes"] = columns
-        value = None if value == "none" else value
+        value = source.value if value is None else None if value == "none" else value
+        options["modes"] = source.modes if options.get("modes") is None else options["modes"]
         options = {
             name: x
             for name, x in options.items() if x is not None or name not in ("labels", "shape")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Columns of tables: pandas, pyarrow, polars, NumPy and lists, read alike.
 
-A column becomes a :class:`Column`: numbers, times, or codes of distinct fields, with a mark for each
-row where something is missing. No library is imported here: a column brings its own.
+A column becomes a :class:`Column`: numbers, times, or codes of distinct fields, with a mark for
+each row where something is missing. No library is imported here: a column brings its own.
 """
 
 import datetime
@@ -214,10 +214,25 @@ def _of_polars(series: Any) -> Column:
         return Column(len(series), gone, plain=series.fill_null(0).to_numpy())
     if kind.startswith(("Float", "Datetime", "Date", "Duration")):
         return _of_array(series.to_numpy(), gone)
-    if kind in ("String", "Utf8", "Binary", "Boolean", "Null", "Time") or kind.startswith(
-        ("Categorical", "Decimal", "Object")):
+    if kind in ("String", "Utf8") or kind.startswith("Categorical"):
+        return _of_polars_names(series, gone)
+    if kind in ("Binary", "Boolean", "Null", "Time") or kind.startswith(("Decimal", "Object")):
         return _of_objects(series.to_list(), len(series))
     raise ArgumentError(f"it is of polars' type {kind}: numbers, texts or times are wanted")
+
+
+def _of_polars_names(series: Any, gone: Array) -> Column:
+    """Texts by the codes of polars; each text becomes one of Python once."""
+    names = series.cast(_same_module(series, "Categorical"))
+    codes = names.to_physical().cast(_same_module(series, "Int64")).fill_null(-1).to_numpy()
+    rows = np.flatnonzero(~gone)
+    last = np.full(int(codes.max()) + 1 if rows.size else 0, -1)  # a row of each code
+    last[codes[rows]] = rows
+    used = np.flatnonzero(last >= 0)
+    place = np.full(len(last) + 1, -1)
+    place[used] = np.arange(len(used))
+    return _of_codes(place[codes], series.gather(last[used]).cast(_same_module(series, "String"))
+                     .to_list())
 
 
 def _same_module(thing: Any, name: str) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _column, _files, _inputs
 from ._build import (check_left, count_skipped, from_batches, from_coo, is_skipping, wanted_columns,
-                     write_labels)
+                     warn_empty, write_labels)
 from ._column import LARGEST, Column
 from ._inputs import InputTypeError, Rows, renamed, warn_renamed
 from ._lib import ArgumentError, Array, Error, Path, check, lib, ts_error, warn
@@ -57,7 +57,7 @@ class _Mode:
             if kind in "iu":  # identifiers beyond 2^40 are names, as in files
                 return bool((c.plain > LARGEST).any()) if c.plain.dtype.itemsize == 8 else False
             return kind in "mM" or kind == "f" and bool(_no_wholes(c.plain).any())
-        used = [c.fields[i] for i in np.unique(c.codes)]
+        used = [c.fields[i] for i in np.flatnonzero(np.bincount(c.codes, minlength=len(c.fields)))]
         if any(map(_column.is_text, used)) or any(_column.index_of(x) is None for x in used):
             return True
         indices = [_column.index_of(x) or 0 for x in used]
@@ -85,7 +85,7 @@ class _Mode:
             if wrong.any():
                 row = int(wrong.argmax())
                 self._refuse(rows, row, c.plain[row])
-            return c.plain.astype(np.int64)
+            return c.plain if c.plain.dtype.kind in "iu" else c.plain.astype(np.int64)
         c = _column.coded(c)
         number = np.empty(len(c.fields), dtype=np.int64)
         for i, x in enumerate(c.fields):
@@ -174,6 +174,8 @@ def _no_wholes(plain: Array) -> Array:
         x = plain.astype(np.float64)  # float16 does not hold the largest index
         wrong: Array = ~((x >= 0) & (x <= LARGEST) & (np.floor(x) == x))
         return wrong
+    if plain.size == 0 or int(plain.min()) >= 0 and int(plain.max()) <= LARGEST:
+        return np.zeros(1, dtype=bool)
     return (plain < 0) | (plain
                           > LARGEST) if plain.dtype.kind == "i" else plain > np.uint64(LARGEST)
 
@@ -256,8 +258,9 @@ class _Reader:
         self.chosen: Any = columns  # as the user named the modes
 
     def _column(self, table: Any, name: str, rows: _Rows) -> Column:
+        field = _field(table, name, self.chosen)
         try:
-            column = _column.join(_column.read(_field(table, name, self.chosen)))
+            column = _column.join(_column.read(field))
             return column if name in self.names else _column.of_numbers(column)
         except ArgumentError as e:
             text = str(e)
@@ -317,22 +320,27 @@ def _field(table: Any, name: Any, chosen: Any) -> Any:
     """A column of a table by its name."""
     try:
         return table[name]
-    except Exception as e:  # each package has its own
-        if isinstance(chosen, str):
-            raise ArgumentError(
-                f"modes={chosen!r}: a list of columns is wanted, such as [{chosen!r}, ...]") from e
-        columns = [*getattr(table, "keys", lambda:
-                            ())()] if isinstance(table, Mapping) else getattr(
-                                table, "column_names", None)
-        columns = getattr(table, "columns", None) if columns is None else columns
-        columns = table.dtype.names if columns is None and isinstance(table,
-                                                                      np.ndarray) else columns
-        columns = [] if columns is None else [x for x in columns if isinstance(x, (str, int))]
-        if not columns or name in columns:
-            raise
-        raise ArgumentError(
-            f"there is no column {name!r}; the table has {', '.join(map(repr, columns[:20]))}"
-        ) from e
+    except Exception as e:
+        levels = getattr(getattr(table, "index", None), "names", ())  # of a frame of pandas
+        if name is not None and name in levels:
+            return table.index.get_level_values(name)
+        raise _no_column(table, name, chosen, e) from e
+
+
+def _no_column(table: Any, name: Any, chosen: Any, e: Exception) -> Exception:
+    """What is raised where a table does not give a column; each package has its own exception."""
+    if isinstance(chosen, str):
+        return ArgumentError(f"modes={chosen!r}: a list of columns is wanted, such as "
+                             f"[{chosen!r}, ...]")
+    columns: Any = list(table) if isinstance(table, Mapping) else None
+    for attribute in ("column_names", "columns"):
+        columns = getattr(table, attribute, None) if columns is None else columns
+    columns = table.dtype.names if columns is None and isinstance(table, np.ndarray) else columns
+    columns = [] if columns is None else [x for x in columns if isinstance(x, (str, int))]
+    if not columns or name in columns:
+        return e
+    return ArgumentError(f"there is no column {name!r}; the table has "
+                         f"{', '.join(map(repr, columns[:20]))}")
 
 
 class _Spool:
@@ -343,6 +351,7 @@ class _Spool:
         self.counts: "list[int]" = []
         self.file = tempfile.TemporaryFile(dir=folder)
         for coords, values, weights in rows:
+            coords = [x.astype(np.int64, copy=False) for x in coords]
             for array in (*coords, values, *([] if weights is None else [weights])):
                 array.tofile(self.file)
             self.counts.append(len(values))
@@ -543,4 +552,5 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
         t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
     for mode in modes:
         mode.tell()
+    warn_empty(t)
     return count_skipped(t, reader.skipped, reader.first)

@@ -46,6 +46,8 @@ class Rows(NamedTuple):
     """A whole table, or tables that come one after another."""
     table: Any
     whole: bool
+    modes: "Optional[Sequence[Any]]" = None  # columns, where the object tells
+    value: Any = None
 
 
 class Batches(NamedTuple):
@@ -208,6 +210,17 @@ def _frame(x: Any, columns: Columns) -> Source:
     return Rows(x, True)
 
 
+def _series(x: Any, columns: Columns) -> Source:
+    """A series of pandas with several levels of its index, as groupby makes it: they are modes."""
+    if x.index.nlevels < 2:
+        raise refuse(x, "its index has one level, and each level is a mode; a table has a column "
+                     "for each mode")
+    names = [f"level {m}" if name is None else name for m, name in enumerate(x.index.names)]
+    value = "value" if x.name is None or x.name in names else x.name
+    table = {name: x.index.get_level_values(m) for m, name in enumerate(names)}
+    return Rows({**table, value: x}, True, names, value)
+
+
 def _dict(x: Any, columns: Columns) -> Source:
     if not all(hasattr(c, "__len__") and not isinstance(c, (str, bytes)) for c in x.values()):
         raise refuse(x, "a table maps names to arrays, a column each")
@@ -248,6 +261,7 @@ def _stream(x: Any, columns: Columns) -> Source:
 _Read = Callable[[Any, Columns], Source]
 _tables: "dict[tuple[str, str], _Read]" = {
     ("pandas", "DataFrame"): _frame,
+    ("pandas", "Series"): _series,
     ("polars", "DataFrame"): _frame,
     ("polars", "LazyFrame"): _lazy,
     ("pyarrow", "Table"): _frame,
@@ -273,8 +287,6 @@ _kinds: "dict[tuple[str, str], _Read]" = {
 _refused = {
     ("xarray", "Dataset"):
     "it holds several arrays; name one (dataset['name']) or stack them (dataset.to_array())",
-    ("pandas", "Series"):
-    "series.reset_index() is a table, and modes=[...] names the levels of its index",
     ("polars", "Series"): "a table has a column for each mode",
     ("pyarrow", "Array"): "a table has a column for each mode",
     ("pyarrow", "ChunkedArray"): "a table has a column for each mode",
