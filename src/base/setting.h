@@ -82,6 +82,8 @@
 #define TS_SET_FORMAT_CSV       TS_SET_("format csv")
 #define TS_SET_FORMAT_SEMICOLON TS_SET_("format semicolon")
 #define TS_SET_SEPARATOR        TS_SET_("separator")
+#define TS_SET_QUOTE_NONE       TS_SET_("quote none")
+#define TS_SET_DECIMAL_COMMA    TS_SET_("decimal comma")
 #define TS_SET_COLUMNS          TS_SET_("columns")
 #define TS_SET_VALUE            TS_SET_("value")
 #define TS_SET_WEIGHTS          TS_SET_("weights")

@@ -220,9 +220,13 @@ static int nothing_left(const struct ts_build *b, struct ts_err *err)
     if (b->collect.n_read == 0 && n_missing > 0)
         return ts_fail(err, TS_EFORMAT, "no nonzeros to build %s from: %s", b->o->out, left_out);
     return ts_fail(err, TS_EFORMAT,
-                   "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero%s%s",
+                   "no nonzeros to build %s from: %" PRIu64 " read, %" PRIu64 " of them zero%s%s%s",
                    b->o->out, b->collect.n_read, b->collect.n_zeros + b->merge.n_zeros,
-                   n_missing > 0 ? ", " : "", left_out);
+                   n_missing > 0 ? ", " : "", left_out,
+                   b->paths != NULL && b->collect.n_zeros == b->collect.n_read
+                       ? " (if the last column is no value, as in lists of events, " TS_SET_COLUMNS
+                         " names the columns of modes, and " TS_SET_VALUE " none counts lines)"
+                       : "");
 }
 
 int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)

@@ -27,7 +27,7 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
-    int base, duplicates, zeros, format, header, names, partial_map, missing;
+    int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
 };
@@ -243,7 +243,7 @@ static char separator_of(const struct build_args *a, const char *path)
         separator = a->format == FORMAT_CSV ? ',' : a->format == FORMAT_TSV ? '\t' : ' ';
     if (separator == '\0' && a->format == FORMAT_AUTO &&
         (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
-         a->bin.n > 0 || a->time_unit.n > 0 || a->header != 0))
+         a->bin.n > 0 || a->time_unit.n > 0 || a->header != 0 || a->quote || a->decimal))
         separator = ' ';
     if (a->separator != NULL)
         separator = strcmp(a->separator, "\\t") == 0 ? '\t' : a->separator[0];
@@ -283,10 +283,10 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
         return ts_fail(err, TS_EARG, "--separator must be one character, or \\t");
     if (t->separator == '\0') {
         if (a->columns != NULL || a->value != NULL || a->weights != NULL || a->text != NULL ||
-            a->bin.n > 0 || a->time_unit.n > 0)
+            a->bin.n > 0 || a->time_unit.n > 0 || a->quote || a->decimal)
             return ts_fail(err, TS_EARG,
-                           "--columns, --value, --weights, --text and --bin are of tables, as "
-                           "--time-unit is, and --format list is none");
+                           "--columns, --value, --weights, --text, --bin, --time-unit, --quote and "
+                           "--decimal are of tables, and --format list is none");
         return 0;
     }
     if (a->weights != NULL && o->value_bytes == 8)
@@ -300,6 +300,8 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
                        a->text == NULL && a->bin.n == 0 && a->time_unit.n == 0;
     o->sorted_names = a->names;
     t->header = a->header;
+    t->no_quotes = a->quote;
+    t->decimal_comma = a->decimal;
     t->value = a->value;
     t->weight = a->weights;
     o->weights = a->weights != NULL;
@@ -454,9 +456,9 @@ static void put_options(FILE *f, const struct build_args *a, const struct ts_bui
     put_list(f, &a->map);
     put_list(f, &a->bin);
     put_list(f, &a->time_unit);
-    fprintf(f, "%d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates,
-            a->zeros, a->format, a->header, a->names, a->partial_map, a->build.values,
-            a->build.force, o->shard_bytes);
+    fprintf(f, "%d %d %d %d %d %d %d %d %d %d %d %d %" PRIu64, a->missing, a->base, a->duplicates,
+            a->zeros, a->format, a->header, a->names, a->partial_map, a->build.values, a->quote,
+            a->decimal, a->build.force, o->shard_bytes);
 }
 
 static int same(const char *what, const struct tshard_build_job *job, struct ts_err *err)

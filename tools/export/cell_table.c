@@ -121,7 +121,7 @@ static int split(const struct cell_table *c, const char **p, struct ts_csv_field
     }
     while (more) {
         struct ts_csv_field f;
-        const int rc = ts_csv_next(p, c->separator, &f, err);
+        const int rc = ts_csv_next(p, c->separator, 1, &f, err);
         if (rc < 0)
             return rc;
         if (*n < most)

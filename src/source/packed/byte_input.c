@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/setting.h"
 #include "format/file_read.h"
 #include "source/packed/decompress.h"
+#include "source/text/foreign_text.h"
 
 struct ts_byte_input {
     int fd;
@@ -69,10 +71,20 @@ static int open_packed(struct ts_byte_input *in, struct ts_err *err)
                                          .n_head = in->n_head,
                                          .stop = in->stop,
                                          .memory = in->unpack_bytes };
+    if (in->packed->open == NULL && strcmp(in->packed->name, "zip") == 0) {
+        size_t more = 0;
+        int rc =
+            read_plain(in, (char *)in->head + in->n_head, sizeof in->head - in->n_head, &more, err);
+        if (rc == 0)
+            rc = ts_foreign_zip_fails(in->name, in->head, in->n_head + more, err);
+        if (rc < 0)
+            return rc;
+    }
     if (in->packed->open == NULL)
         return ts_fail(err, TS_EFORMAT,
                        "%s: these are %s data, which this build does not read; unpack them on the "
-                       "way: %s FILE | tshard build -o NAME.tsh -",
+                       "way: %s FILE | tshard build -o NAME.tsh - (with " TS_SET_FORMAT_CSV
+                       " for a table)",
                        in->name, in->packed->name, in->packed->tool);
     in->n_head = 0;
     return in->packed->open(&file, &in->unpacker, err);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/setting.h"
 #include "format/layout.h"
 
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err)
@@ -13,8 +14,10 @@ int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct
     f->doubled = 0;
     for (;; q++) {
         if (*q == '\n')
-            return ts_fail(err, TS_EFORMAT,
-                           "a field begins with a quote that is not closed in its line");
+            return ts_fail(
+                err, TS_EFORMAT,
+                "a field begins with a quote that is not closed in its line; a quoted field "
+                "must end there (" TS_SET_QUOTE_NONE " takes quotes as they are)");
         if (*q != '"')
             continue;
         if (q[1] != '"')
@@ -27,7 +30,9 @@ int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct
     if (separator == ' ' && q > f->end + 1)
         q--;
     if (!ts_csv_is_end(q) && *q != separator && !(separator == ' ' && *q == '\t'))
-        return ts_fail(err, TS_EFORMAT, "text behind the closing quote of a field");
+        return ts_fail(err, TS_EFORMAT,
+                       "text behind the closing quote of a field (" TS_SET_QUOTE_NONE
+                       " takes quotes as they are)");
     *p = q;
     return 0;
 }

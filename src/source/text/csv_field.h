@@ -35,8 +35,9 @@ static inline const char *ts_csv_skip_blanks(const char *p, char separator)
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err);
 
 /* The field at *p, and behind it: *p at the separator or the end of the line. 1; 0 when a comment
- * or the end of the line came instead, which only blanks for separators allow. */
-static inline int ts_csv_next(const char **p, char separator, struct ts_csv_field *f,
+ * or the end of the line came instead, which only blanks for separators allow. quotes: 0 takes them
+ * as any other character. */
+static inline int ts_csv_next(const char **p, char separator, int quotes, struct ts_csv_field *f,
                               struct ts_err *err)
 {
     const char *q = ts_csv_skip_blanks(*p, separator);
@@ -46,7 +47,7 @@ static inline int ts_csv_next(const char **p, char separator, struct ts_csv_fiel
         *p = q;
         return 0;
     }
-    if (*q == '"') {
+    if (*q == '"' && quotes) {
         const int rc = ts_csv_quoted(&q, separator, f, err);
         *p = q;
         return rc < 0 ? rc : 1;

@@ -19,9 +19,10 @@
 /* ------------------------------------------------------------------ lines of the sample */
 
 /* All fields of a line, of which the first `room` are stored; *stop is behind its '\n'. */
-static int split(const char *p, char separator, struct ts_csv_field f[], uint32_t room, uint32_t *n,
-                 const char **stop, struct ts_err *err)
+static int split(const char *p, const struct ts_table_plan *plan, struct ts_csv_field f[],
+                 uint32_t room, uint32_t *n, const char **stop, struct ts_err *err)
 {
+    const char separator = plan->separator;
     struct ts_csv_field one;
     *n = 0;
     if (ts_csv_is_end(ts_csv_skip_blanks(p, separator))) {
@@ -31,7 +32,7 @@ static int split(const char *p, char separator, struct ts_csv_field f[], uint32_
         return 0;
     }
     for (;;) {
-        const int rc = ts_csv_next(&p, separator, &one, err);
+        const int rc = ts_csv_next(&p, separator, !plan->no_quotes, &one, err);
         if (rc < 0)
             return rc;
         if (rc > 0 && *n < room)
@@ -67,10 +68,10 @@ static int is_word(const struct ts_csv_field *f, const char *word)
     return p >= f->end && *word == '\0';
 }
 
-static int is_number(const struct ts_csv_field *f)
+static int is_number(const struct ts_table_plan *plan, const struct ts_csv_field *f)
 {
     double x;
-    return f->end > f->begin && ts_tns_value(f->begin, f->end, &x, NULL) == 0;
+    return f->end > f->begin && ts_table_decimal(plan, f, &x, NULL) == 0;
 }
 
 static int is_missing(const struct ts_csv_field *f)
@@ -105,12 +106,12 @@ struct look {
 static int look_at(const struct ts_table *t, const char *text, size_t bytes, struct look *l,
                    struct ts_err *err)
 {
-    const char sep = t->plan.separator, *p = text, *end = text + bytes;
-    uint32_t n = 0;
+    const char *p = text, *end = text + bytes;
+    uint32_t n = 0, blank = 0;
     int rc;
     l->behind_first = text;
     for (l->line_of_first = 0; n == 0 && p < end; l->line_of_first++) {
-        rc = split(p, sep, l->first, TS_TABLE_MAX_COLUMNS, &n, &p, err);
+        rc = split(p, &t->plan, l->first, TS_TABLE_MAX_COLUMNS, &n, &p, err);
         if (rc < 0) {
             l->line_of_first++;
             return rc;
@@ -118,6 +119,11 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     }
     l->n_columns = n;
     l->behind_first = p;
+    if (n == 1 && !t->known) {
+        rc = ts_table_other_separator(&t->plan, text, end, err);
+        if (rc < 0)
+            return rc;
+    }
     if (n > TS_TABLE_MAX_COLUMNS)
         return ts_fail(err, TS_ELIMIT, "%u columns; at most %u are possible", n,
                        TS_TABLE_MAX_COLUMNS);
@@ -128,8 +134,14 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
     memset(l->time, 0, sizeof l->time);
     end = bytes < TS_TABLE_SAMPLE ? end : text + TS_TABLE_SAMPLE;
     for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
-        if (split(p, sep, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, NULL) < 0)
+        rc = split(p, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, err);
+        if (rc < 0 && l->n_lines == 0 && !t->known) {
+            l->line_of_first += 1 + blank;
+            return rc; /* without it nothing tells a header */
+        }
+        if (rc < 0)
             break; /* it will be refused when it is parsed */
+        blank += n == 0;
         for (uint32_t c = 0; c < n && c < l->n_columns; c++) {
             const struct ts_csv_field *f = &l->second[c];
             if (is_missing(f))
@@ -137,7 +149,7 @@ static int look_at(const struct ts_table *t, const char *text, size_t bytes, str
             l->any[c] = 1;
             l->index[c] = l->index[c] && ts_table_is_whole(f, TS_MAX_DIM);
             l->whole[c] = l->whole[c] && ts_table_is_whole(f, UINT64_MAX);
-            l->number[c] = l->number[c] && is_number(f);
+            l->number[c] = l->number[c] && is_number(&t->plan, f);
             ts_time_look_at(&l->time[c], f->begin, (size_t)(f->end - f->begin));
         }
         l->n_lines += n > 0;
@@ -204,7 +216,8 @@ static int has_header(const struct ts_table *t, const struct look *l)
     if (names_in_header(&t->plan, l))
         return 1;
     for (uint32_t c = 0; c < l->n_columns; c++) /* words above numbers */
-        if (l->any[c] && l->number[c] && !is_number(&l->first[c]) && !is_missing(&l->first[c]))
+        if (l->any[c] && l->number[c] && !is_number(&t->plan, &l->first[c]) &&
+            !is_missing(&l->first[c]))
             return 1;
     return 0;
 }
@@ -273,9 +286,12 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
             return ts_fail(err, TS_EARG,
                            "the last column%s%s is not a number in every line; " TS_SET_VALUE
                            " NAME says "
-                           "which is the value, " TS_SET_VALUE " none that there is none",
+                           "which is the value, " TS_SET_VALUE " none that there is none%s",
                            t->header == NULL ? "" : ", ",
-                           t->header == NULL ? "" : ts_csv_quote(&l->first[last], buf));
+                           t->header == NULL ? "" : ts_csv_quote(&l->first[last], buf),
+                           ts_table_has_comma(&l->second[last]) ? " (" TS_SET_DECIMAL_COMMA
+                                                                  " reads numbers such as 1,5)"
+                                                                : "");
         }
     }
     for (uint32_t c = 0; c < l->n_columns && (p->n_modes == 0 || t->order < p->n_modes); c++) {
@@ -446,6 +462,13 @@ static int keep_header(struct ts_table *t, const char *line, size_t bytes, struc
     return 0;
 }
 
+/* Whether the user said anything of the columns. */
+static int is_told(const struct ts_table_plan *p)
+{
+    return p->header != 0 || p->n_modes > 0 || p->n_columns > 0 || p->value != NULL ||
+           p->weight != NULL || p->n_text > 0 || p->n_bins > 0;
+}
+
 static int decide(struct ts_table *t, const char *text, const struct look *l, struct ts_err *err)
 {
     int rc = 0;
@@ -459,6 +482,8 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
         if (rc == 0 && l->n_lines == 0)
             rc = ts_fail(err, TS_EFORMAT, "there is a header, and nothing behind it");
     }
+    if (rc == 0 && t->header == NULL && !is_told(&t->plan) && l->n_lines > 0)
+        rc = ts_table_is_matrix(l->first, l->second, l->n_columns, err);
     if (rc == 0)
         rc = find_value(t, l, err);
     if (rc == 0)
@@ -494,7 +519,7 @@ const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char
     if (p == NULL)
         return NULL;
     for (uint32_t c = 0; c <= column; c++)
-        if (ts_csv_next(&p, t->plan.separator, &f, NULL) <= 0 ||
+        if (ts_csv_next(&p, t->plan.separator, !t->plan.no_quotes, &f, NULL) <= 0 ||
             (!ts_csv_go_on(&p, t->plan.separator) && c < column))
             return NULL;
     return ts_csv_quote(&f, ret);
@@ -505,12 +530,30 @@ static int same_header(const struct ts_table *t, struct look *l)
 {
     const char *end;
     uint32_t n = 0;
-    int same =
-        split(t->header, t->plan.separator, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) == 0 &&
-        n == l->n_columns;
+    int same = split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) == 0 &&
+               n == l->n_columns;
     for (uint32_t c = 0; same && c < n; c++)
         same = same_field(&l->first[c], &l->second[c]);
     return same;
+}
+
+/* Whether the first line has the names of the first file's header in another order, and no value
+ * where one is. */
+static int is_reordered(const struct ts_table *t, struct look *l)
+{
+    const char *end;
+    uint32_t n = 0, found = 0;
+    if (split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) < 0 ||
+        n != l->n_columns || t->value_column == NO_COLUMN ||
+        is_number(&t->plan, &l->first[t->value_column]))
+        return 0;
+    for (uint32_t c = 0; c < n; c++)
+        for (uint32_t k = 0; k < n; k++)
+            if (same_field(&l->first[c], &l->second[k])) {
+                found++;
+                break;
+            }
+    return found == n;
 }
 
 int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct ts_tns_header *ret,
@@ -540,6 +583,10 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
                          "its header is not that of the first file (" TS_SET_HEADER
                          " yes: every file has "
                          "the same)");
+        } else if (rc == 0 && t->header != NULL && is_reordered(t, l)) {
+            rc = ts_fail(err, TS_EFORMAT,
+                         "its header has the names of the first file in another order; files of "
+                         "one table have the same columns in the same order");
         }
         h.order = t->order;
         *ret = h;

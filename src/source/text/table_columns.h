@@ -62,6 +62,30 @@ void ts_table_decide(struct ts_table_mode *mode, int numbers, int whole);
 /* Adds facts of a piece of text to those of a mode. */
 void ts_table_add_facts(struct ts_table *t, uint32_t mode, const struct ts_table_facts *more);
 
+/* The number that a field of values or weights is. */
+int ts_table_decimal(const struct ts_table_plan *plan, const struct ts_csv_field *f, double *ret,
+                     struct ts_err *err);
+
+/* Whether a field would be a number with a point in place of its one comma. */
+int ts_table_has_comma(const struct ts_csv_field *f);
+
+/* Whether the header calls a column as pandas calls its index, and what to say of it. */
+int ts_table_is_row_number(const struct ts_table *t, uint32_t column);
+#define TS_TABLE_ROW_NUMBER                                                                      \
+    "the column has no name and counts lines from 0, as the index of pandas does; " TS_SET_NAMES \
+    " or " TS_SET_COLUMNS " names the columns that are modes, and " TS_SET_VALUE                 \
+    " that of the values"
+
+/* Where lines have one column: TS_EFORMAT where another separator would give several, else 0. `end`
+ * is behind the last whole line. */
+int ts_table_other_separator(const struct ts_table_plan *plan, const char *text, const char *end,
+                             struct ts_err *err);
+
+/* TS_EFORMAT where all fields of two lines are numbers and many are no indices: rows of a
+ * matrix. */
+int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_field *second,
+                       uint32_t n, struct ts_err *err);
+
 /* What the header calls a column, NULL without a header; cut to fit. */
 const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char ret[TS_CSV_QUOTE]);
 

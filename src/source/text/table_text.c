@@ -91,9 +91,9 @@ static int column_fails(const struct parser *p, uint32_t column, const char *fau
 {
     char buf[TS_CSV_QUOTE];
     const char *name = ts_table_column_name(p->t, column, buf);
-    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1,
-                   name != NULL ? " (" : "", name != NULL ? name : "", name != NULL ? ")" : "",
-                   fault);
+    const int has_name = name != NULL && *name != '\0';
+    return ts_fail(err, TS_EFORMAT, TS_NTH_COLUMN "%s%s%s: %s", column + 1, has_name ? " (" : "",
+                   has_name ? name : "", has_name ? ")" : "", fault);
 }
 
 static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, struct ts_err *err)
@@ -238,22 +238,39 @@ static int take_number(struct parser *p, uint32_t m, const struct ts_csv_field *
                      ts_csv_quote(f, buf), m + 1);
             return mode_fails(p, m, what, err);
         }
+        if (w == 0 && p->rules->base == 1 && ts_table_is_row_number(p->t, p->t->mode[m].column))
+            return column_fails(p, p->t->mode[m].column, TS_TABLE_ROW_NUMBER, err);
         return mode_fails(p, m, why.text, err);
     }
     return 0;
 }
 
-static int take_value(const struct ts_csv_field *f, double *ret, struct ts_err *err)
+static int take_value(const struct parser *p, const struct ts_csv_field *f, double *ret,
+                      struct ts_err *err)
 {
-    const char *stop = ts_tns_decimal(f->begin, ret);
-    return stop == f->end ? 0 : ts_tns_value(f->begin, f->end, ret, err);
+    const char *stop;
+    int rc;
+    if (p->t->plan.decimal_comma)
+        return ts_table_decimal(&p->t->plan, f, ret, err);
+    stop = ts_tns_decimal(f->begin, ret);
+    if (stop == f->end)
+        return 0;
+    rc = ts_tns_value(f->begin, f->end, ret, err);
+    if (rc < 0 && ts_table_has_comma(f)) {
+        char buf[TS_CSV_QUOTE];
+        return ts_fail(err, rc,
+                       "value '%s' has a comma (" TS_SET_DECIMAL_COMMA " reads it as a point)",
+                       ts_csv_quote(f, buf));
+    }
+    return rc;
 }
 
-static int take_weight(const struct ts_csv_field *f, double *ret, struct ts_err *err)
+static int take_weight(const struct parser *p, const struct ts_csv_field *f, double *ret,
+                       struct ts_err *err)
 {
     char buf[TS_CSV_QUOTE];
     double weight;
-    if (ts_tns_value(f->begin, f->end, &weight, NULL) < 0 || !isfinite((float)weight))
+    if (ts_table_decimal(&p->t->plan, f, &weight, NULL) < 0 || !isfinite((float)weight))
         return ts_fail(err, TS_EFORMAT, "weight '%s' is not a number that float32 holds",
                        ts_csv_quote(f, buf));
     if (weight < 0)
@@ -282,7 +299,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     for (;;) {
         struct ts_csv_field f;
         const uint8_t role = n < t->n_columns ? t->role[n] : (uint8_t)TS_TABLE_SKIP;
-        int rc = ts_csv_next(&q, sep, &f, err);
+        int rc = ts_csv_next(&q, sep, !t->plan.no_quotes, &f, err);
         if (rc < 0)
             return rc;
         if (rc == 0)
@@ -296,9 +313,9 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
                 rc = take_missing(p, n - 1, role, &f, err);
                 missing |= rc > 0;
             } else if (role == TS_TABLE_VALUE)
-                rc = take_value(&f, &value, &why);
+                rc = take_value(p, &f, &value, &why);
             else if (role == TS_TABLE_WEIGHT)
-                rc = take_weight(&f, &weight, &why);
+                rc = take_weight(p, &f, &weight, &why);
             else if (t->mode[role].field == TS_TABLE_NAME)
                 rc = take_name(p, role, &f, aside, &index[role], err);
             else if (t->mode[role].field == TS_TABLE_TIME)

@@ -31,6 +31,8 @@
  * header. */
 struct ts_table_plan {
     char separator;                 /* ' ': any number of blanks and tabs */
+    int no_quotes;                  /* quotes are characters as any other */
+    int decimal_comma;              /* of values and weights: 1,5 is one and a half */
     int header;                     /* 0: find out; 1: there is a header; 2: there is none */
     uint32_t n_modes, n_columns;    /* 0: not said */
     const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says

@@ -11,6 +11,7 @@
 #include "base/num.h"
 #include "base/setting.h"
 #include "source/binary/binary_kind.h"
+#include "source/text/foreign_text.h"
 #include "source/text/text_input.h"
 #include "source/text/text_kind.h"
 #include "source/text/text_order.h"
@@ -84,8 +85,11 @@ static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece
     if (!ret->first || n == 0 || (rc < 0 && !ret->bad_line))
         return rc;
     kind = ts_binary_kind_find((const unsigned char *)text, n);
-    if (kind == NULL)
-        return rc;
+    if (kind == NULL) {
+        const int foreign = ts_foreign_text_check(name_of(s, ret->file), text, n, err);
+        ret->bad_line = foreign < 0 ? 0 : ret->bad_line;
+        return foreign < 0 ? foreign : rc;
+    }
     ret->bad_line = 0;
     return ts_fail(err, TS_EFORMAT,
                    "%s: a %s file, but %s is text; text and binary files do not go into one tensor",

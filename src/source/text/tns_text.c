@@ -70,12 +70,18 @@ static int is_whole(const char *word, const char *end, uint64_t *ret)
 #define TEXT_HINT " (" TS_SET_TEXT " takes the fields of a mode as names)"
 
 /* A hint for a word that is no index. */
-static const char *no_number_hint(const struct ts_tns_rules *r, const char *word, const char *end)
+static const char *no_number_hint(const struct ts_tns_rules *r, uint32_t mode, const char *word,
+                                  const char *end)
 {
     const int comma = memchr(word, ',', (size_t)(end - word)) != NULL;
+    double x;
     if (r->numbers)
         return comma ? " (fields are divided by blanks)"
                      : " (cells are listed by numbers of their indices, not by names)";
+    if (!comma && mode == 0 && ts_tns_value(word, end, &x, NULL) == 0)
+        return " (a fraction: if the lines are rows of a matrix, with a value in each cell, save it "
+               "with numpy.save, which tstream cp reads as it is; " TS_SET_TEXT
+               " takes the fields of a mode as names)";
     return comma ? " (fields are divided by blanks in a .tns; " TS_SET_FORMAT_CSV " reads commas)"
                  : TEXT_HINT;
 }
@@ -93,7 +99,7 @@ int ts_tns_index(const struct ts_tns_rules *r, uint32_t mode, const char *word, 
         v = 10 * v + (uint64_t)(*p++ - '0');
     if ((p < end || p == word + (*word == '+')) && v <= TS_MAX_DIM && !is_whole(word, end, &v))
         return ts_fail(err, TS_EFORMAT, "index '%s' in " TS_NTH_MODE " is not a whole number%s",
-                       quote(word, end, buf), mode + 1, no_number_hint(r, word, end));
+                       quote(word, end, buf), mode + 1, no_number_hint(r, mode, word, end));
     if (v > TS_MAX_DIM)
         return ts_fail(err, TS_ELIMIT, "index %s in " TS_NTH_MODE " is beyond 2^40, the largest%s",
                        quote(word, end, buf), mode + 1, r->numbers ? "" : TEXT_HINT);
