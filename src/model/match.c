@@ -238,6 +238,27 @@ static int start_side(struct side *s, uint32_t mode, struct ts_err *err)
     return ts_model_index(s->model, mode, &s->index, err);
 }
 
+/* The weights take in the norms of a mode that one model has for itself. */
+static int skip_mode(struct match *m, struct side *s, uint32_t mode, struct ts_err *err)
+{
+    int rc = start_side(s, mode, err);
+    while (rc == 0 && s->next < s->n_rows) {
+        uint64_t n = 0;
+        for (; n < m->step && rc == 0 && s->next < s->n_rows; n++) {
+            const double *row;
+            rc = next_row(s, mode, m->step, &row, err);
+            if (rc == 0)
+                take_row(m, s, mode, n, row);
+        }
+        if (rc == 0) {
+            add_squares(s, n);
+            rc = ts_stop_check(m->conf->stop, err);
+        }
+    }
+    drop_index(m);
+    return rc == 0 ? take_norms(s, mode, err) : rc;
+}
+
 static int match_mode(struct match *m, uint32_t mode, struct ts_err *err)
 {
     struct side *a = &m->a, *b = &m->b;
@@ -296,6 +317,17 @@ static int side_new(struct side *s, struct ts_model *model, uint64_t step, doubl
     return 0;
 }
 
+static int check_skip(const struct ts_match_conf *conf, struct ts_err *err)
+{
+    const uint32_t order = conf->a->order, all = (UINT32_C(1) << order) - 1;
+    if ((conf->skip & ~all) != 0)
+        return ts_fail(err, TS_EARG, "there is no mode %u, only %u",
+                       32 - (uint32_t)__builtin_clz(conf->skip), order);
+    return conf->skip == all
+               ? ts_fail(err, TS_EARG, "all modes are skipped, and at least one is compared")
+               : 0;
+}
+
 static int match_new(const struct ts_match_conf *conf, struct ts_match *ret, struct ts_err *err)
 {
     const size_t ra = conf->a->rank, rb = conf->b->rank, order = conf->a->order;
@@ -324,13 +356,20 @@ int ts_match_run(const struct ts_match_conf *conf, struct ts_match *ret, struct 
                        .ret = &result,
                        .step = CHUNK_BYTES / (wider * sizeof(double)) + 1,
                        .threads = conf->threads > 0 ? (int)conf->threads : omp_get_max_threads() };
-    int rc = match_new(conf, &result, err);
+    int rc = check_skip(conf, err);
+    if (rc == 0)
+        rc = match_new(conf, &result, err);
     if (rc == 0)
         rc = side_new(&m.a, conf->a, m.step, result.weight_a, err);
     if (rc == 0)
         rc = side_new(&m.b, conf->b, m.step, result.weight_b, err);
     for (uint32_t mode = 0; mode < result.order && rc == 0; mode++)
-        rc = match_mode(&m, mode, err);
+        if ((conf->skip >> mode & 1) == 0) {
+            rc = match_mode(&m, mode, err);
+        } else {
+            rc = skip_mode(&m, &m.a, mode, err);
+            rc = rc == 0 ? skip_mode(&m, &m.b, mode, err) : rc;
+        }
     if (rc == 0)
         pair_empty(&m);
     free(m.a.rows);

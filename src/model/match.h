@@ -5,7 +5,8 @@
  *     congruence(a, b) = product over modes of |cosine of their columns|,
  *     score(a, b) = congruence(a, b) * (1 - |w_a - w_b| / max(w_a, w_b)),
  * the second factor being 1 where weights are not to count, or both are 0. Two components with a
- * column of zeros each are alike: their congruence is 1. Each component of the smaller model gets a
+ * column of zeros each are alike: their congruence is 1. Modes that are skipped are left out of the
+ * product, and may have other rows in each model. Each component of the smaller model gets a
  * partner of its own in the larger one. The factor match score is the mean of the pairs' scores: 1
  * for the same models, whatever the order of components, signs, and where the weights lie.
  *
@@ -32,12 +33,13 @@
 struct ts_match_conf {
     struct ts_model *a, *b;
     uint32_t threads;                  /* 0: all */
+    uint32_t skip; /* bit m: mode m does not count, except for the sizes of weights */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
 struct ts_match {
     uint32_t order, rank_a, rank_b;
-    double *cosine;              /* order x rank_a x rank_b; 0 where a column is zero */
+    double *cosine;     /* order x rank_a x rank_b; 0 where a column is zero, or the mode skipped */
     double *congruence;          /* rank_a x rank_b */
     double *weight_a, *weight_b; /* for columns of norm 1; never negative */
 };

@@ -84,7 +84,27 @@ within "$(number greedy_no_weights json)" 0.75 1e-14 || bad "a known score: $(ca
 grep -q '"cosines":\[0.5[0-9]*,1\]},{"a":2,"b":1,"score":1,"congruence":1,"weight_a":2,"weight_b":2,"cosines":\[-1,1\]' json ||
     bad "a known score: $(cat json)"
 
+# modes that are left out: the first turned one has no say, and may have other rows
+"$bin/tstream" compare a.ktensor b.ktensor --skip 1 --json > json
+within "$(number greedy json)" 0.875 1e-14 || bad "without mode 1: $(cat json)" # (3/4 + 1) / 2
+within "$(number greedy_no_weights json)" 1 1e-14 || bad "without mode 1: $(cat json)"
+grep -q '"skip":\[1\],.*"cosines":\[null,1\]' json || bad "without mode 1: $(cat json)"
+"$bin/tstream" compare a.ktensor b.ktensor --skip 2 --json > json
+within "$(number greedy_no_weights json)" 0.75 1e-14 || bad "without mode 2: $(cat json)"
+sed -e '3s/.*/3 2/' -e '8s/.*/3 2/' -e '10s/$/\n0 0/' b.ktensor > three.ktensor
+refused 1 "mode 1 of a.ktensor has 2 rows, of three.ktensor 3" \
+    "$bin/tstream" compare a.ktensor three.ktensor
+"$bin/tstream" compare a.ktensor three.ktensor --skip 1 --json > json
+within "$(number greedy json)" 0.875 1e-14 || bad "other rows in mode 1: $(cat json)"
+"$bin/tstream" compare a.ktensor three.ktensor --skip 1 > text
+grep -q 'mode 2' text || bad "no mode 2: $(cat text)"
+if grep -q 'mode 1' text; then bad "mode 1 is shown: $(cat text)"; fi
+
 # ---- what is refused ----
+refused 1 "all modes are skipped" "$bin/tstream" compare a.ktensor b.ktensor --skip 1,2
+refused 1 "there is no mode 3, only 2" "$bin/tstream" compare a.ktensor b.ktensor --skip 3
+refused 2 "modes are numbers from 1 to 16, not 0" \
+    "$bin/tstream" compare a.ktensor b.ktensor --skip 0
 refused 2 "an operand is missing; usage: tstream compare [OPTION...] A.cp B.cp" "$bin/tstream" compare a.ktensor
 refused 1 "nothere: cannot be opened" "$bin/tstream" compare nothere a.ktensor
 refused 1 "has 3 modes, a.ktensor has 2: they are not of one tensor" "$bin/tstream" compare npy.cp a.ktensor

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_compare.c - tstream compare: how alike two models are, component by component. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,6 +14,7 @@
 struct compare_args {
     uint32_t threads;
     int match, no_weights, json, quiet;
+    struct ts_opt_numbers skip;
 };
 
 #define AT(field) offsetof(struct compare_args, field)
@@ -22,6 +24,9 @@ static const struct ts_opt compare_opts[] = {
       "pyttb. best: the largest possible score (Hungarian method)" },
     { "no-weights", 0, TS_OPT_FLAG, AT(no_weights), NULL, NULL,
       "ignore the weights of components" },
+    { "skip", 0, TS_OPT_NUMBERS, AT(skip), NULL, "MODES",
+      "leave out these modes, numbers from 1 separated by commas. Their sizes may differ, as those "
+      "of models of different samples. Weights still count the norms of their columns" },
     TOOL_THREADS_OPT(AT(threads)),
     TOOL_QUIET_OPT(AT(quiet)),
     TOOL_JSON_OPT(AT(json)),
@@ -31,6 +36,7 @@ static const struct ts_opt compare_opts[] = {
 struct compared {
     const struct compare_args *args;
     const char *a, *b; /* as they were named */
+    uint32_t skip;     /* bit m: mode m is left out */
     struct ts_match match;
     struct ts_match_pair *pair; /* as args->match and args->no_weights have it */
     uint32_t n;
@@ -88,6 +94,10 @@ static void print_pairs(const struct compared *c)
     for (uint32_t m = 0; m < c->match.order; m++) {
         snprintf(name[m], sizeof name[m], "mode %u", m + 1);
         column[MODES + m] = (struct tool_column){ .name = name[m], .width = 7, .drop = (int)m + 1 };
+        if ((c->skip >> m & 1) == 0)
+            continue;
+        column[MODES + m].drop = TOOL_ABSENT;
+        left &= ~(UINT32_C(1) << (MODES + m));
     }
     do {
         const uint32_t shown = tool_table_fit(column, n, tool_columns());
@@ -156,6 +166,12 @@ static void print_json(const struct compared *c)
     tool_json_u64(&j, "rank_b", c->match.rank_b);
     tool_json_str(&j, "match", how[args->match]);
     tool_json_bool(&j, "weights", !args->no_weights);
+    if (args->skip.n > 0) {
+        tool_json_array(&j, "skip");
+        for (uint32_t i = 0; i < args->skip.n; i++)
+            tool_json_u64(&j, NULL, args->skip.at[i]);
+        tool_json_close(&j);
+    }
     tool_json_f64(&j, "score", c->score[args->match][!args->no_weights]);
     tool_json_object(&j, "scores");
     tool_json_f64(&j, "greedy", c->score[TS_MATCH_GREEDY][1]);
@@ -175,7 +191,7 @@ static void print_json(const struct compared *c)
         tool_json_f64(&j, "weight_b", c->match.weight_b[p->b]);
         tool_json_array(&j, "cosines");
         for (uint32_t m = 0; m < c->match.order; m++)
-            tool_json_f64(&j, NULL, cosine(c, p, m));
+            tool_json_f64(&j, NULL, (c->skip >> m & 1) != 0 ? NAN : cosine(c, p, m));
         tool_json_close(&j);
         tool_json_close(&j);
     }
@@ -206,7 +222,7 @@ static int assign(struct compared *c, struct ts_err *err)
 
 static int compare(struct compared *c, struct ts_err *err)
 {
-    struct ts_match_conf conf = { .stop = &tool_stop };
+    struct ts_match_conf conf = { .stop = &tool_stop, .skip = c->skip };
     int rc = ts_threads_get(c->args->threads, 0, &conf.threads, err);
     if (rc == 0)
         rc = ts_model_open(c->a, &conf.a, err);
@@ -230,6 +246,18 @@ static int compare(struct compared *c, struct ts_err *err)
     return tool_flushed(err);
 }
 
+static int take_skip(const struct compare_args *args, uint32_t *ret, struct ts_err *err)
+{
+    for (uint32_t i = 0; i < args->skip.n; i++) {
+        const uint32_t mode = args->skip.at[i];
+        if (mode == 0 || mode > TS_MAX_ORDER)
+            return ts_fail(err, TS_EARG, "option '--skip': modes are numbers from 1 to %u, not %u",
+                           TS_MAX_ORDER, mode);
+        *ret |= UINT32_C(1) << (mode - 1);
+    }
+    return 0;
+}
+
 static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct compare_args args;
@@ -240,6 +268,8 @@ static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
     int status =
         operand == NULL ? 1 : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && tool_threads_check(args.threads, &err) < 0)
+        status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && take_skip(&args, &c.skip, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0) {
         char *a = tool_operand(operand[0], ".cp"), *b = tool_operand(operand[1], ".cp");
@@ -276,12 +306,15 @@ const struct ts_cmd tstream_compare = {
         "determine no more components.\n\n"
         "A and B are ktensor files or directories as in tstream fit, of any program and any two "
         "ranks. Rows are matched by index, also between factors of used slices (modeK.index) and "
-        "full factors. The table counts components from 1 in the order of each file. The columns "
+        "full factors. With --skip, the congruence is the product over the other modes. The table "
+        "counts components from 1 in the order of each file. The columns "
         "\"mode K\" are the cosines. Modes that do not fit follow in a second table. Memory does not "
         "grow with the factors.",
     .examples =
         "tstream compare s1.cp s2.cp\n  do two starts find the same components?\n"
         "tstream compare r8.cp r16.cp --match best --no-weights\n  what happens to 8 components at rank 16?\n"
+        "tstream compare one.cp two.cp --skip 1 --no-weights\n"
+        "  do models of different samples, which are mode 1, agree?\n"
         "tstream compare mine.cp theirs.ktensor --json\n  compare with the model of another program\n",
     .opts = compare_opts,
     .run = run_compare,
