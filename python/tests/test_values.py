@@ -147,6 +147,16 @@ def test_a_model_is_what_its_run_wrote(tensor, formats, rows, options, tmp_path)
     assert pickled(back) == m and pickled(back).history == m.history
 
 
+def test_a_reader_knows_what_it_reads(tensor, tmp_path):
+    m = ts.cp(tensor, 2, out=tmp_path / "m.cp", **RUN)
+    c = ts.cp(tensor, [2, 3], out=tmp_path / "c.cp", **RUN)
+    assert ts.Model.load(tmp_path / "m.cp") == m and ts.Collection.load(tmp_path / "c.cp") == c
+    with pytest.raises(ts.ArgumentError, match="Collection.load reads"):
+        ts.Model.load(tmp_path / "c.cp")
+    with pytest.raises(ts.ArgumentError, match="Model.load reads"):
+        ts.Collection.load(tmp_path / "m.cp")
+
+
 def test_a_resumed_run_is_read(tensor, tmp_path):
     out = tmp_path / "x.cp"
     ts.cp(tensor, 2, out=out, **RUN)

@@ -6,12 +6,13 @@ import json
 import math
 import os
 import warnings
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._html import of_collection
-from ._lib import BusyError, FormatError, TstreamWarning, check, lib, ts_error
+from ._lib import ArgumentError, BusyError, FormatError, Path, TstreamWarning, check, lib, ts_error
 from ._model import Model
 from ._table import Table
+from ._tensor import Tensor
 
 _Key = Tuple[int, int]
 
@@ -58,6 +59,21 @@ class Collection:
         self.models = models
         self.rows = rows
         self._keys_of_best = {row["rank"]: (row["rank"], row["seed"]) for row in self.rows if row["best"]}
+
+    @classmethod
+    def load(cls, path: Path, tensor: "Optional[Tensor]" = None) -> "Collection":
+        """What :func:`load` reads, where that is several models.
+
+        Raises
+        ------
+        ArgumentError
+            There is one model.
+        """
+        from ._model import load
+        models = load(path, tensor)
+        if not isinstance(models, Collection):
+            raise ArgumentError(f"{os.fsdecode(path)}: is one model: Model.load reads it")
+        return models
 
     @property
     def best(self) -> "Dict[int, Model]":

@@ -9,6 +9,8 @@ from ._checks import integers
 from ._errors import ArgumentError, ArgumentTypeError
 from ._lib import Call, Size, size, ts_session_conf
 
+Precision = Union[str, "np.dtype[Any]", "type[Any]"]
+Gpus = Union[None, int, str, Sequence[int]]
 formats = {"ktensor": 1, "npy": 2, "splatt": 4}
 precisions = {"float32": 0, "float64": 1}
 

@@ -5,12 +5,12 @@ import copy
 import ctypes as c
 import os
 import weakref
-from typing import Any, Dict, Iterator, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, Literal, Optional, Sequence, Tuple, Union, overload
 
 import numpy as np
 
 from ._checks import integer, not_negative
-from ._conf import files_of, precision_of, precisions, session_conf
+from ._conf import Gpus, files_of, precision_of, precisions, session_conf
 from ._errors import ArgumentError, ArgumentTypeError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
@@ -42,6 +42,11 @@ class _Factors:
 
     def __iter__(self) -> "Iterator[Array]":
         return (self[m] for m in range(len(self)))
+
+    @overload
+    def __getitem__(self, mode: Mode) -> Array: ...
+    @overload
+    def __getitem__(self, mode: slice) -> "list[Array]": ...
 
     def __getitem__(self, mode: Any) -> Any:
         if isinstance(mode, slice):
@@ -112,14 +117,16 @@ class Model:
         self._handle = handle
         self._owner = _Owner(handle)
         self._tensor = tensor
-        self.rank = lib.ts_cpd_rank(handle)
-        self.shape = tuple(lib.ts_cpd_dim(handle, m) for m in range(lib.ts_cpd_order(handle)))
-        self.dtype = np.dtype((np.float32, np.float64)[lib.ts_cpd_precision(handle)])
+        self.rank: int = lib.ts_cpd_rank(handle)
+        self.shape: "Tuple[int, ...]" = tuple(
+            lib.ts_cpd_dim(handle, m) for m in range(lib.ts_cpd_order(handle)))
+        self.dtype: "np.dtype[Any]" = np.dtype((np.float32, np.float64)[lib.ts_cpd_precision(handle)])
         self.weights = self._view(lib.ts_cpd_weights(handle), np.float64, (self.rank,))
         self.factors = _Factors(self)
         self.history: "list[Sweep]" = []
-        self.converged = self.exact = False
-        self.sweeps_before = 0
+        self.converged: bool = False
+        self.exact: bool = False
+        self.sweeps_before: int = 0
         self.mean: Optional[float] = None
         self.best_sweep: Optional[int] = None
         self.loss: Optional[str] = None
@@ -244,8 +251,18 @@ class Model:
                 table["label"] = label
         return Table(table)
 
-    def fit(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, details: bool = False, threads: int = 0,
-            host_memory: Size = None, cpu: bool = False, gpus: Any = None, gpu_memory: Size = None) -> Any:
+    @overload
+    def fit(self, tensor: Any = None, *, details: Literal[False] = False, threads: int = 0,
+            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            gpu_memory: Size = None) -> float: ...
+    @overload
+    def fit(self, tensor: Any = None, *, details: Literal[True], threads: int = 0,
+            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            gpu_memory: Size = None) -> "Dict[str, float]": ...
+
+    def fit(self, tensor: Any = None, *, details: bool = False, threads: int = 0,
+            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+            gpu_memory: Size = None) -> "Union[float, Dict[str, float]]":
         """The exact fit 1 - |X - model| / |X|, computed in float64.
 
         Parameters
@@ -270,8 +287,8 @@ class Model:
         ret = ts_fit_result()
         call.run(lib.ts_fit, tensor._open(), self._handle, c.byref(conf), c.byref(ret))
         if not details:
-            return ret.fit
-        return {name: getattr(ret, name) for name in ("fit", "error", "residual", "norm", "model_norm")}
+            return float(ret.fit)
+        return {name: float(getattr(ret, name)) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
     def core_consistency(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, normalised: bool = False,
                          scaling: str = "equal", threads: int = 0) -> float:
@@ -465,6 +482,21 @@ class Model:
         return cls(check(lib.ts_cpd_new(len(factors), dim, rank, precisions[precision_of(dtype)],
                                         weights.ctypes.data, rows, c.byref(err)), err))
 
+    @classmethod
+    def load(cls, path: Path, tensor: Optional[Tensor] = None) -> "Model":
+        """What :func:`load` reads, where that is one model.
+
+        Raises
+        ------
+        ArgumentError
+            The directory has several models.
+        """
+        model = load(path, tensor)
+        if not isinstance(model, Model):
+            raise ArgumentError(f"{os.fsdecode(path)}: has several models: Collection.load reads "
+                                "them")
+        return model
+
     def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *, rows: str = "all",
              replace: bool = False) -> None:
         """Writes a directory, like ``tstream cp``. It appears complete or not at all.
@@ -484,7 +516,7 @@ class Model:
         call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
 
 
-def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
+def load(path: Path, tensor: Optional[Tensor] = None) -> "Union[Model, Any]":
     """Reads a decomposition of tstream, Tensor Toolbox, pyttb or SPLATT: a :class:`Model`.
 
     A directory of several models, as ``tstream cp --restarts`` writes it, gives a :class:`Collection`. It reads each
@@ -499,6 +531,11 @@ def load(path: Path, tensor: Optional[Tensor] = None) -> Any:
         A ktensor file, or a directory.
     tensor : Tensor, optional
         Source of labels and names.
+
+    Notes
+    -----
+    :meth:`Model.load` and :meth:`Collection.load` are the same for type checkers, which then know
+    what is there.
     """
     if os.path.isfile(os.path.join(os.fsdecode(path), "models.json")):
         from ._collection import read

@@ -10,12 +10,15 @@ import numpy as np
 from ._errors import ArgumentTypeError
 
 if TYPE_CHECKING:
-    Seed = Union[None, int, np.random.Generator, np.random.RandomState, np.random.SeedSequence]
+    Seed = Union[None, int, np.random.Generator, np.random.RandomState, np.random.SeedSequence,
+                 np.random.BitGenerator]
+else:
+    Seed = Any  # NumPy imports its random numbers when they are used
 
 _LARGEST = (1 << 53) - 1  # which JSON of any reader holds
 
 
-def seed_of(seed: "Seed") -> int:
+def seed_of(seed: Seed) -> int:
     """The number that a run starts from.
 
     An integer is itself. None gives a new number each time. A Generator or RandomState gives the

@@ -66,7 +66,7 @@ class Tensor:
                  _modes: "Optional[Sequence[Optional[str]]]" = None,
                  _labels: "Optional[Sequence[Any]]" = None) -> None:
         err = ts_error()
-        self.path = os.fsdecode(path)
+        self.path: str = os.fsdecode(path)
         self.skipped = 0
         self._temporary = _temporary is not None
         self._cells = _array  # which the library reads where it is
@@ -85,16 +85,20 @@ class Tensor:
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
         name = [None if n is None else n.decode(errors="replace") for n in name]
-        self.shape = tuple(lib.ts_dim(self._handle, m) for m in range(order))
-        self.used = tuple(lib.ts_used(self._handle, m) for m in range(order))
-        self.nnz = lib.ts_nnz(self._handle)
+        self.shape: "tuple[int, ...]" = tuple(
+            lib.ts_dim(self._handle, m) for m in range(order))
+        self.used: "tuple[int, ...]" = tuple(
+            lib.ts_used(self._handle, m) for m in range(order))
+        self.nnz: int = lib.ts_nnz(self._handle)
         self.dense = bool(lib.ts_is_dense(self._handle))
         self.has_duplicates = bool(lib.ts_has_duplicates(self._handle))
         self._norm = float("nan") if self.has_duplicates else lib.ts_norm(self._handle)
-        self.dtype = np.dtype(np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
-        self.mode_names = tuple(name[:-1] if _modes is None else _modes)
+        self.dtype: "np.dtype[Any]" = np.dtype(
+            np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
+        self.mode_names: "tuple[Optional[str], ...]" = tuple(
+            name[:-1] if _modes is None else _modes)
         self._labels = _labels  # of an array, whose file has none
-        self.value_name = name[-1]
+        self.value_name: Optional[str] = name[-1]
 
     @property
     def norm(self) -> float:
