@@ -6,9 +6,28 @@
 #include "api/api_run.h"
 #include "base/setting.h"
 #include "cpd/solver/accelerate.h"
+#include "cpd/spec/run_values.h"
 
 #define SWEEPS 50u
 #define INNER  10u
+
+static int check_needs(const ts_cp_conf *c, struct ts_err *err)
+{
+    const struct ts_run_needs needs = {
+        .by_count = c->l2_by_count,
+        .mean = c->mean,
+        .patience = c->patience > 0,
+        .observed = c->observed,
+        .hold_out = c->hold_out != 0,
+        .least_squares = c->loss == TS_LOSS_LEAST_SQUARES,
+        .by_count_is = "l2_by_count",
+        .mean_is = "mean",
+        .patience_is = "patience",
+        .observed_is = "observed",
+        .hold_out_is = "hold_out",
+    };
+    return ts_run_needs_check(&needs, err);
+}
 
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *c,
                     struct ts_err *err)
@@ -30,10 +49,6 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         { from > 0 && c->out != NULL, "models of folds are not kept on disk: leave out away" },
         { c->save_init && c->out == NULL,
           "save_init writes the start beside the result: give out, too" },
-        { !c->observed && c->l2_by_count, "l2_by_count goes with observed" },
-        { c->mean && (!c->observed || c->loss != TS_LOSS_LEAST_SQUARES),
-          "mean goes with observed and least squares" },
-        { c->patience > 0 && c->hold_out == 0, "patience goes with hold_out" },
         { !(c->max_seconds >= 0) || isnan(c->checkpoint_seconds),
           "the time that a run may take must not be negative" },
         { c->formats > (TS_FILE_KTENSOR | TS_FILE_NPY | TS_FILE_SPLATT),
@@ -42,6 +57,8 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
           "a run goes on never, always, or if there is a state" },
         { c->resume != TS_RESUME_NEVER && c->out == NULL,
           "a run goes on from the state of a directory: none is named" });
+    if (rc == 0)
+        rc = check_needs(c, err);
     if (rc == 0)
         rc = ts_api_check_loss(c->loss, c->optimizer, err);
     if (rc < 0)

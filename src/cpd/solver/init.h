@@ -47,7 +47,7 @@ struct ts_init_conf {
 
 /* TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and in each
  * mode as many rows as the mode has indices or used indices; if some mode is fixed, this holds for
- * fixed modes alone. nvecs cannot be combined with a loss other than least squares. Reads tensor,
+ * fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads tensor,
  * rank, model, nvecs and spec alone. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 

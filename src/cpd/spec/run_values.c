@@ -322,21 +322,43 @@ int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint3
                : 0;
 }
 
+int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err)
+{
+    const struct {
+        int lacks;
+        const char *setting, *needed, *and;
+    } table[] = {
+        { n->by_count && !n->observed, n->by_count_is, n->observed_is, "" },
+        { n->mean && !(n->observed && n->least_squares), n->mean_is, n->observed_is,
+          " and least squares" },
+        { n->patience && !n->hold_out, n->patience_is, n->hold_out_is, "" },
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (table[i].lacks)
+            return ts_fail(err, TS_EARG, "%s goes with %s%s", table[i].setting, table[i].needed,
+                           table[i].and);
+    return 0;
+}
+
 static int check_cells(const struct ts_run_values *v, const struct ts_spec *spec,
                        struct ts_err *err)
 {
     double share, from;
-    if (!v->observed && v->l2_scale != 0)
-        return ts_fail(err, TS_EARG,
-                       TS_SET_OPTION("l2-scale") " goes with " TS_SET_OPTION("observed"));
-    if (v->mean && (!v->observed || spec->poisson || spec->loss != TS_GCP_NONE))
-        return ts_fail(
-            err, TS_EARG,
-            TS_SET_OPTION("mean") " goes with " TS_SET_OPTION("observed") " and least squares");
-    if (v->patience > 0 && v->hold_out == NULL && v->folds == 0)
-        return ts_fail(err, TS_EARG,
-                       TS_SET_OPTION("patience") " goes with " TS_SET_OPTION(
-                           "hold-out") " or " TS_SET_OPTION("folds"));
+    const struct ts_run_needs needs = {
+        .by_count = v->l2_scale != 0,
+        .mean = v->mean,
+        .patience = v->patience > 0,
+        .observed = v->observed,
+        .hold_out = v->hold_out != NULL || v->folds != 0,
+        .least_squares = !spec->poisson && spec->loss == TS_GCP_NONE,
+        .by_count_is = TS_SET_OPTION("l2-scale"),
+        .mean_is = TS_SET_OPTION("mean"),
+        .patience_is = TS_SET_OPTION("patience"),
+        .observed_is = TS_SET_OPTION("observed"),
+        .hold_out_is = TS_SET_OPTION("hold-out") " or " TS_SET_OPTION("folds"),
+    };
+    if (ts_run_needs_check(&needs, err) < 0)
+        return err->code;
     if (v->hold_out != NULL && ts_hold_out_part(v->hold_out, &share, &from, err) < 0)
         return err->code;
     if (v->observed && spec->loss != TS_GCP_NONE)

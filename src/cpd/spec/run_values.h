@@ -54,6 +54,15 @@ int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *va
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
+/* Settings that need others: what a run has, and the reader's names for them. */
+struct ts_run_needs {
+    int by_count, mean, patience, observed, hold_out, least_squares; /* set, or not 0 */
+    const char *by_count_is, *mean_is, *patience_is, *observed_is, *hold_out_is;
+};
+
+/* TS_EARG if a setting is given without one that it needs. */
+int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err);
+
 /* Makes all these checks for the options in s, a run of t. one: s is the state of one model;
  * otherwise it has the options of several. */
 int ts_run_values_check_file(const char *file, const struct ts_state *s, int one,

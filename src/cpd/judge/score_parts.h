@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* score_parts.h - struct ts_scoring, a score that is being computed, for the files that compute it.
+ *
+ *   score.c          the run: memory, the pass, and the figures that follow from sums
+ *   score_rows.c     copies the model's rows into the backend
+ *   score_sums.c     sums of partitions and slices, from the blocks of the pass
+ *   score_largest.c  the largest residuals of threads and ranks
+ *
+ *   owner    score.c makes and frees it
+ *   units    rows of modes from 0
+ *   threads  a worker belongs to its thread, a part to the thread that takes the partition
+ *   errors   0 or a negative ts_code
+ */
+#ifndef TS_CPD_SCORE_PARTS_H
+#define TS_CPD_SCORE_PARTS_H
+
+#include "cpd/judge/score.h"
+
+#define TS_SCORE_LINE 64u /* bytes of a cache line: threads write to lines of their own */
+
+/* A cell with one of the largest residuals of a thread. */
+struct ts_score_large {
+    double magnitude;
+    uint64_t place; /* number of the nonzero in the copy */
+    double value, model;
+    uint32_t slot; /* its rows are rows[slot * order] and following of its worker */
+};
+
+/* The state of a thread that works through a partition. */
+struct ts_score_worker {
+    _Alignas(TS_SCORE_LINE) struct ts_score_sums sums; /* sums of the partition so far */
+    double logs;
+    uint64_t unseen;
+    uint64_t row;               /* row of the slice under way */
+    struct ts_score_sums slice; /* sums of that slice so far */
+    int in_first; /* that slice is the first of the partition, and may begin in the one before */
+    uint32_t n_large;
+    struct ts_score_large *large; /* a heap with the smallest residual at its root */
+    uint32_t *rows;               /* top x order */
+};
+
+/* A cell of a slab of a dense tensor. */
+struct ts_score_slab_cell {
+    double value, model;
+    uint32_t row;
+};
+
+/* Sums of a partition, and of its first and last slice. */
+struct ts_score_part {
+    struct ts_score_sums sums, first, last;
+    double logs;
+    uint64_t unseen;
+    int other;                    /* some value is no count, or some model's value is not above 0 */
+    uint32_t rank;                /* the rank that took the partition, from 1 */
+    uint64_t first_row, last_row; /* equal if there is one slice, whose sums are `first` */
+};
+
+struct ts_scoring {
+    const struct ts_score_conf *conf;
+    struct ts_score *ret;
+    uint64_t n_parts;
+    struct ts_score_part *part;
+    struct ts_score_worker *worker; /* one for each thread */
+    /* Cells of each partition of a slab, to be summed by slices of a dense tensor, whose cells are
+     * not sorted by slices. NULL: slices are not wanted, or the tensor has shards. */
+    struct ts_score_slab_cell *slab;
+    uint32_t *slab_n;             /* number of cells of each partition in `slab` */
+    uint64_t settled;             /* partitions of the slabs before this one */
+    uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is all zeros in the model; or NULL */
+    uint32_t blanks;              /* bit m: mode m has such rows */
+    int counts; /* atomic: logs are summed, because all values so far are counts */
+};
+
+/* ---- score_rows.c ---- */
+
+/* Rows of the model that are copied at a time. */
+uint64_t ts_score_chunk_rows(uint32_t rank);
+
+/* Copies the model's rows into the backend, zeros for rows that the model does not have. */
+int ts_score_load_rows(struct ts_scoring *s, struct ts_err *err);
+
+/* ---- score_sums.c ---- */
+
+void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
+
+/* `take` and `settle` of the pass (struct ts_weighted); ctx: the struct ts_scoring. */
+int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
+void ts_score_settle(void *ctx, uint64_t first, uint64_t end);
+
+/* Gives the sums of all slices to all ranks. */
+int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
+
+/* ---- score_largest.c ---- */
+
+/* Bytes for the largest residuals of n_ranks ranks with so many threads. */
+uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint32_t n_ranks,
+                              uint32_t top);
+
+/* Compares the cells of a block with the largest residuals of a thread. */
+void ts_score_keep_large(const struct ts_scoring *s, struct ts_score_worker *w,
+                         const struct ts_cells *c);
+
+/* Merges the largest residuals of all threads and ranks into the result. */
+int ts_score_collect_large(const struct ts_scoring *s, struct ts_err *err);
+
+#endif
