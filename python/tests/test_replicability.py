@@ -168,3 +168,89 @@ def test_the_last_rank_is_said_to_be_the_last():
 def test_misuse_is_an_argument_error(call):
     with pytest.raises(ts.ArgumentError):
         call(planted(2, 1))
+
+
+# ---- core consistency of arrays ----
+
+
+def core_twin(m, x, scaling, normalised):
+    """By least squares over the known cells, one unknown for each entry of the core."""
+    weights = np.array(m.weights)
+    factors = [np.array(f, dtype=float) for f in m.factors]
+    if scaling == "equal":
+        norms = np.array([np.linalg.norm(f, axis=0) for f in factors])
+        each = (np.prod(norms, axis=0) * np.abs(weights)) ** (1 / m.order)
+        factors = [f / n * each for f, n in zip(factors, norms)]
+        factors[0] = factors[0] * np.sign(weights)
+    else:
+        factors[0] = factors[0] * weights
+    k = factors[0]
+    for f in factors[1:]:
+        k = np.kron(k, f)
+    known = ~np.isnan(x.ravel())
+    core = np.linalg.lstsq(k[known], x.ravel()[known], rcond=None)[0]
+    ideal = np.zeros((m.rank,) * m.order)
+    ideal[tuple(np.arange(m.rank) for _ in range(m.order))] = 1
+    left = np.sum((core - ideal.ravel()) ** 2)
+    return 100 * (1 - left / (np.sum(core**2) if normalised else m.rank))
+
+
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("missing", [0, 0.3])
+@pytest.mark.parametrize("scaling", ["equal", "given"])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_the_core_of_an_array_is_that_of_least_squares(order, missing, scaling, normalised):
+    rng = np.random.default_rng(order)
+    shape = (9, 8, 7, 6)[:order]
+    factors = [rng.standard_normal((n, 2)) for n in shape]
+    m = ts.Model.from_factors([2, -1.5], factors)
+    letters = "abcd"[:order]
+    terms = ",".join(c + "r" for c in letters)
+    x = np.einsum(f"r,{terms}->{letters}", m.weights, *factors)
+    x += 0.1 * rng.standard_normal(shape)
+    x[rng.random(shape) < missing] = np.nan
+    want = core_twin(m, x, scaling, normalised)
+    how = dict(scaling=scaling, normalised=normalised)
+    for array in (x, np.asfortranarray(x)):
+        got = m.core_consistency(array, **how)
+        assert got == pytest.approx(want, rel=1e-8, abs=1e-6)
+    if missing == 0:
+        t = ts.from_coo(np.argwhere(np.isfinite(x)), x.ravel(), shape, dtype="float64")
+        assert m.core_consistency(t, **how) == pytest.approx(got, rel=1e-9)
+
+
+def test_the_core_of_an_array_is_that_of_tensorly():
+    tl = pytest.importorskip("tensorly")
+    rng = np.random.default_rng(2)
+    m = model(rng, (9, 8, 7))
+    x = rng.standard_normal((9, 8, 7))
+    factors = [np.array(f, dtype=float) for f in m.factors]
+    factors[0] = factors[0] * m.weights
+    core = tl.tenalg.multi_mode_dot(x, [np.linalg.pinv(f) for f in factors])
+    want = 100 * (1 - np.sum((core - tl.cp_to_tensor((None, [np.eye(3)] * 3))) ** 2) / 3)
+    assert m.core_consistency(x, scaling="given") == pytest.approx(want, rel=1e-10)
+
+
+def test_a_core_that_fits_is_100_and_one_too_many_is_not():
+    x = planted(3, 1, noise=0.01)
+    settings = dict(cpu=True, progress=False, precision="float64", sweeps=200)
+    models = ts.cp(x, [3, 5], restarts=3, **settings)
+    assert models.best[3].core_consistency(x) > 99
+    assert models.best[5].core_consistency(x) < 80
+    x[np.random.default_rng(1).random(x.shape) < 0.4] = np.nan
+    assert models.best[3].core_consistency(x) > 99
+    with pytest.raises(ts.ArgumentError, match="shapes differ"):
+        models.best[3].core_consistency(x[:5])
+
+
+def test_a_component_of_zeros_and_equal_components_have_a_core():
+    rng = np.random.default_rng(3)
+    factors = [rng.standard_normal((n, 3)) for n in (6, 5, 4)]
+    for f in factors:
+        f[:, 2] = f[:, 1]
+    x = rng.standard_normal((6, 5, 4))
+    assert np.isfinite(ts.Model.from_factors(None, factors).core_consistency(x))
+    factors[0][:, 2] = 0
+    t = ts.from_coo(np.argwhere(np.isfinite(x)), x.ravel(), x.shape, dtype="float64")
+    zeros = ts.Model.from_factors(None, factors)
+    assert zeros.core_consistency(x) == pytest.approx(zeros.core_consistency(t), rel=1e-9)

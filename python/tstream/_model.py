@@ -294,12 +294,13 @@ class Model:
                          scaling: str = "equal", threads: int = 0) -> float:
         """Core consistency in per cent. It is near 100 if the data support all components.
 
-        Unlisted cells are zeros. The tensor must be sparse and without weights (Bro and Kiers, J. Chemometrics 17,
-        2003).
+        The core is the one of least squares for these factors (Bro and Kiers, J. Chemometrics 17,
+        2003). Unlisted cells of a sparse tensor are zeros. NaN cells of an array are unknown: the
+        core is then that of least squares over the known cells. Cells have no weights.
 
         Parameters
         ----------
-        tensor : Tensor or path, optional
+        tensor : Tensor, path or array, optional
             By default that of the run.
         normalised : bool
             Divide by the size of the core instead of the rank.
@@ -314,6 +315,9 @@ class Model:
             raise ArgumentError("a core consistency needs a tensor")
         if scaling not in ("equal", "given"):
             raise ArgumentError(f"scaling={scaling!r}: equal or given")
+        if tensor.dense:
+            from ._core_consistency import dense_core_consistency
+            return dense_core_consistency(self, tensor, bool(normalised), scaling)
         call = Call()
         conf = session_conf(call, threads=threads, cpu=True)
         ret = ts_core_result()
