@@ -17,7 +17,7 @@ def integer(what: str, value: Any, *, floats: bool = False) -> int:
     try:
         return operator.index(value)
     except TypeError:
-        raise ArgumentTypeError(f"{what}={_shown(value)}: a whole number is wanted") from None
+        raise ArgumentTypeError(f"{what}={shown(value)}: a whole number is wanted") from None
 
 
 def not_negative(what: str, value: Any, *, floats: bool = False) -> int:
@@ -48,7 +48,7 @@ def real(what: str, value: Any) -> float:
             raise TypeError
         number = float(value)
     except (TypeError, ValueError):
-        raise ArgumentTypeError(f"{what}={_shown(value)}: a number is wanted") from None
+        raise ArgumentTypeError(f"{what}={shown(value)}: a number is wanted") from None
     if number != number:
         raise ArgumentError(f"{what} is NaN: a number is wanted")
     return number
@@ -56,11 +56,11 @@ def real(what: str, value: Any) -> float:
 
 def text(what: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise ArgumentTypeError(f"{what}={_shown(value)}: a text is wanted")
+        raise ArgumentTypeError(f"{what}={shown(value)}: a text is wanted")
     return value
 
 
-def _shown(value: Any) -> str:
-    """What was given, short enough for a sentence."""
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{type(value).__name__} object"
+def shown(value: Any) -> str:
+    """What was given, short enough for a sentence, and without its address."""
+    text = repr(value)
+    return text if len(text) <= 60 and " at 0x" not in text else f"({type(value).__name__})"

@@ -16,6 +16,7 @@ from typing import Any, Callable, Optional, Sequence, Union
 
 import numpy as np
 
+from ._checks import shown
 from ._errors import error_of
 from ._errors import ArgumentError as ArgumentError
 from ._errors import ArgumentTypeError as ArgumentTypeError
@@ -464,7 +465,7 @@ def size(text: Size) -> int:
             raise ArgumentError(f"{text!r} is not a size: a number with K, M, G or T is expected")
         return int(float(m[1]) * _units[m[2].upper()])
     if isinstance(text, bytes) or not hasattr(text, "__float__"):
-        raise ArgumentTypeError(f"{text!r} is not a size: a number with K, M, G or T is expected")
+        raise ArgumentTypeError(f"{shown(text)} is not a size: a number with K, M, G or T is expected")
     if not 0 <= text < 1 << 64:
         raise ArgumentError(f"{text!r} is not a size: a number of 0 or more with K, M, G or T is expected")
     return int(text)

@@ -412,6 +412,8 @@ class Model:
         skip : int, str or sequence of them, optional
             Modes that do not count. The sizes of components are those of all modes.
         """
+        if not isinstance(other, Model):
+            raise ArgumentTypeError(f"other is of type {type(other).__name__}: a Model is wanted")
         from ._replicability import score
         return score(self, other, skip)
 

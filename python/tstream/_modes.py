@@ -7,6 +7,7 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ._checks import shown
 from ._errors import ArgumentError, ArgumentTypeError
 from ._lib import Array, Mode
 
@@ -33,7 +34,7 @@ def mode_of(mode: Any, names: Names) -> int:
         number = operator.index(mode)
     except TypeError:
         raise ArgumentTypeError(
-            f"{mode!r} is no mode: give names, or numbers from 0 to {order - 1}") from None
+            f"{shown(mode)} is no mode: give names, or numbers from 0 to {order - 1}") from None
     if not -order <= number < order:
         raise ArgumentError(f"there is no mode {number}, only {order} from 0")
     return number % order
@@ -58,7 +59,7 @@ def _by_number(given: "Mapping[Any, Any]", names: Names) -> "Dict[int, Any]":
     """What is given for some modes, by their numbers."""
     ret = {mode_of(mode, names): x for mode, x in given.items()}
     if len(ret) < len(given):
-        raise ArgumentError(f"{given!r} names a mode twice, from the front and from the end")
+        raise ArgumentError(f"{shown(given)} names a mode twice, from the front and from the end")
     return ret
 
 
@@ -76,7 +77,7 @@ def penalties(penalty: Any, names: Names, fixed: int = 0) -> Optional[Array]:
     except (TypeError, ValueError):
         kind = ArgumentError if isinstance(penalty, (list, tuple)) else ArgumentTypeError
         raise kind(f"a penalty is one number, or one for each of {order} modes, "
-                   f"not {penalty!r}") from None
+                   f"not {shown(penalty)}") from None
     if values.shape not in ((), (order,)):
         raise ArgumentError(f"a penalty is one number, or one for each of {order} modes")
     if values.shape == ():
@@ -94,7 +95,7 @@ def bounds_of(bounds: Any, names: Names, fixed: int) -> Optional[Array]:
         bounds = {mode: bounds for mode in range(order) if not fixed >> mode & 1}
     limits = np.array([[-np.inf] * order, [np.inf] * order])
     for mode, pair in _by_number(bounds, names).items():
-        wanted = f"bounds of mode {mode} are a lower and an upper number, not {pair!r}"
+        wanted = f"bounds of mode {mode} are a lower and an upper number, not {shown(pair)}"
         try:
             values = np.asarray(pair, dtype=np.float64)
         except (TypeError, ValueError):

@@ -4,6 +4,7 @@
 import ctypes as c
 import logging
 import numbers
+import os
 from types import SimpleNamespace
 from typing import Any, Dict, List, Tuple
 
@@ -92,6 +93,8 @@ def _check(o: SimpleNamespace) -> None:
         raise ArgumentError("there must be at least one sweep")
     if not any(o.resume is x or o.resume == x for x in (False, True, "auto")):
         raise ArgumentError("resume is True, False or 'auto'")
+    if o.out is not None and not os.fspath(o.out):
+        raise ArgumentError("out is empty: the name of a directory is wanted")
     if o.out is None and o.resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
     if o.tensor.dense and o.hold_out > 0 and o.loss == "least-squares":

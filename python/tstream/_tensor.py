@@ -11,6 +11,7 @@ from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _files, _inputs
+from ._checks import integer
 from ._html import of_tensor
 from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
                    encoded, lib, ts_array_conf, ts_error, whole)
@@ -158,9 +159,11 @@ class Tensor:
             if mode not in self.mode_names:
                 raise ArgumentError(f"{self.path}: no mode is called {mode!r}")
             return self.mode_names.index(mode)
-        if not 0 <= mode < self.order:
-            raise ArgumentError(f"{self.path}: there is no mode {mode}, only 0 to {self.order - 1}")
-        return int(mode)
+        number = integer("mode", mode)
+        if not 0 <= number < self.order:
+            raise ArgumentError(
+                f"{self.path}: there is no mode {number}, only 0 to {self.order - 1}")
+        return number
 
     def labels(self, mode: Mode, index: Any) -> "list[Optional[str]]":
         """Labels of indices.
