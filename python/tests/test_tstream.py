@@ -1234,8 +1234,9 @@ def test_core_consistency_is_that_of_the_definition():
     assert m.core_consistency(t, scaling="given") == pytest.approx(100 * (1 - off / 3), rel=1e-9)
     assert m.core_consistency(t, scaling="given", normalised=True) == pytest.approx(
         100 * (1 - off / np.sum(core ** 2)), rel=1e-9)
-    with pytest.raises(ts.ArgumentError, match="dense"):
-        m.core_consistency(x)
+    for scaling in ("equal", "given"):
+        of_list, of_array = (m.core_consistency(each, scaling=scaling) for each in (t, x))
+        assert of_array == pytest.approx(of_list, rel=1e-9)
     with pytest.raises(ts.ArgumentError, match="needs a tensor"):
         m.core_consistency()
 
