@@ -30,6 +30,7 @@ from ._errors import OutOfMemory as OutOfMemory
 from ._errors import Stopped as Stopped
 from ._errors import TstreamWarning as TstreamWarning
 from ._errors import warn as warn
+from ._needed import sentence
 
 MODES_MAX = 16
 
@@ -342,7 +343,10 @@ class _Library:
         places = [p for p in places if os.path.exists(p)] + ["libtstream.so.0"]
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # as tstream does, for GPUs
         os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
-        dll = _load(places[0])
+        try:
+            dll = _load(places[0])
+        except OSError as e:
+            raise OSError(sentence(e)) from None
         for function, (result, arguments) in _functions.items():
             f = getattr(dll, function)
             f.restype, f.argtypes = result, arguments

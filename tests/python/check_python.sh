@@ -35,6 +35,21 @@ TSTREAM_BUILD=$build $pip wheel --no-build-isolation --no-deps -w wheels ./tree 
 ls wheels
 $pip install --no-deps --force-reinstall wheels/*.whl > pip.log 2>&1 || { cat pip.log; exit 1; }
 
+# From source, what is missing is named before anything starts, for three kinds of systems
+while read -r given names; do
+    if (cd tree && TSTREAM_CONFIGURE=$given "$python" setup.py -q build_py) > missing.log 2>&1; then
+        bad "setup.py builds with $given"
+    fi
+    for name in $names apt-get dnf conda; do
+        grep -q -e "$name" missing.log || bad "setup.py with $given does not name $name: $(cat missing.log)"
+    done
+    if grep -q Traceback missing.log; then bad "setup.py with $given: $(cat missing.log)"; fi
+done << end
+CC=no-compiler gcc libc6-dev c-compiler
+PKG_CONFIG=no-program pkg-config pkgconf-pkg-config
+PKG_CONFIG=false liburing-dev lz4-devel zlib1g-dev xxhash
+end
+
 unset PYTHONPATH TSTREAM_LIBRARY
 TSTREAM_PROGRAM=$bin/tstream TSTREAM_HEADER=$top/include/tstream.h TSTREAM_EXAMPLES=$top/examples \
     timeout 600 "$python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$tmp/tree/python/tests" --rootdir "$tmp" || failed=1

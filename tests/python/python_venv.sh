@@ -9,10 +9,10 @@ pip="$python -m pip --quiet --disable-pip-version-check --timeout 10 --retries 1
 
 make_venv()
 {
-    if ! "$python" -c 'import numpy, pytest, setuptools.command.bdist_wheel' 2> /dev/null; then
+    if ! "$python" -c 'import numpy, pytest, setuptools; assert int(setuptools.__version__.split(".")[0]) >= 77' 2> /dev/null; then
         rm -rf "$venv"
         python3 -m venv "$venv"
-        $pip install numpy pytest 'setuptools >= 70.1' > pip.log 2>&1 || return 1
+        $pip install numpy pytest 'setuptools >= 77' > pip.log 2>&1 || return 1
     fi
     if [ "${TSTREAM_TEST_PEERS:-0}" = 1 ]; then
         # What tests take tensors from and give them to, and what they compare with. A package that
