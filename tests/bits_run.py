@@ -152,7 +152,7 @@ class Machine:
             if not side.has_mpi():
                 raise bits_list.ListError("no MPI")
             program = ["mpirun", "-n", str(processes), side.tool("tstream-mpi"), "cp"]
-        last = ["--tol=0", "--seed=5", "--out=out", "--quiet"]
+        last = ["--tol=0", "--seed=5", "--output=out", "--quiet"]
         tensor = self._input(case)[1]
         again = [*program, "--resume=out", f"--iters={iters}", "--quiet",
                  *(o for o in options if re.match("--(cpu|gpus|threads|host-memory)", o))]

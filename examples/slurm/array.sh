@@ -25,7 +25,7 @@ mkdir -p "$(dirname "$out")"
 case $(tstream status "$out" --json 2> /dev/null || true) in
 *'"found":"ended"'*) exit 0 ;;
 *'"resumable":true'*) set -- --resume "$out" ;;
-*) set -- "$tensor" --rank "$rank" $options --out "$out" ;;
+*) set -- "$tensor" --rank "$rank" $options --output "$out" ;;
 esac
 srun --mpi=none --ntasks=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" tstream cp "$@" --max-time "$max_time"
 

@@ -19,7 +19,7 @@ gpus=$((SLURM_GPUS_ON_NODE / SLURM_NTASKS_PER_NODE)) # of a rank
 case $(tstream status "$out" --json 2> /dev/null || true) in
 *'"found":"ended"'*) exit 0 ;;
 *'"resumable":true'*) set -- --resume "$out" ;;
-*) set -- "$tensor" $options --out "$out" ;;
+*) set -- "$tensor" $options --output "$out" ;;
 esac
 # Each rank is to see all GPUs of its node, of which they take theirs in turn: GPUs reach each other's memory then.
 srun --mpi="${MPI:-pmix}" --cpus-per-task="$SLURM_CPUS_PER_TASK" --gpu-bind=none tstream cp "$@" --gpus "$gpus" \

@@ -20,7 +20,7 @@ copy=$scratch/$(basename "$tensor")
 case $(tstream status "$out" --json 2> /dev/null || true) in
 *'"found":"ended"'*) exit 0 ;;
 *'"resumable":true'*) set -- "$copy" --resume "$out" ;;
-*) set -- "$copy" $options --out "$out" ;;
+*) set -- "$copy" $options --output "$out" ;;
 esac
 
 # on_nodes COMMAND...: once on each, in the order of ranks
@@ -31,7 +31,7 @@ on_nodes()
 trap 'on_nodes rm -rf "$scratch"' EXIT
 trap 'exit 143' TERM
 on_nodes mkdir -p "$scratch"
-on_nodes tshard part "$tensor" --parts "$SLURM_NNODES" --force --out "$copy"
+on_nodes tshard part "$tensor" --parts "$SLURM_NNODES" --force --output "$copy"
 # Ranks are numbered node by node, as the parts are.
 srun --mpi="${MPI:-pmix}" --cpus-per-task="$SLURM_CPUS_PER_TASK" --distribution=block tstream cp "$@" --max-time "$max_time" \
     --ranks "$SLURM_NTASKS"

@@ -19,7 +19,7 @@ most=20                     # times in the queue: a run that comes no further do
 case $(tstream status "$out" --json 2> /dev/null || true) in
 *'"found":"ended"'*) exit 0 ;;
 *'"resumable":true'*) set -- --resume "$out" ;;
-*) set -- "$tensor" $options --out "$out" ;;
+*) set -- "$tensor" $options --output "$out" ;;
 esac
 # srun takes --cpus-per-task from the job no more, since Slurm 22.05; --mpi=list tells what it speaks: pmix for Open MPI
 srun --mpi="${MPI:-pmix}" --cpus-per-task="$SLURM_CPUS_PER_TASK" tstream cp "$@" --max-time "$max_time" --ranks "$SLURM_NTASKS"

@@ -28,7 +28,7 @@
 /* ---- the command line ---- */
 
 /* option tables: ts_opt_parse, ts_opt_defaults, ts_opt_text, ts_opt_nearest, ts_opt_help,
- * ts_opt_brief, ts_opt_man */
+ * ts_opt_brief, ts_opt_man, ts_opt_shown, ts_opt_old */
 #include "base/opt.h"
 /* what the rows of base/settings.def are in it. These rows are the one file beside this that tools/
  * include, once for each use */

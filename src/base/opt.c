@@ -426,7 +426,7 @@ static int unknown(struct parse *p, const char *name)
     const char *names[66], *near;
     size_t n = 0;
     for (const struct ts_opt *o = p->cmd->opts; o->name != NULL && n < 64; o++)
-        names[n++] = o->name;
+        names[n++] = ts_opt_shown(p->cmd, o).name;
     names[n++] = "help";
     names[n] = NULL;
     near = ts_opt_nearest(name, names);
@@ -442,6 +442,48 @@ const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, si
     for (const struct ts_opt_alias *a = cmd->aliases; a != NULL && a->name != NULL; a++)
         if (strlen(a->name) == len && memcmp(a->name, name, len) == 0)
             return ts_opt_named(cmd, a->option, strlen(a->option));
+    return NULL;
+}
+
+/* Whether a name of `len` bytes is an old one; *ret is where it stands in the list. */
+static int is_old(const struct ts_cmd *cmd, const char *name, size_t len, const char **ret)
+{
+    const char *old = cmd->old_names == NULL ? "" : cmd->old_names;
+    for (size_t n; *old != '\0'; old += n + strspn(old + n, " ")) {
+        n = strcspn(old, " ");
+        if (n == len && memcmp(old, name, n) == 0) {
+            *ret = old;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+struct ts_opt ts_opt_shown(const struct ts_cmd *cmd, const struct ts_opt *opt)
+{
+    struct ts_opt shown = *opt;
+    const char *old;
+    if (is_old(cmd, opt->name, strlen(opt->name), &old))
+        for (const struct ts_opt_alias *a = cmd->aliases; a != NULL && a->name != NULL; a++)
+            if (strcmp(a->option, opt->name) == 0)
+                shown.name = a->name;
+    return shown;
+}
+
+const char *ts_opt_old(const struct ts_cmd *cmd, int argc, char **argv, const char **instead)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *arg = argv[i], *old;
+        const size_t len = strncmp(arg, "--", 2) == 0 ? strcspn(arg + 2, "=") : 0;
+        if (len > 0 && is_old(cmd, arg + 2, len, &old)) {
+            const struct ts_opt *opt = ts_opt_named(cmd, arg + 2, len);
+            *instead = ts_opt_shown(cmd, opt).name;
+            for (const struct ts_opt_alias *a = cmd->aliases; a != NULL && a->name != NULL; a++)
+                if (strlen(a->name) == len && memcmp(a->name, old, len) == 0)
+                    return a->name;
+            return opt->name;
+        }
+    }
     return NULL;
 }
 

@@ -74,6 +74,8 @@ struct ts_cmd {
     const char *brief;
     /* which help does not show; a name of NULL ends. NULL: none */
     const struct ts_opt_alias *aliases;
+    /* options or aliases of before, divided by blanks: help shows the other name. NULL: none */
+    const char *old_names;
     int (*run)(const struct ts_cmd *cmd, int argc, char **argv);
 };
 
@@ -82,6 +84,13 @@ void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
 
 /* The option of this name of `len` bytes, its own or a second one; NULL: there is none. */
 const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, size_t len);
+
+/* The option with the name that help shows: that of its alias if its own is an old one. */
+struct ts_opt ts_opt_shown(const struct ts_cmd *cmd, const struct ts_opt *opt);
+
+/* The first old name in argv[1..argc-1], and in *instead what help calls the option; NULL: there is
+ * none. */
+const char *ts_opt_old(const struct ts_cmd *cmd, int argc, char **argv, const char **instead);
 
 /* Parses argv[1..argc-1] (argv[0] is the command's name) into args, after setting the defaults.
  * Options may stand between operands; `--` ends them. `--name=value`, `--name value`, `-nvalue` and

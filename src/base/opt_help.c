@@ -132,8 +132,10 @@ static void each_option(const struct ts_cmd *cmd, FILE *to,
         if (headings != NULL)
             heading(headings[section], to);
         for (size_t i = 0; cmd->opts[i].name != NULL; i++)
-            if (headings == NULL || cmd->section[i] == section)
-                option(&cmd->opts[i], to);
+            if (headings == NULL || cmd->section[i] == section) {
+                const struct ts_opt shown = ts_opt_shown(cmd, &cmd->opts[i]);
+                option(&shown, to);
+            }
     } while (headings != NULL && headings[++section] != NULL);
 }
 
@@ -196,7 +198,8 @@ void ts_opt_brief(const struct ts_cmd *cmd, FILE *to)
     help_usage(cmd, to);
     for (size_t n; *name != '\0'; name += n + strspn(name + n, " ")) {
         n = strcspn(name, " ");
-        brief_option(ts_opt_named(cmd, name, n), to);
+        const struct ts_opt shown = ts_opt_shown(cmd, ts_opt_named(cmd, name, n));
+        brief_option(&shown, to);
     }
     does = strchr(cmd->examples, '\n') + 1;
     fprintf(to,

@@ -29,7 +29,7 @@ static const struct setting {
     { TS_SET_CPU, { "cpu", "cpu", "--cpu" } },
     { TS_SET_THREADS, { "threads", "threads", "--threads" } },
     { TS_SET_TRACE, { "trace", "trace", "--trace" } },
-    { TS_SET_OUT, { "out", "out", "--out" } },
+    { TS_SET_OUT, { "out", "out", "--output" } },
     { TS_SET_OUTPUT, { "out", "out", "--output" } },
     { TS_SET_REPLACE, { "replace", "replace", "--force" } },
     { TS_SET_RESUME, { "resume with", "resume with", "--resume" } },

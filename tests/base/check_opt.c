@@ -376,6 +376,46 @@ START_TEST(text_shows_values)
 }
 END_TEST
 
+START_TEST(old_names_are_taken_and_told_and_not_shown)
+{
+    static const struct ts_opt_alias aliases[] = { { "output", "out" },
+                                                   { "ranks", "rank" },
+                                                   { NULL, NULL } };
+    static const struct {
+        const char *word, *old, *instead;
+    } want[] = {
+        { "--out", "out", "output" },     { "--out=y", "out", "output" },
+        { "--output=y", NULL, NULL },     { "-oy", NULL, NULL },
+        { "--ranks=3", "ranks", "rank" }, { "--rank=3", NULL, NULL },
+        { "--outer", NULL, NULL },
+    };
+    struct ts_cmd renamed = cmd;
+    char help[8192] = "";
+    FILE *f = fmemopen(help, sizeof help, "w");
+    renamed.aliases = aliases;
+    renamed.old_names = "out ranks";
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        char word[32];
+        char *argv[] = { "do", "x", word, "--", "--out", NULL };
+        const char *instead = NULL, *old;
+        snprintf(word, sizeof word, "%s", want[i].word);
+        old = ts_opt_old(&renamed, 5, argv, &instead);
+        ck_assert_msg((old == NULL) == (want[i].old == NULL), "%s", word);
+        if (old != NULL) {
+            ck_assert_str_eq(old, want[i].old);
+            ck_assert_str_eq(instead, want[i].instead);
+        }
+        ck_assert_ptr_null(ts_opt_old(&cmd, 5, argv, &instead));
+    }
+    ck_assert_str_eq(ts_opt_shown(&renamed, &opts[4]).name, "output");
+    ck_assert_str_eq(ts_opt_shown(&renamed, &opts[0]).name, "rank");
+    ts_opt_help(&renamed, f);
+    fclose(f);
+    ck_assert_ptr_nonnull(strstr(help, "-o, --output=DIR"));
+    ck_assert_ptr_null(strstr(help, "--out="));
+}
+END_TEST
+
 START_TEST(nearest_is_near)
 {
     static const char *const names[] = { "build", "info", "verify", "export", "gen", NULL };
@@ -409,6 +449,7 @@ int main(void)
     tcase_add_test(tc, brief_help_shows_first_sentences);
     tcase_add_test(tc, man_escapes_what_roff_would_read);
     tcase_add_test(tc, text_shows_values);
+    tcase_add_test(tc, old_names_are_taken_and_told_and_not_shown);
     tcase_add_test(tc, nearest_is_near);
     suite_add_tcase(suite, tc);
     return test_run_suite(suite, CK_FORK_GETENV);

@@ -141,7 +141,7 @@ fi
 says 'gen --truth' 'x.ktensor.*: nothing was written: the result takes at least '
 on 5m "$bin/tshard" gen -q --dims 9x9x9 -n 1M --value 0..1 -o small/x.tns || bad "zeros of draws: $(cat err)"
 if on 2m "$bin/tshard" part mid.tsh --part 1/1 -o small/x.tsh; then bad "part"; fi
-says part 'nothing was copied: the result takes at least .*: name another place with --out, or'
+says part 'nothing was copied: the result takes at least .*: name another place with --output, or'
 if on 4m "$bin/tshard" gen -q --dims 1000000x9x9 --planted 3 -n 1K -o g.tsh --truth small/x.ktns; then bad truth; fi
 says truth 'nothing was written: the result takes at least .*: name another place with --truth, or'
 on 900m "$bin/tshard" export mid.tsh -o small/x.tns || bad "export: $(cat err)"

@@ -56,7 +56,7 @@ def run_tstream(tools, path, start, rank, iters, folder):
     subprocess.run([f"{tools}/tshard", "build", path, "-o", tensor, "-q", "--force"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([f"{tools}/tstream", "cp", tensor, "--cpu", "--loss", "poisson", "--rank", str(rank), "--iters", str(iters),
                     "--tol", "0", "--precision", "float64", "--init", start, "--format", "npy", "--rows", "all",
-                    "--out", out, "--force", "-q"], check=True, stdout=subprocess.DEVNULL)
+                    "--output", out, "--force", "-q"], check=True, stdout=subprocess.DEVNULL)
     order = sum(name.startswith("mode") and name.endswith(".npy") for name in os.listdir(out))
     return np.load(f"{out}/weights.npy"), [np.load(f"{out}/mode{m + 1}.npy") for m in range(order)]
 

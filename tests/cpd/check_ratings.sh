@@ -209,7 +209,7 @@ refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out 'fo
 for fold in fold fold2/5 'fold 2' 'fold  2/5' 'fold -1/5'; do
     refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out "$fold"
 done
-refused 2 'does not go with --max-time without --out' "$bin/tstream" cp x.tsh --folds 3 --max-time 1s
+refused 2 'does not go with --max-time without --output' "$bin/tstream" cp x.tsh --folds 3 --max-time 1s
 refused 2 '--folds must be 2 to 20' "$bin/tstream" cp x.tsh --observed --folds 1
 refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
 

@@ -26,7 +26,7 @@ compare()
 {
     what=$1 tensor=$2
     shift 2
-    "$bin/tstream" cp "$tensor" --json --out m.cp "$@" > json 2> err || { bad "$what: $(cat err)"; return; }
+    "$bin/tstream" cp "$tensor" --json --output m.cp "$@" > json 2> err || { bad "$what: $(cat err)"; return; }
     "$bin/tstream" fit m.cp "$tensor" --cpu --json > exact 2> err || { bad "$what: $(cat err)"; return; }
     rm -r m.cp
     awk -v what="$what" -v a="$(number fit json)" -v b="$(number fit exact)" -v least="$least" '

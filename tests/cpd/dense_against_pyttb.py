@@ -82,7 +82,7 @@ def recover(tools, folder):
         truth = [rng.standard_normal((n, 3)) for n in shape]
         x = whole(np.ones(3), truth)
         np.save(f"{folder}/x.npy", x)
-        tstream(tools, f"{folder}/x.npy", "--rank", "3", "--restarts", "5", "--iters", "500", "--tol", "0", "--out",
+        tstream(tools, f"{folder}/x.npy", "--rank", "3", "--restarts", "5", "--iters", "500", "--tol", "0", "--output",
                 f"{folder}/x.cp", "--force", "--format", "npy")
         weights = np.load(f"{folder}/x.cp/best.r3/weights.npy")
         factors = [np.load(f"{folder}/x.cp/best.r3/mode{m + 1}.npy") for m in range(len(shape))]

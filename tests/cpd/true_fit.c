@@ -180,7 +180,7 @@ static struct run decompose(const struct campaign *a, const struct test_fit_case
                               seed_text,
                               "--precision",
                               precision == 32 ? "float32" : "float64",
-                              "--out",
+                              "--output",
                               "x.cp",
                               "--format",
                               (char *)format[number % 3],

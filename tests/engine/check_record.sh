@@ -31,7 +31,7 @@ sed -n 's/.*"event":"sweep".*"fit":[^,]*,"change":[^,]*,\("objective":.*\),\("se
 while read -r sweep; do has "$sweep"; done < sweeps
 grep -qE '"start":"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[+-][0-9]{2}:[0-9]{2}","end":"' $record ||
     bad "run.json: no times of day"
-"$bin/tstream" cp x.tsh --cpu -r 3 -i 50 --tol 0.5 --format ktensor,npy --out c.cp > log
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 50 --tol 0.5 --format ktensor,npy --output c.cp > log
 grep -q '"ended":"converged"' c.cp/run.json || bad "run.json: not converged"
 
 # the checksum is the tensor's: another one has another, the same one built again the same

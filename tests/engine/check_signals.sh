@@ -13,7 +13,7 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 endless()
 {
     : > log # or the last one's would be looked at until this one begins its own
-    "$bin/tstream" cp x.tsh --cpu -r 2 --iters 100000000 --tol 0 --out "$1" > log 2>&1 &
+    "$bin/tstream" cp x.tsh --cpu -r 2 --iters 100000000 --tol 0 --output "$1" > log 2>&1 &
     pid=$!
     while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
 }

@@ -28,7 +28,7 @@ ends()
 dated='^[0-9]\{4\}-[0-9][0-9]-[0-9][0-9] [0-9][0-9]:[0-9][0-9]:[0-9][0-9] tstream cp: '
 
 # ---- a line when it is asked for, also with --quiet; the table stays a table ----
-"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --out y.cp > table 2> told &
+"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --output y.cp > table 2> told &
 pid=$!
 until_there '^ *3 ' table
 during="${dated}sweep [0-9]*/1000000, mode [123]/3: [0-9]* %, left [^,]*, run at most [^,]*"
@@ -56,7 +56,7 @@ json_is() # FILE PYTHON: an expression of the object s, where there is a program
     python3 -c "import json, sys; s = json.load(open(sys.argv[1])); sys.exit(not ($2))" "$1" ||
         bad "$1: not so: $2: $(cat "$1")"
 }
-"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --out y.cp > table 2> told &
+"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --output y.cp > table 2> told &
 pid=$!
 until_there '^ *3 ' table
 until_there '"sweeps":\[{' y.cp.partial/status.json # not the first one, which tells of none
@@ -101,7 +101,7 @@ if [ -e y.cp.partial ] && ! grep -q '"state":"stopped"' y.cp.partial/status.json
     bad "cp: left $(ls y.cp.partial)"
 fi
 rm -rf y.cp.partial
-"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 2 --out z.cp > log 2> told || bad "cp: $(cat told)"
+"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 2 --output z.cp > log 2> told || bad "cp: $(cat told)"
 if [ -e z.cp/status.json ]; then bad "cp: a status of a run that has ended"; fi
 "$bin/tstream" status z.cp > log
 grep -q '^z.cp: ended (not converged)$' log || bad "status: $(cat log)"
@@ -113,7 +113,7 @@ refused 1 "z.cp: there is no run of tstream cp, neither under way nor ended" "$b
 refused 1 "which run? There is no *.cp" "$bin/tstream" status
 
 # ---- a run that died says so, and one whose status is damaged harms nobody ----
-"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --out y.cp > table 2> told &
+"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 1000000 --tol 0 --output y.cp > table 2> told &
 pid=$!
 until_there '"sweeps":\[{' y.cp.partial/status.json
 kill -9 $pid
@@ -208,7 +208,7 @@ for command in 'build -q a.tns' 'gen -q -o g.tsh --nnz 1000' 'export -q x.tsh' '
     "$bin/tshard" $command > log 2> told || bad "tshard $command: $(cat told)"
     if [ -s told ]; then bad "tshard $command: $(cat told)"; fi
 done
-"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 2 --out z.cp > log 2> told || bad "cp -q: $(cat told)"
+"$bin/tstream" cp x.tsh --cpu -q -r 3 -i 2 --output z.cp > log 2> told || bad "cp -q: $(cat told)"
 for command in 'top z.cp x.tsh' 'mttkrp x.tsh --cpu' devices; do
     # shellcheck disable=SC2086 # words
     "$bin/tstream" $command --quiet > log 2> told || bad "$command -q: $(cat told)"

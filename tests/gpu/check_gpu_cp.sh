@@ -59,7 +59,7 @@ grep -q 'driver and libraries' err || bad "cp --host-memory 8M: $(cat err)"
 # ---- interrupted, with shards on the GPU and in host memory: it ends, and goes on ----
 for memory in '' --gpu-memory=$(little 1 -r 8); do
     : > log # not that of the run before
-    "$bin/tstream" cp x.tsh -r 8 --gpus 1 -i 100000000 --tol 0 --out stopped ${memory:+"$memory"} > log 2>&1 &
+    "$bin/tstream" cp x.tsh -r 8 --gpus 1 -i 100000000 --tol 0 --output stopped ${memory:+"$memory"} > log 2>&1 &
     pid=$!
     while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.05; done
     kill -INT $pid

@@ -14,7 +14,7 @@ run_cp()
 {
     name=$1
     shift
-    "$bin/tstream" cp x.tsh --tol 0 --json --force --out "$name.cp" "$@" > json 2> err ||
+    "$bin/tstream" cp x.tsh --tol 0 --json --force --output "$name.cp" "$@" > json 2> err ||
         bad "cp $*: $(cat err)"
 }
 

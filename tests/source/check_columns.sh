@@ -33,7 +33,7 @@ for order in 3 4 5 8; do
     fits "$bin/tshard" plan t$order.tns -o another.tsh
     fits "$bin/tstream" cp t$order.tsh --cpu -r 3 -i 3 --rows used
     grep -q 'sweep .*wait.*kernel' out || bad "cp: too few columns: $(head -1 out)"
-    fits "$bin/tstream" cp t$order.tsh --cpu -r 3 -i 2 --details --rows used --out other$order.cp
+    fits "$bin/tstream" cp t$order.tsh --cpu -r 3 -i 2 --details --rows used --output other$order.cp
     fits "$bin/tstream" plan t$order.tsh --cpu -r 3 -i 3 --rows used
     fits "$bin/tstream" info t$order.cp
     fits "$bin/tstream" status t$order.cp

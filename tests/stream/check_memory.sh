@@ -21,7 +21,7 @@ number() { sed -n "s/.*\"event\":\"$1\".*\"$2\":\([0-9]*\).*/\1/p" "$tmp/json"; 
 
 cp_in()
 {
-    "$bin/tstream" cp "$tmp/x.tsh" --cpu --threads 2 --rank 8 --iters 2 --tol 0 --json --force --out "$tmp/out" \
+    "$bin/tstream" cp "$tmp/x.tsh" --cpu --threads 2 --rank 8 --iters 2 --tol 0 --json --force --output "$tmp/out" \
         --host-memory "$1" > "$tmp/json"
 }
 
@@ -34,7 +34,7 @@ for mib in 12 32; do
 done
 # Nor does what models that are done took stay: sixteen, some at once, each of which writes its files.
 "$bin/tshard" gen --dims 20000x30000x400 --nnz 50k -o "$tmp/y.tsh" > "$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
-"$bin/tstream" cp "$tmp/y.tsh" --cpu --threads 2 --observed --rank 6,3 --restarts 8 --iters 1 --json --out "$tmp/models" \
+"$bin/tstream" cp "$tmp/y.tsh" --cpu --threads 2 --observed --rank 6,3 --restarts 8 --iters 1 --json --output "$tmp/models" \
     --host-memory 8M > "$tmp/json"
 largest=$((50400 * 6 * 4)) peak=$(number "done" peak_bytes | tail -1)
 echo "models: budget $((8 << 20)), factors of the largest $largest, peak $peak"

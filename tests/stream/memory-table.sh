@@ -56,7 +56,7 @@ names()
 # cp MIB: of the tensor last built
 cp_in()
 {
-    "$bin/tstream" cp "$tmp/x.tsh" --cpu --threads 2 --rank 8 --iters 2 --tol 0 --json --out "$tmp/out" \
+    "$bin/tstream" cp "$tmp/x.tsh" --cpu --threads 2 --rank 8 --iters 2 --tol 0 --json --output "$tmp/out" \
         --host-memory "$1M" > "$tmp/json"
     rm -rf "$tmp/out"
     verdict $((($1 << 20) + $(sed -n 's/.*"factor_bytes":\([0-9]*\).*/\1/p' "$tmp/json"))) \

@@ -125,5 +125,32 @@ expect_usage "unknown option '--rnak'; did you mean '--rank'?" "$bin/tstream" cp
 expect_usage "unknown option '--memry'; did you mean '--memory'?" "$bin/tshard" build --memry=1G x
 expect_usage "is missing" "$bin/tshard" build
 expect_usage "standard input (-) can be given once" "$bin/tshard" build - x.tns - -o "$tmp/x.tsh"
+# where results go is -o, --output in every command that writes; the old name is taken, with a note
+for program in tshard tstream; do
+    for command in $("$bin/$program" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z][a-z]*\) .*/\1/p'); do
+        "$bin/$program" "$command" --help > "$tmp/help"
+        if grep -q -e '--out[= ]' "$tmp/help"; then complain "$program $command --help shows --out"; fi
+        ! grep -q -e ' -o, ' "$tmp/help" || grep -q -e '^  -o, --output=' "$tmp/help" ||
+            complain "$program $command: -o is not --output"
+    done
+done
+(
+    cd "$tmp"
+    "$bin/tshard" gen --dims 9x8x7 -n 99 -q -o w.tsh > log
+    for option in '-o x' '--output x' '--output=x' '--out x' '--out=x'; do
+        for command in 'tstream cp w.tsh --cpu -q -r 1 -i 1 --force' 'tstream plan w.tsh --cpu -q -r 1' \
+            'tshard part w.tsh --part 1/1 -q --force'; do
+            rm -rf x
+            # shellcheck disable=SC2086
+            "$bin"/$command $option > log 2> err || complain "$command $option: $(cat err)"
+            case $option in
+            --out[\ =]*) [ "$(grep -c -e ': --out is an old name, which the next release drops: use --output$' err)" -eq 1 ] ;;
+            *) ! grep -q 'old name' err ;;
+            esac || complain "$command $option: $(cat err)"
+            case $command in *' cp '*) grep -q '"out":"x"' x/run.json || complain "$command $option: $(cat x/run.json)" ;; esac
+        done
+    done
+    exit "$failed"
+) || failed=1
 [ "$(tr "\n" " " < "$tmp/short")" = "tshard build tshard plan tstream cp tstream plan " ] || complain "commands with a short help: $(cat "$tmp/short")"
 exit "$failed"

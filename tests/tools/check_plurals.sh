@@ -26,7 +26,7 @@ echo '1 1 1 5 6' > five.tns
 printf 'a,b,value\nx,1,2\n' > table.csv
 echo label > label
 "$bin/tshard" build -q few.tns -o few.tsh > log 2>&1
-"$bin/tstream" cp few.tsh --cpu -r 1 -i 1 --out few.cp > log 2>&1
+"$bin/tstream" cp few.tsh --cpu -r 1 -i 1 --output few.cp > log 2>&1
 
 one "$bin/tshard" build -t 1 one.tns -o one.tsh
 one "$bin/tshard" plan -t 1 one.tns -o other.tsh
@@ -43,8 +43,8 @@ one "$bin/tshard" build one.tns five.tns -o none.tsh
 one "$bin/tshard" select few.tsh --sum 1,2 -o none.tsh
 one "$bin/tshard" part one.tsh --part 1/1 -o part.tsh
 one "$bin/tstream" plan few.tsh --cpu -t 1 -r 1 -i 1
-one "$bin/tstream" cp few.tsh --cpu -t 1 -r 1 -i 1 --out one.cp
-one "$bin/tstream" cp one.tsh --cpu -t 1 -r 1 -i 1 --out single.cp
+one "$bin/tstream" cp few.tsh --cpu -t 1 -r 1 -i 1 --output one.cp
+one "$bin/tstream" cp one.tsh --cpu -t 1 -r 1 -i 1 --output single.cp
 one "$bin/tstream" info few.cp
 one "$bin/tstream" top few.cp few.tsh
 one "$bin/tstream" fit few.cp few.tsh --cpu

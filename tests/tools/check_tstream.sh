@@ -18,7 +18,7 @@ grep -q 'factors in x.cp$' log || bad "cp: does not say where: $(cat log)"
 [ -s x.cp/model.ktensor ] || bad "cp: no model.ktensor"
 
 # ---- the record for programs ----
-"$bin/tstream" cp --cpu -r 3 -i 8 --tol 0 --json --out y.cp --format ktensor,npy,splatt > json
+"$bin/tstream" cp --cpu -r 3 -i 8 --tol 0 --json --output y.cp --format ktensor,npy,splatt > json
 [ "$(grep -c '^{"event":"sweep","sweep":[0-9]*,"fit":0[.][0-9]*,' json)" -eq 8 ] ||
     bad "cp --json: not eight sweeps: $(cat json)"
 tail -n 1 json | grep -q '^{"event":"done",' || bad "cp --json: the last event is not done"
@@ -31,16 +31,16 @@ cmp -s x.cp/model.ktensor y.cp/model.ktensor || bad "cp: not the same bytes twic
 sort -R --random-source=x.tns x.tns > shuffled.tns
 "$bin/tshard" build shuffled.tns --memory 64M -o z.tsh --shard 64K > log 2>&1 || bad "build: $(cat log)"
 for threads in 1 2 3 7; do
-    "$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --threads $threads --force --out z.cp > log
+    "$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --threads $threads --force --output z.cp > log
     cmp -s x.cp/model.ktensor z.cp/model.ktensor || bad "cp: other bytes with $threads threads"
 done
-"$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --host-memory 200K --force --out z.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" cp z.tsh --cpu -r 3 -i 8 --tol 0 --host-memory 200K --force --output z.cp > log 2>&1 || bad "cp: $(cat log)"
 cmp -s x.cp/model.ktensor z.cp/model.ktensor || bad "cp: other bytes when streamed"
 refused 1 "which tensor? There are x.tsh, z.tsh" "$bin/tstream" cp
 
 # ---- nothing is overwritten ----
 cp x.cp/model.ktensor before
-refused 1 "x.cp exists; use --force to replace it, --resume x.cp to go on from it, or --out to name another" \
+refused 1 "x.cp exists; use --force to replace it, --resume x.cp to go on from it, or --output to name another" \
     "$bin/tstream" cp x.tsh --cpu -r 3 -i 1
 cmp -s before x.cp/model.ktensor || bad "cp without --force: touched x.cp"
 "$bin/tstream" cp x.tsh --cpu -r 3 -i 8 --tol 0 --force > log || bad "cp --force: $(cat log)"
@@ -61,14 +61,14 @@ grep -q traceEvents there.json || bad "mttkrp --force: no trace"
 mkdir s.cp.partial
 printf TSHSTATE > s.cp.partial/state.0
 got=0
-"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --out s.cp > out 2> err || got=$?
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --output s.cp > out 2> err || got=$?
 [ "$got" -eq 1 ] || bad "cp over a state: exit $got"
-for word in --resume --force --out; do
+for word in --resume --force --output; do
     grep -q -e "s.cp.partial holds the state of a run that did not end;.*$word" err ||
         bad "cp over a state: no $word in: $(cat err)"
 done
 [ "$(ls s.cp.partial)" = state.0 ] || bad "cp over a state: left $(ls s.cp.partial)"
-"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --force --out s.cp > log || bad "cp --force: $(cat log)"
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --force --output s.cp > log || bad "cp --force: $(cat log)"
 if [ -e s.cp.partial ] || [ -e s.cp/state.0 ]; then bad "cp --force: the state is still there"; fi
 
 # ---- going on from a result ----
@@ -169,12 +169,12 @@ got=0
 grep -q 'standard output: cannot be written' err || bad "cp >&-: $(cat err)"
 [ ! -e closed.json ] || json_ok closed.json
 got=0
-"$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --out closed.cp <&- >&- 2> err || got=$?
+"$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --output closed.cp <&- >&- 2> err || got=$?
 [ "$got" -eq 1 ] || bad "cp >&-: exit $got"
 grep -q 'closed.cp is in place, but standard output cannot be written' err || bad "cp >&-: $(cat err)"
 [ -s closed.cp/model.ktensor ] || bad "cp >&-: no factors"
 (got=0
- "$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --out piped.cp 2> err || got=$?
+ "$bin/tstream" cp x.tsh --cpu -r 3 -i 2 --output piped.cp 2> err || got=$?
  echo $got > status) | true
 [ "$(cat status)" -eq 0 ] || bad "cp | true: exit $(cat status): $(cat err)"
 [ -s piped.cp/model.ktensor ] || bad "cp | true: no factors"
@@ -203,10 +203,10 @@ limited() # what OpenMP would end the program for: stacks beyond the address spa
 }
 if limited "$bin/tstream" --version > log 2>&1; then # under sanitizers nothing runs within a limit
     rm -rf l.cp
-    refused 1 "threads can be started" limited "$bin/tstream" cp x.tsh --cpu --threads 500 --out l.cp
+    refused 1 "threads can be started" limited "$bin/tstream" cp x.tsh --cpu --threads 500 --output l.cp
     refused 1 "threads can be started" limited "$bin/tshard" verify x.tsh --threads 500
     refused 1 "threads can be started" limited "$bin/tshard" export x.tsh -o l.tns --threads 500
-    limited "$bin/tstream" cp x.tsh --cpu -r 3 -i 8 --tol 0 --out l.cp > log 2>&1 ||
+    limited "$bin/tstream" cp x.tsh --cpu -r 3 -i 8 --tol 0 --output l.cp > log 2>&1 ||
         bad "cp within a limit: $(cat log)"
     cmp -s x.cp/model.ktensor l.cp/model.ktensor || bad "cp: other bytes within a limit"
     rm -rf l.cp
@@ -217,7 +217,7 @@ refused 2 "did you mean '--rank'" "$bin/tstream" cp x.tsh --rnak 3
 refused 2 "--iters must be at least 1" "$bin/tstream" cp x.tsh --iters 0
 refused 2 "--rank must be 1 to" "$bin/tstream" cp x.tsh --rank 0
 refused 2 "format \"matlab\" is not known" "$bin/tstream" cp x.tsh --format matlab
-refused 1 "lies in the tensor x.tsh itself" "$bin/tstream" cp x.tsh --cpu --out ./x.tsh/factors/
+refused 1 "lies in the tensor x.tsh itself" "$bin/tstream" cp x.tsh --cpu --output ./x.tsh/factors/
 refused 1 "lies in the tensor x.tsh itself" "$bin/tstream" mttkrp x.tsh --cpu --trace x.tsh/index
 refused 1 "two of them must fit" "$bin/tstream" cp x.tsh --cpu -n --host-memory 8K
 for command in 'cp -n' mttkrp; do
@@ -228,33 +228,33 @@ refused 1 "nothere" "$bin/tstream" cp nothere --cpu
 refused 1 "x.tns" "$bin/tstream" cp x.tns --cpu
 mkdir other
 touch other/precious
-refused 1 "holds precious" "$bin/tstream" cp x.tsh --cpu --out other
+refused 1 "holds precious" "$bin/tstream" cp x.tsh --cpu --output other
 [ -e other/precious ] || bad "cp: removed other/precious"
-refused 1 "cannot be created" "$bin/tstream" cp x.tsh --cpu --out no/such/place
+refused 1 "cannot be created" "$bin/tstream" cp x.tsh --cpu --output no/such/place
 mkdir real # a link to a directory is followed, before the work and not after it
 ln -s real link
 for times in once again; do
-    "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --force --out link/ --trace real.json > log 2>&1 ||
-        bad "cp --out link, $times: $(cat log)"
+    "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --force --output link/ --trace real.json > log 2>&1 ||
+        bad "cp --output link, $times: $(cat log)"
     [ -L link ] && [ -s real/model.ktensor ] || bad "cp: not written through a link, $times"
 done
 ln -s real.json link.json
 "$bin/tstream" cp x.tsh --cpu -r 3 -i 1 --no-output --force --trace link.json > log 2>&1
 [ -L link.json ] || bad "cp --trace: replaced a link"
 ln -s nowhere dangling
-refused 1 "dangling: is a link that leads to nothing" "$bin/tstream" cp x.tsh --cpu --out dangling
-refused 1 "a file system is mounted there" "$bin/tstream" cp x.tsh --cpu --out /proc
+refused 1 "dangling: is a link that leads to nothing" "$bin/tstream" cp x.tsh --cpu --output dangling
+refused 1 "a file system is mounted there" "$bin/tstream" cp x.tsh --cpu --output /proc
 mkdir here
-(cd here && "$bin/tstream" cp ../x.tsh --cpu -r 3 -i 1 --out . > ../log 2>&1) || bad "cp --out .: $(cat log)"
-[ -n "$(ls here)" ] || bad "cp --out .: nothing there"
-refused 1 "is not a directory" "$bin/tstream" cp x.tsh --cpu --out /dev/null
+(cd here && "$bin/tstream" cp ../x.tsh --cpu -r 3 -i 1 --output . > ../log 2>&1) || bad "cp --output .: $(cat log)"
+[ -n "$(ls here)" ] || bad "cp --output .: nothing there"
+refused 1 "is not a directory" "$bin/tstream" cp x.tsh --cpu --output /dev/null
 if ls -d ./*.partial > left 2> err; then bad "cp: left $(cat left)"; fi
 
 # A flipped byte is found before use, and what was there stays.
 cp x.cp/model.ktensor before
 cp -r x.tsh d.tsh
 printf 'X' | dd of=d.tsh/mode2.shards bs=1 seek=777 conv=notrunc 2> log
-refused 1 "d.tsh/mode2.shards: shard 0 at byte 0: the checksum" "$bin/tstream" cp d.tsh --cpu --force --out x.cp
+refused 1 "d.tsh/mode2.shards: shard 0 at byte 0: the checksum" "$bin/tstream" cp d.tsh --cpu --force --output x.cp
 cmp -s before x.cp/model.ktensor || bad "cp: a failed run touched what was there"
 truncate -s 4096 d.tsh/mode3.shards
 refused 1 "d.tsh/mode3.shards" "$bin/tstream" cp d.tsh --cpu

@@ -148,5 +148,6 @@ const struct ts_cmd tshard_part_cmd = {
         "srun -n 4 tshard part /shared/amazon.tsh --parts 4 -o /local/amazon.tsh\n  copy the parts of all four machines\n",
     .opts = part_opts,
     .aliases = (const struct ts_opt_alias[]){ { "out", "output" }, { NULL, NULL } },
+    .old_names = "out",
     .run = run,
 };

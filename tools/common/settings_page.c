@@ -61,8 +61,12 @@ static const char *alias_of(const char *option)
     return NULL;
 }
 
-static void put_option(const struct ts_opt *o, FILE *to)
+static void put_option(const struct ts_opt *opt, FILE *to)
 {
+    static const struct ts_cmd cp = { .opts = tstream_cp_opts,
+                                      .aliases = tstream_cp_aliases,
+                                      .old_names = TSTREAM_CP_OLD };
+    const struct ts_opt shown = ts_opt_shown(&cp, opt), *o = &shown;
     char name[256];
     snprintf(name, sizeof name, "--%s%s%s", o->name, o->type == TS_OPT_FLAG ? "" : "=",
              o->type == TS_OPT_FLAG ? "" : o->arg);
@@ -70,7 +74,9 @@ static void put_option(const struct ts_opt *o, FILE *to)
     if (o->letter != 0)
         fprintf(to, "`-%c`, ", o->letter);
     put_code(name, strlen(name), to);
-    if (alias_of(o->name) != NULL)
+    if (strcmp(shown.name, opt->name) != 0)
+        fprintf(to, " (was `--%s`)", opt->name);
+    else if (alias_of(o->name) != NULL)
         fprintf(to, ", `--%s`", alias_of(o->name));
 }
 

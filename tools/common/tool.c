@@ -15,6 +15,7 @@
 #include "tools/common/tool_completion.h"
 #include "tools/common/tool_line.h"
 #include "tools/common/tool_man.h"
+#include "tools/common/tool_ranks.h"
 #include "tools/common/tool_term.h"
 #include "tools/common/tool_version.h"
 #include "tools/common/tool_watch.h"
@@ -156,6 +157,10 @@ int tool_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint
     }
     rc = ts_opt_parse(cmd, argc, argv, args, n_operands, operand, given, &err);
     if (rc == 0) {
+        const char *instead, *old = ts_opt_old(cmd, argc, argv, &instead);
+        if (old != NULL && tool_ranks_speaks())
+            tool_note(cmd, "--%s is an old name, which the next release drops: use --%s", old,
+                      instead);
         running = cmd;
         tool_progress_setup(cmd, is_quiet(cmd, args));
         return -1;

@@ -88,7 +88,7 @@ static void bash_command(const struct ts_cmd *cmd, FILE *to)
 {
     fprintf(to, "    %s)\n        options='--help", cmd->name);
     for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
-        fprintf(to, " --%s", o->name);
+        fprintf(to, " --%s", ts_opt_shown(cmd, o).name);
     fputs("'\n", to);
     if (is_word(cmd->operands))
         fprintf(to, "        words=%s files=\n", cmd->operands);
@@ -96,10 +96,11 @@ static void bash_command(const struct ts_cmd *cmd, FILE *to)
         fputs("        files=\n", to);
     fputs("        case $prev in\n", to);
     for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++) {
+        const struct ts_opt shown = ts_opt_shown(cmd, o);
         const struct value v = value_of(o);
         if (o->type == TS_OPT_FLAG)
             continue;
-        bash_names(o, to);
+        bash_names(&shown, to);
         fprintf(to, "            options= words='%s' files=%s ;;\n", v.words, v.files ? "1" : "");
     }
     fputs("        esac\n        ;;\n", to);
@@ -151,9 +152,10 @@ static void zsh_text(FILE *to, const char *help)
     quoted(to, help, first_clause(help), "[]:\\`$\"");
 }
 
-static void zsh_option(const struct ts_opt *o, FILE *to)
+static void zsh_option(const struct ts_cmd *cmd, const struct ts_opt *opt, FILE *to)
 {
-    const struct value v = value_of(o);
+    const struct ts_opt shown = ts_opt_shown(cmd, opt), *o = &shown;
+    const struct value v = value_of(opt);
     const int flag = o->type == TS_OPT_FLAG;
     fputs(" \\\n            ", to);
     if (o->type == TS_OPT_LIST)
@@ -204,7 +206,7 @@ static void zsh(const struct tool_program *program, FILE *to)
         const struct ts_cmd *cmd = program->cmds[i];
         fprintf(to, "    %s)\n        _arguments -s -S '--help[show the help]'", cmd->name);
         for (const struct ts_opt *o = cmd->opts; o->name != NULL; o++)
-            zsh_option(o, to);
+            zsh_option(cmd, o, to);
         if (is_word(cmd->operands))
             fprintf(to, " \\\n            '*:operand:(%s)'", cmd->operands);
         else if (cmd->operands[0] != '\0')
@@ -223,10 +225,11 @@ static void fish_text(FILE *to, const char *help)
     fputs("'\n", to);
 }
 
-static void fish_option(const char *name, const struct ts_cmd *cmd, const struct ts_opt *o,
+static void fish_option(const char *name, const struct ts_cmd *cmd, const struct ts_opt *opt,
                         FILE *to)
 {
-    const struct value v = value_of(o);
+    const struct ts_opt shown = ts_opt_shown(cmd, opt), *o = &shown;
+    const struct value v = value_of(opt);
     fprintf(to, "complete -c %s -n '__%s_is %s' -l %s", name, name, cmd->name, o->name);
     if (o->letter)
         fprintf(to, " -s %c", o->letter);

@@ -91,8 +91,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
 {
     const int writes = tstream_cp_writes(args);
     const char *other = args->trace != NULL                 ? "--trace"
-                        : args->save_init && !writes        ? "--save-init without --out"
-                        : args->max_time_ns != 0 && !writes ? "--max-time without --out"
+                        : args->save_init && !writes        ? "--save-init without --output"
+                        : args->max_time_ns != 0 && !writes ? "--max-time without --output"
                                                             : NULL;
     if (args->folds == 0)
         return 0;
@@ -101,7 +101,7 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
                        "--folds computes a model without each fold: it does not go with %s", other);
     if (args->models_from != NULL && args->out != NULL)
         return ts_fail(err, TS_EARG,
-                       "folds go on where they are: --out and --resume exclude each other then");
+                       "folds go on where they are: --output and --resume exclude each other then");
     args->no_output |= !writes;
     return 0;
 }
@@ -124,7 +124,7 @@ static int check_several(const struct cp_args *args, struct ts_err *err)
         return ts_fail(err, TS_EARG, "--trace goes with one --rank and without --restarts");
     if (args->models_from != NULL && args->out != NULL)
         return ts_fail(err, TS_EARG,
-                       "several models go on where they are: --out and --resume exclude each "
+                       "several models go on where they are: --output and --resume exclude each "
                        "other then");
     return 0;
 }

@@ -255,7 +255,7 @@ static int check(const struct cp_group *s, struct ts_err *err)
     if (rc == 0 && args->models_from == NULL && tstream_cp_init_is_file(args))
         rc = tool_reads(args->init, err);
     if (rc == 0 && tstream_cp_writes(args))
-        rc = tool_writes(s->named, ".partial", "--out", err);
+        rc = tool_writes(s->named, ".partial", "--output", err);
     if (rc == 0 && args->models_from != NULL)
         rc = ts_models_run_check(args->models_from, s->path, s->tensor->hash, err);
     if (rc == 0 && args->n_named > s->tensor->order)

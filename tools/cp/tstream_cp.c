@@ -248,7 +248,7 @@ static int check_places(const struct cp_args *args, const char *tensor, const ch
             rc = tool_reads(state, err);
         free(state);
     }
-    return rc == 0 && !args->no_output ? tool_writes(out, ".partial", "--out", err) : rc;
+    return rc == 0 && !args->no_output ? tool_writes(out, ".partial", "--output", err) : rc;
 }
 
 /* Everything that can be refused is, before the work. */
@@ -577,7 +577,7 @@ const struct ts_cmd tstream_cp = {
         "when the run ends.",
     .examples =
         "tstream cp amazon.tsh --rank 32\n  decompose a tensor into 32 components\n"
-        "tstream cp amazon.tsh --host-memory 4G --format npy --out result\n  use 4 GiB for shards, and write NumPy files to result/\n"
+        "tstream cp amazon.tsh --host-memory 4G --format npy --output result\n  use 4 GiB for shards, and write NumPy files to result/\n"
         "tstream cp crimes.tsh --loss poisson --rank 10\n  model counts\n"
         "tstream cp links.tsh --loss bernoulli --rank 16 --iters 300\n  model which links exist\n"
         "tstream cp ratings.tsh --observed --l2 0.3 --hold-out 10% --patience 3\n  complete ratings, until the error at a held-out tenth stops falling\n"
@@ -588,6 +588,7 @@ const struct ts_cmd tstream_cp = {
     .headings = tstream_cp_headings,
     .section = tstream_cp_section,
     .brief = TSTREAM_CP_BRIEF,
+    .old_names = TSTREAM_CP_OLD,
     .aliases = tstream_cp_aliases,
     .run = run_cp,
 };

@@ -98,6 +98,7 @@ extern const struct ts_opt tstream_cp_opts[];
 extern const char *const tstream_cp_headings[];
 extern const unsigned char tstream_cp_section[];
 #define TSTREAM_CP_BRIEF "rank iters loss observed nonneg l2 host-memory gpus out resume"
+#define TSTREAM_CP_OLD   "out"
 extern const struct ts_opt_alias tstream_cp_aliases[];
 
 /* A member of "options" in run.json. Whether it is on, given, and not what it is by default. */

@@ -366,6 +366,7 @@ const struct ts_cmd tstream_plan = {
     .headings = tstream_cp_headings,
     .section = tstream_cp_section,
     .brief = TSTREAM_CP_BRIEF,
+    .old_names = TSTREAM_CP_OLD,
     .aliases = tstream_cp_aliases,
     .run = run_plan,
 };
