@@ -24,6 +24,7 @@ from ._errors import (ArgumentError, ArgumentTypeError, BusyError, DeviceError, 
                       FormatError, LimitError, OutOfMemory, Stopped, TstreamWarning)
 from ._losses import losses
 from ._model import Model, load
+from ._plot import plot_replicability
 from ._replicability import RankChoice, SplitHalf, choose_rank, compare, split_half
 from ._settings import cp, cross_validate
 from ._sweep import Sweep
@@ -34,7 +35,7 @@ __all__ = ["ArgumentError", "ArgumentTypeError", "BusyError", "Collection", "Dev
            "Evaluation", "FileError", "FormatError", "LimitError", "Model", "OutOfMemory",
            "RankChoice", "SplitHalf", "Stopped", "Sweep", "Table", "Tensor", "TstreamWarning",
            "build", "choose_rank", "compare", "cp", "cross_validate", "from_array", "from_batches",
-           "from_coo", "from_frame", "load", "losses", "open", "split_half"]
+           "from_coo", "from_frame", "load", "losses", "open", "plot_replicability", "split_half"]
 
 
 def __getattr__(name: str) -> Any:

@@ -119,27 +119,15 @@ class Collection:
     def __copy__(self) -> "Collection":
         return Collection(self.models, list(self.rows))
 
-    def plot_ranks(self) -> Any:
-        """Draws fits over ranks with Matplotlib, with a point for each start and a line through the best ones. Below
-        are the scores of the other starts of a rank with its best one.
+    def plot_ranks(self, *, ax: Any = None, figsize: Any = None) -> Any:
+        """Draws fits and scores over ranks, as :func:`tstream._plot.plot_ranks` explains.
 
         Returns
         -------
         matplotlib.figure.Figure
         """
-        import matplotlib.pyplot as plt
-        figure, axes = plt.subplots(2, 1, sharex=True, figsize=(6, 5), layout="constrained", height_ratios=[2, 1])
-        best = sorted((row["rank"], row["fit"]) for row in self.rows if row["best"])
-        others = [row for row in self.rows if not row["best"] and row["score"] is not None]
-        axes[0].plot([row["rank"] for row in self.rows], [row["fit"] for row in self.rows], "o", alpha=0.5)
-        axes[0].plot([rank for rank, _ in best], [fit for _, fit in best], "-")
-        axes[0].set_ylabel("fit")
-        axes[1].plot([row["rank"] for row in others], [row["score"] for row in others], "o", alpha=0.5)
-        axes[1].set_ylim(-0.05, 1.05)
-        axes[1].set_ylabel("score")
-        axes[1].set_xlabel("rank")
-        axes[1].set_xticks([rank for rank, _ in best])
-        return figure
+        from ._plot import plot_ranks
+        return plot_ranks(self, ax=ax, figsize=figsize)
 
 
 def rows_of(results: Any) -> "List[Dict[str, Any]]":

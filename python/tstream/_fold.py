@@ -58,13 +58,24 @@ def mode_names(model: Any) -> "Tuple[Optional[str], ...]":
     return (None,) * model.order if tensor is None else tuple(tensor.mode_names)
 
 
-def labels_of(source: Any, mode: int, n: Optional[int] = None) -> "Optional[List[Optional[str]]]":
-    """Labels of the rows of a mode of a model or a tensor, or None if it has none."""
+def labels_at(source: Any, mode: int, index: Any) -> "List[Optional[str]]":
+    """Labels of some rows of a mode of a model or a tensor; None for a row that has none."""
     tensor = source if isinstance(source, (Tensor, _Names)) else source._tensor
     if tensor is None or tensor._handle is None:
-        return None
-    n = source.shape[mode] if n is None else n
-    found: "List[Optional[str]]" = tensor.labels(mode, np.arange(n, dtype=np.uint64))
+        return [None] * len(index)
+    found: "List[Optional[str]]" = tensor.labels(mode, np.asarray(index, dtype=np.uint64))
+    return found
+
+
+def labels_of(source: Any, mode: int) -> "Optional[List[Optional[str]]]":
+    """Labels of all rows of a mode of a model or a tensor, or None if it has none."""
+    n = source.shape[mode]
+    tensor = source if isinstance(source, (Tensor, _Names)) else source._tensor
+    if isinstance(tensor, Tensor) and tensor._handle is not None and not tensor.dense:
+        used = tensor.used_indices(mode)
+        if all(x is None for x in labels_at(tensor, mode, np.r_[used[:64], used[-64:]])):
+            return None
+    found = labels_at(source, mode, np.arange(n))
     return found if any(x is not None for x in found) else None
 
 

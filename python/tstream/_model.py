@@ -4,6 +4,7 @@
 import copy
 import ctypes as c
 import os
+import warnings
 import weakref
 from typing import Any, Dict, Iterator, Literal, Optional, Sequence, Tuple, Union, overload
 
@@ -417,41 +418,22 @@ class Model:
         from ._replicability import score
         return score(self, other, skip)
 
-    def plot(self, components: Optional[int] = None, most: int = 500) -> Any:
-        """Draws the columns of the factors with Matplotlib, with a row of pictures for each component.
+    def plot(self, components: "Union[None, int, Sequence[int]]" = None,
+             most: Optional[int] = None, **settings: Any) -> Any:
+        """Draws the columns of the factors with Matplotlib, a row of pictures for each component.
 
-        Parameters
-        ----------
-        components : int, optional
-            Number of components, by weight; at most 8 by default.
-        most : int
-            For a mode with more indices, the strongest ones are drawn, this number of them, in the order of their
-            indices.
+        ``settings`` are `modes`, `top`, `kind`, `ax` and `figsize`, as
+        :func:`tstream._plot.plot_model` explains them. `most` is an old name of `top`.
 
         Returns
         -------
         matplotlib.figure.Figure
         """
-        import matplotlib.pyplot as plt
-        n = min(self.rank, 8 if components is None else components)
-        heaviest = np.argsort(-np.abs(self.weights), kind="stable")[:n]
-        figure, axes = plt.subplots(n, self.order, squeeze=False, figsize=(3 * self.order, 1.4 * n),
-                                    layout="constrained")
-        names: "Sequence[Optional[str]]" = (self._tensor.mode_names if self._tensor is not None
-                                            else [None] * self.order)
-        for i, r in enumerate(heaviest):
-            for m in range(self.order):
-                index, rows = self.rows(m)
-                y = rows[:, r]
-                x = np.arange(len(y)) if index is None else index
-                if len(y) > most:
-                    at = np.sort(np.argpartition(-np.abs(y), most)[:most])
-                    x, y = x[at], y[at]
-                axes[i][m].vlines(x, 0, y, linewidth=0.8)
-                if i == 0:
-                    axes[i][m].set_title(names[m] or f"mode {m}")
-            axes[i][0].set_ylabel(f"{self.weights[r]:.3g}")
-        return figure
+        from ._plot import plot_model
+        if most is not None:
+            warnings.warn("most= is now called top=", FutureWarning, stacklevel=2)
+            settings["top"] = most
+        return plot_model(self, components, **settings)
 
     def to_pyttb(self) -> Any:
         """As ``pyttb.ktensor``, float64."""

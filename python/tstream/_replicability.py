@@ -321,6 +321,12 @@ class RankChoice:
         self.rank, self.reason, self.rule, self.table = rank, reason, rule, table
         self._threshold = threshold
 
+    def plot(self, *, ax: Any = None, figsize: Any = None) -> Any:
+        """Draws the table, as :func:`plot_replicability` does."""
+        from ._plot import plot_replicability
+
+        return plot_replicability(self, ax=ax, figsize=figsize)
+
     def __repr__(self) -> str:
         said = "no clear rank" if self.rank is None else f"rank {self.rank}"
         return f"{self.table!r}\n{said}: {self.reason}\nrule: {self.rule}"
