@@ -10,6 +10,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -338,3 +339,64 @@ def test_what_notebooks_show(tensor, tmp_path):
     assert "Dense tensor" in dense and "6 cells" in dense
     c = ts.cp(tensor, [1, 2], **RUN)
     assert "2 models, rank 1, 2" in c._repr_html_() and c._repr_html_().count("<tr>") == 3
+
+
+# ---- threads, import ----
+
+def test_threads_share_models_and_tensors(tensor):
+    """The interpreter changes threads as often as it can."""
+    m = ts.cp(tensor, 3, **RUN)
+    want = m.top(0, "a"), m.predict([[0, 1, 2]])[0], pickle.dumps(m.weights), m.fit(cpu=True)
+    wrong, before = [], sys.getswitchinterval()
+
+    def use(number):
+        for _ in range(20):
+            back = pickled(m) if number % 2 else copy.copy(m)
+            got = back.top(0, "a"), back.predict([[0, 1, 2]])[0], pickle.dumps(back.weights)
+            if got != want[:3] or back != m or (back.factors[0] != m.factors[0]).any():
+                wrong.append(number)
+        if back.fit(cpu=True, threads=1) != want[3]:
+            wrong.append(number)
+    threads = [threading.Thread(target=use, args=(i,)) for i in range(8)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+FIRST_USE = """
+import sys, threading
+import tstream as ts
+sys.setswitchinterval(1e-6)
+start, got = threading.Barrier(16), []
+def use():
+    start.wait()
+    got.append(ts.losses())
+threads = [threading.Thread(target=use) for _ in range(16)]
+for t in threads:
+    t.start()
+for t in threads:
+    t.join()
+print(len(got), len(set(got)))
+"""
+
+
+def test_threads_load_the_library_at_once():
+    out = subprocess.check_output([sys.executable, "-c", FIRST_USE], text=True)
+    assert out == "16 1\n"
+
+
+def test_an_import_is_quick(tmp_path):
+    """Beyond NumPy, in seconds of this process; code is compiled once."""
+    code = ("import numpy, time; start = time.process_time(); import tstream; "
+            "print(time.process_time() - start)")
+    env = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)
+    times = [float(subprocess.check_output([sys.executable, "-c", code], env=env))
+             for _ in range(5)]
+    assert min(times) <= 0.15

@@ -2,7 +2,6 @@
 """Tensors and models as bytes, for pickle, copy, joblib, multiprocessing and dask."""
 
 import ctypes as c
-import hashlib
 import os
 import weakref
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
@@ -24,6 +23,7 @@ _opened: "weakref.WeakValueDictionary[Any, Tensor]" = weakref.WeakValueDictionar
 
 def _fingerprint(path: str) -> str:
     """What a tensor in files is known by: its index and its sums, or the ends of a dense file."""
+    import hashlib
     ret = hashlib.blake2b(digest_size=16)
     if os.path.isdir(path):
         for name in ("index", "sums"):
