@@ -570,7 +570,7 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     return count_skipped(Tensor(out, temporary), source.skipped, source.first)
 
 
-def _nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:
+def n_nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:
     """How many values are kept: not those that are 0 in the type that they are stored in. 0.
 
     The build will refuse the type.
@@ -622,7 +622,7 @@ def from_coo(coords: Any, values: Any = None, shape: "Optional[Sequence[int]]" =
     columns = [x for x in source.next() or () if x is not None]
     check_left(len(columns[0]), source.skipped, source.first)
     step = 1 << 22
-    options.setdefault("expect", _nonzeros(columns[1], step, options))
+    options.setdefault("expect", n_nonzeros(columns[1], step, options))
     pieces = (tuple(x[i:i + step] for x in columns)
               for i in range(0, max(len(columns[0]), 1), step))
     return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped,
@@ -686,5 +686,5 @@ def of_source(source: "_inputs.Source", out: Optional[Path], *,
             )
         return from_batches(_listed(source.cells, options.get("zeros", "drop")), out, **options)
     if source.values is not None and source.values.dtype.kind in "biuf":
-        options.setdefault("expect", _nonzeros(source.values, _inputs.STEP, options))
+        options.setdefault("expect", n_nonzeros(source.values, _inputs.STEP, options))
     return from_batches(source.batches, out, **options)

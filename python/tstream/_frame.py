@@ -13,8 +13,8 @@ from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from . import _column, _files, _inputs
-from ._build import (check_left, count_skipped, from_batches, from_coo, is_skipping, wanted_columns,
-                     warn_empty, write_labels)
+from ._build import (check_left, count_skipped, from_batches, is_skipping, n_nonzeros,
+                     wanted_columns, warn_empty, write_labels)
 from ._column import LARGEST, Column
 from ._inputs import InputTypeError, Rows, renamed, warn_renamed
 from ._lib import ArgumentError, Array, Error, Path, check, lib, ts_error, warn
@@ -549,7 +549,9 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             [mode.last + 1 - (mode.first if isinstance(mode, _Bins) else 0) or 1 for mode in modes],
             **options
         }
-        t = from_coo(tuple(coords), values, out=out, weights=weighted, **options)
+        options.setdefault("expect", n_nonzeros(values, _inputs.STEP, options))
+        columns = [values] if weighted is None else [values, weighted]
+        t = from_batches(_inputs.cut(coords, *columns), out, **options)
     for mode in modes:
         mode.tell()
     warn_empty(t)

@@ -172,15 +172,16 @@ def names_of(values: Any) -> "Optional[list[str]]":
 # ---- cells ----
 
 
-def _cut(coords: "Sequence[Array]", values: Array) -> "Iterator[Any]":
-    for at in range(0, max(len(values), 1), STEP):
-        yield tuple(x[at:at + STEP] for x in coords), values[at:at + STEP]
+def cut(coords: "Sequence[Array]", *columns: Array) -> "Iterator[Any]":
+    """Batches of columns of indices, values and, where there are any, weights."""
+    for at in range(0, max(len(columns[0]), 1), STEP):
+        yield (tuple(x[at:at + STEP] for x in coords), *(x[at:at + STEP] for x in columns))
 
 
 def cells(coords: "Sequence[Any]", values: Any, shape: Any) -> Cells:
     """Cells by a column of indices for each mode."""
     columns, values = [np.asarray(x) for x in coords], np.asarray(values)
-    return Cells(_cut(columns, values), tuple(int(n) for n in shape), values)
+    return Cells(cut(columns, values), tuple(int(n) for n in shape), values)
 
 
 def _scipy(x: Any, columns: Columns) -> Source:
