@@ -116,6 +116,10 @@ typedef struct {
     const uint64_t *dim; /* sizes of the modes */
     int fortran;         /* not 0: the first index changes fastest; 0: the last index */
     int swapped;         /* not 0: cells do not have the byte order of this machine */
+    /* names of the modes, and for each mode names of its indices, as many as its size; NULL, and
+     * NULL in place of one of them: none. They are copied. */
+    const char *const *mode_name;
+    const char *const *const *label;
 } ts_array_conf;
 
 /* Opens an array and reads it once, for the norm. Nothing is copied. NaN cells are unknown, and

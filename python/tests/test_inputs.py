@@ -3,6 +3,7 @@
 
 import itertools
 import os
+import pickle
 import warnings
 
 import numpy as np
@@ -221,12 +222,35 @@ def test_names_of_xarray():
         ts.cp(x.to_dataset(name="v"), 2)
 
 
+def test_names_beside_a_file(tmp_path):
+    np.save(tmp_path / "x.npy", np.random.default_rng(1).random((2, 3)))
+    (tmp_path / "x.mode1.map").write_bytes(b"\xef\xbb\xbfann\r\nben")
+    t = ts.open(tmp_path / "x.npy")
+    assert t.labels(0, [1, 0]) == ["ben", "ann"] and t.labels(1, [0]) == [None]
+    assert {row["label"] for row in ts.cp(t, 1, sweeps=1, **CPU).top(0, 0)} == {"ann", "ben"}
+    for text, said in (("a\nb\nc\n", "3 names for the 2 indices of mode 0 .is the first line"),
+                       ("a\n", "1 name for the 2 indices"), ("a\na\n", "map:2: the name of line 1"),
+                       ("a\n\0\n", "map:2: a name with a NUL")):
+        (tmp_path / "x.mode1.map").write_bytes(text.encode())
+        with pytest.raises(ts.FormatError, match=said):
+            ts.open(tmp_path / "x.npy")
+
+
 def test_names_of_arrays():
     x = np.random.default_rng(1).random((2, 3))
     t = ts.from_array(x, modes=["who", None], labels=[["ann", "ben"], None])
     assert t.mode_names == ("who", None) and t.labels("who", [0, 1, 0]) == ["ann", "ben", "ann"]
     assert t.labels(1, [2]) == [None]
     assert ts.open(x, modes=["a", "b"]).mode_names == ("a", "b")
+    again = pickle.loads(pickle.dumps(t))
+    assert again.mode_names == t.mode_names and again.labels(0, [0, 1]) == ["ann", "ben"]
+    m = ts.cp(t, 1, sweeps=1, **CPU)
+    assert {row["label"] for row in m.top(0, "who", 2)} == {"ann", "ben"}
+    for name, said in (("a\nb", "line end"), ("a\0b", "NUL"), ("x" * 300, "255 bytes")):
+        with pytest.raises(ts.ArgumentError, match=said):
+            ts.from_array(x, modes=[name, None])
+    with pytest.raises(ts.ArgumentError, match="label 1 of mode 0 has a line end"):
+        ts.from_array(x, labels=[["a", "b\n"], None])
     for wrong, said in ((dict(modes=["a"]), "modes of 1 modes"),
                         (dict(modes=["a", "a"]), "two modes"), (dict(labels=[["a"], None]),
                                                                 "1 labels of mode 0, which has 2"),

@@ -240,7 +240,8 @@ class ts_cpd_score_result(_Sized):
 
 class ts_array_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("name", c.c_char_p), ("cells", c.c_void_p), ("type", c.c_char_p),
-                ("order", c.c_uint32), ("dim", c.POINTER(c.c_uint64)), ("fortran", c.c_int), ("swapped", c.c_int)]
+                ("order", c.c_uint32), ("dim", c.POINTER(c.c_uint64)), ("fortran", c.c_int), ("swapped", c.c_int),
+                ("mode_name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.POINTER(c.c_char_p)))]
 
 
 _handle, _u32, _u64, _int, _path = c.c_void_p, c.c_uint32, c.c_uint64, c.c_int, c.c_char_p

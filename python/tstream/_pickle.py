@@ -51,12 +51,16 @@ def _open_same(path: str, fingerprint: str) -> "Tensor":
     return t
 
 
+def _array_again(cells: Array, name: str, modes: Any, labels: Any) -> "Tensor":
+    from ._tensor import from_array
+    return from_array(cells, name, modes=modes, labels=labels)
+
+
 def reduce_tensor(t: "Tensor") -> "Tuple[Callable[..., Any], Tuple[Any, ...]]":
     """How :mod:`pickle` makes the tensor again: by its path, or of its array."""
-    from ._tensor import from_array
     t._open()
     if t._cells is not None:
-        return from_array, (t._cells, t.path)
+        return _array_again, (t._cells, t.path, t.mode_names, t._labels)
     if t._temporary:
         raise ArgumentTypeError(
             "a temporary tensor cannot be pickled, because it is removed with this process: "

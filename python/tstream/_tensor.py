@@ -14,7 +14,7 @@ from . import _files, _inputs
 from ._checks import integer
 from ._html import of_tensor
 from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
-                   encoded, lib, ts_array_conf, ts_error, whole)
+                   encoded, lib, strings, ts_array_conf, ts_error, whole)
 from ._pickle import reduce_tensor
 
 
@@ -74,14 +74,20 @@ class Tensor:
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
         else:
+            names = c.POINTER(c.c_char_p)
+            texts = [None if x is None else strings(x) for x in _labels or ()]
+            each = (names * len(texts))(
+                *[names() if x is None else c.cast(x, names) for x in texts])
             conf = ts_array_conf(name=encoded(self.path), cells=_array.ctypes.data,
                                  order=_array.ndim, type=_array.dtype.name.encode(),
                                  dim=(c.c_uint64 * max(_array.ndim, 1))(*_array.shape),
                                  fortran=not _array.flags.c_contiguous,
-                                 swapped=not _array.dtype.isnative)
-            handle = Call().run(
-                lib.ts_open_array,
-                c.byref(conf))  # not in this thread, whose OpenMP no forked process could use then
+                                 swapped=not _array.dtype.isnative,
+                                 mode_name=None if _modes is None else strings(_modes),
+                                 label=each if texts else None)
+            # not in this thread, whose OpenMP no forked process could use then
+            handle = Call().run(lib.ts_open_array, c.byref(conf))
+            del texts, each
         self._handle: Optional[_Handle] = _Handle(handle, _temporary)
         order = lib.ts_order(self._handle)
         name = [lib.ts_name(self._handle, m) for m in range(order + 1)]
@@ -96,9 +102,8 @@ class Tensor:
         self._norm = float("nan") if self.has_duplicates else lib.ts_norm(self._handle)
         self.dtype: "np.dtype[Any]" = np.dtype(
             np.float32 if lib.ts_value_bytes(self._handle) == 4 else np.float64)
-        self.mode_names: "tuple[Optional[str], ...]" = tuple(
-            name[:-1] if _modes is None else _modes)
-        self._labels = _labels  # of an array, whose file has none
+        self.mode_names: "tuple[Optional[str], ...]" = tuple(name[:-1])
+        self._labels = _labels  # of an array, for what makes it again
         self.value_name: Optional[str] = name[-1]
 
     @property
@@ -183,10 +188,6 @@ class Tensor:
             raise ArgumentError(f"indices are {index.dtype}: whole numbers are wanted")
         if index.size and index.min() < 0:
             raise ArgumentError(f"index {index.min()}: indices start at 0")
-        own = None if self._labels is None else self._labels[self.mode(mode)]
-        if own is not None:
-            self._open()
-            return [own[i] if i < len(own) else None for i in index.reshape(-1).tolist()]
         index = np.ascontiguousarray(index, dtype=np.uint64)
         n = index.size
         ret = (c.c_char_p * (n + 1))()
@@ -357,7 +358,7 @@ def _close(handle: Any, temporary: Optional[str], pid: int) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open(source: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
+def open(path: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
          weights: Any = None, text: Any = (), bin: "Optional[Mapping[Any, str]]" = None,
          time_unit: "Union[None, str, Mapping[Any, str]]" = None, missing: str = "error",
          variable: Optional[str] = None, memory: Size = None) -> Tensor:
@@ -365,7 +366,7 @@ def open(source: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = N
 
     Parameters
     ----------
-    source : path or object
+    path : path or object
         A ``.tsh`` directory, or a file of a dense array (``.npy``). Arrays of NumPy (masked cells
         are unknown), of HDF5 (h5py) and of others that NumPy reads; sparse arrays of scipy.sparse,
         sparse and pyttb; an xarray.DataArray, whose dimensions are modes and whose coordinates are
@@ -386,9 +387,9 @@ def open(source: Any, *, modes: "Optional[Sequence[Any]]" = None, value: Any = N
     Raises
     ------
     TypeError
-        The type of `source` is no tensor. The sentence names the type and the way.
+        The type of the object is no tensor. The sentence names the type and the way.
     """
-    return as_tensor(source, modes=modes, value=value, weights=weights, text=text, bin=bin,
+    return as_tensor(path, modes=modes, value=value, weights=weights, text=text, bin=bin,
                      time_unit=time_unit, missing=missing, variable=variable, memory=memory)
 
 

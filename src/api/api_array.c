@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/machine/threads.h"
 #include "cpu/dense/dense_scan.h"
+#include "format/arrays/array_labels.h"
 #include "format/arrays/dense.h"
 
 static int take_array(const ts_array_conf *conf, struct ts_dense_array *ret, struct ts_err *err)
@@ -24,6 +25,18 @@ static int take_array(const ts_array_conf *conf, struct ts_dense_array *ret, str
     for (uint32_t m = 0; m < conf->order && m < TS_DENSE_MAX_ORDER; m++)
         ret->dim[m] = conf->dim[m];
     return 0;
+}
+
+static int take_names(const ts_array_conf *conf, struct ts_tensor *t, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint32_t m = 0; rc == 0 && m < conf->order; m++) {
+        if (conf->mode_name != NULL)
+            rc = ts_array_mode_name(t, m, conf->mode_name[m], err);
+        if (rc == 0 && conf->label != NULL && conf->label[m] != NULL)
+            rc = ts_array_labels_give(t, m, conf->label[m], err);
+    }
+    return rc;
 }
 
 /* Its norm, and whether all cells are finite. */
@@ -48,6 +61,8 @@ ts_tensor *ts_open_array(const ts_array_conf *given, ts_error *err)
         rc = take_array(&conf, &array, &a.err);
     if (rc == 0)
         rc = ts_dense_open(&array, &t, &a.err);
+    if (rc == 0)
+        rc = take_names(&conf, t, &a.err);
     if (rc == 0)
         rc = scan(t, &a.err);
     if (rc < 0) {

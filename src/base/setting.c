@@ -43,7 +43,7 @@ static const struct setting {
     { TS_SET_BASE, { "first_index", "base", "--base" } },
     { TS_SET_FLOAT64, { "float64", "dtype='float64'", "--values float64" } },
     { TS_SET_LABELS, { "label", "labels", "--map" } },
-    { TS_SET_NAMES, { "name", "names", "--modes" } },
+    { TS_SET_NAMES, { "name", "modes", "--modes" } },
     { TS_SET_NO_DUPLICATES,
       { "TS_REFUSE_DUPLICATES", "duplicates='error'", "--duplicates error" } },
     { TS_SET_TRANSFORM, { "tshard build --transform", "tshard build --transform", "--transform" } },

@@ -9,6 +9,7 @@
 #include "base/files/open_dir.h"
 #include "base/setting.h"
 #include "format/arrays/array_index.h"
+#include "format/arrays/array_labels.h"
 #include "format/arrays/dense.h"
 #include "format/shard.h"
 
@@ -38,13 +39,16 @@ static int is_moved(const char *path, const struct ts_file_id *before)
     return ts_file_id_of(path, &now) ? !ts_file_id_same(before, &now) : errno == ENOENT;
 }
 
-static int open_index_too(open_fn *open_array, const char *path, struct ts_tensor **ret,
+/* A file of HDF5 may hold several arrays, and has no names beside it. */
+static int open_index_too(enum ts_array_kind kind, const char *path, struct ts_tensor **ret,
                           struct ts_err *err)
 {
     struct ts_tensor *t = NULL;
-    int rc = open_array(path, &t, err);
+    int rc = openers[kind](path, &t, err);
     if (rc == 0)
         rc = ts_array_index_read(t->dense, err);
+    if (rc == 0 && kind != TS_ARRAY_HDF5)
+        rc = ts_array_labels_read(t, err);
     if (rc == 0)
         *ret = t;
     else
@@ -60,7 +64,7 @@ static int open_once(const char *path, int index, struct ts_tensor **ret, struct
     const enum ts_array_kind kind = ts_array_kind(path);
     int rc;
     if (kind < TS_N_ARRAYS)
-        rc = index ? open_index_too(openers[kind], path, ret, err) : openers[kind](path, ret, err);
+        rc = index ? open_index_too(kind, path, ret, err) : openers[kind](path, ret, err);
     else if (index)
         rc = ts_tensor_open(path, ret, err);
     else if (!there && !ts_file_id_of(path, &before))

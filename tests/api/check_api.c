@@ -596,6 +596,47 @@ START_TEST(scores_of_counts_and_of_dense_arrays)
 }
 END_TEST
 
+/* Names of modes and indices that a program gives are read as those of a directory are. */
+START_TEST(arrays_have_names)
+{
+    const float cells[6] = { 1, 2, 3, 4, 5, 6 };
+    const uint64_t dim[2] = { 2, 3 }, index[3] = { 1, 0, 1 }, beyond[1] = { 7 };
+    const char *const mode_name[2] = { "who", NULL };
+    const char *const who[2] = { "ann", "ben" }, *const wrong[2] = { "ann", "b\nn" };
+    const char *const *const label[2] = { who, NULL };
+    const char *const *const wrong_label[2] = { wrong, NULL };
+    const char *const twice[2] = { "who", "who" };
+    ts_array_conf array = { .size = sizeof array, .cells = cells, .type = "float32", .order = 2,
+                            .dim = dim, .mode_name = mode_name, .label = label };
+    ts_tensor *t = ts_open_array(&array, &err);
+    char *got[3];
+    ck_assert_msg(t != NULL, "%s", err.text);
+    ck_assert_str_eq(ts_name(t, 0), "who");
+    ck_assert_ptr_null(ts_name(t, 1));
+    ck_assert_int_eq(ts_labels(t, 0, 3, index, got, &err), 0);
+    ck_assert_str_eq(got[0], "ben");
+    ck_assert_str_eq(got[1], "ann");
+    ck_assert_str_eq(got[2], "ben");
+    ts_labels_free(3, got);
+    ck_assert_int_eq(ts_labels(t, 1, 1, index, got, &err), 0);
+    ck_assert_ptr_null(got[0]);
+    ck_assert_int_eq(ts_labels(t, 0, 1, beyond, got, &err), 0);
+    ck_assert_ptr_null(got[0]);
+    ts_close(t);
+    array.label = wrong_label;
+    ck_assert_ptr_null(ts_open_array(&array, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "label 1 of mode 1 has a line end"));
+    array.label = NULL;
+    array.mode_name = twice;
+    ck_assert_ptr_null(ts_open_array(&array, &err));
+    ck_assert_ptr_nonnull(strstr(err.text, "two modes are called who"));
+    array.size = offsetof(ts_array_conf, mode_name); /* of a program that knows no names */
+    t = ts_open_array(&array, &err);
+    ck_assert_msg(t != NULL && ts_name(t, 0) == NULL, "%s", err.text);
+    ts_close(t);
+}
+END_TEST
+
 START_TEST(times_have_bins)
 {
     static const char *const days[] = { "20240131", "20240207", "2024-03-01" };
@@ -738,6 +779,7 @@ int main(void)
     tcase_add_test(c, parts_of_a_tensor);
     tcase_add_loop_test(c, scores_are_those_of_the_obvious_loop, 0, 6);
     tcase_add_test(c, scores_of_counts_and_of_dense_arrays);
+    tcase_add_test(c, arrays_have_names);
     tcase_add_test(c, losses_have_names);
     tcase_add_test(c, times_have_bins);
     tcase_add_test(c, numbers_have_points_everywhere);

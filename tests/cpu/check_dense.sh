@@ -149,6 +149,32 @@ if "$bin/tshard" index i.npy --check > log 2>&1; then bad "damage was not seen";
 [ -s xf.raw.index ] || bad "index: no xf.raw.index"
 rm -f xf.raw.index
 
+# ---- names of indices beside an array ----
+"$write_npy" f8C 0.1 named.npy - 3 4 5
+printf 'ann\r\nben\ncy' > named.mode1.map
+seq 2001 2005 > named.mode3.map
+"$bin/tstream" cp named.npy --cpu -r 2 -i 3 --tol 0 -o named.cp > log 2>&1 || bad "cp: $(cat log)"
+"$bin/tstream" top named.cp named.npy > top 2> err || bad "top: $(cat err)"
+for name in ann ben cy 2001 2005; do
+    grep -qw "$name" top || bad "top: no $name: $(cat top)"
+done
+"$bin/tstream" report named.cp named.npy -o named.html > log 2>&1 || bad "report: $(cat log)"
+grep -q ben named.html || bad "report: no names"
+# names_refused WHAT SENTENCE: of a file of names
+names_refused()
+{
+    if "$bin/tshard" info named.npy > log 2>&1; then bad "$1 is taken"; fi
+    grep -q "$2" log || bad "$1: $(cat log)"
+}
+printf 'ann\nben\nann\n' > named.mode1.map
+names_refused "a name twice" 'named.mode1.map:3: the name of line 1 again'
+printf 'name\nann\nben\ncy\n' > named.mode1.map
+names_refused "a header" '4 names for the 3 indices of mode 1 (is the first line a header?'
+printf 'ann\n\000\ncy\n' > named.mode1.map
+names_refused "a NUL" 'named.mode1.map:2: a name with a NUL byte'
+rm named.mode1.map
+"$bin/tshard" info named.npy > log 2>&1 || bad "info: $(cat log)"
+
 # ---- unknown cells: as a tensor of the known ones ----
 for share in 0.05 0.6; do
     "$write_npy" f8C:$share 0.1 u.npy u.tns 9 14 7 11
