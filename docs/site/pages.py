@@ -5,24 +5,25 @@
 The pages of TOP are copied. The reference is made: commands from what the programs of BUILD print for --help, the
 C library from include/tstream.h. Sphinx itself makes that of Python, from docstrings.
 """
+import ast
+import base64
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 
+NOTEBOOKS = ("fluorescence", "communication", "counts", "ratings")
 SECTIONS = (
     ("Start", ["docs/install", "docs/tutorial"]),
     ("Guides", ["docs/input", "docs/missing", "docs/counts", "docs/constraints", "docs/ranks", "docs/spectra",
                 "docs/large", "docs/gpus", "docs/clusters", "docs/checkpoint"]),
+    ("Analyses", ["analyses/" + name for name in NOTEBOOKS]),
     ("Reference", ["reference/tstream", "reference/tshard", "docs/options", "docs/python", "reference/python", "docs/api",
                    "reference/c", "docs/outputs", "docs/format"]),
     ("Performance", ["docs/performance", "bench/notebook/README"]),
     ("House", ["docs/contributing", "docs/house", "docs/architecture", "SECURITY", "NEWS"]))
-CLASSES = ("Tensor", "Model", "Collection", "Evaluation", "Sweep")
-FUNCTIONS = ("build", "open", "from_coo", "from_frame", "from_batches", "from_array", "cp", "cross_validate", "load", "losses")
-ERRORS = ("Error", "FileError", "FormatError", "ArgumentError", "LimitError", "OutOfMemory", "BusyError", "DeviceError", "Stopped",
-          "TstreamWarning")
 
 
 def plain(text):
@@ -167,14 +168,51 @@ def header(path):
     return "\n".join(out)
 
 
-def python():
+def public(top):
+    """The names that the package exports: functions, classes and errors."""
+    with open(os.path.join(top, "python", "tstream", "__init__.py"), encoding="utf-8") as f:
+        tree = ast.parse(f.read())
+    errors = {name.name for node in tree.body if isinstance(node, ast.ImportFrom) and node.module == "_errors" for name in node.names}
+    names = next(ast.literal_eval(node.value) for node in tree.body
+                 if isinstance(node, ast.Assign) and node.targets[0].id == "__all__")
+    return ([n for n in names if n.islower()], [n for n in names if not n.islower() and n not in errors],
+            [n for n in names if n in errors])
+
+
+def python(top):
     """The page of the package; Sphinx puts the docstrings in."""
     out = ["# The Python package, call by call\n", "[The overview](../docs/python.md) describes the calls together.\n"]
-    for title, names, how in (("Functions", FUNCTIONS, "autofunction"), ("Classes", CLASSES, "autoclass"), ("Errors", ERRORS, "autoexception")):
+    titles = ("Functions", "autofunction"), ("Classes", "autoclass"), ("Errors", "autoexception")
+    for (title, how), names in zip(titles, public(top)):
         out.append("## %s\n" % title)
         for name in names:
             out.append("```{eval-rst}\n.. %s:: tstream.%s\n%s```\n" % (how, name, "   :members:\n" if how == "autoclass" else ""))
     return "\n".join(out)
+
+
+def notebook(top, name, out):
+    """A notebook as a page: text, code, and what the code printed and drew when it was saved."""
+    with open(os.path.join(top, "examples", name + ".ipynb"), encoding="utf-8") as f:
+        cells = json.load(f)["cells"]
+    page, pictures = [], 0
+    for cell in cells:
+        source = "".join(cell["source"])
+        page.append(source + "\n" if cell["cell_type"] == "markdown" else "```python\n%s\n```\n" % source)
+        text = ""
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            if "image/png" in data:
+                pictures += 1
+                file = "%s-%d.png" % (name, pictures)
+                with open(os.path.join(out, file), "wb") as f:
+                    f.write(base64.b64decode(data["image/png"]))
+                page.append("![What the code above draws](%s)\n" % file)
+            else:
+                text += "".join(output.get("text", "")) or "".join(data.get("text/plain", "")) + "\n"
+        if text:
+            page.append("```text\n%s\n```\n" % text.rstrip("\n"))
+    page.append("The notebook is [examples/%s.ipynb](../examples/%s.ipynb).\n" % (name, name))
+    return "\n".join(page)
 
 
 def main(top, build, out):
@@ -188,7 +226,10 @@ def main(top, build, out):
     shutil.copy(os.path.join(top, "docs", "site", "site.css"), os.path.join(out, "_static"))
     shutil.copy(os.path.join(top, "docs", "site", "conf.py"), out)
     made = {"reference/tstream": commands(build, "tstream"), "reference/tshard": commands(build, "tshard"),
-            "reference/c": header(os.path.join(top, "include", "tstream.h")), "reference/python": python()}
+            "reference/c": header(os.path.join(top, "include", "tstream.h")), "reference/python": python(top)}
+    os.makedirs(os.path.join(out, "analyses"))
+    for name in NOTEBOOKS:
+        made["analyses/" + name] = notebook(top, name, os.path.join(out, "analyses"))
     for name, text in made.items():
         with open(os.path.join(out, name + ".md"), "w", encoding="utf-8") as f:
             f.write(text)

@@ -1016,34 +1016,6 @@ def test_what_idle_raises_waits_for_the_call():
     assert ended == [True]
 
 
-def test_the_notebook_runs(tmp_path, monkeypatch):
-    """Headless: by nbclient where it is there with a kernel, else cell after cell."""
-    examples = os.environ.get("TSTREAM_EXAMPLES")
-    if examples is None:
-        pytest.skip("TSTREAM_EXAMPLES does not name the examples")
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with open(os.path.join(examples, "groceries.ipynb"), encoding="utf-8") as f:
-        text = f.read()
-    try:
-        import ipykernel  # noqa: F401
-        import nbclient
-        import nbformat
-    except ImportError:
-        cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "code"]
-        script = "\n".join("".join(c["source"]) for c in cells)
-        out = subprocess.check_output([sys.executable, "-c", script], cwd=tmp_path, text=True)
-    else:
-        monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
-        done = nbclient.NotebookClient(nbformat.reads(text, as_version=4), timeout=300, kernel_name="python3",
-                                       resources={"metadata": {"path": str(tmp_path)}}).execute()
-        out = "".join(o.get("text", "") for c in done.cells for o in c.get("outputs", []))
-    assert "exact fit" in out and "sausages" in out
-    score = float(out.split("factor match score ")[1].split()[0])
-    assert score > 0.5
-
-
 def test_structs_are_those_of_the_header(tmp_path):
     header = os.environ.get("TSTREAM_HEADER")
     compiler = os.environ.get("CC", "cc")
