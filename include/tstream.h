@@ -563,6 +563,7 @@ typedef struct {
     const volatile int *stop;
     ts_note_fn *note;
     void *ctx;
+    int no_labels; /* write no labels of rows; names of modes and the tensor are written anyway */
 } ts_save_conf;
 
 /* Writes a decomposition as files in `dir`, which appears when it is complete and on disk. conf may
@@ -634,6 +635,70 @@ TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, do
  */
 TS_API uint64_t ts_cpd_unseen(const ts_cpd *c, uint64_t n, const uint64_t *index,
                               const double *value);
+
+/* Names that a decomposition carries: the name of a mode, or of the values for mode = order (NULL if
+ * there is none), the first index of the input (0 or 1), and how many indices of a mode have a
+ * label. A decomposition of ts_cp has those of its tensor, one of ts_cpd_load those of the file
+ * `labels` beside its factors, and one of ts_cpd_new none.
+ *
+ *   owner    the decomposition owns a name; it has at most 255 bytes, of any kind except newline
+ *   errors   none
+ */
+TS_API const char *ts_cpd_name(const ts_cpd *c, uint32_t mode);
+TS_API uint32_t ts_cpd_first_index(const ts_cpd *c);
+TS_API uint64_t ts_cpd_labelled(const ts_cpd *c, uint32_t mode);
+
+/* Gets the labels of n indices of a mode, as ts_labels does for a tensor. The tensor is not needed:
+ * it may be closed and removed. A decomposition of ts_cp keeps the tensor's files of labels open,
+ * and all decompositions of one tensor share them. One of ts_cpd_load holds a file `labels` of up to
+ * 1 MiB in memory, and keeps a larger one open. So memory does not grow with the labels.
+ *
+ *   returns  0, or the code of a failure; then no label is held
+ *   owner    the caller, until ts_labels_free
+ *   errors   TS_ERR_ARGUMENT (no such mode), TS_ERR_IO, TS_ERR_FORMAT, TS_ERR_MEMORY
+ */
+TS_API int ts_cpd_labels(const ts_cpd *c, uint32_t mode, uint64_t n, const uint64_t *index,
+                         char **ret, ts_error *err);
+
+/* Which tensor a decomposition is of. ts_cpd_dim gives its shape. */
+typedef struct {
+    size_t size;
+    int known;         /* 0: no tensor is named, and all other fields are 0 */
+    uint32_t segments; /* directories that the tensor is in: 1 */
+    uint64_t nnz;      /* its nonzeros, or its cells if it is dense */
+    uint64_t checksum; /* of its index, as in run.json; of a dense tensor 0 or that of its cells */
+    int has_sum;       /* the sum is known: not for dense tensors and for old ones */
+    uint64_t sum[2];   /* of its cells, which does not depend on their order: see docs/format.md */
+} ts_cpd_origin;
+
+/* Tells which tensor it is. The caller sets the size of *ret.
+ *
+ *   errors   none
+ */
+TS_API void ts_cpd_tensor(const ts_cpd *c, ts_cpd_origin *ret);
+
+/* Names for a decomposition. Zero means that there are none. */
+typedef struct {
+    size_t size;
+    const ts_cpd *from;      /* NULL, or whose names are taken: then the other fields are ignored */
+    const char *const *name; /* order + 1 names, the values last; NULL, as each may be, is none */
+    /* for each mode its labels: n_labels[m] strings without newlines. NULL, as label[m] and each
+     * string may be, is none. */
+    const char *const *const *label;
+    const uint64_t *n_labels;
+    /* for each mode the indices of its labels, ascending; NULL, as each may be: from 0 on */
+    const uint64_t *const *index;
+    uint32_t first_index;        /* of the input: 0 or 1 */
+    const ts_cpd_origin *tensor; /* NULL: no tensor is named */
+} ts_cpd_names;
+
+/* Gives a decomposition these names in place of those that it has. Everything is copied, and labels
+ * are packed. No other thread may use the decomposition meanwhile.
+ *
+ *   returns  0, or the code of a failure; then the names are those before
+ *   errors   TS_ERR_ARGUMENT (sizes, a label of two lines), TS_ERR_MEMORY
+ */
+TS_API int ts_cpd_set_names(ts_cpd *c, const ts_cpd_names *names, ts_error *err);
 
 /* ---- sessions ---- */
 
@@ -922,6 +987,7 @@ typedef struct {
      * began with 1 can continue with 0; those that began with 0 cannot
      * continue with 1. */
     int save_init;
+    int no_labels; /* as in ts_save_conf */
 } ts_cp_conf;
 
 typedef struct {

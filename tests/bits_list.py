@@ -54,6 +54,8 @@ class List:
             self.base = words[1]
         elif kind == "except":
             self.exceptions[words[1]] = set(words[2:])
+        elif kind == "added":
+            self.exceptions[words[1]] = {"+"}
         elif kind == "axis":
             self.axes[words[1]] = {}
             if words[2:] == ["all"]:

@@ -64,5 +64,9 @@ echo 'another sentence about 12 ms' > two/stderr && differs stderr
 echo 1 > two/exit && differs exit
 rm two/out/r2.s1/state && differs out/r2.s1/state
 : > two/out/added && differs out/added
+poke two/out/r2.s1/labels 60 && differs out/r2.s1/labels
+rm two/out/r2.s1/labels && differs out/r2.s1/labels
+rm -r one/out/r2.s1/labels one/out/r3.s1/labels
+"$top/tests/bits" --compare one two > log || bad "labels of the second alone: $(cat log)"
 ln -sfn r3.s1 two/out/best.r2 && differs out/best.r2
 exit $failed

@@ -133,7 +133,7 @@ class ts_select_conf(_Sized):
 class ts_save_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("threads", c.c_uint32), ("stop", _stop), ("note", note_fn),
-                ("ctx", c.c_void_p)]
+                ("ctx", c.c_void_p), ("no_labels", c.c_int)]
 
 
 work_fn = c.CFUNCTYPE(None, c.c_void_p, c.c_uint64)
@@ -186,7 +186,8 @@ class ts_cp_conf(_Sized):
                 ("nvecs", c.c_int), ("orthogonal", c.c_uint32), ("smooth", c.c_void_p),
                 ("observed", c.c_int), ("l2_by_count", c.c_int), ("hold_out", c.c_double),
                 ("patience", c.c_uint32), ("loss", c.c_int), ("inner", c.c_uint32), ("loss_at", c.c_double),
-                ("optimizer", c.c_int), ("mean", c.c_int), ("hold_out_from", c.c_double), ("save_init", c.c_int)]
+                ("optimizer", c.c_int), ("mean", c.c_int), ("hold_out_from", c.c_double), ("save_init", c.c_int),
+                ("no_labels", c.c_int)]
 
 
 class ts_cp_result(_Sized):

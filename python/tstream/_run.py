@@ -194,7 +194,7 @@ class _Run:
             mode=mode_fn(), start=start, nvecs=o.nvecs,
             max_seconds=o.max_time or 0, out=None if o.out is None else encoded(o.out),
             formats=files_of(o.formats, o.rows), held_rows=o.rows == "used", replace=bool(o.replace),
-            save_init=bool(o.save_init), resume={False: 0, True: 1, "auto": 2}[o.resume],
+            save_init=bool(o.save_init), no_labels=bool(o.no_labels), resume={False: 0, True: 1, "auto": 2}[o.resume],
             checkpoint_seconds=o.checkpoint if o.checkpoint > 0 else -1, nonneg=o.bits, fix=o.fixed,
             simplex=o.on_simplex, orthogonal=o.orthonormal, smooth=_address(o.bends),
             lower=None if o.limits is None else o.limits[0].ctypes.data,

@@ -35,9 +35,10 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any]]", *, restarts: None = Non
        accelerate: bool = False, threads: int = 0, host_memory: Size = None,
        precision: Precision = "float32", out: Optional[Path] = None, output: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor",
-       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
-       resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
-       force: Optional[bool] = None, cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
+       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", no_labels: bool = False,
+       checkpoint: float = 300, resume: "Union[bool, str]" = False,
+       max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None,
+       cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
        modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None,
        text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
@@ -55,9 +56,10 @@ def cp(tensor: Any, rank: "Union[Sequence[int], Array]", *, restarts: Optional[i
        accelerate: bool = False, threads: int = 0, host_memory: Size = None,
        precision: Precision = "float32", out: Optional[Path] = None, output: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor",
-       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
-       resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
-       force: Optional[bool] = None, cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
+       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", no_labels: bool = False,
+       checkpoint: float = 300, resume: "Union[bool, str]" = False,
+       max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None,
+       cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
        modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None,
        text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
@@ -75,9 +77,10 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any]]", *, restarts: int,
        accelerate: bool = False, threads: int = 0, host_memory: Size = None,
        precision: Precision = "float32", out: Optional[Path] = None, output: Optional[Path] = None,
        formats: "Union[str, Sequence[str]]" = "ktensor",
-       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
-       resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
-       force: Optional[bool] = None, cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
+       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", no_labels: bool = False,
+       checkpoint: float = 300, resume: "Union[bool, str]" = False,
+       max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None,
+       cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
        modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None,
        text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
@@ -95,9 +98,10 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
        smooth: Penalties = None, fix: Modes = None, accelerate: bool = False, threads: int = 0,
        host_memory: Size = None, precision: Precision = "float32", out: Optional[Path] = None,
        output: Optional[Path] = None, formats: "Union[str, Sequence[str]]" = "ktensor",
-       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", checkpoint: float = 300,
-       resume: "Union[bool, str]" = False, max_time: Optional[float] = None, replace: bool = False,
-       force: Optional[bool] = None, cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
+       format: "Union[None, str, Sequence[str]]" = None, rows: str = "all", no_labels: bool = False,
+       checkpoint: float = 300, resume: "Union[bool, str]" = False,
+       max_time: Optional[float] = None, replace: bool = False, force: Optional[bool] = None,
+       cpu: bool = False, gpus: Gpus = None, gpu_memory: Size = None,
        on_sweep: "Optional[Callable[[Sweep], object]]" = None, progress: bool = True,
        modes: "Optional[Sequence[Any]]" = None, value: Any = None, weights: Any = None,
        text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
@@ -237,6 +241,9 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
     rows : {'all', 'used'}, default 'all'
         Rows of the factors to write. 'all': a row for each index, with zeros for empty slices.
         'used': rows of used slices only, and a file with their indices.
+    no_labels : bool, default False
+        Leave labels of rows out of the files in `out`. Names of modes and the identity of the
+        tensor are written anyway. A model in memory has its labels all the same.
     checkpoint : float, default 300
         Seconds between checkpoints, which take at most a hundredth of the time. 0: a checkpoint
         only when the run is stopped.
@@ -302,7 +309,8 @@ def cross_validate(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int]
                    precision: Precision = "float32",
                    formats: "Union[str, Sequence[str]]" = "ktensor",
                    format: "Union[None, str, Sequence[str]]" = None, rows: str = "all",
-                   checkpoint: float = 300, max_time: Optional[float] = None, replace: bool = False,
+                   no_labels: bool = False, checkpoint: float = 300,
+                   max_time: Optional[float] = None, replace: bool = False,
                    force: Optional[bool] = None, cpu: bool = False, gpus: Gpus = None,
                    gpu_memory: Size = None, on_sweep: "Optional[Callable[[Sweep], object]]" = None,
                    progress: bool = True, modes: "Optional[Sequence[Any]]" = None,
@@ -320,8 +328,8 @@ def cross_validate(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int]
         tensor.
     loss, optimizer, inner, sweeps, iters, tol, seed, init, nonneg, l1, l2, observed, mean,
     l2_scale, patience, simplex, bounds, orthogonal, smooth, fix, accelerate, threads, host_memory,
-    precision, formats, format, rows, checkpoint, max_time, replace, force, cpu, gpus, gpu_memory,
-    on_sweep, progress, modes, value, weights, text, bin, time_unit, missing
+    precision, formats, format, rows, no_labels, checkpoint, max_time, replace, force, cpu, gpus,
+    gpu_memory, on_sweep, progress, modes, value, weights, text, bin, time_unit, missing
         As in :func:`cp`. With `patience` the best model of each fold counts.
 
     Returns

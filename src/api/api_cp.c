@@ -295,6 +295,7 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
     return (struct ts_model_conf){ .dir = c->conf.out,
                                    .formats = c->conf.formats,
                                    .used_rows = c->conf.held_rows,
+                                   .no_labels = c->conf.no_labels,
                                    .resume = resumed && !c->from.of_result,
                                    /* older states must not lie beside new ones */
                                    .force = c->conf.replace || (resumed && c->from.of_result),

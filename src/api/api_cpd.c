@@ -115,8 +115,8 @@ int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *given, ts_
     if (rc == 0)
         rc = ts_threads_get(conf.threads, 0, &threads, &a.err);
     if (rc == 0)
-        rc = ts_kruskal_write(c, dir, conf.formats, conf.held_rows, conf.replace, threads,
-                              conf.stop, &warn, &a.err);
+        rc = ts_kruskal_write(c, dir, conf.formats, conf.held_rows, conf.no_labels, conf.replace,
+                              threads, conf.stop, &warn, &a.err);
     if (rc == 0)
         ts_api_note(&a, conf.note, conf.ctx, &warn);
     return ts_api_end(&a, rc, err);

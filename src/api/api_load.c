@@ -74,6 +74,11 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
     }
     if (rc == 0 && !npy)
         rc = hold_alike(t, precision, &k, err);
+    if (rc == 0) { /* those of the tensor, which models have in common */
+        ts_model_names_drop(k->names);
+        k->names = NULL;
+        rc = ts_model_names_of_tensor(t, &k->names, err);
+    }
     if (rc == 0)
         *ret = k;
     else

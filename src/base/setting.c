@@ -33,6 +33,7 @@ static const struct setting {
     { TS_SET_OUTPUT, { "out", "out", "--output" } },
     { TS_SET_REPLACE, { "replace", "replace", "--force" } },
     { TS_SET_RESUME, { "resume with", "resume with", "--resume" } },
+    { TS_SET_NO_LABELS, { "no_labels", "no_labels", "--no-labels" } },
     { TS_SET_ROWS_USED, { "held_rows", "rows='used'", "--rows used" } },
     { TS_SET_SAVE_INIT, { "save_init", "save_init", "--save-init" } },
     { TS_SET_MEMORY, { "memory", "memory", "--memory" } },

@@ -63,6 +63,7 @@
 #define TS_SET_REPLACE   TS_SET_("replace")
 #define TS_SET_RESUME    TS_SET_("resume") /* a path follows */
 #define TS_SET_ROWS_USED TS_SET_("rows used")
+#define TS_SET_NO_LABELS TS_SET_("no labels")
 #define TS_SET_SAVE_INIT TS_SET_("save init")
 
 /* of builds */

@@ -253,6 +253,8 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     ts_run_status_remove(&run->status); /* or it would appear again in what is being cleared */
     ts_model_end(run->out);
     run->out = NULL;
+    ts_model_names_drop(run->names);
+    run->names = NULL;
     ts_run_status_end(&run->status, state, state != NULL ? sentence : NULL);
     ts_run_record_free(&run->record);
     free(run->partial);
@@ -280,7 +282,10 @@ static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, 
 static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves,
                       struct ts_err *err)
 {
-    int rc = open_out(run, start, saves, err);
+    int rc = ts_model_names_of_tensor(run->conf.engine->tensor, &run->names, err);
+    run->conf.out.names = run->names;
+    if (rc == 0)
+        rc = open_out(run, start, saves, err);
     if (rc == 0)
         rc = open_checkpoint(run, err);
     return rc == 0 ? open_record(run, err) : rc;

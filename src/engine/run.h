@@ -109,6 +109,7 @@ struct ts_run {
     struct ts_run_conf conf;
     struct ts_solver *solver; /* NULL: no run is under way */
     struct ts_model_out *out;
+    struct ts_model_names *names; /* that are written with it */
     struct ts_checkpoint *checkpoint;
     struct ts_run_record record;
     struct ts_run_status status;

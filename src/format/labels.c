@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "format/file_read.h"
+#include "format/label_lines.h"
 #include "base/num.h"
 #include "format/tensor.h"
 
@@ -29,27 +30,13 @@ static int append(struct line *line, const char *text, size_t n, const char *pat
     return 0;
 }
 
-/* A label that holds NUL bytes, which no builder writes, as a string of C: U+FFFD in place of each,
- * so that nothing behind it is lost and two names stay two. */
+/* The label as a string of C. */
 static int make_string(struct line *line, const char *path, struct ts_err *err)
 {
-    static const char instead[] = "\xef\xbf\xbd";
-    struct line whole = { 0 };
-    size_t from = strlen(line->text);
-    int rc;
-    if (from == line->n)
-        return 0;
-    rc = append(&whole, line->text, from, path, err);
-    while (rc == 0 && from < line->n) { /* the byte at `from` is 0 */
-        const char *next = line->text + ++from;
-        rc = append(&whole, instead, sizeof instead - 1, path, err);
-        if (rc == 0)
-            rc = append(&whole, next, strlen(next), path, err);
-        from += strlen(next);
-    }
+    char *text = ts_label_string(line->text, line->n);
     free(line->text);
-    *line = whole;
-    return rc;
+    line->text = text;
+    return text != NULL ? 0 : ts_no_memory(err, path);
 }
 
 /* Takes the wanted labels from a piece. *at: number of the line that the piece starts in; *next:

@@ -2,6 +2,7 @@
 /* A decomposition in memory: made from a run, a file or arrays, and given out by rows. */
 #include "model/kruskal.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,7 @@ void ts_kruskal_free(struct ts_kruskal *k)
         ts_model_unmap(&k->map[m]);
         free(k->index[m]);
     }
+    ts_model_names_drop(k->names);
     free(k->weight);
     free(k);
 }
@@ -130,6 +132,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     for (uint32_t m = 0; m < f->order && rc == 0; m++)
         rc = ts_tensor_rows(t, m, &k->index[m], err);
     if (rc == 0)
+        rc = ts_model_names_of_tensor(t, &k->names, err);
+    if (rc == 0)
         rc = ts_canonical_new(f, weight, norm, &c, err);
     raw = rc == 0 ? malloc(2 * chunk * sizeof *raw) : NULL;
     if (rc == 0 && raw == NULL)
@@ -147,6 +151,20 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
+/* With rows of some indices: the size that the model's names say, else up to the last one. */
+static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint32_t mode,
+                           struct ts_err *err)
+{
+    const uint64_t least = k->index[mode][k->n_rows[mode] - 1] + 1;
+    k->dim[mode] = m->names != NULL ? m->names->dim[mode] : least;
+    return least <= k->dim[mode]
+               ? 0
+               : ts_fail(err, TS_EFORMAT,
+                         "%s/" TS_LABELS_FILE ": it says that " TS_NTH_MODE " has %" PRIu64
+                         " indices, and a row is of index " TS_NTH("%" PRIu64),
+                         m->path, mode + 1, k->dim[mode], least);
+}
+
 /* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is
  * mapped. */
 static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, double *rows,
@@ -155,7 +173,7 @@ static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, do
     const uint64_t chunk = chunk_rows(m->rank);
     int rc = ts_model_index(m, mode, &k->index[mode], err);
     if (rc == 0 && k->index[mode] != NULL)
-        k->dim[mode] = k->index[mode][k->n_rows[mode] - 1] + 1;
+        rc = size_of_indices(k, m, mode, err);
     if (rc == 0)
         rc = ts_model_rows(m, mode, 0, rows, err); /* opens its file */
     if (rc == 0 && k->bytes[mode] >= MAP_BYTES && m->item_bytes == number_bytes(k))
@@ -188,6 +206,7 @@ int ts_kruskal_read(struct ts_model *m, const volatile sig_atomic_t *stop, struc
     free(rows);
     if (rc == 0) {
         memcpy(k->weight, m->weight, k->rank * sizeof *k->weight);
+        k->names = ts_model_names_keep(m->names);
         *ret = k;
     } else {
         ts_kruskal_free(k);
@@ -290,7 +309,7 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
 }
 
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
-                     int force, uint32_t threads, const volatile sig_atomic_t *stop,
+                     int no_labels, int force, uint32_t threads, const volatile sig_atomic_t *stop,
                      struct ts_err *warn, struct ts_err *err)
 {
     struct ts_model_conf conf = { .dir = dir,
@@ -301,6 +320,8 @@ int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned forma
                                   .threads = threads,
                                   .force = force,
                                   .precision = k->precision,
+                                  .names = k->names,
+                                  .no_labels = no_labels,
                                   .stop = stop };
     struct ts_model_out *out = NULL;
     int rc;

@@ -28,6 +28,7 @@ struct ts_kruskal {
     void *factor[TS_MAX_ORDER];
     size_t bytes[TS_MAX_ORDER];            /* of each factor */
     struct ts_model_map map[TS_MAX_ORDER]; /* memory not NULL: the factor lies in this file */
+    struct ts_model_names *names;          /* NULL: it has none */
 };
 
 /* A model of zeros, without indices. */
@@ -63,10 +64,10 @@ uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t ind
 int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **ret,
                      struct ts_err *err);
 
-/* Writes files like those of `tstream cp`: formats is a sum of ts_model_format, used_rows and force
- * are as in model_write.h. warn->code is not 0 when something failed after they were in place. */
+/* Writes files like those of `tstream cp`: formats is a sum of ts_model_format, used_rows,
+ * no_labels and force are as in model_write.h. warn->code is not 0 when something failed after they were in place. */
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
-                     int force, uint32_t threads, const volatile sig_atomic_t *stop,
+                     int no_labels, int force, uint32_t threads, const volatile sig_atomic_t *stop,
                      struct ts_err *warn, struct ts_err *err);
 
 #endif

@@ -114,7 +114,12 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
         return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                   : TS_ATOMIC_FOREIGN;
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
-        return TS_ATOMIC_STATE; /* of the run that the state is of */
+        return TS_ATOMIC_STATE;            /* of the run that the state is of */
+    if (strcmp(name, TS_LABELS_FILE) == 0) /* its first bytes are of no other program */
+        return (whole ? begins(dir, name, TS_LABELS_FILE_MAGIC)
+                      : ts_atomic_head(dir, name, &byte, 1) >= 0)
+                   ? TS_ATOMIC_OURS
+                   : TS_ATOMIC_FOREIGN;
     if (strcmp(name, "model.ktensor") == 0 || strcmp(name, TS_MODEL_START) == 0) {
         ours = 1;
         right = begins(dir, name, "ktensor");

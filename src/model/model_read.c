@@ -37,6 +37,21 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
                    m->path, name[0], name[1], name[2]);
 }
 
+/* The file of labels, which must go with the factors. */
+static int read_names(struct ts_model *m, struct ts_err *err)
+{
+    const int rc = ts_model_names_read(m->dir, &m->names, err);
+    const struct ts_model_names *n = m->names;
+    int same = n == NULL || n->order == m->order;
+    for (uint32_t k = 0; n != NULL && k < m->order && same; k++)
+        same = m->index_fd[k] < 0 ? n->dim[k] == m->n_rows[k] : n->dim[k] >= m->n_rows[k];
+    return rc < 0 || same ? rc
+                          : ts_fail(err, TS_EFORMAT,
+                                    "%s/" TS_LABELS_FILE ": it does not go with the factors beside "
+                                    "it (without it the model has no labels)",
+                                    m->path);
+}
+
 static int open_model(struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
     int rc, kind = TS_MODEL_KTENSOR;
@@ -57,7 +72,7 @@ static int open_model(struct ts_model *m, enum ts_model_kind first, struct ts_er
         rc = ts_open_dir_optional(m->dir, name, &m->index_fd[k], err);
         rc = rc < 0 ? rc : 0;
     }
-    return rc;
+    return rc == 0 && m->dir != NULL ? read_names(m, err) : rc;
 }
 
 static struct ts_model *new_model(const char *path, struct ts_err *err)
@@ -265,6 +280,7 @@ void ts_model_close(struct ts_model *m)
     }
     if (m->file != NULL)
         fclose(m->file);
+    ts_model_names_drop(m->names);
     ts_open_dir_close(m->dir);
     free(m->name);
     free(m->path);

@@ -22,6 +22,7 @@
 #include "base/err.h"
 #include "base/files/open_dir.h"
 #include "format/layout.h"
+#include "model/model_names.h"
 
 /* a Gram matrix and its inverse, of 32 MiB each, are some seconds of work here */
 #define TS_MAX_RANK 2048u
@@ -60,6 +61,7 @@ struct ts_model {
     uint32_t item_bytes;        /* of an .npy: 4 or 8 */
     uint32_t widest;            /* of those of the modes; 0: no .npy */
     struct ts_model_memory memory;
+    struct ts_model_names *names; /* of the file `labels`; NULL: there is none */
 };
 
 int ts_model_open(const char *path, struct ts_model **ret, struct ts_err *err);

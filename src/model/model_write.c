@@ -14,10 +14,12 @@
 #include "base/c_locale.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "model/labels_pack.h"
 #include "model/model_files.h"
 
 #define CHUNK_BYTES  (UINT64_C(1) << 20) /* of float64 rows at a time */
 #define PIECES       16u                 /* pieces of a chunk that threads format as text */
+#define NOTED_BYTES  (UINT64_C(1) << 20) /* of labels, from which on their share is noted */
 #define NUMBER_CHARS 26u                 /* sign, 17 digits, point, exponent, blank */
 
 struct ts_model_out {
@@ -27,6 +29,7 @@ struct ts_model_out {
     void *rows_from;
     struct ts_canonical form;
     uint64_t chunk; /* rows */
+    uint64_t bytes; /* of the files that were closed */
 
     /* While rows are written, or else NULL: of several models that are begun one writes at a
      * time. */
@@ -231,6 +234,7 @@ static int walk_rows(struct ts_model_out *o, uint32_t mode, struct used_rows *u,
 struct sink_file {
     FILE *file;
     char *path;
+    uint64_t *total; /* bytes of all files */
 };
 
 static int write_bytes(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)
@@ -309,11 +313,14 @@ static int npy_header(const struct sink_file *to, const char *type, uint64_t row
 static int open_sink(struct ts_model_out *o, const char *name, struct sink_file *to,
                      struct ts_err *err)
 {
+    to->total = &o->bytes;
     return ts_atomic_dir_create(o->dir, name, &to->file, &to->path, err);
 }
 
 static int close_sink(struct sink_file *to, int rc, struct ts_err *err)
 {
+    const off_t bytes = ftello(to->file);
+    *to->total += bytes > 0 ? (uint64_t)bytes : 0;
     if (rc == 0)
         rc = ts_atomic_dir_finish(to->file, to->path, err);
     else
@@ -506,10 +513,67 @@ int ts_model_dir(const struct ts_model_out *o, const char **path)
     return ts_atomic_dir_fd(o->dir);
 }
 
-static int write_files(struct ts_model_out *o, struct ts_err *err)
+/* ---- the file of labels ---- */
+
+/* For ts_labels_pack: the indices that have a row. */
+static int open_rows(void *out, uint32_t mode, void **from, struct ts_err *err)
+{
+    const struct ts_model_out *o = out;
+    struct used_rows *u = malloc(sizeof *u);
+    int rc = u == NULL ? ts_no_memory(err, o->conf.dir) : open_used(&o->conf.shape, mode, u, err);
+    *from = rc == 0 && has_used(u) ? u : NULL;
+    if (*from == NULL)
+        free(u);
+    return rc;
+}
+
+static int next_row(void *from, uint64_t *index, struct ts_err *err)
+{
+    struct used_rows *u = from;
+    const int rc = u->at == u->n ? next_used(u, err) : 0;
+    if (rc < 0 || u->n == 0)
+        return rc;
+    *index = u->piece[u->at++];
+    return 1;
+}
+
+static void close_rows(void *from)
+{
+    struct used_rows *u = from;
+    ts_rows_reader_close(u->in);
+    free(u);
+}
+
+/* note: about labels that cannot be read, or that take much. */
+static int write_labels(struct ts_model_out *o, struct ts_err *note, struct ts_err *err)
+{
+    const uint64_t factors = o->bytes;
+    const struct ts_labels_pack_conf conf = { .names = o->conf.names,
+                                              .leave_out = o->conf.no_labels,
+                                              .open = o->conf.used_rows ? open_rows : NULL,
+                                              .row = next_row,
+                                              .close = close_rows,
+                                              .ctx = o,
+                                              .stop = o->conf.stop };
+    struct sink_file to;
+    uint64_t bytes = 0;
+    int rc = open_sink(o, TS_LABELS_FILE, &to, err);
+    if (rc < 0)
+        return rc;
+    rc = close_sink(&to, ts_labels_pack(&conf, to.file, to.path, &bytes, note, err), err);
+    if (rc == 0 && note->code == 0 && bytes > NOTED_BYTES && bytes > factors / 4)
+        ts_fail(note, TS_ELIMIT,
+                "%s: labels of rows take %.3g bytes, and the factors %.3g; without labels "
+                "(" TS_SET_NO_LABELS ") the model is smaller",
+                o->conf.dir, (double)bytes, (double)factors);
+    return rc;
+}
+
+static int write_files(struct ts_model_out *o, struct ts_err *note, struct ts_err *err)
 {
     const locale_t before = ts_c_locale_enter();
     int rc = 0;
+    o->bytes = 0;
     if (o->conf.formats & TS_WRITE_KTENSOR)
         rc = write_ktensor(o, err);
     if (rc == 0 && (o->conf.formats & TS_WRITE_NPY))
@@ -518,6 +582,8 @@ static int write_files(struct ts_model_out *o, struct ts_err *err)
         rc = write_splatt(o, err);
     if (rc == 0 && o->conf.used_rows)
         rc = write_index(o, err);
+    if (rc == 0 && o->conf.names != NULL)
+        rc = write_labels(o, note, err);
     ts_c_locale_leave(before);
     return rc;
 }
@@ -529,6 +595,7 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
     struct ts_factors f = {
         .order = o->conf.shape.order, .rank = o->conf.rank, .get_rows = get_rows, .from = from
     };
+    struct ts_err note = { 0 };
     int rc;
     o->get_rows = get_rows;
     o->rows_from = from;
@@ -537,12 +604,14 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
     if (rc == 0)
         rc = make_rows(o, err);
     if (rc == 0)
-        rc = write_files(o, err);
+        rc = write_files(o, &note, err);
     free_rows(o);
     if (rc == 0)
         rc = ts_atomic_dir_commit(o->dir, warn, err);
     if (rc < 0)
         return rc;
+    if (warn->code == 0 && note.code != 0)
+        *warn = note;
     /* States of the run, which were needed until its result was in place. */
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.0", 0);
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.1", 0);

@@ -10,6 +10,7 @@
  *   formats  ktensor: model.ktensor (Tensor Toolbox text); npy: modeK.npy and weights.npy (NumPy);
  *            splatt: modeK.mat and lambda.mat. K from 1
  *   columns  in canonical form (model/canonical.h), or as they are where that is wanted
+ *   names    of modes and rows in the file `labels` (model/labels_file.h)
  *   rows     one per index of the mode, zeros for empty slices; or used ones alone, and then the
  *            text file modeK.index names the index (from 1) of each row
  *   numbers  as many digits as bring the same bits back; .npy holds float32 or float64 by precision
@@ -25,6 +26,7 @@
 #include <stdint.h>
 
 #include "model/canonical.h"
+#include "model/model_names.h"
 
 enum ts_model_format { TS_WRITE_KTENSOR = 1, TS_WRITE_NPY = 2, TS_WRITE_SPLATT = 4 };
 
@@ -48,6 +50,9 @@ struct ts_model_conf {
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
+    /* The file `labels` (labels_file.h); NULL: none is written. no_labels: without labels of rows. */
+    const struct ts_model_names *names;
+    int no_labels;
     /* NULL, or of each mode: what the start takes, which is written, too; read by ts_model_begin,
      * and what tells how long files are */
     const double *start_bytes;
@@ -74,7 +79,7 @@ int ts_model_begin(const struct ts_model_conf *conf, struct ts_model_out **ret, 
 
 /* Writes factors, whose columns have the norms of `norm` (order x rank), as columns of norm 1
  * with `rank` weights, and gives them the name DIR; norm NULL: as they are. warn->code is not 0
- * when something failed after that. */
+ * when something failed after that, or of a note about labels. */
 int ts_model_write(struct ts_model_out *out, ts_get_rows_fn *get_rows, void *from,
                    const double *weight, const double *norm, struct ts_err *warn,
                    struct ts_err *err);

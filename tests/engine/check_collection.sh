@@ -201,7 +201,7 @@ cp_cpu x.tsh --rank 2,3 -o turn.cp --force > log 2>&1 || bad "several in the pla
     bad "in turn.cp are $(cd turn.cp && echo *)"
 cp_cpu x.tsh --rank 3,2 --restarts 2 -o turn.cp --force > log 2>&1 || bad "several in the place of several: $(cat log)"
 cp_cpu x.tsh --rank 2 -o turn.cp --force > log 2>&1 || bad "one in the place of several: $(cat log)"
-[ "$(cd turn.cp && echo *)" = 'model.ktensor run.json state' ] || bad "in turn.cp are $(cd turn.cp && echo *)"
+[ "$(cd turn.cp && echo *)" = 'labels model.ktensor run.json state' ] || bad "in turn.cp are $(cd turn.cp && echo *)"
 [ ! -e turn.cp.partial ] || bad "turn.cp.partial is left"
 
 # ---- stopped by its time, over and over, in a model and between two ----

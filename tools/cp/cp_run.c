@@ -386,6 +386,7 @@ int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_
     conf.method.trace = r->trace;
     r->out_dir = conf.out.dir = args->no_output ? NULL : mc->dir;
     conf.out.used_rows = tstream_cp_used_rows(args, r->engine->tensor);
+    conf.out.no_labels = args->no_labels;
     if (conf.out.dir != NULL)
         rc = tstream_resume_record(r->cmd, args, 0, r->path, &options, &conf.options_bytes, err);
     conf.options = options;
