@@ -131,6 +131,8 @@
 /* names for many rows: ts_row_names_open, ts_row_names_close, ts_row_names_least,
  * ts_row_names_most, ts_row_index, ts_row_label */
 #include "format/row_names.h"
+/* a label as a string: ts_label_string */
+#include "format/label_lines.h"
 /* how long a name may be */
 #include "format/mode_names.h"
 
@@ -289,6 +291,10 @@
 /* in all formats: ts_model_place, ts_model_bytes, ts_model_formats, ts_model_room,
  * ts_model_shape_of */
 #include "model/model_write.h"
+/* what its modes and rows are called: ts_model_names_of_tensor, ts_model_names_keep,
+ * ts_model_names_drop, ts_model_names_labels, ts_names_walk_open, ts_names_walk_next,
+ * ts_names_walk_close */
+#include "model/model_names.h"
 /* in memory: ts_kruskal_read, ts_kruskal_free */
 #include "model/kruskal.h"
 /* one beside another: ts_match_run, ts_match_pairs, ts_match_assign, ts_match_free */

@@ -24,15 +24,40 @@ grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top: $(cat log)"
 grep -q '"modes":\["user","<b>item</b>","week"\]' x.cp/run.json || bad "run.json: $(cat x.cp/run.json)"
 "$bin/tstream" report x.cp > log
 grep -q '<h4><bdi>&lt;b&gt;item&lt;/b&gt;</bdi>' x.html || bad "report: $(grep h4 x.html | head -2)"
-mkdir away # where the tensor is gone the record has them
+mkdir away # where the tensor is gone the model has them, and a record without labels too
+"$bin/tstream" export x.cp > with.csv
+"$bin/tstream" top x.cp --csv > with.top
+"$bin/tstream" report x.cp --json | sed 's/"names":"[^"]*"//' > with.json
 mv x.tsh away
-"$bin/tstream" top x.cp -n 2 -c 1 > log
-grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top without the tensor: $(cat log)"
+"$bin/tstream" export x.cp | cmp - with.csv || bad "export: another table without the tensor"
+"$bin/tstream" top x.cp --csv | cmp - with.top || bad "top: other names without the tensor"
+"$bin/tstream" report x.cp --json | sed 's/"names":"[^"]*"//' | cmp - with.json ||
+    bad "report: other figures without the tensor"
+grep -q ',label,' with.csv && grep -q ',user 3,' with.csv || bad "export: no labels: $(head -3 with.csv)"
+cp -r x.cp bare.cp
+rm bare.cp/labels
+for model in x bare; do
+    "$bin/tstream" top $model.cp -n 2 -c 1 > log
+    grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top $model.cp without the tensor: $(cat log)"
+done
+grep -q 'user 3' log && bad "labels of nowhere: $(cat log)"
+rm -r bare.cp
 mv away/x.tsh .
+"$bin/tstream" cp x.tsh --cpu -r 1 -i 2 --no-labels -o less.cp > log
+"$bin/tstream" top less.cp --csv | grep -q 'user [0-9]' || bad "--no-labels: the tensor has them all the same"
+mv x.tsh away
+"$bin/tstream" top less.cp --csv | grep -q 'user [0-9]' && bad "--no-labels: there are labels"
+"$bin/tstream" top less.cp --csv | grep -q '<b>item</b>' || bad "--no-labels: no names of modes"
+"$bin/tstream" top less.cp away/x.tsh --csv | grep -q 'user [0-9]' || bad "labels of a tensor that is named"
+mv away/x.tsh .
+rm -r less.cp
 sed 's/"modes":\[[^]]*\]/"modes":[1,{}]/; s/"path":"[^"]*"/"path":"gone"/; s/,"file_version".*/}/' x.cp/run.json > other.json
 cp -r x.cp odd.cp
 cp other.json odd.cp/run.json
 mkdir elsewhere
+(cd elsewhere && "$bin/tstream" top ../odd.cp -n 1 -c 1 > ../log) || bad "top: an odd record beside labels"
+grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top: names of the file of labels: $(cat log)"
+rm odd.cp/labels # as a model of an older version
 (cd elsewhere && "$bin/tstream" top ../odd.cp -n 1 -c 1 > ../log) || bad "top: an odd record"
 grep -q 'mode 1' log || bad "top: an odd record: $(cat log)"
 

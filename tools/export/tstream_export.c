@@ -31,62 +31,55 @@ static const struct ts_opt export_opts[] = {
     { 0 },
 };
 
-#define LABELS_AT_A_TIME (UINT64_C(1) << 18) /* looked up by one pass over the file of labels */
-
 struct table {
     struct model_view *view;
     struct export_text text;
     uint32_t mode, components;
     struct tool_csv csv; /* into text */
 
-    char **label; /* of n_labels indices from first_label on */
-    uint64_t first_label, n_labels;
+    struct ts_names_walk *walk; /* of the mode; NULL: it has no labels */
+    const char *label;          /* the next one of the walk, of n bytes, or NULL at the end */
+    size_t n;
+    uint64_t label_index;
     struct tool_progress progress;
 };
 
 /* ---- labels ---- */
 
-static void free_labels(struct table *t)
+static void close_labels(struct table *t)
 {
-    for (uint64_t i = 0; i < t->n_labels && t->label != NULL; i++)
-        free(t->label[i]);
-    free(t->label);
+    ts_names_walk_close(t->walk);
+    t->walk = NULL;
     t->label = NULL;
-    t->n_labels = 0;
 }
 
-/* Those of indices from `first` on. */
-static int read_labels(struct table *t, uint64_t first, struct ts_err *err)
+static int next_label(struct table *t, struct ts_err *err)
 {
-    const uint64_t all = t->view->tensor->mode[t->mode].disk.n_labels;
-    const uint64_t n = all - first < LABELS_AT_A_TIME ? all - first : LABELS_AT_A_TIME;
-    uint64_t *index = malloc(n * sizeof *index);
-    int rc;
-    free_labels(t);
-    t->label = calloc(n, sizeof *t->label);
-    rc = index == NULL || t->label == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for names") : 0;
-    for (uint64_t i = 0; i < n && rc == 0; i++)
-        index[i] = first + i;
-    if (rc == 0) {
-        t->first_label = first;
-        t->n_labels = n;
-        rc = ts_tensor_labels(t->view->tensor, t->mode, n, index, t->label, err);
-    }
-    free(index);
-    return rc;
+    return ts_names_walk_next(t->walk, &t->label_index, &t->label, &t->n, err);
 }
 
-static int label_of(struct table *t, uint64_t index, const char **ret, struct ts_err *err)
+static int open_labels(struct table *t, struct ts_err *err)
 {
     int rc = 0;
-    *ret = NULL;
-    if (t->view->tensor == NULL || index >= t->view->tensor->mode[t->mode].disk.n_labels)
+    if (!model_view_has_labels(t->view, t->mode))
         return 0;
-    if (t->n_labels == 0 || index - t->first_label >= t->n_labels)
-        rc = read_labels(t, index, err);
-    if (rc == 0)
-        *ret = t->label[index - t->first_label];
-    return rc;
+    rc = ts_names_walk_open(t->view->names, t->mode, &t->walk, err);
+    return rc == 0 ? next_label(t, err) : rc;
+}
+
+/* The label of an index, of ascending ones: *ret is to be freed, or NULL. */
+static int label_of(struct table *t, uint64_t index, char **ret, struct ts_err *err)
+{
+    *ret = NULL;
+    while (t->label != NULL && t->label_index < index) {
+        const int rc = next_label(t, err);
+        if (rc < 0)
+            return rc;
+    }
+    if (t->label == NULL || t->label_index > index)
+        return 0;
+    *ret = ts_label_string(t->label, t->n);
+    return *ret != NULL ? 0 : ts_fail(err, TS_ENOMEM, "out of memory for names");
 }
 
 /* ---- lines ---- */
@@ -107,7 +100,7 @@ static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index
     int rc = 0;
     t->csv.to = t->text.to;
     for (uint64_t i = 0; i < n; i++) {
-        const char *label;
+        char *label;
         rc = label_of(t, index[i], &label, err);
         if (rc < 0)
             return rc;
@@ -115,6 +108,7 @@ static int put_rows(void *ctx, uint64_t first, uint64_t n, const uint64_t *index
         tool_csv_text(&t->csv, model_view_mode_name(t->view, t->mode));
         tool_csv_u64(&t->csv, index[i] + model_view_base(t->view));
         tool_csv_text(&t->csv, label);
+        free(label);
         for (uint32_t c = 0; c < t->components; c++)
             put_value(t, x[i * rank + t->view->by_weight[c]]);
         tool_csv_end(&t->csv);
@@ -151,9 +145,11 @@ static int put_table(struct table *t, const struct export_args *args, struct ts_
         char what[TOOL_PROGRESS_CHARS];
         snprintf(what, sizeof what, "mode %" PRIu32 "/%" PRIu32, t->mode + 1, order);
         tool_progress_start(&t->progress, what, "rows", t->view->model->n_rows[t->mode]);
-        rc = model_view_walk(t->view, t->mode, put_rows, t, err);
+        rc = open_labels(t, err);
+        if (rc == 0)
+            rc = model_view_walk(t->view, t->mode, put_rows, t, err);
         tool_progress_end(&t->progress);
-        free_labels(t);
+        close_labels(t);
     }
     return export_text_close(&t->text, rc, err);
 }
@@ -178,7 +174,7 @@ static int export_all(const struct ts_cmd *cmd, const struct export_args *args,
         rc = export_sink_commit(&sink, &warn, err);
     export_sink_close(&sink);
     tool_warn(cmd, &warn);
-    free_labels(&t);
+    close_labels(&t);
     return rc;
 }
 

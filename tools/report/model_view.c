@@ -102,6 +102,30 @@ static int find_tensor(struct model_view *v, struct ts_err *err)
     return rc;
 }
 
+/* ---- whose names ---- */
+
+static int has_labels(const struct ts_model_names *n)
+{
+    for (uint32_t m = 0; n != NULL && m < n->order; m++)
+        if (n->n_labels[m] > 0)
+            return 1;
+    return 0;
+}
+
+/* Those of the tensor that was named, else the model's own. Where it has no labels, or those of some
+ * rows of the tensor that was found, they are those of the tensor. */
+static int choose_names(struct model_view *v, int tensor_named, struct ts_err *err)
+{
+    const struct ts_model_names *own = v->model->names;
+    const int tensor_knows_more =
+        v->tensor != NULL && (!has_labels(own) || ((own->file->head.flags & TS_LABELS_USED) != 0 &&
+                                                   own->tensor.checksum == v->tensor->hash));
+    if (v->tensor != NULL && (tensor_named || tensor_knows_more))
+        return ts_model_names_of_tensor(v->tensor, &v->names, err);
+    v->names = ts_model_names_keep(v->model->names);
+    return 0;
+}
+
 /* ---- opening ---- */
 
 /* run.json, where it is there. One that is damaged is a failure. */
@@ -204,6 +228,8 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
     if (rc == 0)
         rc = check_orders(&v, err);
     if (rc == 0)
+        rc = choose_names(&v, tensor != NULL, err);
+    if (rc == 0)
         rc = tool_reads_model(v.model->path, err);
     if (rc == 0 && v.tensor != NULL)
         rc = tool_reads(ts_path(v.tensor), err);
@@ -217,6 +243,7 @@ int model_view_open(uint32_t n_operands, char *const *operand, struct model_view
 void model_view_close(struct model_view *v)
 {
     free(v->by_weight);
+    ts_model_names_drop(v->names);
     ts_tensor_close(v->tensor);
     ts_json_free(&v->record);
     ts_model_close(v->model);
@@ -232,8 +259,8 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
 {
     const struct ts_json_value *names = ts_json_get(ts_json_get(v->run, "tensor"), "modes");
     const struct ts_json_value *name = names == NULL ? NULL : names->first;
-    if (v->tensor != NULL && ts_name(v->tensor, mode) != NULL)
-        return ts_name(v->tensor, mode);
+    if (v->names != NULL && v->names->name[mode] != NULL)
+        return v->names->name[mode];
     for (uint32_t m = 0; m < mode && name != NULL; m++)
         name = name->next;
     return name == NULL || name->kind != TS_JSON_STRING ? NULL : name->text;
@@ -242,8 +269,8 @@ const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
 uint32_t model_view_base(const struct model_view *v)
 {
     const struct ts_json_value *base = ts_json_get(ts_json_get(v->run, "tensor"), "base");
-    if (v->tensor != NULL)
-        return ts_first_index(v->tensor);
+    if (v->names != NULL)
+        return v->names->base;
     return base != NULL && base->kind == TS_JSON_NUMBER && base->number == 0 ? 0 : 1;
 }
 
@@ -251,7 +278,9 @@ uint32_t model_view_base(const struct model_view *v)
 
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode)
 {
-    return v->tensor != NULL ? ts_dim(v->tensor, mode) : v->model->n_rows[mode];
+    return v->tensor != NULL  ? ts_dim(v->tensor, mode)
+           : v->names != NULL ? v->names->dim[mode]
+                              : v->model->n_rows[mode];
 }
 
 /* Index in the input of each row, or NULL when row i is index i. */
@@ -332,6 +361,11 @@ int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void
 
 /* ---- names ---- */
 
+int model_view_has_labels(const struct model_view *v, uint32_t mode)
+{
+    return v->names != NULL && v->names->n_labels[mode] > 0;
+}
+
 static int by_index(const void *a, const void *b)
 {
     const struct ts_strong *const *x = a, *const *y = b;
@@ -346,7 +380,7 @@ int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_stron
     uint64_t *index;
     char **label;
     int rc = 0;
-    if (v->tensor == NULL || v->tensor->mode[mode].disk.n_labels == 0)
+    if (!model_view_has_labels(v, mode))
         return 0;
     for (uint32_t c = 0; c < n; c++)
         total += list[c].n;
@@ -362,7 +396,7 @@ int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_stron
         qsort(entry, total, sizeof *entry, by_index);
         for (size_t i = 0; i < total; i++)
             index[i] = entry[i]->index;
-        rc = ts_tensor_labels(v->tensor, mode, total, index, label, err);
+        rc = ts_model_names_labels(v->names, mode, total, index, label, err);
     }
     for (size_t i = 0; i < total && rc == 0; i++)
         entry[i]->label = label[i];

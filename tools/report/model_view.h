@@ -2,6 +2,9 @@
 /* model_view.h - a decomposition together with the tensor that it is of: what commands need that
  * show factors with names.
  *
+ * Names are those of the tensor that was named, else the model's own (its file `labels`), else those
+ * of the tensor that was found.
+ *
  * The tensor is the one that was named; else that of the current directory which is named like the
  * decomposition, or the only one; else the one of run.json beside the factors, where it is still
  * there with the same checksum. One that was not named and does not fit counts as none.
@@ -18,7 +21,8 @@
 
 struct model_view {
     struct ts_model *model;
-    struct ts_tensor *tensor;        /* NULL: no names */
+    struct ts_tensor *tensor;        /* NULL: none */
+    struct ts_model_names *names;    /* NULL: none */
     struct ts_json_doc record;       /* run.json; value NULL: there is none */
     const struct ts_json_value *run; /* its value, or NULL */
     uint32_t *by_weight;             /* rank components, largest weight first */
@@ -32,10 +36,10 @@ void model_view_close(struct model_view *v);
 /* The heaviest components: n, or all for 0. */
 uint32_t model_view_components(const struct model_view *v, uint32_t n);
 
-/* Size of a mode: that of the tensor, else rows. */
+/* Size of a mode: that of the tensor, else what the names say, else rows. */
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 
-/* What a mode is called: by the tensor, else by run.json; NULL when nobody said. */
+/* What a mode is called: by the names, else by run.json; NULL when nobody said. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
 
 /* The first index, 0 or 1, as the input of the tensor counted: as it says, else run.json; 1 when
@@ -53,7 +57,8 @@ typedef int model_view_fn(void *ctx, uint64_t first, uint64_t n, const uint64_t 
 int model_view_walk(struct model_view *v, uint32_t mode, model_view_fn *fn, void *ctx,
                     struct ts_err *err);
 
-/* Labels of all entries of n lists of a mode, where the tensor has labels. */
+/* Whether there are labels of a mode, and those of all entries of n lists. */
+int model_view_has_labels(const struct model_view *v, uint32_t mode);
 int model_view_labels(const struct model_view *v, uint32_t mode, struct ts_strongest *list,
                       uint32_t n, struct ts_err *err);
 

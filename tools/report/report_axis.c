@@ -99,7 +99,7 @@ static int read_names(const struct model_view *v, uint32_t mode, uint64_t n, cha
     for (uint64_t i = 0; i < n && rc == 0; i++)
         index[i] = i;
     if (rc == 0)
-        rc = ts_tensor_labels(v->tensor, mode, n, index, *ret, err);
+        rc = ts_model_names_labels(v->names, mode, n, index, *ret, err);
     free(index);
     return rc;
 }
@@ -123,7 +123,7 @@ static void take_ends(char **name, const double *at, uint64_t n, struct report_a
 int report_axis_new(const struct model_view *v, uint32_t mode, uint64_t dim,
                     struct report_axis *ret, struct ts_err *err)
 {
-    const int named = v->tensor != NULL && v->tensor->mode[mode].disk.n_labels > 0;
+    const int named = model_view_has_labels(v, mode);
     const uint32_t base = model_view_base(v);
     char **name = NULL;
     int rc;

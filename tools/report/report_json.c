@@ -159,15 +159,29 @@ static void put_title(struct tool_json *j, const struct report_parts *p)
     free(title);
 }
 
+/* The path of the tensor whose labels are used, or of the model where they are not those of the
+ * tensor; NULL: there are none. */
+static const char *whose_labels(const struct model_view *v)
+{
+    const struct ts_model_names *n = v->names;
+    int some = 0;
+    if (v->tensor != NULL && (n == NULL || n->tensor.checksum == v->tensor->hash))
+        return v->tensor->path;
+    for (uint32_t m = 0; m < v->model->order; m++)
+        some |= model_view_has_labels(v, m);
+    return some ? v->model->path : NULL;
+}
+
 static void put_tensor(struct tool_json *j, const struct report_parts *p)
 {
     const struct ts_json_value *t = ts_json_get(p->view->run, "tensor");
-    const char *names = p->view->tensor != NULL ? p->view->tensor->path : NULL;
+    const char *names = whose_labels(p->view);
     double density = number_or_nan(t, "nnz");
     for (uint32_t m = 0; m < p->scan->order; m++)
         density /= (double)p->scan->mode[m].dim;
     tool_json_object(j, "tensor");
-    tool_json_str(j, "path", ts_json_text(t, "path", names));
+    tool_json_str(j, "path",
+                  ts_json_text(t, "path", p->view->tensor != NULL ? p->view->tensor->path : NULL));
     copy_number(j, t, "nnz");
     tool_json_f64(j, "density", density);
     copy_number(j, t, "norm");
