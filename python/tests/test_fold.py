@@ -271,6 +271,11 @@ def test_a_run_with_fixed_factors_ends_at_the_same_rows(nonneg, kind):
         ts.cp(new, 3, init=model, cpu=True, progress=False)
 
 
+def bounds(b, c):
+    norms = np.linalg.norm(b, axis=0)
+    return norms, 1e-14 * norms * np.linalg.norm(c)
+
+
 def test_many_rows_of_active_sets():
     """Rows that are solved together are those that are solved alone."""
     scipy = pytest.importorskip("scipy.optimize")
@@ -282,5 +287,9 @@ def test_many_rows_of_active_sets():
             rows = _fold.nnls_rows(b, c)
             for row, right in zip(rows, c):
                 least = objective(b, right, scipy.nnls(b, right)[0])
-                for a in (row, _fold.nnls(b, right)):
+                for a in (
+                    row,
+                    _fold.nnls(b, right),
+                    _fold._active_sets(b, right, *bounds(b, right)),
+                ):
                     assert a.min() >= 0 and objective(b, right, a) <= least * (1 + 1e-12)

@@ -99,9 +99,21 @@ def _passive(b: Array, c: Array, free: Array) -> Array:
 
 
 def nnls(b: Array, c: Array) -> Array:
-    """argmin |b a - c| with a >= 0, by active sets (Lawson and Hanson 1974)."""
+    """argmin |b a - c| with a >= 0. All wrong signs change at once, as long as that ends soon."""
     norms = np.linalg.norm(b, axis=0)
     least = 10 * _EPS * len(norms) * norms * np.linalg.norm(c)
+    free = norms > 0
+    for _ in range(10):
+        a = _passive(b, c, free)
+        wrong = np.where(free, a < 0, (b.T @ (c - b @ a) > least) & (norms > 0))
+        if not wrong.any():
+            return a
+        free ^= wrong
+    return _active_sets(b, c, norms, least)
+
+
+def _active_sets(b: Array, c: Array, norms: Array, least: Array) -> Array:
+    """The same, one column at a time (Lawson and Hanson 1974), which always ends."""
     free = np.zeros(len(norms), dtype=bool)
     refused = norms == 0
     a = np.zeros(len(norms))

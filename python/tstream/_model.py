@@ -381,19 +381,52 @@ class Model:
         warn_unseen(lib.ts_cpd_unseen(self._handle, len(coords), index.ctypes.data, ret.ctypes.data), len(coords))
         return ret
 
-    def fold_in(self, new: "Union[Tensor, Path, Array]", mode: Mode = 0, **settings: Any) -> "Model":
+    def fold_in(self, new: Any, mode: Mode = 0, *, nonneg: bool = False, l2: float = 0,
+                observed: Optional[bool] = None, loss: str = "least-squares",
+                join: bool = False) -> "Model":
         """Rows of one mode for new data; the other factors and the weights stay as they are.
 
-        ``settings`` are `nonneg`, `l2`, `observed`, `loss` and `join`, as :func:`tstream._fold.fold_in` explains them.
+        Least squares are solved without squaring the condition of the fixed factors.
+
+        Parameters
+        ----------
+        new : Tensor, path or array
+            Its `mode` may have any size. The other modes must match those of the model: by label
+            if both have labels, else by index.
+        mode : int or str
+            The mode of the new rows.
+        nonneg : bool
+            The rows are nonnegative. Losses whose models are nonnegative imply it.
+        l2 : float
+            Half this number times the sum of squares of a row is added to its loss.
+        observed : bool, optional
+            Unlisted cells of a sparse tensor are unknown, not zeros. NaN cells of an array always
+            are.
+        loss : str
+            As in :func:`cp`.
+        join : bool
+            Return the rows of the model followed by the new ones.
+
+        Returns
+        -------
+        Model
+            In float64. A row without cells that count is zeros.
+
+        Raises
+        ------
+        ArgumentError
+            Modes do not match, the cells have weights, or a slice is too large for a loss that
+            needs all of its cells.
 
         Examples
         --------
-        >>> m = ts.Model.from_factors([2], [[[1], [2]], [[1], [1]]])
+        >>> m = tstream.Model.from_factors([2], [[[1], [2]], [[1], [1]]])
         >>> m.fold_in(np.array([[2.0, 2.0], [4.0, 4.0], [8.0, 8.0]]), mode=0).factors[0].ravel()
         array([1., 2., 4.])
         """
         from ._fold import fold_in
-        made: Model = fold_in(self, new, mode, **settings)
+        made: Model = fold_in(self, new, mode, nonneg=nonneg, l2=l2, observed=observed, loss=loss,
+                              join=join)
         return made
 
     def score(self, other: "Model", *, skip: "Union[None, Mode, Sequence[Mode]]" = None) -> float:
