@@ -10,7 +10,7 @@
 #include "stream/cells_norm.h"
 #include "tests/build/build_case.h"
 #include "tests/mpi/comm_threads.h"
-#include "tests/cpd/run_als.h"
+#include "tests/cpd/run_cp.h"
 #include "tests/support/run_suite.h"
 #include "tests/support/support.h"
 #include "tests/format/tsh_writer.h"
@@ -226,17 +226,17 @@ START_TEST(a_norm_that_is_not_the_cells_ends_a_run)
     test_tsh_write(out, &x, &write);
     for (int precision = 0; precision < 2; precision++)
         for (int k = 0; k < 3; k++) {
-            const struct test_als_conf conf = { .rank = 3,
-                                                .iters = 20,
-                                                .seed = 2,
-                                                .inner = 5,
-                                                .precision = precision ? TS_FLOAT64 : TS_FLOAT32,
-                                                .spec = spec[k] };
-            struct test_als a = test_als_run(out, &conf);
+            const struct test_cp_conf conf = { .rank = 3,
+                                               .iters = 20,
+                                               .seed = 2,
+                                               .inner = 5,
+                                               .precision = precision ? TS_FLOAT64 : TS_FLOAT32,
+                                               .spec = spec[k] };
+            struct test_cp a = test_cp_run(out, &conf);
             ck_assert_msg(a.rc == TS_EFORMAT, "%d, %d: %d: %s", precision, k, a.rc, a.err.text);
             ck_assert_ptr_nonnull(strstr(a.err.text, "its norm"));
             ck_assert_ptr_nonnull(strstr(a.err.text, "and its cells disagree"));
-            test_als_free(&a);
+            test_cp_free(&a);
         }
     test_coo_free(&x);
 }

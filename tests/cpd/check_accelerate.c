@@ -12,7 +12,7 @@
 #include "cpd/solver/accelerate.h"
 #include "cpd/solver/init.h"
 #include "cpd/rows/symm.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 #include "tests/cpd/slow_cp.h"
 #include "tests/format/tsh_writer.h"
@@ -173,21 +173,21 @@ static const struct shape {
 START_TEST(sweeps_are_those_of_the_twin)
 {
     const struct shape *s = &shapes[_i];
-    const struct test_als_conf conf = { .rank = s->rank,
-                                        .iters = SWEEPS,
-                                        .seed = 3,
-                                        .threads = 1,
-                                        .precision = TS_FLOAT64,
-                                        .accelerate = 1 };
+    const struct test_cp_conf conf = { .rank = s->rank,
+                                       .iters = SWEEPS,
+                                       .seed = 3,
+                                       .threads = 1,
+                                       .precision = TS_FLOAT64,
+                                       .accelerate = 1 };
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct twin t = { .x = &x, .rank = s->rank };
-    struct test_als a;
+    struct test_cp a;
     for (uint64_t n = 0; n < x.nnz; n++) /* as they are kept */
         x.val[n] = (float)x.val[n];
     test_tsh_write(test_case_dir, &x, &tc);
     twin_new(&t, conf.seed);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     for (uint32_t k = 0; k < SWEEPS; k++) {
         double want;
@@ -208,7 +208,7 @@ START_TEST(sweeps_are_those_of_the_twin)
     ck_assert_uint_le(a.n_products, (SWEEPS + 1) * x.order);
     ck_assert(a.n_products == SWEEPS * x.order ||
               (a.n_products == (SWEEPS + 1) * x.order && a.fit[SWEEPS - 1] < a.fit[SWEEPS - 2]));
-    test_als_free(&a);
+    test_cp_free(&a);
     twin_free(&t);
     test_coo_free(&x);
 }
@@ -289,25 +289,25 @@ static double slow_objective(const struct test_slow *s)
 START_TEST(constrained_sweeps_are_those_of_the_slow_program)
 {
     static const uint64_t dim[3] = { 40, 30, 20 };
-    const struct test_als_conf conf = { .rank = 4,
-                                        .iters = SWEEPS,
-                                        .seed = 3,
-                                        .threads = 2,
-                                        .precision = TS_FLOAT64,
-                                        .spec = &demands[_i],
-                                        .accelerate = 1 };
+    const struct test_cp_conf conf = { .rank = 4,
+                                       .iters = SWEEPS,
+                                       .seed = 3,
+                                       .threads = 2,
+                                       .precision = TS_FLOAT64,
+                                       .spec = &demands[_i],
+                                       .accelerate = 1 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct test_coo x = test_coo_random(17, 3, dim, 6000, 0, 0.5);
     struct test_slow s = { .x = &x, .spec = &demands[_i], .rank = 4 };
     struct pace p = { .best = INFINITY };
-    struct test_als a;
+    struct test_cp a;
     for (uint64_t n = 0; n < x.nnz; n++) /* as they are kept */
         x.val[n] = (float)x.val[n];
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&s, conf.seed);
     for (uint32_t m = 0; m < 3; m++)
         p.before[m] = calloc(dim[m] * 4, sizeof(double));
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     test_slow_signs(&s);
     for (uint32_t k = 0; k < SWEEPS; k++) {
@@ -323,7 +323,7 @@ START_TEST(constrained_sweeps_are_those_of_the_slow_program)
     ck_assert_uint_ge(p.n_steps, 5);
     for (uint32_t m = 0; m < 3; m++)
         free(p.before[m]);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&s);
     test_coo_free(&x);
 }
@@ -351,7 +351,7 @@ static void write_slow(void)
     test_coo_free(&x);
 }
 
-static void same_runs(const struct test_als *a, const struct test_als *b)
+static void same_runs(const struct test_cp *a, const struct test_cp *b)
 {
     ck_assert_msg(a->rc == 0, "%s", a->err.text);
     ck_assert_msg(b->rc == 0, "%s", b->err.text);
@@ -364,24 +364,24 @@ static void same_runs(const struct test_als *a, const struct test_als *b)
 
 START_TEST(bits_do_not_depend_on_threads_memory_or_calls)
 {
-    struct test_als_conf c = { .rank = 5, .iters = 20, .seed = 1, .threads = 1, .accelerate = 1 };
-    struct test_als one, other;
+    struct test_cp_conf c = { .rank = 5, .iters = 20, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_cp one, other;
     c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     c.spec = _i < 2 ? NULL : &demands[_i / 2];
     write_slow();
-    one = test_als_run(test_case_dir, &c);
+    one = test_cp_run(test_case_dir, &c);
     c.threads = 3;
     c.host_bytes = 400 << 10;
     c.one_call = 1;
-    other = test_als_run(test_case_dir, &c);
+    other = test_cp_run(test_case_dir, &c);
     same_runs(&one, &other);
-    test_als_free(&one);
-    test_als_free(&other);
+    test_cp_free(&one);
+    test_cp_free(&other);
 }
 END_TEST
 
 /* Sweeps until the fit is so near to the best. */
-static uint32_t sweeps_to(const struct test_als *a, double fit)
+static uint32_t sweeps_to(const struct test_cp *a, double fit)
 {
     uint32_t k = 0;
     while (k < a->sweeps && a->fit[k] < fit)
@@ -391,38 +391,38 @@ static uint32_t sweeps_to(const struct test_als *a, double fit)
 
 START_TEST(fewer_sweeps_are_needed)
 {
-    struct test_als_conf c = {
+    struct test_cp_conf c = {
         .rank = 5, .iters = 100, .seed = 1, .threads = 1, .precision = TS_FLOAT64
     };
-    struct test_als plain, fast;
+    struct test_cp plain, fast;
     double least;
     write_slow();
-    plain = test_als_run(test_case_dir, &c);
+    plain = test_cp_run(test_case_dir, &c);
     c.accelerate = 1;
-    fast = test_als_run(test_case_dir, &c);
+    fast = test_cp_run(test_case_dir, &c);
     ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
     ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
     least = plain.fit[99] < fast.fit[99] ? plain.fit[99] : fast.fit[99];
     ck_assert_uint_lt(5 * sweeps_to(&fast, least), 4 * sweeps_to(&plain, least));
-    test_als_free(&plain);
-    test_als_free(&fast);
+    test_cp_free(&plain);
+    test_cp_free(&fast);
 }
 END_TEST
 
 START_TEST(it_settles_in_two_sweeps)
 {
     const double tol = 1e-6;
-    const struct test_als_conf c = { .rank = 5,
-                                     .iters = 100,
-                                     .seed = 1,
-                                     .threads = 1,
-                                     .tol = tol,
-                                     .precision = TS_FLOAT64,
-                                     .accelerate = 1 };
-    struct test_als a;
+    const struct test_cp_conf c = { .rank = 5,
+                                    .iters = 100,
+                                    .seed = 1,
+                                    .threads = 1,
+                                    .tol = tol,
+                                    .precision = TS_FLOAT64,
+                                    .accelerate = 1 };
+    struct test_cp a;
     uint32_t n;
     write_slow();
-    a = test_als_run(test_case_dir, &c);
+    a = test_cp_run(test_case_dir, &c);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     n = a.sweeps;
     ck_assert_int_eq(a.converged, 1);
@@ -430,7 +430,7 @@ START_TEST(it_settles_in_two_sweeps)
     ck_assert_uint_lt(n, 100);
     ck_assert_double_lt(fabs(a.fit[n - 2] - a.fit[n - 3]), 2 * tol); /* or from one before a fall */
     ck_assert_double_lt(fabs(a.fit[n - 1] - a.fit[n - 2]), 2 * tol);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -438,15 +438,15 @@ START_TEST(nonnegative_rows_stay_so)
 {
     const struct ts_spec nonneg = { .mode = {
                                         { .nonneg = 1 }, { .nonneg = _i }, { .nonneg = 1 } } };
-    struct test_als_conf c = {
+    struct test_cp_conf c = {
         .rank = 5, .iters = 40, .seed = 1, .threads = 1, .precision = TS_FLOAT64
     };
-    struct test_als plain, fast;
+    struct test_cp plain, fast;
     write_slow();
     c.spec = &nonneg;
-    plain = test_als_run(test_case_dir, &c);
+    plain = test_cp_run(test_case_dir, &c);
     c.accelerate = 1;
-    fast = test_als_run(test_case_dir, &c);
+    fast = test_cp_run(test_case_dir, &c);
     ck_assert_msg(plain.rc == 0, "%s", plain.err.text);
     ck_assert_msg(fast.rc == 0, "%s", fast.err.text);
     for (uint32_t m = 0; m < 3; m++)
@@ -455,8 +455,8 @@ START_TEST(nonnegative_rows_stay_so)
     ck_assert_double_gt(fast.fit[39], plain.fit[39] - 1e-4);
     ck_assert(memcmp(fast.fit, plain.fit, 5 * sizeof *fast.fit) == 0); /* the first are plain */
     ck_assert_double_ne(fast.fit[5], plain.fit[5]);
-    test_als_free(&plain);
-    test_als_free(&fast);
+    test_cp_free(&plain);
+    test_cp_free(&fast);
 }
 END_TEST
 
@@ -487,130 +487,130 @@ static const char *newest(char path[8192])
  * also where it is stopped twice. */
 START_TEST(a_stop_changes_nothing)
 {
-    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
-    struct test_als whole;
+    struct test_cp_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_cp whole;
     char path[8192];
     c.precision = _i % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64;
     c.spec = _i / 4 == 0 ? NULL : &demands[_i / 4];
     c.stop_inside = _i / 2 % 2;
     write_slow();
-    whole = test_als_run(test_case_dir, &c);
+    whole = test_cp_run(test_case_dir, &c);
     ck_assert_msg(whole.rc == 0, "%s", whole.err.text);
     c.states = test_case_states;
     for (uint32_t sweep = 1; sweep <= 9; sweep += 2)
         for (uint32_t mode = 0; mode < 3; mode++) {
-            struct test_als part;
+            struct test_cp part;
             c.from = NULL;
             c.stop_sweep = sweep;
             c.stop_mode = mode;
-            part = test_als_run(test_case_dir, &c);
+            part = test_cp_run(test_case_dir, &c);
             ck_assert_int_eq(part.rc, TS_ESTOP);
-            test_als_free(&part);
+            test_cp_free(&part);
             c.from = newest(path);
             if (sweep == 1 && mode == 0 && c.stop_inside && path[0] == '\0')
                 continue; /* stopped before the first sweep, which has no state */
             c.stop_sweep = sweep + 3;
-            part = test_als_run(test_case_dir, &c);
+            part = test_cp_run(test_case_dir, &c);
             ck_assert_int_eq(part.rc, TS_ESTOP);
-            test_als_free(&part);
+            test_cp_free(&part);
             c.from = newest(path);
             c.stop_sweep = 0;
             {
                 const int inside = c.stop_inside;
                 c.stop_inside = 0;
-                part = test_als_run(test_case_dir, &c);
+                part = test_cp_run(test_case_dir, &c);
                 c.stop_inside = inside;
             }
             same_runs(&whole, &part);
-            test_als_free(&part);
+            test_cp_free(&part);
         }
-    test_als_free(&whole);
+    test_cp_free(&whole);
 }
 END_TEST
 
 /* States that a thread writes from a copy, while the run goes on. */
 START_TEST(states_beside_the_run_are_whole)
 {
-    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 2, .accelerate = 1 };
-    struct test_als whole, part;
+    struct test_cp_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 2, .accelerate = 1 };
+    struct test_cp whole, part;
     char path[8192];
     write_slow();
-    whole = test_als_run(test_case_dir, &c);
+    whole = test_cp_run(test_case_dir, &c);
     c.states = test_case_states;
     c.every_ns = 1;
     c.patient = 1;
     c.copy = _i;
-    part = test_als_run(test_case_dir, &c);
+    part = test_cp_run(test_case_dir, &c);
     ck_assert_str_eq(part.warning, "");
     same_runs(&whole, &part);
-    test_als_free(&part);
+    test_cp_free(&part);
     c.states = NULL;
     c.patient = 0;
     c.from = newest(path);
     ck_assert_str_ne(c.from, "");
-    part = test_als_run(test_case_dir, &c);
+    part = test_cp_run(test_case_dir, &c);
     same_runs(&whole, &part);
-    test_als_free(&part);
-    test_als_free(&whole);
+    test_cp_free(&part);
+    test_cp_free(&whole);
 }
 END_TEST
 
 /* More sweeps than a run had are those of a run that had them from its start. */
 START_TEST(a_run_that_had_ended_goes_on)
 {
-    struct test_als_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
-    struct test_als whole, part;
+    struct test_cp_conf c = { .rank = 5, .iters = 14, .seed = 1, .threads = 1, .accelerate = 1 };
+    struct test_cp whole, part;
     char path[4200];
     write_slow();
-    whole = test_als_run(test_case_dir, &c);
+    whole = test_cp_run(test_case_dir, &c);
     c.states = test_case_states;
     c.every_ns = 3600000000000;
     c.iters = 4 + (uint32_t)_i;
-    part = test_als_run(test_case_dir, &c);
+    part = test_cp_run(test_case_dir, &c);
     ck_assert_msg(part.rc == 0, "%s", part.err.text);
-    test_als_free(&part);
+    test_cp_free(&part);
     snprintf(path, sizeof path, "%s/%s", test_case_states, TS_STATE_NAME);
     c.states = NULL;
     c.from = path;
     c.iters = 14;
-    part = test_als_run(test_case_dir, &c);
+    part = test_cp_run(test_case_dir, &c);
     same_runs(&whole, &part);
-    test_als_free(&part);
-    test_als_free(&whole);
+    test_cp_free(&part);
+    test_cp_free(&whole);
 }
 END_TEST
 
 START_TEST(what_cannot_be_is_refused)
 {
     const struct ts_spec apart = { .mode = { { .nonneg = 1 }, { .orthogonal = 1 } } };
-    struct test_als_conf c = { .rank = 3, .iters = 3, .accelerate = 1, .spec = &apart };
-    struct test_als a;
+    struct test_cp_conf c = { .rank = 3, .iters = 3, .accelerate = 1, .spec = &apart };
+    struct test_cp a;
     char path[4200];
     write_slow();
-    a = test_als_run(test_case_dir, &c);
+    a = test_cp_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 (orthogonal): accelerate goes with least squares") !=
                       NULL,
                   "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
     c.spec = NULL;
     c.states = test_case_states;
     c.every_ns = 3600000000000;
     c.accelerate = _i;
-    a = test_als_run(test_case_dir, &c);
+    a = test_cp_run(test_case_dir, &c);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
     snprintf(path, sizeof path, "%s/%s", test_case_states, TS_STATE_NAME);
     c.states = NULL;
     c.from = path;
     c.accelerate = !_i;
     c.iters = 5;
-    a = test_als_run(test_case_dir, &c);
+    a = test_cp_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, _i ? "is accelerated, so it cannot go on without it"
                                         : "is not accelerated, so it cannot go on with it") != NULL,
                   "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 

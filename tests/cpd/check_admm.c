@@ -10,18 +10,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/rng.h"
 #include "cpd/rows/symm.h"
 #include "cpu/rows/rowsolve.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
+#include "tests/cpd/constraint_case.h"
 #include "tests/support/run_suite.h"
 #include "tests/cpd/slow_cp.h"
 #include "tests/format/tsh_writer.h"
-
-static double draw(uint64_t at)
-{
-    return ts_unit(ts_mix(at)) - 0.5;
-}
 
 /* ---- the update of rows ---- */
 
@@ -29,24 +24,6 @@ static const uint32_t ranks[] = { 1, 2, 3, 8, 10, 17, 32, 50, 130 };
 static const uint64_t sizes[] = { 1, 31, 32, 33, 100, 1003 };
 #define N_RANKS (int)(sizeof ranks / sizeof ranks[0])
 #define N_SIZES (int)(sizeof sizes / sizeof sizes[0])
-
-/* Gram matrix of `rows` rows: fewer than rank make it singular, none makes it 0; column 2 is
- * zero. */
-static void make_gram(uint32_t rank, uint32_t rows, double *g)
-{
-    double *x = malloc((rows + UINT64_C(1)) * rank * sizeof *x);
-    for (uint32_t k = 0; k < rows; k++)
-        for (uint32_t i = 0; i < rank; i++)
-            x[k * rank + i] = i == 2 ? 0 : draw(k * 1000 + i) + 0.5;
-    for (uint32_t i = 0; i < rank; i++)
-        for (uint32_t j = 0; j < rank; j++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < rows; k++)
-                sum += x[k * rank + i] * x[k * rank + j];
-            g[i * rank + j] = sum;
-        }
-    free(x);
-}
 
 /* What ADMM is given beside G. */
 static double make_inverse(uint32_t rank, const double *g, double *ret)
@@ -96,14 +73,14 @@ START_TEST(rows_are_those_of_the_slow_way)
         got = malloc(n * rank * sizeof *got);
         gram = malloc(rank * rank * sizeof *gram);
         sums.gram = gram;
-        make_gram(rank, k % 4 == 3 ? 0 : k % 3 == 0 ? rank / 2 + 1 : rank + 3, g);
+        test_make_gram(rank, k % 4 == 3 ? 0 : k % 3 == 0 ? rank / 2 + 1 : rank + 3, g);
         how.rho = make_inverse(rank, g, inverse);
         how.inverse = inverse;
         ck_assert_int_eq(ts_fmat_new(n, rank, precision, "test", &f, NULL), 0);
         ck_assert_int_eq(ts_fmat_new(n, rank, precision, "test", &product, NULL), 0);
         for (uint64_t i = 0; i < n * rank; i++) {
-            a[i] = draw(i + 77) * (i / rank % 5 == 0 ? 100 : 1);
-            m[i] = k % 4 == 3 ? 0 : 3 * draw(i + 1000000);
+            a[i] = test_draw(i + 77) * (i / rank % 5 == 0 ? 100 : 1);
+            m[i] = k % 4 == 3 ? 0 : 3 * test_draw(i + 1000000);
             if (precision == TS_FLOAT32) {
                 a[i] = (float)a[i];
                 m[i] = (float)m[i];
@@ -165,11 +142,11 @@ START_TEST(bits_of_rows_do_not_depend_on_threads)
     inverse = malloc(square * sizeof *inverse);
     m = malloc(n * rank * sizeof *m);
     old = malloc(n * rank * sizeof *old);
-    make_gram(rank, rank + 1, g);
+    test_make_gram(rank, rank + 1, g);
     rho = make_inverse(rank, g, inverse);
     for (uint64_t i = 0; i < n * rank; i++) {
-        m[i] = 3 * draw(i);
-        old[i] = draw(i + 5) + 0.5;
+        m[i] = 3 * test_draw(i);
+        old[i] = test_draw(i + 5) + 0.5;
     }
     for (int t = 0; t < 3; t++) {
         const struct ts_row_update how = {
@@ -210,43 +187,6 @@ END_TEST
 
 /* ---- whole runs beside a slow program ---- */
 
-/* What is asked of mode m. */
-static void demand(int which, uint32_t order, struct ts_spec *spec)
-{
-    struct ts_constraint *c = spec->mode;
-    *spec = ts_spec_plain;
-    for (uint32_t m = 0; m < order; m++)
-        switch (which) {
-        case 0: /* shares in the first */
-            c[m].simplex = m == 0;
-            break;
-        case 1: /* shares in the last, parts elsewhere */
-            c[m] = (struct ts_constraint){ .simplex = m + 1 == order, .nonneg = m + 1 < order };
-            break;
-        case 2: /* shares with a ridge, and a ridge */
-            c[m] = (struct ts_constraint){ .simplex = m != 1, .l2 = m == 1 ? 0.1 : 0.02 };
-            break;
-        case 3: /* within 0 and 1 but in the last */
-            c[m] = (struct ts_constraint){ .bounded = m + 1 < order, .upper = m + 1 < order };
-            break;
-        default: /* of either sign */
-            c[m] = (struct ts_constraint){ .bounded = 1,
-                                           .lower = m == 0 ? -INFINITY : -0.3,
-                                           .upper = m == 0 ? 0.2 : 0.4 };
-        }
-}
-#define N_DEMANDS 5
-
-/* |X - model|^2 and the ridge, halved. */
-static double objective(const struct test_slow *b)
-{
-    double sum = 0.5 * test_slow_distance(b);
-    for (uint32_t m = 0; m < b->x->order; m++)
-        for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += 0.5 * b->spec->mode[m].l2 * b->a[m][i] * b->a[m][i];
-    return sum;
-}
-
 static void check_factor(const struct ts_constraint *c, const double *a, uint64_t n, uint32_t rank,
                          double rounding)
 {
@@ -266,34 +206,34 @@ static void check_factor(const struct ts_constraint *c, const double *a, uint64_
  * nothing. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
-    const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
+    const struct test_shape *s = &test_shapes[_i / TEST_BOUNDED];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = s->rank, .iters = 4, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
     };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
-    struct test_als a;
+    struct test_cp a;
     double before = INFINITY;
     int unique;
-    demand(_i % N_DEMANDS, s->order, &spec);
-    if (s->rank > s->dim[0] && s->dim[0] > 1 && _i % N_DEMANDS == 0) {
+    test_constraints(TEST_BOUNDS, _i % TEST_BOUNDED, s->order, &spec);
+    if (s->rank > s->dim[0] && s->dim[0] > 1 && _i % TEST_BOUNDED == 0) {
         test_coo_free(&x); /* G is singular but for rounding, which chooses among solutions */
         return;
     }
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, conf.seed);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     unique = a.last.n_singular == 0; /* else rounding chooses among solutions */
-    ck_assert(unique || _i / N_DEMANDS != 1);
+    ck_assert(unique || _i / TEST_BOUNDED != 1);
     test_slow_signs(&b);
     for (uint32_t k = 0; k < 4; k++) {
         for (uint32_t m = 0; m < x.order; m++) {
             double now;
             test_slow_solve(&b, m);
-            now = objective(&b);
+            now = test_slow_objective(&b);
             ck_assert_msg(k == 0 || now <= before * (1 + 1e-9),
                           "sweep %u, mode %u: %.15g after %.15g", k + 1, m + 1, now, before);
             before = now;
@@ -301,7 +241,7 @@ START_TEST(runs_are_those_of_the_slow_program)
         if (!unique)
             continue;
         ck_assert_double_eq_tol(a.fit[k], 1 - sqrt(test_slow_distance(&b) / b.size2), 1e-10);
-        if (_i % N_DEMANDS == 2)
+        if (_i % TEST_BOUNDED == 2)
             ck_assert_double_eq_tol(a.objective[k], before, 1e-10 * b.size2);
         else
             ck_assert(isnan(a.objective[k]));
@@ -317,12 +257,12 @@ START_TEST(runs_are_those_of_the_slow_program)
             ck_assert(!ts_constraint_rigid(&spec.mode[m]) ||
                       a.norm[m * s->rank + r] == TS_AS_IT_IS);
             for (uint64_t i = 0; i < x.dim[m]; i++)
-                if (unique && _i / N_DEMANDS != 2 && _i / N_DEMANDS != 3)
+                if (unique && _i / TEST_BOUNDED != 2 && _i / TEST_BOUNDED != 3)
                     ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                             b.a[m][i * s->rank + r] / norm, 1e-8);
         }
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&b);
     test_coo_free(&x);
 }
@@ -338,17 +278,17 @@ START_TEST(the_end_is_optimal)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = test_coo_random(5, 3, dim, 2500, 0, 0.3);
     struct ts_spec spec = { .mode = { { 0 } } };
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 4, .iters = 4000, .seed = 2, .tol = 1e-14, .precision = TS_FLOAT64, .spec = &spec
     };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = 4 };
-    struct test_als a;
+    struct test_cp a;
     const uint32_t mode = (uint32_t)_i;
     double m[24 * 4], v[16], worst = 0, scale = 0;
     spec.mode[mode].simplex = 1;
     spec.mode[(mode + 1) % 3].nonneg = 1;
     test_tsh_write(test_case_dir, &x, &tc);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     test_slow_new(&b, 1);
     for (uint32_t k = 0; k < 3; k++)
@@ -372,7 +312,7 @@ START_TEST(the_end_is_optimal)
     }
     ck_assert_msg(worst <= 1e-3 * scale, "%g of %g after %u sweeps", worst, scale, a.sweeps);
     test_slow_free(&b);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -383,23 +323,19 @@ START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 7, .iters = 4, .seed = 3, .threads = 1, .spec = &spec };
-    struct test_als one, many;
-    demand(_i / 2, 3, &spec);
-    conf.precision = (enum ts_precision)(_i % 2);
+    struct test_cp a;
+    test_constraints(TEST_BOUNDS, _i / 2, 3, &spec);
     test_case_write(41, &tc);
-    one = test_case_run(&conf);
+    a = test_case_streamed(&(struct test_cp_conf){ .rank = 7,
+                                                   .iters = 4,
+                                                   .seed = 3,
+                                                   .threads = 1,
+                                                   .precision = (enum ts_precision)(_i % 2),
+                                                   .spec = &spec });
     for (uint32_t m = 0; m < 3; m++)
         if (ts_constraint_rigid(&spec.mode[m]))
-            check_factor(&spec.mode[m], one.factor[m], one.n_rows[m], 7, FLT_EPSILON);
-    conf.threads = 3;
-    conf.host_bytes = 200000;
-    many = test_case_run(&conf);
-    ck_assert_uint_eq(one.n_slots, 0);
-    ck_assert_uint_gt(many.n_slots, 0);
-    test_case_same(&one, &many);
-    test_als_free(&one);
-    test_als_free(&many);
+            check_factor(&spec.mode[m], a.factor[m], a.n_rows[m], 7, FLT_EPSILON);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -408,37 +344,15 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec;
-    struct test_als_conf conf = {
-        .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .spec = &spec
-    };
-    struct test_als whole, a;
-    char from[4200];
-    int saved;
-    snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
-    demand(_i / 2, 3, &spec);
-    conf.precision = (enum ts_precision)(_i % 2);
-    conf.threads = 1;
+    test_constraints(TEST_BOUNDS, _i / 2, 3, &spec);
     test_case_write(42, &tc);
-    whole = test_case_run(&conf);
-    for (uint32_t k = 1; k <= whole.n_products; k++) {
-        conf.stop_product = k;
-        conf.threads = 1;
-        a = test_als_run(test_case_dir, &conf);
-        ck_assert_int_eq(a.rc, TS_ESTOP);
-        saved = a.saved_sweep > 0; /* but before the first sweep */
-        ck_assert(saved || k == 1);
-        test_als_free(&a);
-        conf.stop_product = 0;
-        conf.threads = 2;
-        conf.from = from;
-        if (saved) {
-            a = test_case_run(&conf);
-            test_case_same(&whole, &a);
-            test_als_free(&a);
-        }
-        conf.from = NULL;
-    }
-    test_als_free(&whole);
+    test_case_stopped(&(struct test_cp_conf){ .rank = 3,
+                                              .iters = 3,
+                                              .seed = 1,
+                                              .threads = 1,
+                                              .precision = (enum ts_precision)(_i % 2),
+                                              .spec = &spec },
+                      _i / 2 != 1 && _i / 2 != 4); /* the mode that takes the signs */
 }
 END_TEST
 
@@ -450,16 +364,16 @@ START_TEST(a_start_keeps_its_weights)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct test_coo x = test_coo_random(9, 3, dim, 2000, 0, 0.5);
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 20,
-                                  .seed = 1,
-                                  .threads = 1,
-                                  .precision = TS_FLOAT64,
-                                  .out = test_case_model,
-                                  .formats = 1,
-                                  .spec = &spec };
-    struct test_als first, second;
-    demand(_i == 0 ? 1 : 3, 3, &spec);
+    struct test_cp_conf conf = { .rank = 3,
+                                 .iters = 20,
+                                 .seed = 1,
+                                 .threads = 1,
+                                 .precision = TS_FLOAT64,
+                                 .out = test_case_model,
+                                 .formats = 1,
+                                 .spec = &spec };
+    struct test_cp first, second;
+    test_constraints(TEST_BOUNDS, _i == 0 ? 1 : 3, 3, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     first = test_case_run(&conf);
     conf.init = test_case_model;
@@ -467,8 +381,8 @@ START_TEST(a_start_keeps_its_weights)
     conf.iters = 1;
     second = test_case_run(&conf);
     ck_assert_double_ge(second.fit[0], first.fit[19] - 1e-9);
-    test_als_free(&first);
-    test_als_free(&second);
+    test_cp_free(&first);
+    test_cp_free(&second);
     test_coo_free(&x);
     test_tsh_remove(test_case_model);
 }
@@ -483,24 +397,24 @@ START_TEST(a_state_with_other_bounds_is_refused)
     static const char *const says[] = { "bounds 0:2", "bounds -1:1", "simplex", "none" };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec = { .mode = { { 0 }, { .bounded = 1, .upper = 1 }, { 0 } } };
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .stop_sweep = 2, .spec = &spec
     };
-    struct test_als a;
+    struct test_cp a;
     char from[4200], text[200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     snprintf(text, sizeof text, "these constraints: bounds 0:1; it cannot go on with: %s",
              says[_i]);
     test_case_write(43, &tc);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.from = from;
     spec.mode[1] = others[_i];
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, text) != NULL, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -537,10 +451,10 @@ static Suite *suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, rows_are_those_of_the_slow_way, 0, 2 * N_RANKS * TS_N_ISA);
     tcase_add_loop_test(c, bits_of_rows_do_not_depend_on_threads, 0, 6 * TS_N_ISA);
-    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
+    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * TEST_BOUNDED);
     tcase_add_loop_test(c, the_end_is_optimal, 0, 3);
-    tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
-    tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);
+    tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * TEST_BOUNDED);
+    tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * TEST_BOUNDED);
     tcase_add_loop_test(c, a_start_keeps_its_weights, 0, 2);
     tcase_add_loop_test(c, a_state_with_other_bounds_is_refused, 0, 4);
     tcase_add_test(c, what_cannot_be_asked_is_refused);

@@ -13,7 +13,7 @@
 #include "base/rng.h"
 #include "cpd/solver/init.h"
 #include "cpd/rows/symm.h"
-#include "tests/cpd/run_als.h"
+#include "tests/cpd/run_cp.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -162,11 +162,11 @@ static const struct shape {
 START_TEST(fits_are_those_of_the_textbook)
 {
     const struct shape *s = &shapes[_i / 2];
-    const struct test_als_conf conf = { .rank = s->rank,
-                                        .iters = 4,
-                                        .seed = 3,
-                                        .threads = 2,
-                                        .precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32 };
+    const struct test_cp_conf conf = { .rank = s->rank,
+                                       .iters = 4,
+                                       .seed = 3,
+                                       .threads = 2,
+                                       .precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32 };
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, s->value_range, 0.5);
     struct book b = { .x = &x,
                       .rank = s->rank,
@@ -176,10 +176,10 @@ START_TEST(fits_are_those_of_the_textbook)
     /* float64: rounding grows by the condition of the Gram matrices, below 1e8 or cut off; float32:
      * the bound of the issue */
     const double tolerance = conf.precision == TS_FLOAT64 ? 1e-8 : 2e-4;
-    struct test_als a;
+    struct test_cp a;
     test_tsh_write(dir, &x, &b.conf);
     book_new(&b, conf.seed);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_uint_eq(a.sweeps, 4);
     for (uint32_t k = 0; k < 4; k++) {
@@ -190,7 +190,7 @@ START_TEST(fits_are_those_of_the_textbook)
         ck_assert_msg(fabs(a.fit[k] - want) < tolerance, "sweep %u: %.12f, expected %.12f", k + 1,
                       a.fit[k], want);
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     book_free(&b);
     test_coo_free(&x);
 }
@@ -229,33 +229,33 @@ static void write_planted(uint32_t rank, uint32_t kind)
 
 START_TEST(planted_components_are_found)
 {
-    const struct test_als_conf conf = {
+    const struct test_cp_conf conf = {
         .rank = (uint32_t)_i, .iters = 100, .seed = 1, .precision = TS_FLOAT64
     };
-    struct test_als a;
+    struct test_cp a;
     write_planted((uint32_t)_i, TS_VALUE_F64);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     /* ALS converges linearly; residuals are square roots of differences near 1e-16 */
     ck_assert_double_gt(a.fit[a.sweeps - 1], 1 - 1e-4);
     ck_assert_double_le(a.fit[a.sweeps - 1], 1);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
 /* Rank 1 planted, rank 4 asked for: the residual is rounding, Gram matrices are singular. */
 START_TEST(more_components_than_there_are)
 {
-    struct test_als_conf conf = { .rank = 4, .iters = 12, .seed = 2 };
-    struct test_als a;
+    struct test_cp_conf conf = { .rank = 4, .iters = 12, .seed = 2 };
+    struct test_cp a;
     conf.precision = _i == 0 ? TS_FLOAT64 : TS_FLOAT32;
     write_planted(1, TS_VALUE_F64);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_double_gt(a.fit[11], 1 - 1e-5);
     for (uint32_t r = 0; r < 4; r++)
         ck_assert(isfinite(a.weight[r]) && a.weight[r] >= 0);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -264,15 +264,15 @@ START_TEST(one_nonzero_is_fitted)
     static const uint64_t dim[3] = { 1, 1, 1 };
     struct test_coo x = test_coo_random(1, 3, dim, 1, 9, 0);
     const struct test_tsh_conf conf = { .kind = TS_VALUE_INT, .stretch = (uint32_t)_i % 2 * 5 };
-    const struct test_als_conf ac = { .rank = 1 + (uint32_t)_i,
-                                      .iters = 5,
-                                      .seed = 4,
-                                      .precision = _i < 2 ? TS_FLOAT64 : TS_FLOAT32 };
+    const struct test_cp_conf ac = { .rank = 1 + (uint32_t)_i,
+                                     .iters = 5,
+                                     .seed = 4,
+                                     .precision = _i < 2 ? TS_FLOAT64 : TS_FLOAT32 };
     const double value = x.val[0];
-    struct test_als a;
+    struct test_cp a;
     double sum = 0;
     test_tsh_write(dir, &x, &conf);
-    a = test_als_run(dir, &ac);
+    a = test_cp_run(dir, &ac);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_double_gt(a.fit[a.sweeps - 1], 1 - 1e-6);
     for (uint32_t r = 0; r < a.rank; r++) {
@@ -282,19 +282,19 @@ START_TEST(one_nonzero_is_fitted)
         sum += p;
     }
     ck_assert_double_eq_tol(sum, value, 1e-6 * value);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
 
 START_TEST(columns_are_normed_and_it_stops)
 {
-    const struct test_als_conf conf = {
+    const struct test_cp_conf conf = {
         .rank = 3, .iters = 100, .tol = 1e-3, .seed = 1, .precision = TS_FLOAT64
     };
-    struct test_als a;
+    struct test_cp a;
     write_planted(3, TS_VALUE_F64);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, 0);
     ck_assert_int_eq(a.converged, 1);
     ck_assert_uint_lt(a.sweeps, 100);
@@ -308,21 +308,21 @@ START_TEST(columns_are_normed_and_it_stops)
                 s += a.factor[m][i * 3 + r] * a.factor[m][i * 3 + r];
             ck_assert_double_eq_tol(s, 1, 1e-12);
         }
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
 /* One value in every cell: rank 1 fits it. */
-static struct test_als run_constant(double value, enum ts_precision precision)
+static struct test_cp run_constant(double value, enum ts_precision precision)
 {
     const struct test_tsh_conf conf = { .kind = TS_VALUE_F64 };
-    const struct test_als_conf ac = { .rank = 1, .iters = 3, .seed = 4, .precision = precision };
+    const struct test_cp_conf ac = { .rank = 1, .iters = 3, .seed = 4, .precision = precision };
     struct test_coo x = whole_box();
     for (uint64_t n = 0; n < x.nnz; n++)
         x.val[n] = value;
     test_tsh_write(dir, &x, &conf);
     test_coo_free(&x);
-    return test_als_run(dir, &ac);
+    return test_cp_run(dir, &ac);
 }
 
 static const struct extreme {
@@ -350,7 +350,7 @@ static const struct extreme {
 START_TEST(values_beyond_the_precision_are_refused)
 {
     const struct extreme *e = &extremes[_i];
-    struct test_als a = run_constant(e->value, e->precision);
+    struct test_cp a = run_constant(e->value, e->precision);
     if (e->fits) {
         ck_assert_msg(a.rc == 0, "%s", a.err.text);
         ck_assert_double_gt(a.fit[a.sweeps - 1], 1 - 1e-3);
@@ -359,7 +359,7 @@ START_TEST(values_beyond_the_precision_are_refused)
         ck_assert_msg(strstr(a.err.text, e->says) != NULL, "%s", a.err.text);
         ck_assert_msg(e->never == NULL || strstr(a.err.text, e->never) == NULL, "%s", a.err.text);
     }
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -368,16 +368,16 @@ END_TEST
 START_TEST(a_value_that_is_not_finite_is_named)
 {
     const struct test_tsh_conf conf = { .kind = _i ? TS_VALUE_F64 : TS_VALUE_F32 };
-    const struct test_als_conf ac = { .rank = 2, .iters = 3, .seed = 4, .precision = TS_FLOAT64 };
+    const struct test_cp_conf ac = { .rank = 2, .iters = 3, .seed = 4, .precision = TS_FLOAT64 };
     struct test_coo x = whole_box();
-    struct test_als a;
+    struct test_cp a;
     x.val[x.nnz / 2] = INFINITY;
     test_tsh_write(dir, &x, &conf);
-    a = test_als_run(dir, &ac);
+    a = test_cp_run(dir, &ac);
     ck_assert_int_eq(a.rc, TS_EFORMAT);
     ck_assert_msg(strstr(a.err.text, "mode1.shards: shard 0, block ") != NULL, "%s", a.err.text);
     ck_assert_msg(strstr(a.err.text, "a value is not finite") != NULL, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -469,12 +469,12 @@ START_TEST(product_and_rows_in_one_call_are_those_of_two)
     const uint64_t dim[] = { 30, 20, 25 };
     struct test_coo x = test_coo_random(5, 3, dim, 2000, 9, 0.5);
     const struct test_tsh_conf conf = { 0 };
-    struct test_als_conf c = { .rank = 7, .iters = 4, .threads = 2, .seed = 3 };
-    struct test_als two, one;
+    struct test_cp_conf c = { .rank = 7, .iters = 4, .threads = 2, .seed = 3 };
+    struct test_cp two, one;
     test_tsh_write(dir, &x, &conf);
-    two = test_als_run(dir, &c);
+    two = test_cp_run(dir, &c);
     c.one_call = 1;
-    one = test_als_run(dir, &c);
+    one = test_cp_run(dir, &c);
     ck_assert_msg(two.rc == 0, "%s", two.err.text);
     ck_assert_msg(one.rc == 0, "%s", one.err.text);
     ck_assert_uint_eq(two.n_modes, 12);
@@ -487,8 +487,8 @@ START_TEST(product_and_rows_in_one_call_are_those_of_two)
     ck_assert_double_eq_tol(one.last.imbalance, 1.5, 1e-12);
     ck_assert_uint_eq(one.last.kernel_ns, 6000000);
     ck_assert_uint_eq(one.last.exposed_ns, 6000000);
-    test_als_free(&one);
-    test_als_free(&two);
+    test_cp_free(&one);
+    test_cp_free(&two);
     test_coo_free(&x);
 }
 END_TEST

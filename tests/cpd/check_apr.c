@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "stream/loss.h"
 #include "stream/loss_functions.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -129,16 +129,16 @@ START_TEST(likelihoods_are_those_of_the_textbook)
      * matter of rounding. */
     const double tol = precision == TS_FLOAT32 ? 1e-5 : _i / 2 == 3 ? 1e-8 : 1e-10;
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
-    struct test_als_conf conf = { .rank = shape->rank,
-                                  .iters = 5,
-                                  .inner = 1 + 9 * ((uint32_t)_i / 2 % 2),
-                                  .seed = 3,
-                                  .threads = 1 + (uint32_t)_i % 2,
-                                  .precision = precision,
-                                  .spec = &poisson };
+    struct test_cp_conf conf = { .rank = shape->rank,
+                                 .iters = 5,
+                                 .inner = 1 + 9 * ((uint32_t)_i / 2 % 2),
+                                 .seed = 3,
+                                 .threads = 1 + (uint32_t)_i % 2,
+                                 .precision = precision,
+                                 .spec = &poisson };
     struct test_coo x = test_coo_random(9, shape->order, shape->dim, shape->nnz, 9, 0);
     struct slow s;
-    struct test_als a;
+    struct test_cp a;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
     ck_assert_uint_eq(a.sweeps, 5);
@@ -156,7 +156,7 @@ START_TEST(likelihoods_are_those_of_the_textbook)
                          violation);
     }
     free_slow(&s);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -167,12 +167,12 @@ START_TEST(likelihoods_are_of_the_factors)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
     static const uint64_t dim[3] = { 90, 60, 30 };
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 6, .iters = 4, .inner = 5, .seed = 1, .precision = TS_FLOAT64, .spec = &poisson
     };
     struct test_coo x = test_coo_random(5, 3, dim, 50000, 0, 0.5);
     struct slow s = { .x = &x, .rank = 6 };
-    struct test_als a;
+    struct test_cp a;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
     for (uint32_t m = 0; m < 3; m++)
@@ -181,7 +181,7 @@ START_TEST(likelihoods_are_of_the_factors)
     ck_assert_double_eq_tol(-a.objective[3] / likelihood(&s), 1, 1e-10);
     for (int k = 1; k < 4; k++)
         ck_assert_double_lt(a.objective[k], a.objective[k - 1]);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -189,17 +189,17 @@ END_TEST
 START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
-    const struct test_als_conf conf = { .rank = 7,
-                                        .iters = 3,
-                                        .inner = 4,
-                                        .seed = 3,
-                                        .threads = 1,
-                                        .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                        .spec = &poisson };
-    struct test_als a;
+    const struct test_cp_conf conf = { .rank = 7,
+                                       .iters = 3,
+                                       .inner = 4,
+                                       .seed = 3,
+                                       .threads = 1,
+                                       .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
+                                       .spec = &poisson };
+    struct test_cp a;
     test_case_write(41, &tc);
     a = test_case_streamed(&conf);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -207,13 +207,13 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
     static const uint64_t dim[3] = { 40, 30, 20 };
-    const struct test_als_conf conf = { .rank = 9, /* some zeros want to grow */
-                                        .iters = 4,
-                                        .tol = 1e-12, /* a violation of 0 would end it */
-                                        .inner = 30,
-                                        .seed = 3,
-                                        .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                        .spec = &poisson };
+    const struct test_cp_conf conf = { .rank = 9, /* some zeros want to grow */
+                                       .iters = 4,
+                                       .tol = 1e-12, /* a violation of 0 would end it */
+                                       .inner = 30,
+                                       .seed = 3,
+                                       .precision = _i == 0 ? TS_FLOAT32 : TS_FLOAT64,
+                                       .spec = &poisson };
     struct test_coo x = test_coo_random(9, 3, dim, 700, 9, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
@@ -225,22 +225,22 @@ START_TEST(it_converges)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
     static const uint64_t dim[3] = { 10, 9, 8 };
-    struct test_als_conf conf = { .rank = 1,
-                                  .iters = 90,
-                                  .tol = 1e-6,
-                                  .inner = 10,
-                                  .seed = 3,
-                                  .precision = TS_FLOAT64,
-                                  .spec = &poisson };
+    struct test_cp_conf conf = { .rank = 1,
+                                 .iters = 90,
+                                 .tol = 1e-6,
+                                 .inner = 10,
+                                 .seed = 3,
+                                 .precision = TS_FLOAT64,
+                                 .spec = &poisson };
     struct test_coo x = test_coo_random(9, 3, dim, 300, 9, 0);
-    struct test_als a;
+    struct test_cp a;
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
     a = test_case_run(&conf);
     ck_assert(a.converged);
     ck_assert_double_lt(a.last.kkt, 1e-6);
     ck_assert_uint_lt(a.sweeps, 90);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -248,31 +248,31 @@ START_TEST(what_cannot_be_asked_is_refused)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     static const uint64_t dim[3] = { 10, 9, 8 };
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 2, .iters = 2, .inner = 2, .seed = 3, .precision = TS_FLOAT64, .spec = &poisson
     };
     const struct ts_spec sparse = { .poisson = 1, .mode = { { 0 }, { .l1 = 1 } } };
     const struct ts_spec observed = { .poisson = 1, .observed = 1 };
     struct test_coo x = test_coo_random(9, 3, dim, 300, 9, 0);
     char where[100];
-    struct test_als a;
+    struct test_cp a;
     x.val[77] = -2;
     snprintf(where, sizeof where, "(%u, %u, %u) is -2: ", x.idx[0][77] + 1, x.idx[1][77] + 1,
              x.idx[2][77] + 1);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, where) != NULL, "%s, not %s", a.err.text, where);
     conf.inner = 0;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     conf.inner = 2;
     conf.spec = &sparse;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     conf.spec = &observed;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
 }
 END_TEST

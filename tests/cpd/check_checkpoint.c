@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "cpd/state/run_options.h"
-#include "tests/cpd/run_als.h"
+#include "tests/cpd/run_cp.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -528,19 +528,19 @@ static void write_tensor(uint64_t seed)
 }
 
 #define SWEEPS 4u
-static const struct test_als_conf usual = {
+static const struct test_cp_conf usual = {
     .rank = 6, .iters = SWEEPS, .threads = 1, .seed = 1, .states = states
 };
 
-static struct test_als run(const struct test_als_conf *conf)
+static struct test_cp run(const struct test_cp_conf *conf)
 {
-    struct test_als a = test_als_run(dir, conf);
+    struct test_cp a = test_cp_run(dir, conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     return a;
 }
 
 /* The results, and the fits of the sweeps that b made. */
-static void assert_same(const struct test_als *a, const struct test_als *b)
+static void assert_same(const struct test_cp *a, const struct test_cp *b)
 {
     ck_assert_uint_eq(a->sweeps, b->sweeps);
     ck_assert_int_eq(a->converged, b->converged);
@@ -557,8 +557,8 @@ static void assert_same(const struct test_als *a, const struct test_als *b)
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const uint32_t place = (uint32_t)_i % (SWEEPS * 3);
-    struct test_als_conf conf = usual, again;
-    struct test_als whole, a, b;
+    struct test_cp_conf conf = usual, again;
+    struct test_cp whole, a, b;
     conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     conf.stop_inside = _i / (int)(SWEEPS * 3);
     conf.one_call = 0;
@@ -566,11 +566,11 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     whole = run(&conf);
     conf.stop_sweep = place / 3 + 1;
     conf.stop_mode = place % 3;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     if (place + 1 == SWEEPS * 3 && !conf.stop_inside) { /* nothing is left to be stopped */
         ck_assert_int_eq(a.rc, 0);
-        test_als_free(&a);
-        test_als_free(&whole);
+        test_cp_free(&a);
+        test_cp_free(&whole);
         return;
     }
     ck_assert_int_eq(a.rc, TS_ESTOP);
@@ -583,22 +583,22 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     again.stop_inside = !conf.stop_inside;
     again.stop_sweep = SWEEPS;
     again.stop_mode = 1;
-    b = test_als_run(dir, &again);
+    b = test_cp_run(dir, &again);
     if (b.rc == TS_ESTOP) { /* the first stop may have come behind the second's place */
         free((char *)(uintptr_t)again.from);
         again.from = strdup(state(TS_STATE_NAME_0));
         again.stop_sweep = 0;
         again.stop_inside = 0;
-        test_als_free(&b);
-        b = test_als_run(dir, &again);
+        test_cp_free(&b);
+        b = test_cp_run(dir, &again);
     }
     ck_assert_msg(b.rc == 0, "%s", b.err.text);
     ck_assert_uint_gt(b.n_slots, 0);
     assert_same(&whole, &b);
     free((char *)(uintptr_t)again.from);
-    test_als_free(&a);
-    test_als_free(&b);
-    test_als_free(&whole);
+    test_cp_free(&a);
+    test_cp_free(&b);
+    test_cp_free(&whole);
 }
 END_TEST
 
@@ -607,9 +607,9 @@ END_TEST
 START_TEST(a_run_whose_sums_grow_wide_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
-    struct test_als_conf conf = usual;
+    struct test_cp_conf conf = usual;
     struct test_coo x = { .order = 3, .nnz = 12 * 11 * 10, .dim = { 12, 11, 10 } };
-    struct test_als whole, a;
+    struct test_cp whole, a;
     char *from = strdup(state(TS_STATE_NAME_1));
     for (uint32_t m = 0; m < 3; m++)
         x.idx[m] = malloc(x.nnz * sizeof(uint32_t));
@@ -630,17 +630,17 @@ START_TEST(a_run_whose_sums_grow_wide_has_the_same_bits)
     ck_assert_uint_gt(whole.n_products, 3 * whole.sweeps); /* one was done once more */
     for (uint32_t k = 1; k <= whole.n_products; k++) {
         conf.stop_product = k;
-        a = test_als_run(dir, &conf);
+        a = test_cp_run(dir, &conf);
         ck_assert_int_eq(a.rc, TS_ESTOP);
-        test_als_free(&a);
+        test_cp_free(&a);
         conf.stop_product = 0;
         conf.from = from;
         a = run(&conf);
         assert_same(&whole, &a);
         conf.from = NULL;
-        test_als_free(&a);
+        test_cp_free(&a);
     }
-    test_als_free(&whole);
+    test_cp_free(&whole);
     free(from);
 }
 END_TEST
@@ -649,8 +649,8 @@ END_TEST
  * end. */
 START_TEST(states_saved_beside_the_run_lead_to_its_end)
 {
-    struct test_als_conf conf = usual;
-    struct test_als whole, a;
+    struct test_cp_conf conf = usual;
+    struct test_cp whole, a;
     static const char *const name[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
     uint64_t serial[3] = { 0 };
     conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
@@ -663,7 +663,7 @@ START_TEST(states_saved_beside_the_run_lead_to_its_end)
     conf.patient = 1;
     a = run(&conf);
     assert_same(&whole, &a);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.every_ns = 0;
     conf.patient = 0;
     for (int k = 0; k < 3; k++) {
@@ -676,19 +676,19 @@ START_TEST(states_saved_beside_the_run_lead_to_its_end)
         conf.from = state(name[k]);
         a = run(&conf);
         assert_same(&whole, &a);
-        test_als_free(&a);
+        test_cp_free(&a);
     }
     ck_assert(serial[0] + 1 == serial[1] || serial[1] + 1 == serial[0]);
     ck_assert_uint_gt(serial[2], serial[0]);
     ck_assert_uint_gt(serial[2], serial[1]);
-    test_als_free(&whole);
+    test_cp_free(&whole);
 }
 END_TEST
 
 START_TEST(a_run_that_ended_goes_on)
 {
-    struct test_als_conf conf = usual;
-    struct test_als whole, a;
+    struct test_cp_conf conf = usual;
+    struct test_cp whole, a;
     char *from = strdup(state(TS_STATE_NAME));
     write_tensor(33);
     conf.iters = 40;
@@ -701,18 +701,18 @@ START_TEST(a_run_that_ended_goes_on)
     conf.tol = _i == 1 ? 3e-3 : 0;
     a = run(&conf);
     ck_assert_uint_lt(a.sweeps, whole.sweeps);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.iters = 40;
     conf.tol = _i == 1 ? 3e-4 : 0;
     conf.from = from;
     a = run(&conf);
     assert_same(&whole, &a);
-    test_als_free(&a);
+    test_cp_free(&a);
     a = run(&conf); /* nothing is left to do, and the result is the same */
     assert_same(&whole, &a);
     ck_assert_uint_eq(a.last.sweep, 0);
-    test_als_free(&a);
-    test_als_free(&whole);
+    test_cp_free(&a);
+    test_cp_free(&whole);
     free(from);
 }
 END_TEST
@@ -733,47 +733,47 @@ static const struct stranger {
 START_TEST(the_state_of_another_run_is_refused)
 {
     const struct stranger *s = &strangers[_i];
-    struct test_als_conf conf = usual;
-    struct test_als a;
+    struct test_cp_conf conf = usual;
+    struct test_cp a;
     conf.precision = TS_FLOAT32;
     conf.stop_sweep = 2;
     write_tensor(34);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_tsh_remove(dir);
     write_tensor(s->seed);
     conf.from = state(TS_STATE_NAME_1);
     conf.rank = s->rank;
     conf.precision = s->precision;
     conf.iters = s->iters;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, s->says) != NULL, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
 /* Its state lacks the factor that sweep 3 begins with: as a result it would be of no sweep. */
 START_TEST(a_run_that_was_stopped_between_sweeps_has_no_result)
 {
-    struct test_als_conf conf = usual;
-    struct test_als a;
+    struct test_cp_conf conf = usual;
+    struct test_cp a;
     conf.stop_sweep = 2;
     conf.stop_mode = 2;
     write_tensor(34);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
     ck_assert_msg(strstr(a.err.text, "after sweep 2") != NULL, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.stop_sweep = 0;
     conf.from = state(TS_STATE_NAME_1);
     conf.iters = 2;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "in sweep 3 already, and sweeps is 2") != NULL, "%s",
                   a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 

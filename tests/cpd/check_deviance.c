@@ -11,7 +11,7 @@
 #include "base/rng.h"
 #include "cpd/methods/deviance.h"
 #include "stream/loss_functions.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 
 /* The example: linear in x but for x^2. */
@@ -367,7 +367,7 @@ struct want {
     int observed, held, lbfgsb;
 };
 
-static double model_at(const struct test_als *a, const struct test_coo *x, uint64_t cell)
+static double model_at(const struct test_cp *a, const struct test_coo *x, uint64_t cell)
 {
     double sum = 0;
     for (uint32_t r = 0; r < a->rank; r++) {
@@ -391,7 +391,7 @@ static int is_held(const struct ts_hold_out *h, const struct test_coo *x, uint64
 }
 
 /* The fit of the model that was computed, from all cells. */
-static double slow_fit(const struct test_als *a, const struct test_coo *x,
+static double slow_fit(const struct test_cp *a, const struct test_coo *x,
                        const struct ts_spec *spec, const struct ts_hold_out *h)
 {
     const uint64_t cells = x->dim[0] * x->dim[1] * x->dim[2];
@@ -430,15 +430,15 @@ START_TEST(fits_of_runs_are_those_of_all_cells)
                                   .loss_at = at_of(number),
                                   .observed = want.observed || !loss->zeros,
                                   .lbfgsb = want.lbfgsb };
-    struct test_als_conf conf = { .rank = 2,
-                                  .iters = 4,
-                                  .seed = 3,
-                                  .threads = 1,
-                                  .precision = TS_FLOAT64,
-                                  .hold_out = { .share = want.held ? 0.2 : 0, .seed = 5 },
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 2,
+                                 .iters = 4,
+                                 .seed = 3,
+                                 .threads = 1,
+                                 .precision = TS_FLOAT64,
+                                 .hold_out = { .share = want.held ? 0.2 : 0, .seed = 5 },
+                                 .spec = &spec };
     struct test_coo x = test_coo_random(7, 3, dims, 150, 0, 0);
-    struct test_als a;
+    struct test_cp a;
     double fit;
     for (uint64_t n = 0; n < x.nnz; n++)
         x.val[n] = value_of(loss, ts_unit(ts_mix(n)));
@@ -448,7 +448,7 @@ START_TEST(fits_of_runs_are_those_of_all_cells)
     ck_assert_msg(fabs(a.fit[a.sweeps - 1] - fit) < 1e-7,
                   "%s:%g, observed %d: the fit is %.17g, not %.17g", loss->name, spec.loss_at,
                   spec.observed, a.fit[a.sweeps - 1], fit);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 #include "tests/cpd/slow_cp.h"
 #include "tests/format/tsh_writer.h"
@@ -43,20 +43,20 @@ START_TEST(runs_are_those_of_the_slow_program)
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1, .stretch = 2 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 4,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .init = test_case_model,
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = s->rank,
+                                 .iters = 4,
+                                 .threads = 2,
+                                 .precision = TS_FLOAT64,
+                                 .init = test_case_model,
+                                 .spec = &spec };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
-    struct test_als a;
+    struct test_cp a;
     double before = INFINITY;
     demand(_i % N_DEMANDS, s->order, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 3);
     test_slow_write(&b, &tc, test_case_model);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     for (uint32_t k = 0; k < 4; k++) {
         for (uint32_t m = 0; m < x.order; m++)
@@ -77,7 +77,7 @@ START_TEST(runs_are_those_of_the_slow_program)
                     ck_assert_double_eq_tol(a.factor[m][i * s->rank + r],
                                             b.a[m][i * s->rank + r] / norm, 1e-8);
         }
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&b);
     test_coo_free(&x);
 }
@@ -117,13 +117,13 @@ static void write_tensor(void)
 START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 2,
-                                  .iters = 5,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .init = test_case_model,
-                                  .states = test_case_states,
-                                  .spec = &spec };
-    struct test_als whole, a;
+    struct test_cp_conf conf = { .rank = 2,
+                                 .iters = 5,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .init = test_case_model,
+                                 .states = test_case_states,
+                                 .spec = &spec };
+    struct test_cp whole, a;
     char from[4200];
     uint32_t n_passes;
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
@@ -139,10 +139,10 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     for (uint32_t k = 1; k <= whole.n_products; k++) {
         conf.stop_product = k;
         conf.init = test_case_model;
-        a = test_als_run(test_case_dir, &conf);
+        a = test_cp_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_ESTOP);
         ck_assert_uint_gt(a.saved_sweep, 0);
-        test_als_free(&a);
+        test_cp_free(&a);
         conf.stop_product = 0;
         conf.threads = 2;
         conf.from = from;
@@ -151,9 +151,9 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
         test_case_same(&whole, &a);
         conf.from = NULL;
         conf.threads = 1;
-        test_als_free(&a);
+        test_cp_free(&a);
     }
-    test_als_free(&whole);
+    test_cp_free(&whole);
 }
 END_TEST
 
@@ -163,14 +163,14 @@ START_TEST(threads_and_memory_do_not_matter)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     struct test_coo x = test_coo_random(41, 3, dim, 50000, 0, 0.5);
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 7,
-                                  .iters = 4,
-                                  .threads = 1,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .init = test_case_model,
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 7,
+                                 .iters = 4,
+                                 .threads = 1,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .init = test_case_model,
+                                 .spec = &spec };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = 7 };
-    struct test_als one, many;
+    struct test_cp one, many;
     demand(_i / 2, 3, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     test_slow_new(&b, 2);
@@ -184,8 +184,8 @@ START_TEST(threads_and_memory_do_not_matter)
     test_case_same(&one, &many);
     ck_assert_uint_eq(one.n_products,
                       4 * (3 - (uint32_t)__builtin_popcount(ts_spec_skipped(&spec, 3))));
-    test_als_free(&one);
-    test_als_free(&many);
+    test_cp_free(&one);
+    test_cp_free(&many);
     test_slow_free(&b);
     test_coo_free(&x);
 }
@@ -194,28 +194,28 @@ END_TEST
 START_TEST(a_state_with_another_mode_fixed_is_refused)
 {
     struct ts_spec spec = { .mode = { { .fixed = 1 } } };
-    struct test_als_conf conf = { .rank = 2,
-                                  .iters = 3,
-                                  .init = test_case_model,
-                                  .states = test_case_states,
-                                  .stop_sweep = 2,
-                                  .spec = &spec };
-    struct test_als a;
+    struct test_cp_conf conf = { .rank = 2,
+                                 .iters = 3,
+                                 .init = test_case_model,
+                                 .states = test_case_states,
+                                 .stop_sweep = 2,
+                                 .spec = &spec };
+    struct test_cp a;
     char from[4200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
     write_tensor();
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.from = from;
     conf.init = NULL;
     spec.mode[1].fixed = 1;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 of the run has these constraints: none; "
                                      "it cannot go on with: fixed") != NULL,
                   "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/loss_case.h"
 #include "tests/support/run_suite.h"
 
@@ -55,7 +55,7 @@ static void write_tensor(int kind, int large)
 }
 
 /* Factors with the lengths that their columns had. */
-static void restore_lengths(struct test_als *a)
+static void restore_lengths(struct test_cp *a)
 {
     for (uint32_t m = 0; m < a->order; m++)
         for (uint64_t i = 0; i < a->n_rows[m] * a->rank; i++) {
@@ -65,7 +65,7 @@ static void restore_lengths(struct test_als *a)
 }
 
 /* Of a cell's loss, added to the gradient of each mode. */
-static void add_cell(const struct ts_spec *spec, const struct test_als *a, const uint64_t *cell,
+static void add_cell(const struct ts_spec *spec, const struct test_cp *a, const uint64_t *cell,
                      double x, double sign, double *const *g)
 {
     double model = 0, slope;
@@ -87,7 +87,7 @@ static void add_cell(const struct ts_spec *spec, const struct test_als *a, const
 
 /* Of the gradient over all cells, or all listed ones, what bounds do not hold back: the largest
  * magnitude. */
-static double violation(const struct ts_spec *spec, const struct test_coo *x, struct test_als *a)
+static double violation(const struct ts_spec *spec, const struct test_coo *x, struct test_cp *a)
 {
     const uint64_t cells = x->dim[0] * x->dim[1] * x->dim[2];
     double *g[3], most = 0;
@@ -134,10 +134,10 @@ START_TEST(runs_end_where_the_gradient_vanishes)
 {
     struct ts_spec spec;
     struct test_coo x = tensor_of(_i, 0);
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 3, .iters = 1, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
     };
-    struct test_als first, last;
+    struct test_cp first, last;
     double begin, end;
     demand(_i, 1, &spec);
     write_tensor(_i, 0);
@@ -151,8 +151,8 @@ START_TEST(runs_end_where_the_gradient_vanishes)
     for (uint32_t k = 1; k < last.sweeps; k++)
         ck_assert_double_le(last.objective[k],
                             last.objective[k - 1] + 1e-12 * fabs(last.objective[0]));
-    test_als_free(&last);
-    test_als_free(&first);
+    test_cp_free(&last);
+    test_cp_free(&first);
     test_coo_free(&x);
 }
 END_TEST
@@ -162,19 +162,19 @@ START_TEST(threads_memory_and_stops_do_not_matter)
     struct ts_spec spec;
     static const int some[] = { TS_GCP_POISSON_LOG, TS_GCP_HUBER, TS_GCP_GAMMA };
     const int kind = some[_i / 2];
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = _i == 3 ? 3 : 2,
-                                  .seed = 3,
-                                  .threads = 1,
-                                  .precision = _i % 4 == 0 ? TS_FLOAT32 : TS_FLOAT64,
-                                  .spec = &spec };
-    struct test_als a;
+    struct test_cp_conf conf = { .rank = 3,
+                                 .iters = _i == 3 ? 3 : 2,
+                                 .seed = 3,
+                                 .threads = 1,
+                                 .precision = _i % 4 == 0 ? TS_FLOAT32 : TS_FLOAT64,
+                                 .spec = &spec };
+    struct test_cp a;
     demand(kind, _i % 2, &spec);
     if (kind == TS_GCP_GAMMA)
         conf.hold_out = (struct ts_hold_out){ .share = 0.2, .seed = 5 };
     write_tensor(kind, 1);
     a = test_case_streamed(&conf);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_case_stopped(&conf, 0);
 }
 END_TEST

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "cpd/solver/nvecs.h"
 #include "cpd/rows/symm.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 
 /* ---- beside a slow program ---- */
@@ -131,19 +131,19 @@ START_TEST(starts_are_those_of_the_slow_program)
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = s->stretch };
     struct slow b = { .x = &x, .conf = &tc, .seed = 3, .rank = s->rank };
-    struct test_als a;
+    struct test_cp a;
     for (uint32_t m = 0; m < s->order; m++)
         spec.mode[m].nonneg = _i / N_SHAPES == 1;
     test_tsh_write(test_case_dir, &x, &tc);
     slow_start(&b);
-    a = test_case_run(&(struct test_als_conf){ .rank = s->rank,
-                                               .iters = 1,
-                                               .inner = 1,
-                                               .spec = positive ? &spec : NULL,
-                                               .seed = 3,
-                                               .threads = 2,
-                                               .precision = TS_FLOAT64,
-                                               .nvecs = 1 });
+    a = test_case_run(&(struct test_cp_conf){ .rank = s->rank,
+                                              .iters = 1,
+                                              .inner = 1,
+                                              .spec = positive ? &spec : NULL,
+                                              .seed = 3,
+                                              .threads = 2,
+                                              .precision = TS_FLOAT64,
+                                              .nvecs = 1 });
     for (uint32_t m = 0; m < x.order; m++) {
         ck_assert_uint_eq(b.kept[m], s->rank < x.dim[m] ? s->rank : x.dim[m]);
         for (uint64_t i = 0; i < x.dim[m] * s->rank; i++) {
@@ -160,7 +160,7 @@ START_TEST(starts_are_those_of_the_slow_program)
                 ck_assert_double_eq_tol(sum, p == q, 1e-10);
             }
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     slow_free(&b);
     test_coo_free(&x);
 }
@@ -221,23 +221,23 @@ START_TEST(the_range_is_found)
     const double noise = _i / 2 ? 0.02 : 0;
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     struct test_coo x = make_low_rank(dim, noise);
-    struct test_als a;
+    struct test_cp a;
     double size = 0;
     for (uint64_t k = 0; k < x.nnz; k++)
         size += x.val[k] * x.val[k];
     test_tsh_write(test_case_dir, &x, &tc);
-    a = test_case_run(&(struct test_als_conf){ .rank = N_PARTS,
-                                               .iters = 1,
-                                               .seed = 5,
-                                               .precision = (enum ts_precision)(_i % 2),
-                                               .nvecs = 1 });
+    a = test_case_run(&(struct test_cp_conf){ .rank = N_PARTS,
+                                              .iters = 1,
+                                              .seed = 5,
+                                              .precision = (enum ts_precision)(_i % 2),
+                                              .nvecs = 1 });
     for (uint32_t m = 0; m < 3; m++) {
         const double none = (double)x.nnz * noise * noise / 12 / size; /* the noise's share */
         const double lost = missed(&x, m, N_PARTS, a.start[m]);
         ck_assert_msg(fabs(lost) <= 4 * none + (_i % 2 == TS_FLOAT64 ? 1e-12 : 1e-6), "mode %u: %g",
                       m + 1, lost);
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -248,19 +248,19 @@ START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     const struct ts_spec spec = { .mode = { { .nonneg = _i / 2 }, { .nonneg = _i / 2 }, { 0 } } };
-    struct test_als a;
+    struct test_cp a;
     test_case_write(41, &tc);
-    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
-                                                    .iters = 3,
-                                                    .seed = 3,
-                                                    .threads = 1,
-                                                    .precision = (enum ts_precision)(_i % 2),
-                                                    .spec = &spec,
-                                                    .nvecs = 1 });
+    a = test_case_streamed(&(struct test_cp_conf){ .rank = 7,
+                                                   .iters = 3,
+                                                   .seed = 3,
+                                                   .threads = 1,
+                                                   .precision = (enum ts_precision)(_i % 2),
+                                                   .spec = &spec,
+                                                   .nvecs = 1 });
     for (uint32_t m = 0; m < 3; m++)
         for (uint64_t i = 0; i < a.n_rows[m] * 7; i++)
             ck_assert(!spec.mode[m].nonneg || a.start[m][i] >= 0);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -269,12 +269,12 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     test_case_write(42, &tc);
-    test_case_stopped(&(struct test_als_conf){ .rank = 3,
-                                               .iters = 2,
-                                               .seed = 1,
-                                               .threads = 1,
-                                               .precision = (enum ts_precision)_i,
-                                               .nvecs = 1 },
+    test_case_stopped(&(struct test_cp_conf){ .rank = 3,
+                                              .iters = 2,
+                                              .seed = 1,
+                                              .threads = 1,
+                                              .precision = (enum ts_precision)_i,
+                                              .nvecs = 1 },
                       5);
 }
 END_TEST

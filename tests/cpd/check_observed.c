@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 
 #define L2 0.2
@@ -125,12 +125,12 @@ static double error(const struct slow *b, int held, double *size)
 }
 
 /* The run of conf, which has the constraints of `which`, of the cells of x. */
-static void compare_run(const struct test_coo *x, const struct test_als_conf *conf, int which)
+static void compare_run(const struct test_coo *x, const struct test_cp_conf *conf, int which)
 {
     struct slow b = {
         .x = x, .hold_out = conf->hold_out, .rank = conf->rank, .by_count = which == 1
     };
-    struct test_als a = test_case_run(conf);
+    struct test_cp a = test_case_run(conf);
     const uint32_t rank = conf->rank;
     double size;
     if (conf->spec->mean) {
@@ -168,7 +168,7 @@ static void compare_run(const struct test_coo *x, const struct test_als_conf *co
         ck_assert_msg(off <= 1e-18 * all, "mode %u is off by %g", m + 1, sqrt(off / all));
         free(b.a[m]);
     }
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 
 START_TEST(runs_are_those_of_the_slow_program)
@@ -178,13 +178,13 @@ START_TEST(runs_are_those_of_the_slow_program)
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 9, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
     struct ts_spec spec;
-    const struct test_als_conf conf = { .rank = s->rank,
-                                        .iters = 3,
-                                        .seed = 3,
-                                        .threads = 2,
-                                        .precision = TS_FLOAT64,
-                                        .spec = &spec,
-                                        .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
+    const struct test_cp_conf conf = { .rank = s->rank,
+                                       .iters = 3,
+                                       .seed = 3,
+                                       .threads = 2,
+                                       .precision = TS_FLOAT64,
+                                       .spec = &spec,
+                                       .hold_out = { .share = held ? 0.2 : 0, .seed = 7 } };
     demand(s->order, which, &spec);
     for (uint64_t i = 0; i < x.nnz; i += 5) /* cells that are known to hold 0 */
         x.val[i] = 0;
@@ -265,7 +265,7 @@ START_TEST(dense_runs_are_those_of_the_slow_program)
     const int kind = _i / TEST_SHAPES, which = (_i + kind) % 2;
     struct test_coo x = cells_of(s, share[kind]);
     struct ts_spec spec;
-    const struct test_als_conf conf = {
+    const struct test_cp_conf conf = {
         .rank = s->rank,
         .iters = 3,
         .seed = 3,
@@ -285,14 +285,14 @@ START_TEST(a_dense_run_that_was_stopped_has_the_same_bits)
 {
     struct test_coo x = cells_of(&test_shapes[4], _i % 2 ? 1 : 0.9);
     struct ts_spec spec;
-    const struct test_als_conf conf = { .rank = 3,
-                                        .iters = 3,
-                                        .seed = 1,
-                                        .threads = 1,
-                                        .precision = (enum ts_precision)(_i / 2),
-                                        .hold_out = { .share = 0.15, .seed = 3 },
-                                        .patience = 2,
-                                        .spec = &spec };
+    const struct test_cp_conf conf = { .rank = 3,
+                                       .iters = 3,
+                                       .seed = 1,
+                                       .threads = 1,
+                                       .precision = (enum ts_precision)(_i / 2),
+                                       .hold_out = { .share = 0.15, .seed = 3 },
+                                       .patience = 2,
+                                       .spec = &spec };
     demand(4, 2, &spec);
     spec.best = 1;
     write_array(&x, _i % 2, _i / 2);
@@ -306,20 +306,20 @@ START_TEST(what_is_held_out_of_a_dense_tensor_is_not_zero)
 {
     struct test_coo x = cells_of(&test_shapes[1], 1);
     const struct ts_spec spec = { .held = 1 };
-    const struct test_als_conf conf = {
+    const struct test_cp_conf conf = {
         .rank = 3, .iters = 2, .threads = 1, .hold_out = { .share = 0.1 }, .spec = &spec
     };
-    struct test_als a;
+    struct test_cp a;
     write_array(&x, 0, 0);
     test_coo_free(&x);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "are unknown to a model, not zeros"));
 }
 END_TEST
 
 /* Runs of the tensor as it is written now. */
-static struct test_als run_of(struct test_coo *x, struct test_als_conf *conf)
+static struct test_cp run_of(struct test_coo *x, struct test_cp_conf *conf)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
     test_tsh_remove(test_case_dir);
@@ -331,23 +331,23 @@ START_TEST(weights_of_1_change_no_bit)
 {
     static const uint64_t dim[3] = { 90, 60, 30 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 5,
-                                  .iters = 4,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .hold_out = { .share = 0.1, .seed = 3 },
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 5,
+                                 .iters = 4,
+                                 .seed = 3,
+                                 .threads = 2,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .hold_out = { .share = 0.1, .seed = 3 },
+                                 .spec = &spec };
     struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
-    struct test_als a, b;
+    struct test_cp a, b;
     demand(3, _i, &spec);
     a = run_of(&x, &conf);
     test_coo_weigh(&x, 1, 1);
     b = run_of(&x, &conf);
     test_case_same(&a, &b);
     ck_assert(a.last.held_out == b.last.held_out && a.last.rmse == b.last.rmse);
-    test_als_free(&a);
-    test_als_free(&b);
+    test_cp_free(&a);
+    test_cp_free(&b);
     test_coo_free(&x);
 }
 END_TEST
@@ -357,15 +357,15 @@ START_TEST(a_weight_of_0_is_a_cell_that_is_not_listed)
 {
     static const uint64_t dim[3] = { 90, 60, 30 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 5,
-                                  .iters = 3,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .hold_out = { .share = 0.1, .seed = 3 },
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 5,
+                                 .iters = 3,
+                                 .seed = 3,
+                                 .threads = 2,
+                                 .precision = TS_FLOAT64,
+                                 .hold_out = { .share = 0.1, .seed = 3 },
+                                 .spec = &spec };
     struct test_coo x = test_coo_random(40, 3, dim, 40000, 9, 0.5);
-    struct test_als a, b;
+    struct test_cp a, b;
     demand(3, _i, &spec);
     test_coo_weigh(&x, 1, 0);
     for (uint64_t i = 0; i < x.nnz; i++)
@@ -378,8 +378,8 @@ START_TEST(a_weight_of_0_is_a_cell_that_is_not_listed)
         ck_assert_double_eq_tol(a.fit[k], b.fit[k], 1e-10);
     ck_assert_double_eq_tol(a.last.rmse, b.last.rmse, 1e-10 * b.last.rmse);
     ck_assert_double_eq_tol(a.last.held_out, b.last.held_out, 1e-10 * b.last.held_out);
-    test_als_free(&a);
-    test_als_free(&b);
+    test_cp_free(&a);
+    test_cp_free(&b);
     test_coo_free(&x);
 }
 END_TEST
@@ -389,21 +389,21 @@ START_TEST(weighted_runs_have_the_same_bits)
     static const uint64_t dim[3] = { 200, 100, 60 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 7,
-                                  .iters = 4,
-                                  .seed = 3,
-                                  .threads = 1,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .hold_out = { .share = 0.1, .seed = 3 },
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 7,
+                                 .iters = 4,
+                                 .seed = 3,
+                                 .threads = 1,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .hold_out = { .share = 0.1, .seed = 3 },
+                                 .spec = &spec };
     struct test_coo x = test_coo_random(44, 3, dim, 50000, 99, 0.5);
-    struct test_als a;
+    struct test_cp a;
     test_coo_weigh(&x, 2, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
     demand(3, _i, &spec);
     a = test_case_streamed(&conf);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.iters = 2;
     test_case_stopped(&conf, _i > 0);
 }
@@ -414,18 +414,18 @@ START_TEST(weights_are_used_or_refused)
     static const uint64_t dim[3] = { 20, 20, 20 };
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1 };
+    struct test_cp_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1 };
     struct test_coo x = test_coo_random(44, 3, dim, 500, 9, 0);
     test_coo_weigh(&x, 2, 0);
     test_tsh_write(test_case_dir, &x, &tc);
     for (int k = 0; k < 4; k++) {
-        struct test_als a;
+        struct test_cp a;
         spec = (struct ts_spec){ .poisson = k == 2, .held = k == 3 };
         for (uint32_t m = 0; m < 3; m++)
             spec.mode[m].nonneg = k == 1;
         conf.hold_out.share = k == 3 ? 0.1 : 0;
         conf.spec = k == 0 ? NULL : &spec;
-        a = test_als_run(test_case_dir, &conf);
+        a = test_cp_run(test_case_dir, &conf);
         ck_assert_int_eq(a.rc, TS_EARG);
         ck_assert_msg(strstr(a.err.text, "its cells have weights, which a run without") != NULL,
                       "%s", a.err.text);
@@ -438,10 +438,10 @@ START_TEST(what_is_minimised_never_rises)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec;
-    struct test_als a;
+    struct test_cp a;
     demand(3, _i, &spec);
     test_case_write(40, &tc);
-    a = test_case_run(&(struct test_als_conf){
+    a = test_case_run(&(struct test_cp_conf){
         .rank = 6, .iters = 12, .seed = 2, .threads = 2, .precision = TS_FLOAT64, .spec = &spec });
     for (uint32_t k = 1; k < a.sweeps; k++)
         ck_assert_msg(a.objective[k] <= a.objective[k - 1] * (1 + 1e-9),
@@ -449,7 +449,7 @@ START_TEST(what_is_minimised_never_rises)
     for (uint32_t m = 0; m < 3; m++)
         for (uint64_t i = 0; i < a.n_rows[m] * 6 && spec.mode[m].nonneg; i++)
             ck_assert_double_ge(a.factor[m][i], 0);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -457,17 +457,17 @@ START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als a;
+    struct test_cp a;
     demand(3, _i, &spec);
     test_case_write(41, &tc);
-    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
-                                                    .iters = 4,
-                                                    .seed = 3,
-                                                    .threads = 1,
-                                                    .precision = (enum ts_precision)(_i % 2),
-                                                    .hold_out = { .share = 0.1, .seed = 3 },
-                                                    .spec = &spec });
-    test_als_free(&a);
+    a = test_case_streamed(&(struct test_cp_conf){ .rank = 7,
+                                                   .iters = 4,
+                                                   .seed = 3,
+                                                   .threads = 1,
+                                                   .precision = (enum ts_precision)(_i % 2),
+                                                   .hold_out = { .share = 0.1, .seed = 3 },
+                                                   .spec = &spec });
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -478,14 +478,14 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
     demand(3, _i, &spec);
     spec.best = 1;
     test_case_write(42, &tc);
-    test_case_stopped(&(struct test_als_conf){ .rank = 3,
-                                               .iters = 2,
-                                               .seed = 1,
-                                               .threads = 1,
-                                               .precision = (enum ts_precision)(_i % 2),
-                                               .hold_out = { .share = 0.1, .seed = 3 },
-                                               .patience = 2,
-                                               .spec = &spec },
+    test_case_stopped(&(struct test_cp_conf){ .rank = 3,
+                                              .iters = 2,
+                                              .seed = 1,
+                                              .threads = 1,
+                                              .precision = (enum ts_precision)(_i % 2),
+                                              .hold_out = { .share = 0.1, .seed = 3 },
+                                              .patience = 2,
+                                              .spec = &spec },
                       _i > 0); /* the mean, or the mode that takes the signs */
 }
 END_TEST
@@ -495,14 +495,14 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec, plain;
-    struct test_als a, b;
-    struct test_als_conf best, conf = { .rank = 20,
-                                        .iters = 60,
-                                        .seed = 1,
-                                        .threads = 2,
-                                        .hold_out = { .share = 0.2, .seed = 3 },
-                                        .patience = 3,
-                                        .spec = &spec };
+    struct test_cp a, b;
+    struct test_cp_conf best, conf = { .rank = 20,
+                                       .iters = 60,
+                                       .seed = 1,
+                                       .threads = 2,
+                                       .hold_out = { .share = 0.2, .seed = 3 },
+                                       .patience = 3,
+                                       .spec = &spec };
     demand(3, 0, &spec);
     demand(3, 0, &plain);
     spec.best = 1;
@@ -523,20 +523,20 @@ START_TEST(a_run_ends_when_the_error_on_held_out_cells_does_not_fall)
     ck_assert_mem_eq(a.weight, b.weight, a.rank * sizeof(double));
     for (uint32_t m = 0; m < 3; m++)
         ck_assert_mem_eq(a.factor[m], b.factor[m], a.n_rows[m] * a.rank * sizeof(double));
-    test_als_free(&b);
+    test_cp_free(&b);
     conf.states = test_case_states;
     conf.stop_sweep = a.sweeps;
     conf.stop_mode = 1;
-    b = test_als_run(test_case_dir, &conf);
+    b = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(b.rc, TS_ESTOP);
-    test_als_free(&b);
+    test_cp_free(&b);
     conf.stop_sweep = 0;
     conf.from = test_case_state;
     b = test_case_run(&conf);
     ck_assert_uint_eq(b.best_sweep, a.best_sweep);
     test_case_same(&a, &b);
-    test_als_free(&b);
-    test_als_free(&a);
+    test_cp_free(&b);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -549,16 +549,16 @@ START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
     struct test_coo x = test_coo_random(19, s->order, s->dim, s->nnz, 9, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .shard_partitions = 1 };
     const struct ts_spec spec = { .held = 1, .poisson = counts }, plain = { .poisson = counts };
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 3,
-                                  .inner = 3,
-                                  .seed = 5,
-                                  .threads = 1, /* rounds of several wait for each other */
-                                  .precision = TS_FLOAT64,
-                                  .spec = &spec,
-                                  .hold_out = { .share = 0.2, .seed = 7 } };
+    struct test_cp_conf conf = { .rank = s->rank,
+                                 .iters = 3,
+                                 .inner = 3,
+                                 .seed = 5,
+                                 .threads = 1, /* rounds of several wait for each other */
+                                 .precision = TS_FLOAT64,
+                                 .spec = &spec,
+                                 .hold_out = { .share = 0.2, .seed = 7 } };
     struct slow b = { .x = &x, .hold_out = conf.hold_out, .rank = s->rank };
-    struct test_als a, z;
+    struct test_cp a, z;
     double n = 0, squares = 0, loss = 0;
     test_tsh_write(test_case_dir, &x, &tc);
     a = test_case_run(&conf);
@@ -593,8 +593,8 @@ START_TEST(what_is_held_out_of_other_models_is_zero_to_them)
                                 1e-9 * fabs(z.last.log_likelihood));
     for (uint32_t m = 0; m < x.order; m++)
         free(b.a[m]);
-    test_als_free(&a);
-    test_als_free(&z);
+    test_cp_free(&a);
+    test_cp_free(&z);
     test_coo_free(&x);
 }
 END_TEST
@@ -604,18 +604,18 @@ START_TEST(held_out_cells_have_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_INT, .stretch = 2, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 2,
-                                  .inner = 2,
-                                  .seed = 1,
-                                  .threads = 1,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .hold_out = { .share = 0.1, .seed = 3 },
-                                  .patience = 2,
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = 3,
+                                 .iters = 2,
+                                 .inner = 2,
+                                 .seed = 1,
+                                 .threads = 1,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .hold_out = { .share = 0.1, .seed = 3 },
+                                 .patience = 2,
+                                 .spec = &spec };
     static const uint64_t dim[3] = { 400, 300, 200 };
     struct test_coo x;
-    struct test_als a;
+    struct test_cp a;
     spec = (struct ts_spec){ .held = 1, .best = 1, .poisson = _i == 3 };
     for (uint32_t m = 0; m < 3; m++)
         spec.mode[m].nonneg = _i == 1 || (_i == 2 && m == 0);
@@ -623,7 +623,7 @@ START_TEST(held_out_cells_have_the_same_bits)
     test_tsh_write(test_case_dir, &x, &tc);
     test_coo_free(&x);
     a = test_case_streamed(&conf);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_case_stopped(&conf, _i == 2);
 }
 END_TEST
@@ -636,18 +636,18 @@ START_TEST(nothing_is_learnt_from_what_is_held_out)
     const int dense = _i / 2 == 1;
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64, .shard_partitions = 1 };
     struct ts_spec spec;
-    const struct test_als_conf conf = { .rank = 3,
-                                        .iters = 2,
-                                        .inner = 2,
-                                        .seed = 1,
-                                        .threads = 2,
-                                        .nvecs = _i % 2,
-                                        .precision = TS_FLOAT64,
-                                        .hold_out = { .share = 0.2, .seed = 9, .from = 0.1 },
-                                        .spec = &spec };
+    const struct test_cp_conf conf = { .rank = 3,
+                                       .iters = 2,
+                                       .inner = 2,
+                                       .seed = 1,
+                                       .threads = 2,
+                                       .nvecs = _i % 2,
+                                       .precision = TS_FLOAT64,
+                                       .hold_out = { .share = 0.2, .seed = 9, .from = 0.1 },
+                                       .spec = &spec };
     struct test_coo x = cells_of(s, dense ? 1 : 0.3);
     struct slow b = { .x = &x, .hold_out = conf.hold_out };
-    struct test_als one, other;
+    struct test_cp one, other;
     demand(s->order, 0, &spec);
     if (_i / 2 >= 2)
         spec = (struct ts_spec){ .held = 1, .poisson = _i / 2 == 3 };
@@ -672,8 +672,8 @@ START_TEST(nothing_is_learnt_from_what_is_held_out)
                           : one.last.held_out != other.last.held_out);
     for (uint32_t m = 0; m < one.order; m++)
         ck_assert_mem_eq(one.factor[m], other.factor[m], one.n_rows[m] * one.rank * sizeof(double));
-    test_als_free(&one);
-    test_als_free(&other);
+    test_cp_free(&one);
+    test_cp_free(&other);
     test_coo_free(&x);
 }
 END_TEST
@@ -698,28 +698,28 @@ START_TEST(what_cannot_be_asked_is_refused)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1, .spec = &spec };
-    struct test_als a;
+    struct test_cp_conf conf = { .rank = 3, .iters = 2, .seed = 1, .threads = 1, .spec = &spec };
+    struct test_cp a;
     test_case_write(43, &tc);
     demand(3, 0, &spec);
     spec.mode[1].l1 = 1;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "mode 2: of observed cells alone no l1"));
     demand(3, 0, &spec);
     spec.observed = 0;
     spec.mean = 1;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "subtracted from all observed cells"));
     demand(3, 1, &spec);
     spec.observed = 0;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "in all modes or in none"));
     conf.spec = NULL;
     conf.hold_out.share = 0.1;
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "whose constraints say so"));
 }

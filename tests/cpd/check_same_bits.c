@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "stream/feed/reader.h"
-#include "tests/cpd/run_als.h"
+#include "tests/cpd/run_cp.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -26,7 +26,7 @@ static void teardown(void)
     free(tmp);
 }
 
-static void ck_same(const struct test_als *a, const struct test_als *b)
+static void ck_same(const struct test_cp *a, const struct test_cp *b)
 {
     ck_assert_msg(b->rc == 0, "%s", b->err.text);
     ck_assert_uint_eq(a->sweeps, b->sweeps);
@@ -53,28 +53,28 @@ START_TEST(bits_do_not_depend_on_resources)
 {
     static const uint32_t threads[] = { 1, 2, 3, 7 };
     static const unsigned avoid[] = { 0, TS_AVOID_URING, TS_AVOID_DIRECT, TS_AVOID_REGISTER };
-    struct test_als_conf conf = { .rank = _i % 2 == 0 ? 8 : 13,
-                                  .iters = 3,
-                                  .seed = 9,
-                                  .threads = 1,
-                                  .precision = _i / 2 % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
-    struct test_als first, other;
+    struct test_cp_conf conf = { .rank = _i % 2 == 0 ? 8 : 13,
+                                 .iters = 3,
+                                 .seed = 9,
+                                 .threads = 1,
+                                 .precision = _i / 2 % 2 == 0 ? TS_FLOAT32 : TS_FLOAT64 };
+    struct test_cp first, other;
     int streamed = 0;
     write_skewed(_i < 4 ? 3 : 4, _i >= 4);
-    first = test_als_run(dir, &conf);
+    first = test_cp_run(dir, &conf);
     ck_assert_msg(first.rc == 0, "%s", first.err.text);
     ck_assert_uint_eq(first.n_slots, 0);
     for (int k = 0; k < 8; k++) {
         conf.threads = threads[k % 4];
         conf.avoid = avoid[(k + k / 4) % 4];
         conf.host_bytes = k < 2 ? 0 : (uint64_t)k * 300000 + 300000;
-        other = test_als_run(dir, &conf);
+        other = test_cp_run(dir, &conf);
         ck_same(&first, &other);
         streamed += other.n_slots > 0;
-        test_als_free(&other);
+        test_cp_free(&other);
     }
     ck_assert_int_gt(streamed, 0);
-    test_als_free(&first);
+    test_cp_free(&first);
 }
 END_TEST
 

@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "base/rng.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
+#include "tests/cpd/constraint_case.h"
 #include "tests/support/run_suite.h"
 #include "tests/cpd/slow_cp.h"
 
@@ -35,100 +36,36 @@ static double defect(const double *a, uint64_t n, uint32_t rank)
 
 /* ---- whole runs beside a slow program ---- */
 
-/* What is asked of mode m. */
-static void demand(int which, uint32_t order, struct ts_spec *spec)
-{
-    struct ts_constraint *c = spec->mode;
-    *spec = ts_spec_plain;
-    for (uint32_t m = 0; m < order; m++)
-        switch (which) {
-        case 0: /* the first */
-            c[m].orthogonal = m == 0;
-            break;
-        case 1: /* the last, parts elsewhere */
-            c[m] = (struct ts_constraint){ .orthogonal = m + 1 == order, .nonneg = m + 1 < order };
-            break;
-        case 2: /* one with a ridge on others */
-            c[m] = (struct ts_constraint){ .orthogonal = m == 1, .l2 = m == 1 ? 0 : 0.02 };
-            break;
-        case 3: /* all but one */
-            c[m].orthogonal = m != 1;
-            break;
-        case 4: /* neighbours alike in the first */
-            c[m] = (struct ts_constraint){ .smooth = m == 0 ? 5 : 0, .l2 = m == 0 ? 0 : 0.01 };
-            break;
-        case 5: /* in the last, with a ridge, parts elsewhere */
-            c[m] = (struct ts_constraint){ .smooth = m + 1 == order ? 100 : 0,
-                                           .l2 = m + 1 == order ? 0.1 : 0,
-                                           .nonneg = m + 1 < order };
-            break;
-        case 6: /* in the first and the last, one between orthonormal */
-            c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 1e-3 : 0,
-                                           .orthogonal = order > 2 && m == 1 };
-            break;
-        case 7: /* and not negative in the first, parts elsewhere */
-            c[m] = (struct ts_constraint){ .smooth = m == 0 ? 5 : 0, .l2 = 0.01, .nonneg = 1 };
-            break;
-        case 8: /* few entries in the first and, of 0 or more, in the last */
-            c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 0.5 : 0,
-                                           .l1 = m == 0 || m + 1 == order ? 0.05 : 0,
-                                           .l2 = m == 0 ? 0 : 0.02,
-                                           .nonneg = m + 1 == order };
-            break;
-        default: /* bounds in the last, and on the other side of 0 in the first */
-            c[m] = (struct ts_constraint){ .smooth = m == 0 || m + 1 == order ? 20 : 0,
-                                           .l2 = 0.01,
-                                           .bounded = m == 0 || m + 1 == order,
-                                           .lower = m == 0 ? -INFINITY : 0.05,
-                                           .upper = m == 0 ? -0.02 : 0.8 };
-        }
-}
-#define N_DEMANDS 10
-
 /* There is a penalty in it. */
 static int has_objective(int which)
 {
     return which == 2 || which > 3;
 }
 
-/* |X - model|^2 and the penalties, halved. */
-static double objective(const struct test_slow *b)
-{
-    double sum = 0.5 * test_slow_distance(b);
-    for (uint32_t m = 0; m < b->x->order; m++) {
-        for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += 0.5 * b->spec->mode[m].l2 * b->a[m][i] * b->a[m][i];
-        for (uint64_t i = 0; i < b->x->dim[m] * b->rank; i++)
-            sum += b->spec->mode[m].l1 * fabs(b->a[m][i]);
-        sum += 0.5 * b->spec->mode[m].smooth * b->rough[m];
-    }
-    return sum;
-}
-
 /* Once every mode was updated, what is minimised never rises, mode by mode: a random start keeps to
  * nothing. */
 START_TEST(runs_are_those_of_the_slow_program)
 {
-    const struct test_shape *s = &test_shapes[_i / N_DEMANDS];
+    const struct test_shape *s = &test_shapes[_i / TEST_COLUMNED];
     struct test_coo x = test_coo_random(17, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = s->rank, .iters = 4, .seed = 3, .threads = 2, .precision = TS_FLOAT64, .spec = &spec
     };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank };
-    struct test_als a;
+    struct test_cp a;
     double before = INFINITY;
     int fits = 1;
-    demand(_i % N_DEMANDS, s->order, &spec);
+    test_constraints(TEST_COLUMNS, _i % TEST_COLUMNED, s->order, &spec);
     test_tsh_write(test_case_dir, &x, &tc);
     for (uint32_t m = 0; m < x.order; m++)
         fits = fits && (!spec.mode[m].orthogonal || x.dim[m] >= s->rank);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     if (!fits) {
         ck_assert_int_eq(a.rc, TS_EARG);
         ck_assert_ptr_nonnull(strstr(a.err.text, "used indices, so no more of its columns"));
-        test_als_free(&a);
+        test_cp_free(&a);
         test_coo_free(&x);
         return;
     }
@@ -139,7 +76,7 @@ START_TEST(runs_are_those_of_the_slow_program)
         for (uint32_t m = 0; m < x.order; m++) {
             double now;
             test_slow_solve(&b, m);
-            now = objective(&b);
+            now = test_slow_objective(&b);
             ck_assert_msg(k == 0 || now <= before * (1 + 1e-9),
                           "sweep %u, mode %u: %.15g after %.15g", k + 1, m + 1, now, before);
             before = now;
@@ -147,14 +84,14 @@ START_TEST(runs_are_those_of_the_slow_program)
         if (a.last.n_singular > 0) /* rounding chooses among solutions */
             continue;
         ck_assert_double_eq_tol(a.fit[k], 1 - sqrt(test_slow_distance(&b) / b.size2), 1e-10);
-        if (has_objective(_i % N_DEMANDS))
+        if (has_objective(_i % TEST_COLUMNED))
             ck_assert_double_eq_tol(a.objective[k], before, 1e-10 * b.size2);
         else
             ck_assert(isnan(a.objective[k]));
     }
     ck_assert(a.last.n_singular == 0 || s->dim[0] < s->rank);
     for (uint32_t k = 2; k < 4; k++)
-        if (has_objective(_i % N_DEMANDS))
+        if (has_objective(_i % TEST_COLUMNED))
             ck_assert_double_le(a.objective[k], a.objective[k - 1] * (1 + 1e-9));
         else
             ck_assert_double_ge(a.fit[k], a.fit[k - 1] - 1e-10);
@@ -171,7 +108,7 @@ START_TEST(runs_are_those_of_the_slow_program)
                                         b.a[m][i * s->rank + r] / norm, 1e-8);
         }
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&b);
     test_coo_free(&x);
 }
@@ -211,15 +148,15 @@ START_TEST(empty_slices_lie_on_the_curve)
     struct test_coo x = test_coo_random(19, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2 + (uint32_t)(_i % 3) };
     struct ts_spec spec = { .mode = { { 0 } } };
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 3,
-                                  .seed = 3,
-                                  .threads = 2,
-                                  .precision = TS_FLOAT64,
-                                  .init = test_case_model,
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = s->rank,
+                                 .iters = 3,
+                                 .seed = 3,
+                                 .threads = 2,
+                                 .precision = TS_FLOAT64,
+                                 .init = test_case_model,
+                                 .spec = &spec };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank, .conf = &tc };
-    struct test_als a;
+    struct test_cp a;
     spec.mode[0].smooth = _i % 3 == 0   ? 0.01
                           : _i % 3 == 1 ? 3
                           : _i < 9      ? 1000
@@ -236,9 +173,9 @@ START_TEST(empty_slices_lie_on_the_curve)
         for (uint32_t m = 0; m < x.order; m++)
             test_slow_solve(&b, m);
         ck_assert_double_eq_tol(a.fit[k], 1 - sqrt(test_slow_distance(&b) / b.size2), 1e-10);
-        ck_assert_double_eq_tol(a.objective[k], objective(&b), 1e-10 * b.size2);
+        ck_assert_double_eq_tol(a.objective[k], test_slow_objective(&b), 1e-10 * b.size2);
     }
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&b);
     test_coo_free(&x);
     test_tsh_remove(test_case_model);
@@ -293,26 +230,26 @@ START_TEST(a_mode_within_bounds_is_solved_in_the_end)
     struct test_coo x = test_coo_random(23, s->order, s->dim, s->nnz, 0, 0.5);
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     struct ts_spec spec = { .mode = { { 0 } } };
-    struct test_als_conf conf = { .rank = s->rank,
-                                  .iters = 150,
-                                  .seed = 3,
-                                  .threads = 1,
-                                  .precision = TS_FLOAT64,
-                                  .spec = &spec };
+    struct test_cp_conf conf = { .rank = s->rank,
+                                 .iters = 150,
+                                 .seed = 3,
+                                 .threads = 1,
+                                 .precision = TS_FLOAT64,
+                                 .spec = &spec };
     struct test_slow b = { .x = &x, .spec = &spec, .rank = s->rank, .to_the_end = 1 };
     double *m = malloc(s->dim[0] * s->rank * sizeof *m), *v = malloc(s->rank * s->rank * sizeof *v);
-    struct test_als a;
+    struct test_cp a;
     double most = 0;
     ask_within(_i / 3, &spec.mode[0]);
     spec.mode[0].l2 = 0.1;
     for (uint32_t k = 1; k < s->order; k++)
         spec.mode[k].fixed = 1;
     test_tsh_write(test_case_dir, &x, &tc);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     test_slow_new(&b, conf.seed);
     test_slow_solve(&b, 0);
-    ck_assert_double_eq_tol(a.last.objective, objective(&b), 1e-10 * b.size2);
+    ck_assert_double_eq_tol(a.last.objective, test_slow_objective(&b), 1e-10 * b.size2);
     test_slow_product(&b, 0, m);
     test_slow_grams(&b, 0, v);
     for (uint32_t r = 0; r < s->rank; r++)
@@ -331,7 +268,7 @@ START_TEST(a_mode_within_bounds_is_solved_in_the_end)
     ck_assert_msg(most < 1e-7, "%g", most);
     free(m);
     free(v);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_slow_free(&b);
     test_coo_free(&x);
 }
@@ -349,7 +286,7 @@ START_TEST(columns_become_smooth)
     test_tsh_write(test_case_dir, &x, &tc);
     for (int k = 0; k < 4; k++) {
         const struct ts_spec spec = { .mode = { { .smooth = mu[k] }, { .l2 = 1 }, { .l2 = 1 } } };
-        struct test_als a = test_case_run(&(struct test_als_conf){
+        struct test_cp a = test_case_run(&(struct test_cp_conf){
             .rank = 1, .iters = 30, .seed = 5, .precision = (enum ts_precision)_i, .spec = &spec });
         double rough = 0;
         for (uint64_t i = 2; i < dim[0]; i++) {
@@ -360,7 +297,7 @@ START_TEST(columns_become_smooth)
         ck_assert_msg(rough < before * (k > 0 ? 0.9 : 1) || rough < 1e-12, "%g after %g", rough,
                       before);
         before = rough;
-        test_als_free(&a);
+        test_cp_free(&a);
     }
     ck_assert_double_le(before, 1e-6);
     test_coo_free(&x);
@@ -380,9 +317,9 @@ START_TEST(columns_stay_orthonormal)
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F64 };
     struct test_coo x = make_low_rank(dim, drawn ? 2 : 4, drawn ? 0.5 : 0.01);
     const struct ts_spec spec = { .mode = { { .orthogonal = 1 }, { 0 }, { 0 } } };
-    struct test_als a;
+    struct test_cp a;
     test_tsh_write(test_case_dir, &x, &tc);
-    a = test_case_run(&(struct test_als_conf){
+    a = test_case_run(&(struct test_cp_conf){
         .rank = 4, .iters = 12, .seed = 5, .precision = precision, .spec = &spec });
     ck_assert_double_le(defect(a.factor[0], dim[0], 4), precision == TS_FLOAT64 ? 1e-11 : 1e-5);
     ck_assert(!drawn || a.last.n_singular > 0);
@@ -390,7 +327,7 @@ START_TEST(columns_stay_orthonormal)
         ck_assert_msg(a.fit[k] >= a.fit[k - 1] - (precision == TS_FLOAT64 ? 1e-7 : 1e-5),
                       "sweep %u: %.12g after %.12g", k + 1, a.fit[k], a.fit[k - 1]);
     ck_assert_double_ge(a.fit[a.sweeps - 1], 0.5);
-    test_als_free(&a);
+    test_cp_free(&a);
     test_coo_free(&x);
 }
 END_TEST
@@ -401,18 +338,18 @@ START_TEST(threads_and_memory_do_not_matter)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32, .stretch = 2, .shard_partitions = 1 };
     struct ts_spec spec;
-    struct test_als a;
-    demand(_i / 2, 3, &spec);
+    struct test_cp a;
+    test_constraints(TEST_COLUMNS, _i / 2, 3, &spec);
     test_case_write(41, &tc);
-    a = test_case_streamed(&(struct test_als_conf){ .rank = 7,
-                                                    .iters = 4,
-                                                    .seed = 3,
-                                                    .threads = 1,
-                                                    .precision = (enum ts_precision)(_i % 2),
-                                                    .spec = &spec });
+    a = test_case_streamed(&(struct test_cp_conf){ .rank = 7,
+                                                   .iters = 4,
+                                                   .seed = 3,
+                                                   .threads = 1,
+                                                   .precision = (enum ts_precision)(_i % 2),
+                                                   .spec = &spec });
     for (uint32_t m = 0; m < 3; m++)
         ck_assert(!spec.mode[m].orthogonal || defect(a.factor[m], a.n_rows[m], 7) < 1e-5);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -420,14 +357,14 @@ START_TEST(a_run_that_was_stopped_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec;
-    demand(_i / 2, 3, &spec);
+    test_constraints(TEST_COLUMNS, _i / 2, 3, &spec);
     test_case_write(42, &tc);
-    test_case_stopped(&(struct test_als_conf){ .rank = 3,
-                                               .iters = 3,
-                                               .seed = 1,
-                                               .threads = 1,
-                                               .precision = (enum ts_precision)(_i % 2),
-                                               .spec = &spec },
+    test_case_stopped(&(struct test_cp_conf){ .rank = 3,
+                                              .iters = 3,
+                                              .seed = 1,
+                                              .threads = 1,
+                                              .precision = (enum ts_precision)(_i % 2),
+                                              .spec = &spec },
                       _i / 2 == 1 || _i / 2 == 5); /* the mode that takes the signs */
 }
 END_TEST
@@ -437,38 +374,38 @@ START_TEST(a_run_that_was_stopped_in_a_column_has_the_same_bits)
 {
     const struct test_tsh_conf tc = { .kind = TS_VALUE_F32 };
     struct ts_spec spec;
-    struct test_als_conf conf = { .rank = 3,
-                                  .iters = 3,
-                                  .seed = 1,
-                                  .threads = 1,
-                                  .precision = (enum ts_precision)(_i % 2),
-                                  .spec = &spec };
-    struct test_als whole, a;
+    struct test_cp_conf conf = { .rank = 3,
+                                 .iters = 3,
+                                 .seed = 1,
+                                 .threads = 1,
+                                 .precision = (enum ts_precision)(_i % 2),
+                                 .spec = &spec };
+    struct test_cp whole, a;
     uint32_t n_saved = 0;
     int rc = TS_ESTOP;
-    demand(7 + _i / 2, 3, &spec);
+    test_constraints(TEST_COLUMNS, 7 + _i / 2, 3, &spec);
     test_case_write(42, &tc);
     whole = test_case_run(&conf);
     for (uint32_t k = 1; rc == TS_ESTOP; k += 1 + k / 8) {
-        struct test_als_conf part = conf;
+        struct test_cp_conf part = conf;
         part.states = test_case_states;
         part.stop_step = k;
-        a = test_als_run(test_case_dir, &part);
+        a = test_cp_run(test_case_dir, &part);
         rc = a.rc;
         ck_assert(rc == 0 || rc == TS_ESTOP);
         part.stop_step = 0;
         part.threads = 2;
         part.from = a.saved_sweep > 0 ? test_case_state : NULL;
         n_saved += rc == TS_ESTOP && part.from != NULL;
-        test_als_free(&a);
+        test_cp_free(&a);
         if (rc == 0)
             break;
         a = test_case_run(&part);
         test_case_same(&whole, &a);
-        test_als_free(&a);
+        test_cp_free(&a);
     }
     ck_assert_uint_gt(n_saved, 10);
-    test_als_free(&whole);
+    test_cp_free(&whole);
 }
 END_TEST
 
@@ -478,22 +415,22 @@ START_TEST(a_state_with_another_demand_is_refused)
     static const struct ts_constraint demands[] = { { .orthogonal = 1 }, { .smooth = 0.5 } };
     static const char *const says[] = { "orthogonal", "smooth 0.5" };
     struct ts_spec spec = { .mode = { { 0 }, demands[_i], { 0 } } };
-    struct test_als_conf conf = {
+    struct test_cp_conf conf = {
         .rank = 3, .iters = 3, .seed = 1, .states = test_case_states, .stop_sweep = 2, .spec = &spec
     };
-    struct test_als a;
+    struct test_cp a;
     char text[200];
     snprintf(text, sizeof text, "these constraints: %s; it cannot go on with: none", says[_i]);
     test_case_write(43, &tc);
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.from = test_case_state;
     spec.mode[1] = (struct ts_constraint){ 0 };
-    a = test_als_run(test_case_dir, &conf);
+    a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, text) != NULL, "%s", a.err.text);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -535,13 +472,13 @@ static Suite *suite(void)
     TCase *c = tcase_create("shapes");
     tcase_add_checked_fixture(c, test_case_setup, test_case_teardown);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * N_DEMANDS);
+    tcase_add_loop_test(c, runs_are_those_of_the_slow_program, 0, TEST_SHAPES * TEST_COLUMNED);
     tcase_add_loop_test(c, empty_slices_lie_on_the_curve, 0, 18);
     tcase_add_loop_test(c, a_mode_within_bounds_is_solved_in_the_end, 0, 24);
     tcase_add_loop_test(c, columns_become_smooth, 0, 2);
     tcase_add_loop_test(c, columns_stay_orthonormal, 0, 8);
-    tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * N_DEMANDS);
-    tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * N_DEMANDS);
+    tcase_add_loop_test(c, threads_and_memory_do_not_matter, 0, 2 * TEST_COLUMNED);
+    tcase_add_loop_test(c, a_run_that_was_stopped_has_the_same_bits, 0, 2 * TEST_COLUMNED);
     tcase_add_loop_test(c, a_run_that_was_stopped_in_a_column_has_the_same_bits, 0, 6);
     tcase_add_loop_test(c, a_state_with_another_demand_is_refused, 0, 2);
     tcase_add_test(c, what_cannot_be_asked_is_refused);

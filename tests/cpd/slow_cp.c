@@ -80,6 +80,18 @@ double test_slow_distance(const struct test_slow *s)
     return sum;
 }
 
+double test_slow_objective(const struct test_slow *s)
+{
+    double sum = 0.5 * test_slow_distance(s);
+    for (uint32_t m = 0; m < s->x->order; m++) {
+        const struct ts_constraint *c = &s->spec->mode[m];
+        for (uint64_t i = 0; i < s->x->dim[m] * s->rank; i++)
+            sum += c->l1 * fabs(s->a[m][i]) + 0.5 * c->l2 * s->a[m][i] * s->a[m][i];
+        sum += 0.5 * c->smooth * s->rough[m];
+    }
+    return sum;
+}
+
 /* a := m pinv(v), v as it is for columns of length 1 */
 static void solve(const struct test_slow *s, const double *m, double *v, uint64_t n, double *a)
 {
@@ -209,9 +221,8 @@ static double lower_of(const struct ts_constraint *c)
     return c->nonneg ? fmax(c->bounded ? c->lower : 0, 0) : c->bounded ? c->lower : -INFINITY;
 }
 
-/* Within bounds and with l1, entry after entry, 32 rows together. */
-static void descend(uint64_t n, uint32_t rank, const double *g, const double *m,
-                    const struct ts_constraint *c, uint32_t rounds, double *a)
+void test_slow_descend(uint64_t n, uint32_t rank, const double *g, const double *m,
+                       const struct ts_constraint *c, uint32_t rounds, double *a)
 {
     const double lower = lower_of(c);
     const double upper = c->bounded ? c->upper : INFINITY;
@@ -483,7 +494,7 @@ void test_slow_solve(struct test_slow *s, uint32_t mode)
     else if (c->smooth > 0)
         smooth(s, mode, m, v);
     else if (c->bounded || c->nonneg || c->l1 > 0)
-        descend(n, rank, v, m, c, rounds, s->a[mode]);
+        test_slow_descend(n, rank, v, m, c, rounds, s->a[mode]);
     else
         solve(s, m, v, n, s->a[mode]);
     for (uint32_t r = 0; r < rank; r++) {

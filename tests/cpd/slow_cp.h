@@ -45,11 +45,17 @@ void test_slow_solve(struct test_slow *s, uint32_t mode); /* a mode of a sweep *
  * signs. */
 void test_slow_signs(struct test_slow *s);
 
-/* n rows a from the products m, as stream/row_update.h says of TS_ROW_SIMPLEX. */
+/* Updates n rows a from their products m by coordinate descent, 32 rows together: TS_ROW_COORDINATE
+ * of stream/row_update.h, with bounds, nonneg and l1 of c. */
+void test_slow_descend(uint64_t n, uint32_t rank, const double *g, const double *m,
+                       const struct ts_constraint *c, uint32_t rounds, double *a);
+
+/* Updates n rows a from their products m by ADMM: TS_ROW_SIMPLEX of stream/row_update.h. */
 void test_slow_simplex(uint64_t n, uint32_t rank, const double *g, const double *m, uint32_t rounds,
                        double *a);
 
-double test_slow_distance(const struct test_slow *s); /* |X - model|^2 */
+double test_slow_distance(const struct test_slow *s);  /* |X - model|^2 */
+double test_slow_objective(const struct test_slow *s); /* half of it, and the penalties */
 
 /* Writes the factors as a model of weights 1 and of the shape that the tensor was written with;
  * rows of empty slices are 7.5 where the mode is fixed, which must not matter, and else 0. */

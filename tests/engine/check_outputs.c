@@ -16,7 +16,7 @@
 #include "model/kruskal.h"
 #include "model/model_write.h"
 #include "stream/loss_functions.h"
-#include "tests/cpd/run_als.h"
+#include "tests/cpd/run_cp.h"
 #include "tests/support/run_suite.h"
 #include "tests/format/tsh_writer.h"
 
@@ -52,13 +52,13 @@ static void write_tensor(uint32_t stretch)
     test_coo_free(&x);
 }
 
-static const struct test_als_conf usual = { .rank = 4,
-                                            .iters = 3,
-                                            .seed = 1,
-                                            .precision = TS_FLOAT64,
-                                            .out = out,
-                                            .formats =
-                                                TS_WRITE_KTENSOR | TS_WRITE_NPY | TS_WRITE_SPLATT };
+static const struct test_cp_conf usual = { .rank = 4,
+                                           .iters = 3,
+                                           .seed = 1,
+                                           .precision = TS_FLOAT64,
+                                           .out = out,
+                                           .formats =
+                                               TS_WRITE_KTENSOR | TS_WRITE_NPY | TS_WRITE_SPLATT };
 
 static int exists(const char *name)
 {
@@ -111,12 +111,12 @@ static void whole_free(struct whole *w)
 
 START_TEST(three_formats_say_the_same)
 {
-    struct test_als_conf conf = usual;
-    struct test_als a;
+    struct test_cp_conf conf = usual;
+    struct test_cp a;
     struct whole k, n, s;
     conf.precision = _i % 2 == 0 ? TS_FLOAT64 : TS_FLOAT32;
     write_tensor(_i < 2 ? 0 : 3);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     k = read_whole(out);
     remove_file("model.ktensor");
@@ -142,17 +142,17 @@ START_TEST(three_formats_say_the_same)
     whole_free(&k);
     whole_free(&n);
     whole_free(&s);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
 /* The columns of a mode: found one by one among those of the run, times one sign per column. */
 START_TEST(columns_are_sorted_and_signed)
 {
-    struct test_als a;
+    struct test_cp a;
     struct whole w;
     write_tensor(0);
-    a = test_als_run(dir, &usual);
+    a = test_cp_run(dir, &usual);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     w = read_whole(out);
     for (uint32_t r = 0; r < 4; r++) {
@@ -179,7 +179,7 @@ START_TEST(columns_are_sorted_and_signed)
         ck_assert(negative == 0 || negative == 1 || negative == 2 || negative == 4);
     }
     whole_free(&w);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -222,12 +222,12 @@ static void refuse_indices(const char *text)
 
 START_TEST(rows_of_empty_slices_are_zeros)
 {
-    struct test_als_conf conf = usual;
+    struct test_cp_conf conf = usual;
     struct ts_tensor *t = NULL;
-    struct test_als a;
+    struct test_cp a;
     struct whole w;
     write_tensor(3);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     w = read_whole(out);
     ck_assert_int_eq(ts_tensor_open(dir, &t, NULL), 0);
@@ -251,9 +251,9 @@ START_TEST(rows_of_empty_slices_are_zeros)
     ck_assert(!exists("mode1.index"));
     check_indices(NULL);
     whole_free(&w);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.used_rows = 1;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     w = read_whole(out);
     for (uint32_t m = 0; m < 3; m++)
@@ -266,7 +266,7 @@ START_TEST(rows_of_empty_slices_are_zeros)
     refuse_indices("1 2\n");
     refuse_indices("1099511627777\n");
     whole_free(&w);
-    test_als_free(&a);
+    test_cp_free(&a);
     ts_tensor_close(t);
 }
 END_TEST
@@ -275,47 +275,47 @@ END_TEST
  * matrices are the same. */
 START_TEST(a_decomposition_goes_on_from_its_files)
 {
-    struct test_als_conf conf = usual;
-    struct test_als a, b, c;
+    struct test_cp_conf conf = usual;
+    struct test_cp a, b, c;
     write_tensor(3);
     conf.used_rows = _i == 3;
     conf.formats = _i == 0 ? TS_WRITE_KTENSOR : _i == 1 ? TS_WRITE_NPY : TS_WRITE_SPLATT;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     conf.out = NULL;
     conf.iters = 4;
-    b = test_als_run(dir, &conf);
+    b = test_cp_run(dir, &conf);
     conf.iters = 1;
     conf.init = out;
-    c = test_als_run(dir, &conf);
+    c = test_cp_run(dir, &conf);
     ck_assert_msg(c.rc == 0, "%s", c.err.text);
     ck_assert_double_eq_tol(c.fit[0], b.fit[3], 1e-10); /* columns come in another order */
-    test_als_free(&a);
-    test_als_free(&b);
-    test_als_free(&c);
+    test_cp_free(&a);
+    test_cp_free(&b);
+    test_cp_free(&c);
 }
 END_TEST
 
 START_TEST(an_unfitting_start_is_refused)
 {
-    struct test_als_conf conf = usual;
-    struct test_als a;
+    struct test_cp_conf conf = usual;
+    struct test_cp a;
     write_tensor(0);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, 0);
-    test_als_free(&a);
+    test_cp_free(&a);
     conf.out = NULL;
     conf.init = out;
     conf.rank = 5;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_ptr_nonnull(strstr(a.err.text, "rank 4, but rank is 5"));
     test_tsh_remove(dir);
     write_tensor(2);
     conf.rank = 4;
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_int_eq(a.rc, 0); /* rows of used slices alone */
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -327,20 +327,20 @@ static const struct {
 
 START_TEST(an_earlier_result_is_replaced_and_nothing_else)
 {
-    struct test_als a;
+    struct test_cp a;
     char path[4400];
     FILE *f;
     write_tensor(0);
     for (int k = 0; k < 2; k++) {
-        a = test_als_run(dir, &usual);
+        a = test_cp_run(dir, &usual);
         ck_assert_msg(a.rc == 0, "%s", a.err.text);
-        test_als_free(&a);
+        test_cp_free(&a);
         ck_assert_int_eq(access(partial, F_OK), -1);
     }
     snprintf(path, sizeof path, "%s/thesis.tex", out);
     f = fopen(path, "w");
     fclose(f);
-    a = test_als_run(dir, &usual);
+    a = test_cp_run(dir, &usual);
     ck_assert_int_eq(a.rc, TS_EBUSY);
     ck_assert_ptr_nonnull(strstr(a.err.text, "thesis.tex"));
     ck_assert(exists("thesis.tex") && exists("model.ktensor"));
@@ -352,7 +352,7 @@ START_TEST(an_earlier_result_is_replaced_and_nothing_else)
         f = fopen(path, "w");
         fputs(users[k].text, f);
         fclose(f);
-        a = test_als_run(dir, &usual);
+        a = test_cp_run(dir, &usual);
         ck_assert_int_eq(a.rc, TS_EBUSY);
         ck_assert_ptr_nonnull(strstr(a.err.text, users[k].name));
         ck_assert_int_eq(access(path, F_OK), 0);
@@ -364,7 +364,7 @@ END_TEST
 
 START_TEST(litter_is_cleared_and_a_second_run_refused)
 {
-    struct test_als a;
+    struct test_cp a;
     char path[4400];
     FILE *f;
     int fd;
@@ -376,14 +376,14 @@ START_TEST(litter_is_cleared_and_a_second_run_refused)
     snprintf(path, sizeof path, "%s/lock", partial);
     fd = open(path, O_RDWR | O_CREAT, 0666);
     ck_assert_int_eq(flock(fd, LOCK_EX), 0);
-    a = test_als_run(dir, &usual);
+    a = test_cp_run(dir, &usual);
     ck_assert_int_eq(a.rc, TS_EBUSY);
     ck_assert_ptr_nonnull(strstr(a.err.text, "another process is writing it"));
     close(fd);
-    a = test_als_run(dir, &usual);
+    a = test_cp_run(dir, &usual);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_int_eq(access(partial, F_OK), -1);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 
@@ -479,10 +479,10 @@ END_TEST
 START_TEST(memory_holds_what_files_hold)
 {
     const int used = _i & 1, binary = _i >> 1;
-    struct test_als_conf conf = usual;
+    struct test_cp_conf conf = usual;
     struct ts_kruskal *k = NULL;
     struct ts_model *m = NULL, *again = NULL;
-    struct test_als a;
+    struct test_cp a;
     struct ts_err err = { 0 }, warn = { 0 };
     char copy[4200], command[9000];
     double rows[2 * 4];
@@ -490,7 +490,7 @@ START_TEST(memory_holds_what_files_hold)
     conf.used_rows = used;
     conf.precision = binary ? TS_FLOAT32 : TS_FLOAT64;
     write_tensor(3);
-    a = test_als_run(dir, &conf);
+    a = test_cp_run(dir, &conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     ck_assert_int_eq(ts_model_open(out, &m, &err), 0);
     ck_assert_msg(ts_kruskal_read(m, NULL, &k, &err) == 0, "%s", err.text);
@@ -538,7 +538,7 @@ START_TEST(memory_holds_what_files_hold)
     ts_model_close(m);
     ts_kruskal_free(k);
     test_tsh_remove(copy);
-    test_als_free(&a);
+    test_cp_free(&a);
 }
 END_TEST
 

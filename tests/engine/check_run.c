@@ -13,7 +13,7 @@
 
 #include "cpd/state/run_dirs.h"
 #include "engine/run.h"
-#include "tests/cpd/als_case.h"
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 
 #define SWEEPS 4u

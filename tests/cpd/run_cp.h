@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_als.h - a whole decomposition in one call, for tests. */
-#ifndef TS_TESTS_RUN_ALS_H
-#define TS_TESTS_RUN_ALS_H
+/* run_cp.h - a whole decomposition in one call, for tests. */
+#ifndef TS_TESTS_RUN_CP_H
+#define TS_TESTS_RUN_CP_H
 
 #include "cpd/solver/solver.h"
 
-struct test_als_conf {
+struct test_cp_conf {
     uint32_t rank, iters, threads;
     uint32_t inner; /* rounds of a Poisson model */
     double tol;
@@ -23,7 +23,7 @@ struct test_als_conf {
     uint32_t patience;
     int accelerate;
     int each_mode; /* modes tell what is minimised */
-    int one_call;  /* product and rows in one call, with the times of two devices (see test_als) */
+    int one_call;  /* product and rows in one call, with the times of two devices (see test_cp) */
     const char *states; /* NULL, or a directory for states */
     uint64_t every_ns;  /* how often one is saved there; 0: only when it is stopped */
     int patient;      /* each mode waits a moment while fewer than two were saved beside the run */
@@ -36,9 +36,9 @@ struct test_als_conf {
     uint32_t stop_step;    /* or in this step to a column that is smooth within bounds, from 1 */
 };
 
-struct test_als {
-    const struct test_als_conf *conf; /* while it runs */
-    int rc;                           /* of the run; the rest is empty when it is not 0 */
+struct test_cp {
+    const struct test_cp_conf *conf; /* while it runs */
+    int rc;                          /* of the run; the rest is empty when it is not 0 */
     struct ts_err err;
     uint32_t order, rank, sweeps;
     int converged, overfits;
@@ -59,7 +59,7 @@ struct test_als {
     uint64_t n_slots;                 /* of the feed: 0 when everything stayed in memory */
 };
 
-struct test_als test_als_run(const char *tensor, const struct test_als_conf *conf);
-void test_als_free(struct test_als *a);
+struct test_cp test_cp_run(const char *tensor, const struct test_cp_conf *conf);
+void test_cp_free(struct test_cp *a);
 
 #endif

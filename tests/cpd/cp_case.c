@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tests of whole runs of ALS have in common. */
-#include "tests/cpd/als_case.h"
+/* Runs that tests of whole decompositions share. */
+#include "tests/cpd/cp_case.h"
 #include "tests/support/run_suite.h"
 
 #include <math.h>
@@ -13,15 +13,15 @@ char test_case_dir[4096], test_case_states[4096], test_case_state[4200], test_ca
 static char *tmp;
 
 const struct test_shape test_shapes[TEST_SHAPES] = {
-    { 2, 300, 4, { 31, 40 } },
-    { 3, 2000, 5, { 40, 30, 20 } },
-    { 3, 500, 16, { 3, 50, 40 } }, /* rank above a mode's size: G is singular */
-    { 3, 800, 6, { 1, 50, 40 } },  /* a mode of one index: columns are parallel */
-    { 4, 3000, 8, { 20, 15, 10, 9 } },
-    { 5, 2500, 3, { 12, 9, 8, 7, 6 } },
-    { 6, 2000, 3, { 6, 5, 7, 4, 8, 3 } },
-    { 7, 1500, 2, { 4, 5, 3, 4, 5, 3, 4 } },
-    { 8, 1500, 2, { 3, 4, 3, 2, 5, 3, 4, 2 } },
+    { 2, 300, 4, { 31, 40 }, 9 },
+    { 3, 2000, 5, { 40, 30, 20 }, 0 },
+    { 3, 500, 16, { 3, 50, 40 }, 1 }, /* rank above a mode's size: G is singular */
+    { 3, 800, 6, { 1, 50, 40 }, 0 },  /* a mode of one index: columns are parallel */
+    { 4, 3000, 8, { 20, 15, 10, 9 }, 0 },
+    { 5, 2500, 3, { 12, 9, 8, 7, 6 }, 4 },
+    { 6, 2000, 3, { 6, 5, 7, 4, 8, 3 }, 0 },
+    { 7, 1500, 2, { 4, 5, 3, 4, 5, 3, 4 }, 3 },
+    { 8, 1500, 2, { 3, 4, 3, 2, 5, 3, 4, 2 }, 0 },
 };
 
 void test_case_setup(void)
@@ -42,9 +42,9 @@ void test_case_teardown(void)
     free(tmp);
 }
 
-struct test_als test_case_run(const struct test_als_conf *conf)
+struct test_cp test_case_run(const struct test_cp_conf *conf)
 {
-    struct test_als a = test_als_run(test_case_dir, conf);
+    struct test_cp a = test_cp_run(test_case_dir, conf);
     ck_assert_msg(a.rc == 0, "%s", a.err.text);
     return a;
 }
@@ -57,7 +57,7 @@ void test_case_write(uint64_t seed, const struct test_tsh_conf *conf)
     test_coo_free(&x);
 }
 
-void test_case_same(const struct test_als *a, const struct test_als *b)
+void test_case_same(const struct test_cp *a, const struct test_cp *b)
 {
     ck_assert_uint_eq(a->sweeps, b->sweeps);
     ck_assert_mem_eq(a->weight, b->weight, a->rank * sizeof(double));
@@ -71,10 +71,10 @@ void test_case_same(const struct test_als *a, const struct test_als *b)
                       b->fit[k], a->objective[k], b->objective[k]);
 }
 
-struct test_als test_case_streamed(const struct test_als_conf *conf)
+struct test_cp test_case_streamed(const struct test_cp_conf *conf)
 {
-    struct test_als_conf other = *conf;
-    struct test_als one = test_case_run(conf), many;
+    struct test_cp_conf other = *conf;
+    struct test_cp one = test_case_run(conf), many;
     other.threads = 3;
     other.host_bytes = 200000;
     many = test_case_run(&other);
@@ -83,31 +83,34 @@ struct test_als test_case_streamed(const struct test_als_conf *conf)
     test_case_same(&one, &many);
     for (uint32_t m = 0; m < one.order && conf->nvecs; m++)
         ck_assert_mem_eq(one.start[m], many.start[m], one.n_rows[m] * one.rank * sizeof(double));
-    test_als_free(&many);
+    test_cp_free(&many);
     return one;
 }
 
-void test_case_stopped(const struct test_als_conf *conf, uint32_t start)
+uint32_t test_case_stopped(const struct test_cp_conf *conf, uint32_t start)
 {
-    struct test_als whole = test_case_run(conf), a;
+    struct test_cp whole = test_case_run(conf), a;
+    uint32_t more;
     ck_assert_uint_ge(whole.n_products, start + whole.sweeps * whole.order);
     for (uint32_t k = 1; k <= whole.n_products; k++) {
-        struct test_als_conf part = *conf;
+        struct test_cp_conf part = *conf;
         int saved;
         part.states = test_case_states;
         part.stop_product = k;
         part.threads = 1;
-        a = test_als_run(test_case_dir, &part);
+        a = test_cp_run(test_case_dir, &part);
         ck_assert_int_eq(a.rc, TS_ESTOP);
         saved = a.saved_sweep > 0;
         ck_assert_int_eq(saved, k > start);
-        test_als_free(&a);
+        test_cp_free(&a);
         part.stop_product = 0;
         part.threads = 2;
         part.from = saved ? test_case_state : NULL;
         a = test_case_run(&part);
         test_case_same(&whole, &a);
-        test_als_free(&a);
+        test_cp_free(&a);
     }
-    test_als_free(&whole);
+    more = whole.n_products - start - whole.sweeps * whole.order;
+    test_cp_free(&whole);
+    return more;
 }

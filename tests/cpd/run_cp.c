@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs ALS on a backend, with a feed, in one call. */
-#include "tests/cpd/run_als.h"
+/* Runs a whole decomposition, by any method, on CPU cores with a feed, in one call. */
+#include "tests/cpd/run_cp.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ static uint32_t steps_until_stop; /* 0: nor inside a column */
 
 static void note_sweep(void *ctx, const struct ts_solver_sweep *s)
 {
-    struct test_als *a = ctx;
+    struct test_cp *a = ctx;
     if (s->sweep <= 100) {
         a->fit[s->sweep - 1] = s->fit;
         a->objective[s->sweep - 1] = s->objective;
@@ -48,7 +48,7 @@ static void await_states(const char *dir)
 
 static void note_mode(void *ctx, const struct ts_solver_mode *m)
 {
-    struct test_als *a = ctx;
+    struct test_cp *a = ctx;
     const uint32_t order = a->order;
     if (m->sweep == a->n_modes / order + 1 && m->mode == a->n_modes % order &&
         m->times->n_devices > 0 && m->total_ns >= m->times->device[0].solve_ns)
@@ -63,7 +63,7 @@ static struct ts_solver_conf *running;
 
 static int note_start(void *ctx, struct ts_err *err)
 {
-    struct test_als *a = ctx;
+    struct test_cp *a = ctx;
     const struct ts_init_conf *c = &running->init;
     int rc = 0;
     for (uint32_t m = 0; m < a->order && rc == 0 && c->nvecs; m++) {
@@ -76,7 +76,7 @@ static int note_start(void *ctx, struct ts_err *err)
 
 static void note_warning(void *ctx, const struct ts_err *err)
 {
-    struct test_als *a = ctx;
+    struct test_cp *a = ctx;
     snprintf(a->warning, sizeof a->warning, "%s", err->text);
 }
 
@@ -160,7 +160,7 @@ struct parts {
 };
 
 /* As they are written: columns of norm 1 (or 0), in the precision of the run. */
-static int get_factors(struct test_als *a, const struct parts *p, struct ts_solver_result *result,
+static int get_factors(struct test_cp *a, const struct parts *p, struct ts_solver_result *result,
                        enum ts_precision precision, struct ts_err *err)
 {
     const double *norm = result->norm;
@@ -179,7 +179,7 @@ static int get_factors(struct test_als *a, const struct parts *p, struct ts_solv
     return rc;
 }
 
-static int open_states(const struct test_als_conf *c, struct parts *p, struct test_als *a)
+static int open_states(const struct test_cp_conf *c, struct parts *p, struct test_cp *a)
 {
     struct ts_checkpoint_conf cc = { .where = c->states,
                                      .tensor = p->tensor,
@@ -203,7 +203,7 @@ static int open_states(const struct test_als_conf *c, struct parts *p, struct te
     return ts_checkpoint_new(&cc, &p->checkpoint, &a->err);
 }
 
-static int run(const char *path, const struct test_als_conf *c, struct parts *p, struct test_als *a)
+static int run(const char *path, const struct test_cp_conf *c, struct parts *p, struct test_cp *a)
 {
     struct ts_err *err = &a->err;
     struct ts_backend_conf bc = {
@@ -304,9 +304,9 @@ static int run(const char *path, const struct test_als_conf *c, struct parts *p,
                : rc;
 }
 
-struct test_als test_als_run(const char *path, const struct test_als_conf *conf)
+struct test_cp test_cp_run(const char *path, const struct test_cp_conf *conf)
 {
-    struct test_als a = { .conf = conf };
+    struct test_cp a = { .conf = conf };
     struct parts p = { 0 };
     a.rc = run(path, conf, &p, &a);
     ts_checkpoint_free(p.checkpoint);
@@ -321,7 +321,7 @@ struct test_als test_als_run(const char *path, const struct test_als_conf *conf)
     return a;
 }
 
-void test_als_free(struct test_als *a)
+void test_cp_free(struct test_cp *a)
 {
     for (uint32_t m = 0; m < TS_MAX_ORDER; m++) {
         free(a->factor[m]);
