@@ -35,11 +35,11 @@ struct ts_loan {
         struct ts_shard_view view;
         struct ts_slab_view slab;
     };
-    uint32_t end;     /* behind the last of its partitions that are to be taken */
+    uint32_t end;     /* number behind the last partition that is to be taken */
     atomic_uint left; /* partitions that are not finished; 0: the loan is free */
 };
 
-/* Partition k of the shard; or the whole shard or slab. */
+/* Visits partition k of the shard; or the whole shard or slab. */
 typedef int ts_visit_partition(void *ctx, const struct ts_shard_view *view, uint32_t k,
                                struct ts_err *err);
 typedef int ts_visit_shard(void *ctx, const struct ts_loan *loan, struct ts_err *err);
@@ -49,28 +49,29 @@ struct ts_share;
 struct ts_pass_loop {
     struct ts_feed *feed;
     uint32_t mode, threads;
-    struct ts_share *share; /* of several processes; NULL: this process alone */
-    struct ts_loan *loan;   /* threads + 1 of them for partitions; 1 for shards */
-    uint64_t begin, end;    /* the partitions to be visited */
+    struct ts_share *share; /* how processes divide the work; NULL: this process alone */
+    struct ts_loan *loan;   /* threads + 1 loans for partitions; 1 loan for shards */
+    uint64_t begin, end;    /* the partitions to be visited: begin .. end - 1 */
     int (*start)(void *ctx,
-                 struct ts_err *err); /* by each thread, before its partitions; or NULL */
-    ts_visit_partition *partition;    /* one of these two is not NULL */
+                 /* called by each thread before its first partition; or NULL */
+                 struct ts_err *err);
+    ts_visit_partition *partition; /* `partition` or `shard` is set, and the other one NULL */
     ts_visit_shard *shard;
     void *ctx;
 
-    int rc;           /* 1: there are more shards; 0: none; or the failure */
-    uint64_t wait_ns; /* for shards, of a thread on average */
+    int rc;           /* 1: there are more shards; 0: there are none; negative: the failure */
+    uint64_t wait_ns; /* time that a thread waited for shards, on average */
     struct ts_err *err;
-    omp_lock_t lock;        /* of what follows, rc, err and wait_ns */
+    omp_lock_t lock;        /* guards all members below, and rc, err and wait_ns */
     struct ts_loan *newest; /* the loan whose partitions are being taken */
     uint32_t next;          /* its next partition */
     int more;               /* for shards: the loan is to be visited */
 };
 
-/* Visits all; returns 0 or the failure, as rc. */
+/* Visits everything. Returns 0 or the failure in rc. */
 int ts_pass_loop_run(struct ts_pass_loop *l);
 
-/* The times of a pass on CPU cores: what is left of the total is that of kernels. */
+/* The times of a pass on CPU cores. Time that is neither waiting nor exchange counts as kernels. */
 static inline struct ts_backend_times ts_pass_times(uint64_t total_ns, uint64_t nnz,
                                                     uint64_t wait_ns, uint64_t exchange_ns,
                                                     uint64_t solve_ns)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zero_cells.h - sums over the cells that stand for all cells of a tensor (stream/draws.h), row by
- * row.
+/* zero_cells.h - sums over the drawn cells that represent all cells of a tensor (stream/draws.h),
+ * row by row.
  *
  *   owner    plain values; tensor, factors and `descent` are lent
  *   threads  any, each with scratch of its own
@@ -13,7 +13,7 @@
 #include "format/tensor.h"
 #include "stream/draws.h"
 
-/* Numbers of float64 that a call needs. */
+/* The number of float64 that a call needs as scratch. */
 static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 {
     return (uint64_t)32 * rank;
@@ -21,18 +21,18 @@ static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 
 struct ts_zero_cells {
     uint32_t order, rank;
-    const struct ts_fmat *factor; /* of all modes */
+    const struct ts_fmat *factor; /* factors of all modes */
     const struct ts_descent *descent;
     struct ts_drawn_cells drawn;
 };
 
-/* For rows of `mode`; descent->n_cells is a power of four, at most 2^32. */
+/* The sums for rows of `mode`. descent->n_cells must be a power of four, at most 2^32. */
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor,
                                       const struct ts_descent *descent);
 
-/* Of a row and its entries a: g += sum over its cells of weight (g(0, m) - linear) p; or, g being
- * NULL, returns that of weight (f(0, m) - linear m). */
+/* Sums over the drawn cells of a row with entries a: g += weight (g(0, m) - linear) p for each
+ * cell. With g NULL it returns the sum of weight (f(0, m) - linear m) instead. */
 double ts_zero_cells_row(const struct ts_zero_cells *z, uint64_t row, const double *a,
                          double *scratch, double *g);
 

@@ -35,32 +35,37 @@ struct ts_needs_conf {
     const struct ts_tensor *tensor;
     struct ts_share *share;
     uint32_t threads;
-    uint32_t row_bytes, stride_bytes; /* of a factor's row, without padding and with it */
-    int shared;                       /* ranks of a machine have one copy of the factors */
-    uint32_t skipped;                 /* bit m: there is no pass over mode m */
-    int always;                       /* without the rule */
+    /* bytes of a row of the factor, without padding and with it */
+    uint32_t row_bytes, stride_bytes;
+    int shared;       /* ranks of a machine share one copy of the factors */
+    uint32_t skipped; /* bit m: there is no pass over mode m */
+    int always;       /* send rows to those ranks that need them, even if all to all is cheaper */
     ts_unpack_fn *unpack;
 };
 
 int ts_needs_new(const struct ts_needs_conf *conf, struct ts_needs **ret, struct ts_err *err);
-void ts_needs_free(struct ts_needs *n); /* NULL is fine */
+void ts_needs_free(struct ts_needs *n); /* n may be NULL */
 
-/* Most that it takes of a rank, nearly: rows that a rank updates are known to a shard. */
+/* An upper bound of its memory on one rank, with a small error: which rows a rank updates is known
+ * only up to a shard. */
 uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, uint32_t row_bytes);
 
-/* Whether partitions of the pass over `mode` that begins are to be walked; partition k of a shard
- * is. buffer: the thread's. */
+/* ts_needs_walks tells whether the pass over `mode` that begins must walk its partitions. If so,
+ * ts_needs_walk walks partition k of a shard. buffer: memory of the thread. */
 int ts_needs_walks(const struct ts_needs *n, uint32_t mode);
 void ts_needs_walk(struct ts_needs *n, uint32_t mode, const struct ts_kernel_input *in,
                    struct ts_unpacked *buffer);
-void ts_needs_walked(struct ts_needs *n, uint32_t mode); /* the pass is over, on all ranks */
+/* to be called on all ranks after the pass */
+void ts_needs_walked(struct ts_needs *n, uint32_t mode);
 
-/* Rank r has rows row[r] .. row[r + 1] - 1 of the factor of `mode`, always the same ones: they go
- * to all, or to those who need them. *some: not all have all. Collective. */
+/* Sends the factor of `mode`. Rank r has rows row[r] .. row[r + 1] - 1, which must be the same in
+ * each call. They go to all ranks, or to those that need them. *some: some rank did not get all
+ * rows. Collective. */
 int ts_needs_send(struct ts_needs *n, uint32_t mode, struct ts_fmat *f, const uint64_t *row,
                   int *some, struct ts_err *err);
 
-/* Of a mode of which not all have all: bits of rows that this rank gets, in n_words words. */
+/* For a mode of which some rank lacks rows: a bit for each row that this rank gets, in n_words
+ * words. */
 const uint64_t *ts_needs_got(const struct ts_needs *n, uint32_t mode, uint64_t *n_words);
 
 #endif

@@ -19,110 +19,114 @@
 
 struct ts_share;
 
-/* Of matrices side by side in the rows of one (cpu/fmat.h) only the columns that are meant travel,
- * packed: after ts_share_stage, which makes room for it. */
+/* Allocates buffers for matrices that lie side by side in the rows of one (cpu/fmat.h). Only the
+ * columns of one matrix are sent, packed in these buffers. */
 int ts_share_stage(struct ts_share *s, struct ts_err *err);
 uint64_t ts_share_stage_bytes(uint32_t n_ranks);
 
-/* whole: a rank computes whole shards, the nearest to those ranges; they are among those that
- * ts_share_shards_of tells. */
+/* whole: ranks compute whole shards. Their ranges end at the shard ends nearest to those of equal
+ * cost, among the shards that ts_share_shards_of returns. */
 int ts_share_new(const struct ts_tensor *t, struct ts_comm *comm, int whole, struct ts_share **ret,
                  struct ts_err *err);
-void ts_share_free(struct ts_share *s); /* NULL is fine */
+void ts_share_free(struct ts_share *s); /* s may be NULL */
 uint64_t ts_share_bytes(const struct ts_tensor *t, uint32_t n_ranks);
 
 struct ts_comm *ts_share_comm(const struct ts_share *s);
 
-/* Those where the ranks' ranges begin, and the end: n + 1. */
+/* The n + 1 partitions at which the ranges of ranks begin, and the last one ends. */
 const uint64_t *ts_share_cuts(const struct ts_share *s, uint32_t mode);
 
-/* Partitions of all ranks, */
+/* The number of partitions that all ranks have together. */
 uint64_t ts_share_partitions(const struct ts_share *s, uint32_t mode);
 
-/* of this one; and for each shard an enum ts_deal (stream/feed/feed.h): those of others are
- * left. */
+/* The partitions of this rank: begin .. end - 1. ts_share_deal has an enum ts_deal
+ * (stream/feed/feed.h) for each shard, by which shards of other ranks are left out. */
 void ts_share_range(const struct ts_share *s, uint32_t mode, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_nnz(const struct ts_share *s, uint32_t mode); /* nonzeros of its range */
 const unsigned char *ts_share_deal(const struct ts_share *s, uint32_t mode);
 
-/* Time that goes into exchange, waiting for others included: from `since` on until now; rows of so
- * many bytes, to all ranks together, which went to those who need them (cpu/ranks/needs.h) or to
- * all; and what was noted since the last time that anybody asked. */
+/* Notes the time of an exchange from `since` until now, waiting included; the bytes of rows sent to
+ * all ranks together, and whether they went to all ranks or to those that need them
+ * (cpu/ranks/needs.h). Returns what was noted since the last call that asked for it. */
 void ts_share_note(struct ts_share *s, uint64_t since_ns);
 void ts_share_note_rows(struct ts_share *s, uint64_t bytes, enum ts_rows_to to);
 struct ts_exchanged ts_share_noted(struct ts_share *s);
 
-/* Whether another rank has given up (struct ts_comm_ops); looks at most every so many
+/* Whether another rank has given up (struct ts_comm_ops). It is checked only every few
  * milliseconds. */
 int ts_share_poll(struct ts_share *s);
 
-/* After this rank's range was computed, or failed with rc: gives all ranks all edges, brings the
- * heads of rows that are cut and their first parts to where they are folded, and sets begin and end
- * to the partitions to be folded here. out: whole rows, of all models. */
+/* To be called when this rank's range is computed, or has failed with rc. Gives all edges to all
+ * ranks, and sends the heads of rows that are cut, and their first parts, to the rank that folds
+ * them. Sets begin and end to the partitions to be folded here. out: whole rows, of all models. */
 int ts_share_heads(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                    void *heads, uint64_t head_bytes, struct ts_fmat *out, uint64_t *begin,
                    uint64_t *end, struct ts_err *err);
 
-/* The same of parts that are not rows: two of each partition, side by side, of its first row and of
- * its last one (not used where they are one). Those of a row that is cut come to the rank that
- * folds it. begin and end: the parts to be folded here, part i being of partition i / 2, of its
- * last row where i is odd. */
+/* Like ts_share_heads, for parts that are not rows. Each partition has two, side by side: one of
+ * its first row, and one of its last row (unused if there is only one row). The parts of a row that
+ * is cut go to the rank that folds it. begin and end: the parts to be folded here. Part i belongs
+ * to partition i / 2, and to its last row if i is odd. */
 int ts_share_ends(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                   void *parts, uint64_t part_bytes, uint64_t *begin, uint64_t *end,
                   struct ts_err *err);
 
-/* After this rank's range was computed, or failed with rc, where ranges are whole shards: sets the
- * rows that ranks have. A row that goes on in a shard of another rank is that of the last one. */
+/* For ranges of whole shards. To be called when this rank's range is computed, or has failed with
+ * rc. Sets the rows that ranks have. A row that continues in a shard of another rank belongs to the
+ * last of these ranks. */
 int ts_share_shards(struct ts_share *s, uint32_t mode, int rc, struct ts_err *err);
 int ts_share_is_whole(const struct ts_share *s);
 
-/* Shards of this rank, where ranges are whole ones: first[r] .. first[r + 1] - 1 are rank r's.
- * Valid until the next call. */
+/* For ranges of whole shards: rank r has shards first[r] .. first[r + 1] - 1. Valid until the next
+ * call. */
 const uint64_t *ts_share_first_shards(struct ts_share *s, uint32_t mode);
 
-/* After this rank's part was computed, or failed with rc: what it failed with, anywhere. */
+/* To be called when this rank's part is computed, or has failed with rc. Returns the failure of any
+ * rank. */
 int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err);
 
-/* All ranks get all of an array that has `bytes` for each partition of the mode. */
+/* Gives an array with `bytes` for each partition of the mode to all ranks, from the ranks that
+ * computed them. */
 int ts_share_gather_parts(struct ts_share *s, uint32_t mode, void *array, uint64_t bytes,
                           struct ts_err *err);
 
-/* *x := the largest that any rank has. */
+/* Sets *x to the largest *x of all ranks. */
 int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err);
 
-/* Elements first[r] .. first[r + 1] - 1, of `bytes` each, of rank r go to rank 0. */
+/* Sends elements first[r] .. first[r + 1] - 1 of `bytes` each from rank r to rank 0. */
 int ts_share_to_first(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                       struct ts_err *err);
 
-/* n groups of work, dealt evenly; valid until the next call. */
+/* Divides n groups of work evenly among ranks. Valid until the next call. */
 const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n);
 
 /* ---- matrices that ranks of a machine share (struct ts_fmat, `shared`): rows of them travel
  * between machines alone ---- */
 
-/* What this rank has written all ranks of its machine see, and all have come so far. */
+/* Waits until all ranks of the machine have come to this point, and see what this rank has
+ * written. */
 int ts_share_settle(struct ts_share *s, struct ts_err *err);
 
-/* Then rank r has rows first[r] .. first[r + 1] - 1 of the product. Brings them to where they are
- * wanted: on rank r rows wanted[r] .. wanted[r + 1] - 1. */
+/* The rows that ranks then have of the product: first[r] .. first[r + 1] - 1 for rank r. Sends them
+ * to the ranks that want them: rank r gets rows wanted[r] .. wanted[r + 1] - 1. */
 const uint64_t *ts_share_rows(const struct ts_share *s);
 int ts_share_move_rows(struct ts_share *s, struct ts_fmat *product, const uint64_t *wanted,
                        struct ts_err *err);
 
-/* All ranks get rows wanted[r] .. wanted[r + 1] - 1 of rank r's factor; of one that is shared one
- * rank of each other machine receives what rank r has, which is another one for the next rank. */
+/* Gives rows wanted[r] .. wanted[r + 1] - 1 of rank r's factor to all ranks. If machines share the
+ * factor, one rank of each other machine receives the rows of rank r, each time another one. */
 int ts_share_gather_rows(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                          struct ts_err *err);
 
-/* Rank 0, or its machine, gets the same rows of all. */
+/* Gives these rows of all ranks to rank 0 or, if it is shared, to its machine. */
 int ts_share_rows_to_first(struct ts_share *s, struct ts_fmat *f, const uint64_t *wanted,
                            struct ts_err *err);
 
-/* The rank that gets what `from` has and `to` needs: of a matrix that is shared one of its machine,
- * as above, or, where that is the machine of `from`, `from` itself. */
+/* The rank that receives rows of `from` for `to`. If the matrix is shared, it is a rank of the
+ * machine of `to`, or `from` itself if this is its machine, too. */
 uint32_t ts_share_receiver(const struct ts_share *s, int shared, uint32_t from, uint32_t to);
 
-/* The same as ts_share_gather_rows of an array of elements of `bytes` each. */
+/* Like ts_share_gather_rows, for an array of elements of `bytes` each. */
 int ts_share_gather(struct ts_share *s, void *array, uint64_t bytes, const uint64_t *first,
                     struct ts_err *err);
 

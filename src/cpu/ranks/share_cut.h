@@ -15,58 +15,59 @@
 
 #include "cpu/sparse/kernel.h"
 
-/* cut[0] .. cut[n]: rank r computes partitions cut[r] .. cut[r + 1] - 1. */
+/* Computes cut[0] .. cut[n]: rank r gets partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
-/* The row, with a fraction, at which a partition may be expected to begin: shards alone are looked
- * at. */
+/* The row, with a fraction, at which a partition is expected to begin, estimated from shards
+ * alone. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
-/* Partitions of one rank of them; and the memory of the shards that it reads, of one mode or (-1)
- * of all. */
+/* The partitions of one rank; and the memory of the shards that it reads, for one mode or (-1) for
+ * all modes. */
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
 
-/* The shards that have partitions of it: first .. end - 1. */
+/* The shards that contain partitions of a range: first .. end - 1. */
 void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                         uint32_t rank, uint64_t *first, uint64_t *end);
 
-/* A row that partitions of several ranks have parts of. */
+/* A row with parts in partitions of several ranks. */
 struct ts_share_row {
     uint32_t row;
-    /* the rank with its first part among its rows; the same as `to` where that is a head, too */
+    /* The rank that has the row's first part among its rows. It is equal to `to` if the first part
+     * is a head, too. */
     uint32_t from;
-    uint32_t to; /* the rank that folds it: the last one that has a part */
-    /* last: the heads of these partitions are added, that of the last one included */
+    uint32_t to; /* the rank that folds the row, the last one with a part of it */
+    /* The row's parts are the heads of partitions first .. last. */
     uint64_t first, last;
 };
 
-/* The rows that are cut, at most n - 1, in order; returns their number. edge: of all
- * n_partitions. */
+/* Finds the rows that are cut, at most n - 1, in ascending order. Returns their number. edge: edges
+ * of all n_partitions. */
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
 
-/* Parts begin .. end - 1 that rank r folds, as in ts_share_ends; none where begin is not below
- * end. */
+/* Parts begin .. end - 1 that rank r folds, numbered as in ts_share_ends. There are none if begin
+ * >= end. */
 void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
                         uint32_t r, uint64_t *begin, uint64_t *end);
 
-/* The cuts at the nearest ends of shards. */
+/* Moves the cuts to the nearest ends of shards. */
 void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                     uint64_t *cut);
 
-/* Partitions begin .. end - 1 whose heads rank r folds; none where begin is not below end. */
+/* Partitions begin .. end - 1 whose heads rank r folds. There are none if begin >= end. */
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                    uint64_t *begin, uint64_t *end);
 
-/* The part that a row begins with. */
+/* The first part of a row. */
 static inline uint64_t ts_share_first_end(const struct ts_share_row *row)
 {
     return row->from == row->to ? 2 * row->first : 2 * row->first - 1;
 }
 
-/* Whether a shard of partitions first .. behind - 1 has some of begin .. end - 1. */
+/* Whether a shard of partitions first .. behind - 1 has some of the partitions begin .. end - 1. */
 static inline int ts_share_is_of(uint64_t begin, uint64_t end, uint64_t first, uint64_t behind)
 {
     return begin < end && first < end && begin < behind;

@@ -20,17 +20,19 @@
 #include "cpu/sparse/kernel.h"
 
 struct ts_bounded_row {
-    const struct ts_gram *sum; /* S whole, and not its upper triangle alone; m */
+    const struct ts_gram *sum; /* the whole of S, not only its upper triangle; and m */
     const struct ts_gram_ops *ops;
     double lower, upper;
-    const double *diagonal; /* of S, or of what it is a difference of: what is no more of it than */
-    double cut;             /* so much is rounding */
-    double tolerance;       /* what a row may be off, of its size */
-    double *s;              /* memory for another S, */
-    double *row[4];         /* and for four of its rows */
+    /* diagonal of S, or of the matrix that S is a difference of: smaller parts of it are
+     * rounding */
+    const double *diagonal;
+    double cut;       /* the share of `diagonal` that counts as rounding */
+    double tolerance; /* relative error that a row may have */
+    double *s;        /* memory for a second S */
+    double *row[4];   /* memory for four rows */
 };
 
-/* a: in, what solves S a = m; out, the row. */
+/* a: on entry the solution of S a = m; on return the best row. */
 void ts_bounded_row_find(const struct ts_bounded_row *b, double *a);
 
 #endif

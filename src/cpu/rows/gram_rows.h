@@ -26,32 +26,33 @@ struct ts_gram_rows;
 int ts_gram_rows_new(uint64_t partitions, uint32_t order, uint32_t rank,
                      enum ts_precision precision, enum ts_isa isa, uint32_t threads,
                      struct ts_gram_rows **ret, struct ts_err *err);
-void ts_gram_rows_free(struct ts_gram_rows *g); /* NULL is fine */
+void ts_gram_rows_free(struct ts_gram_rows *g); /* g may be NULL */
 uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precision precision,
                             uint32_t threads);
 
-/* A pass begins: rows go to out. level: the mode at each level of the copy; lent. weights: nonzeros
- * have them, and count as many times in all sums. */
+/* Begins a pass that stores its rows in out. level: the mode at each level of the copy; lent.
+ * weights: nonzeros have weights, and count so many times in all sums. */
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
-/* One partition, the number `at` of the copy. */
+/* Takes one partition, number `at` of the copy. */
 void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at);
 
-/* Solves for a row of what was summed elsewhere: the upper triangle of S row after row, m, and the
- * count. whole: a matrix of which S is a difference, rank x rank, so that what is small beside its
- * diagonal is rounding; NULL: S is a sum. Returns what the row adds to the size. */
+/* Solves a row whose sums were made elsewhere: the upper triangle of S row after row, m, and the
+ * count. whole: a matrix of rank x rank of which S is a difference, so that parts that are small
+ * beside its diagonal are rounding; NULL: S is a sum. Returns the row's part of the size. */
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 
-/* All n partitions are done: solves the rows at their ends. *size: see struct ts_row_sums. */
+/* To be called when all n partitions are done: solves the rows at their ends. *size: as in struct
+ * ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
-/* The same of one of several ranks, each of which has done its partitions of the mode, or failed
- * with rc; then each has the rows that ts_share_rows says. exchange_ns: what it waited for
- * others. */
+/* Like ts_gram_rows_end, with several ranks, each of which has done its partitions of the mode, or
+ * failed with rc. Afterwards each has the rows of ts_share_rows. exchange_ns: time that it waited
+ * for other ranks. */
 int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
                             double *size, uint64_t *exchange_ns, struct ts_err *err);
 

@@ -18,33 +18,34 @@
 #include "cpu/fmat.h"
 #include "base/machine/isa.h"
 
-#define TS_ROWBLOCK_ROWS 64u /* 16 KB of float64 at rank 32 */
+#define TS_ROWBLOCK_ROWS 64u /* 16 KiB of float64 at rank 32 */
 
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
-#define TS_ROWBLOCK_UNIT   32u /* rows that coordinate descent takes at a time, each in a lane */
-#define TS_ROWBLOCK_PLACES 4u  /* matrices of a unit: coordinate descent needs 2, ADMM all */
+/* rows that coordinate descent updates at a time, one in each lane */
+#define TS_ROWBLOCK_UNIT   32u
+#define TS_ROWBLOCK_PLACES 4u /* matrices of a unit: coordinate descent needs 2, ADMM all */
 
-/* What a step of coordinate descent on column r needs. */
+/* The numbers that a step of coordinate descent on column r needs. */
 struct ts_rowstep {
     double inverse;   /* 1 / G_rr, or 0 where G_rr is 0 */
     double threshold; /* l1 / G_rr, or infinity */
     double lower, upper;
 };
 
-/* The matrices of rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
+/* The matrices for rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
 struct ts_rowblock {
-    /* rank x padded: W; padded x padded, zeros beyond rank: G; NULL: A = M, and nothing is
-     * stored */
+    /* W, rank x padded; or G, padded x padded with zeros beyond rank. NULL: A = M, and nothing is
+     * stored. */
     const double *w;
-    double *m, *a; /* TS_ROWBLOCK_ROWS x padded; the same when w is NULL and there is no product */
+    double *m, *a; /* TS_ROWBLOCK_ROWS x padded; one matrix if w is NULL and there is no product */
     uint32_t padded;
 
     /* for updates that read the old rows */
-    const struct ts_fmat *product; /* whose rows become m */
-    const double *weight;          /* padded: of the columns of the old rows */
-    const struct ts_rowstep *step; /* padded, of zeros from rank on; NULL: rows are kept */
-    int wants_m;                   /* m is asked for; else it need not be there */
+    const struct ts_fmat *product; /* its rows become m */
+    const double *weight;          /* padded: weights of the columns of the old rows */
+    const struct ts_rowstep *step; /* padded, with zeros from rank on; NULL: rows are kept */
+    int wants_m;                   /* m is wanted; otherwise it may be unset */
     int simple;                    /* all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
     double *unit;          /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
@@ -55,47 +56,50 @@ struct ts_rowblock {
 #define TS_ROWBLOCK_SYSTEMS 8u /* rows with a matrix of their own that are solved at once */
 #define TS_ROWBLOCK_SIDE    4u
 
-/* S a = m for n rows. What is left of a diagonal entry of S after the columns before it must be
- * more than `cut` of it: else that entry of a is 0. */
+/* Solves S a = m for n rows. If the rest of a diagonal entry of S, after the columns before it, is
+ * at most `cut` of the entry, then that entry of a is 0. */
 struct ts_rowsystems {
     uint32_t n, rank, stride; /* stride: a multiple of 8 */
-    /* rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE: upper triangles, from the
-     * multiple of 8 on before the diagonal; zeros beyond rank */
+    /* Upper triangles, in rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE. A row begins
+     * at the multiple of 8 before its diagonal. Zeros beyond rank. */
     const double *s[TS_ROWBLOCK_SYSTEMS];
-    const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride. Beyond n: any that may be read */
-    /* blocks of so many at the diagonal are turned, as struct ts_gram_ops says; 0: none */
+    const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride; for rows beyond n any readable memory */
+    /* Blocks of this size at the diagonal are turned, as struct ts_gram_ops explains. 0: none
+     * are. */
     uint32_t turned;
-    /* s are the tiles of struct ts_gram_ops, instead, of zeros beyond rank; stride does not
-     * matter */
+    /* s points to the tiles of struct ts_gram_ops instead, with zeros beyond rank; stride is
+     * unused. */
     int tiles;
-    double *more; /* TS_ROWBLOCK_SYSTEMS: added to each diagonal */
+    /* TS_ROWBLOCK_SYSTEMS: one number is added to the diagonal of each row's matrix */
+    double *more;
     double cut;
     double *work; /* ts_rowblock_systems_size(rank) */
     double *a;    /* rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* float64: U in panels, and a row. */
+/* Number of float64 for U in panels, and one row. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;
     return (side * side * (n * (n + 1) / 2) + n * side + 8) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* m := those rows, a := m * w rounded, the rows := a */
+/* Sets m to these rows, a to m * w, rounded, and the rows to a. */
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* m := rows of the product where it is wanted, a := rows of f times weights, updated by coordinate
- * descent, rounded, the rows := a. `row` is a multiple of TS_ROWBLOCK_UNIT. */
+/* Sets m to rows of the product, if wanted. Sets a to rows of f times weights, updates it by
+ * coordinate descent, rounds it, and stores it in the rows. `row` must be a multiple of
+ * TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* The same, with rows on the simplex by ADMM. */
+/* Like ts_rowblock_descend_fn, with rows on the simplex by ADMM. */
 typedef void ts_rowblock_simplex_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Panel p of gram, its rows 8 p .. 8 p + 7 from column 8 p on: := or, with `more`, += the sum over
- * the n rows of a. */
+/* Panel p of gram: its rows 8 p .. 8 p + 7 from column 8 p on get the sum over the n rows of a.
+ * With `more`, the sum is added. */
 typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
                                  int more, double *gram);
 
@@ -103,15 +107,15 @@ typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, u
 typedef void ts_rowblock_inner_fn(uint32_t n, uint32_t padded, const double *m, const double *a,
                                   double *inner);
 
-/* size[c % 8] += |a(i, c)|, likewise. */
+/* size[c % 8] += |a(i, c)| over all entries of n rows, row after row. */
 typedef void ts_rowblock_size_fn(uint32_t n, uint32_t padded, const double *a, double *size);
 
-/* sum[i] := 0 + x[i] + x[i + step] + ... over n_x of them, for i < n, a multiple of 8. */
+/* sum[i] := 0 + x[i] + x[i + step] + ... of n_x terms, for i < n, a multiple of 8. */
 typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
                                 double *sum);
 
-/* Rows row .. row + n - 1: column r times s[r]; s has width entries, `narrow` when all are
- * float32. */
+/* Multiplies column r of rows row .. row + n - 1 with s[r]. s has width entries. `narrow`: s in
+ * float32, if all entries are float32 numbers. */
 typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
                             const float *narrow);
 
@@ -129,7 +133,7 @@ struct ts_rowblock_ops {
     ts_rowblock_systems_fn *systems;
 };
 
-/* Those of an instruction set, or NULL when this machine or build has none. */
+/* The functions for an instruction set; NULL if this machine or build lacks it. */
 const struct ts_rowblock_ops *ts_rowblock_get(enum ts_isa isa);
 
 #endif

@@ -30,43 +30,44 @@ struct ts_rowsolve;
 
 int ts_rowsolve_new(uint64_t max_rows, uint32_t rank, enum ts_isa isa, uint32_t threads,
                     struct ts_rowsolve **ret, struct ts_err *err);
-void ts_rowsolve_free(struct ts_rowsolve *s); /* NULL is fine */
+void ts_rowsolve_free(struct ts_rowsolve *s); /* s may be NULL */
 uint64_t ts_rowsolve_bytes(uint64_t max_rows, uint32_t rank, uint32_t threads);
 
-/* Makes room for updates that read the old rows; TS_ENOMEM. Once is enough. */
+/* Allocates memory for updates that read the old rows. Further calls do nothing. TS_ENOMEM. */
 int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err);
 uint64_t ts_rowsolve_own_bytes(uint32_t rank, uint32_t threads);
 
-/* Where ranks divide the work: which rows this rank is to have of a product, for ts_rowsolve_run
- * with `ranks`. Whole groups, those that begin among the rows that it has. */
+/* For ranks that divide the work: the rows of a product that this rank gets in ts_rowsolve_run.
+ * They are whole groups, those that begin among the rows that it has. */
 struct ts_rowsolve_ranks {
     struct ts_share *share;
-    /* row: n + 1: rank r updates groups group[r] .. group[r + 1] - 1, rows row[r] .. row[r + 1]
-     * - 1 */
+    /* n + 1 numbers: rank r updates groups group[r] .. group[r + 1] - 1, which are rows row[r] ..
+     * row[r + 1] - 1. */
     uint64_t *group, *row;
-    /* all rows are on all ranks already, or where they are wanted: sums alone are divided */
+    /* All ranks have all rows already, or those that they want: only the sums are divided. */
     int here;
-    /* rows go to those who need them, as it decides (cpu/ranks/needs.h); NULL: to all */
+    /* Rows go to the ranks that need them, if it is cheaper (cpu/ranks/needs.h). NULL: rows go to
+     * all ranks. */
     struct ts_needs *needs;
-    uint32_t mode; /* for it */
-    int some;      /* set where they did not go to all */
+    uint32_t mode; /* the mode, for `needs` */
+    int some;      /* result: rows did not go to all ranks */
 };
 void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,
                       struct ts_rowsolve_ranks *ranks);
 
-/* how == NULL leaves the factor as it is (A = M). product: M, where the update reads the old rows;
- * else NULL: M is in f. ranks: M is dealt so, and in the end all ranks have all of f, or what they
- * need of it; NULL: M is here. */
+/* update NULL: the factor stays as it is (A = M). product: M, if the update reads the old rows;
+ * NULL: M is in f. ranks: M is divided this way. In the end all ranks have all rows of f, or those
+ * that they need. NULL: this process has all of M. */
 int ts_rowsolve_run(struct ts_rowsolve *s, struct ts_fmat *f, const struct ts_fmat *product,
                     const struct ts_row_update *update, const struct ts_row_sums *sums,
                     struct ts_rowsolve_ranks *ranks, struct ts_err *err);
 
-/* Column r times by[r], for all r < rank: of all rows, or of part `part` of n_parts. */
+/* Multiplies column r with by[r], for all r < rank: in all rows, or in part `part` of n_parts. */
 void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *by, uint32_t part,
                        uint32_t n_parts);
 
-/* The same of rows begin .. end - 1, and of those whose bit is set: row i has bit i % 64 of word i
- * / 64. begin: a multiple of 64. */
+/* Multiplies columns in rows begin .. end - 1, in those whose bit is set: row i has bit i % 64 of
+ * word i / 64. begin must be a multiple of 64. */
 void ts_rowsolve_scale_some(struct ts_rowsolve *s, struct ts_fmat *f, const double *by,
                             uint64_t begin, uint64_t end, const uint64_t *bit, uint64_t n_words);
 

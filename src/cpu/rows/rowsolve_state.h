@@ -15,8 +15,8 @@
 #include "cpu/rows/rowblock.h"
 #include "cpu/rows/rowsolve.h"
 
-/* How much of a group that goes on with the next thread is summed: panels of its Gram matrix, and
- * behind them inner and size. */
+/* Progress on a group that continues in the next thread: the number of panels of its Gram matrix
+ * that are summed, then inner and size. */
 struct ts_rowsolve_turn {
     _Alignas(64) atomic_uint parts;
 };
@@ -25,17 +25,17 @@ struct ts_rowsolve {
     const struct ts_rowblock_ops *ops;
     uint32_t rank, padded, threads;
     uint64_t max_rows;
-    uint64_t square;     /* float64 of a Gram matrix, */
-    uint64_t group_size; /* and with 8 partial sums of inner and size */
-    uint64_t room;       /* rows of a thread */
-    void *memory;        /* all that follows */
+    uint64_t square;     /* float64 of a Gram matrix */
+    uint64_t group_size; /* float64 of a Gram matrix with 8 partial sums of inner and of size */
+    uint64_t room;       /* rows that a thread has memory for */
+    void *memory;        /* the block of all arrays below */
     uint64_t bytes;
     double *w;                     /* rank x padded */
     double *part;                  /* groups x group_size */
     double *blocks;                /* threads x 2 x room x padded: m and a */
     struct ts_rowsolve_turn *turn; /* threads */
 
-    /* of updates that read the old rows; NULL: nobody asked for them */
+    /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;
     uint64_t own_bytes;
     double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */

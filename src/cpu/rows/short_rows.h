@@ -33,36 +33,38 @@ struct ts_short_rows {
     const struct ts_gram_ops *ops;
     struct ts_rowsystems systems;
     ts_rowblock_systems_fn *solve;
-    uint32_t most; /* nonzeros of a row; 0: no row is short */
+    uint32_t most; /* the most nonzeros of a short row; 0: no row is short */
     double l2, cut;
     int by_count;
     struct ts_fmat *out;
-    double *k, *m; /* of each row that waits: K in tiles, and values */
+    double *k, *m; /* for each row that waits: K in tiles, and values */
     uint64_t k_size, m_size;
     uint32_t waiting;
     struct ts_short_row {
-        const uint16_t *at; /* positions in the block */
+        const uint16_t *at; /* positions of its nonzeros in the block */
         uint32_t row, n;
         double count;
     } wait[TS_ROWBLOCK_SYSTEMS];
 };
 
-/* float64 that a struct needs. */
+/* Number of float64 that a struct needs. */
 uint64_t ts_short_rows_size(uint32_t rank);
 
 void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_gram_ops *ops,
                         enum ts_isa isa, double *memory);
 
-/* A pass begins: rows go to out. cut: what is no more of a diagonal entry is rounding. */
+/* Begins a pass that stores its rows in out. cut: the share of a diagonal entry that counts as
+ * rounding. */
 void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 
-/* The row has the nonzeros at n positions of a block and no others, which count as `count`. Returns
- * 0 where it is not short; else it waits, and `at` stays as it is until ts_short_rows_solve. */
+/* Adds a row whose only nonzeros are at n positions of a block. They count as `count`. Returns 0 if
+ * the row is not short. Otherwise the row waits, and `at` must stay valid until
+ * ts_short_rows_solve. */
 int ts_short_rows_add(struct ts_short_rows *s, const void *product, const struct ts_unpacked *b,
                       const uint16_t *at, uint32_t n, double count, uint32_t row);
 
-/* Stores the rows that wait; returns what they add to the size (struct ts_row_sums). */
+/* Solves and stores the rows that wait. Returns their part of the size (struct ts_row_sums). */
 double ts_short_rows_solve(struct ts_short_rows *s, const void *product);
 
 static inline int ts_short_rows_full(const struct ts_short_rows *s)

@@ -32,8 +32,8 @@
  * bytes cover the time of a miss of the second-level cache. */
 #define TS_KERNEL_AHEAD 24u
 
-/* Columns of a model in rows that several share. Each column of the result has the bits that it has
- * in matrices of that model alone, whose stride this is. */
+/* The columns of a model in rows that several models share. Each column of the result has the bits
+ * that it has in matrices of this model alone, whose stride is given. */
 struct ts_kernel_model {
     uint32_t col, stride; /* col: a multiple of 64 bytes */
 };
@@ -42,64 +42,69 @@ struct ts_kernel_model {
 struct ts_kernel_run {
     uint16_t col;
     uint8_t n_vec;
-    uint8_t two; /* in halves */
+    uint8_t two; /* summed in two halves */
 };
 
-/* One MTTKRP. */
+/* The arguments of one MTTKRP. */
 struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     struct ts_plain_conf plain;
     uint32_t order, stride;
-    uint32_t columns;                    /* of a row, that cells are the sums of */
-    uint32_t n_models;                   /* whose columns are computed; others stay as they are */
-    const struct ts_kernel_model *model; /* n_models, by column */
-    const void *table[TS_MAX_ORDER]; /* factor of the mode at level l; table[0]: for cells alone */
-    int far[TS_MAX_ORDER];           /* that factor is larger than a core's caches */
-    void *out;                       /* factor of the mode at level 0 */
-    float *rest; /* of a wide kernel: what the float in `out` loses; NULL: not needed */
+    uint32_t columns; /* columns of a row that are summed for a cell */
+    /* number of models whose columns are computed; other columns stay as they are */
+    uint32_t n_models;
+    const struct ts_kernel_model *model; /* n_models models, sorted by column */
+    /* factor of the mode at level l; table[0] is used for cells alone */
+    const void *table[TS_MAX_ORDER];
+    int far[TS_MAX_ORDER]; /* the factor at this level is larger than a core's caches */
+    void *out;             /* factor of the mode at level 0 */
+    float *rest; /* for a wide kernel: the part that float32 loses in `out`; NULL: not needed */
     struct ts_hold_out hold_out; /* these nonzeros count as zeros */
     const uint8_t *level;        /* the mode at each level */
 };
 
-/* What a thread needs while it works. */
+/* The memory of a thread. */
 struct ts_kernel_scratch {
-    /* products of fibres, up to 256 bytes of columns at once */
+    /* Products of fibres, up to 256 bytes of columns at once. */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* of the current row, before this block */
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* where a rest goes that is not needed */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* sums of the current row over earlier blocks */
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* memory for a rest that is not needed */
     struct ts_unpacked block[2];                 /* the current block, and the one after it */
-    _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)]; /* sums of columns, of cells */
+    /* sums over columns, for cells */
+    _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
     double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
-    struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* of the job's columns */
+    struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* runs of the job's columns */
     uint32_t n_runs;
 };
 
-/* The rows of a partition: its head holds the sum of row `first`, and row `last` may go on. */
+/* The rows of a partition. Its head holds the sum of row `first`, and row `last` may continue in
+ * the next one. */
 struct ts_kernel_edge {
     uint32_t first, last;
 };
 
-/* Where the nonzeros of a partition are. */
+/* The place of a partition's nonzeros. */
 struct ts_kernel_input {
     const struct ts_disk_shard *entry;
     const void *raw;
-    uint32_t partition; /* of the shard */
-    const void *plain;  /* its plain blocks, used instead; or NULL */
+    uint32_t partition; /* number of the partition in the shard */
+    const void *plain;  /* decoded blocks of the partition, used instead; or NULL */
 };
 
 typedef void ts_kernel_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                           struct ts_kernel_scratch *scratch, void *head,
                           struct ts_kernel_edge *edge);
 
-/* The model's values at the nonzeros of a partition: for each of its blocks, in order, `give` gets
- * it decoded, with values as float64, and cell[p] = the sum over all columns of the products of all
- * factors' rows at position p. Returns what it returned, if that was not 0, and then ends. */
+/* Computes the model's values at the nonzeros of a partition. `give` is called for each block, in
+ * order. It gets the decoded block, with values as float64, and cell[p], the sum over all columns
+ * of the products of all factors' rows at position p. If `give` returns not 0, the kernel ends and
+ * returns it. */
 typedef int ts_cells_give(void *ctx, const struct ts_unpacked *b, const double *cell, int last);
 typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                         struct ts_kernel_scratch *scratch, ts_cells_give *give, void *ctx);
 
-/* The kernel of cells of an instruction set, as ts_kernel_get: products in the precision of the
- * rows. */
+/* The kernel of cells for an instruction set, chosen as in ts_kernel_get. Products are in the
+ * precision of the rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
 /* ---- rows with a Gram matrix of their own ----
@@ -108,19 +113,20 @@ ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t
  * of x p. */
 struct ts_gram {
     uint32_t rank, stride; /* of a row of S, too */
-    double *s;             /* upper triangle; what is left of it is of no use */
+    double *s;             /* upper triangle; the entries left of it are unused */
     double *m;
-    int more; /* s and m have sums; else they are as they come, and what is added is all */
+    int more; /* s and m have sums, to which the new ones are added; 0: they are overwritten */
 };
 
-/* Called with each block of a partition, in order, once its products are made; its values may be
- * changed. */
+/* Called for each block of a partition, in order, when its products are computed. It may change the
+ * block's values. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
-#define TS_GRAM_TURNED 16u /* most of `turned` */
+#define TS_GRAM_TURNED 16u /* the largest `turned` */
 
 struct ts_gram_ops {
-    /* product: TS_BLOCK_NNZ rows of `stride` in the precision of the factors, 64 bytes aligned */
+    /* Computes the products of each block of a partition. product: TS_BLOCK_NNZ rows of `stride` in
+     * the precision of the factors, 64 bytes aligned. */
     void (*pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                  struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take, void *ctx);
 
@@ -128,19 +134,18 @@ struct ts_gram_ops {
     void (*add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
                 const uint16_t *at, uint32_t n);
 
-    /* a := S^-1 m, S being s, which is overwritten, and has this diagonal. What is left of a
-     * diagonal entry after the columns before it must be more than `cut` of it: else that entry of
-     * a is 0. */
+    /* Solves S a = m, where S is s, which is overwritten, with this diagonal. If the rest of a
+     * diagonal entry, after the columns before it, is at most `cut` of the entry, then that entry
+     * of a is 0. */
     void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
                   double cut, double *restrict a);
 
-    /* out(k, :) := left[k] times right[k], entry by entry, for n rows in the precision of the
-     * factors, each 64 bytes aligned; out may have those of left. */
+    /* Multiplies n rows entry by entry: out(k, :) := left[k] .* right[k], in the precision of the
+     * factors, each row 64 bytes aligned. out may be the rows of left. */
     void (*multiply)(uint32_t stride, const void *const *left, const void *const *right, uint32_t n,
                      void *out);
 
-    /* `add` leaves the blocks of so many rows and columns at the diagonal turned
-     * (ts_gram_straighten); 0: none. */
+    /* `add` leaves blocks of this size at the diagonal turned (ts_gram_straighten). 0: none. */
     uint32_t turned;
 
     /* ---- rows of few nonzeros: with P the n products of a row, and x its values, K = P P' ----
