@@ -321,7 +321,7 @@ static int check_skip(const struct ts_match_conf *conf, struct ts_err *err)
 {
     const uint32_t order = conf->a->order, all = (UINT32_C(1) << order) - 1;
     if ((conf->skip & ~all) != 0)
-        return ts_fail(err, TS_EARG, "there is no mode %u, only %u",
+        return ts_fail(err, TS_EARG, "there is no " TS_NTH_MODE ", only %u",
                        32 - (uint32_t)__builtin_clz(conf->skip), order);
     return conf->skip == all
                ? ts_fail(err, TS_EARG, "all modes are skipped, and at least one is compared")

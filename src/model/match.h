@@ -32,15 +32,15 @@
 
 struct ts_match_conf {
     struct ts_model *a, *b;
-    uint32_t threads;                  /* 0: all */
-    uint32_t skip; /* bit m: mode m does not count, except for the sizes of weights */
+    uint32_t threads; /* 0: all */
+    uint32_t skip;    /* bit m: mode m does not count, except for the sizes of weights */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
 
 struct ts_match {
     uint32_t order, rank_a, rank_b;
     double *cosine;     /* order x rank_a x rank_b; 0 where a column is zero, or the mode skipped */
-    double *congruence;          /* rank_a x rank_b */
+    double *congruence; /* rank_a x rank_b */
     double *weight_a, *weight_b; /* for columns of norm 1; never negative */
 };
 

@@ -182,6 +182,7 @@ is 'tstream status' of
 "$bin/tstream" fit --json --diagnose all.cp groceries.tsh >> of
 is 'tstream fit' of
 "$bin/tstream" compare --json all.cp all.cp > of
+"$bin/tstream" compare --json --skip 1 all.cp all.cp >> of
 is 'tstream compare' of
 rm -rf foreign.cp
 mkdir foreign.cp
