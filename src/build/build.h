@@ -30,11 +30,11 @@ enum ts_duplicates { TS_DUPLICATES_SUM = 0, TS_DUPLICATES_KEEP = 1, TS_DUPLICATE
 
 /* Progress of a build: reading, merging, numbering, packing each mode, writing. */
 struct ts_build_step {
-    const char *what, *unit;  /* need not stay */
+    const char *what, *unit;  /* texts are lent for the call */
     uint32_t phase, n_phases; /* from 1 */
     uint32_t alike;           /* phases still to come that take about as long as this one */
     uint64_t done, total;     /* total is 0 while unknown */
-    uint64_t work; /* what ts_build_options.work reaches at the end of the phase; 0: not counted */
+    uint64_t work; /* value of ts_build_options.work at the end of the phase; 0: unknown */
 };
 
 struct ts_comm;
@@ -55,41 +55,44 @@ struct ts_build_options {
     uint32_t value_bytes; /* 4 or 8 */
     struct ts_transform transform; /* of values, after they are added up */
     const char *map[TS_MAX_ORDER]; /* labels of a mode, text or gzip; NULL: none */
-    int partial_map;               /* they may be more or fewer than the indices */
-    uint32_t min_order;            /* a text of fewer modes is refused: --map names this one */
+    int partial_map;               /* the number of labels may differ from the number of indices */
+    uint32_t min_order; /* texts with fewer modes are refused, because --map names this mode */
 
     /* files */
-    uint32_t base;   /* the first index of text that does not say it */
-    int base_said;   /* 1: and of binary files, whose indices start at 0 otherwise */
+    uint32_t base;   /* the first index of texts that do not state it */
+    int base_said;   /* 1: `base` also holds for binary files, whose indices start at 0 otherwise */
     uint32_t n_dims; /* 0: the sizes are the largest indices */
     uint64_t dim[TS_MAX_ORDER];
-    uint32_t n_names; /* of mode_name; 0, or the order */
+    uint32_t n_names; /* number of entries of mode_name: 0, or the order */
     const char *mode_name[TS_MAX_ORDER];
 
-    const struct ts_table_plan *table; /* of tables; NULL: the first bytes tell the kind */
-    int table_by_name;                 /* 1: only the name says so: binary files are no tables */
-    int sorted_names;                  /* 1: indices in the order of the names; 0: as first seen */
+    /* how tables are read; NULL: the first bytes of a file tell its kind */
+    const struct ts_table_plan *table;
+    /* 1: only the file name says that it is a table, so binary files are no tables */
+    int table_by_name;
+    int sorted_names; /* 1: indices in the order of the names; 0: as first seen */
 
     /* called from the calling thread a few times per second; may be NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);
     void *progress_arg;
-    /* Grows while a step works, from 0 in each phase: the share of ts_build_step.work that is done.
-     * Threads add to it piece by piece. May be NULL */
+    /* Grows from 0 in each phase to ts_build_step.work: the part of the work that is done. Threads
+     * add to it piece by piece. May be NULL. */
     _Atomic uint64_t *work;
     const volatile sig_atomic_t *stop; /* may be NULL */
 
-    const char *place;  /* as of struct ts_room */
-    int no_space_check; /* a build starts however little is free */
-    uint64_t expect;    /* nonzeros of ts_build_source, zeros left out; 0: not known */
-    void (*note)(void *arg, const struct ts_err *warn); /* a warning under way; may be NULL */
+    const char *place;  /* as `place` of struct ts_room */
+    int no_space_check; /* 1: the build starts however little space is free */
+    uint64_t expect;    /* number of nonzeros of ts_build_source, without zeros; 0: not known */
+    /* called with a warning during the build; may be NULL */
+    void (*note)(void *arg, const struct ts_err *warn);
     void *note_arg;
 
-    /* Ranks that build it together (build_ranks.h); NULL: this process alone. All have the same
-     * options, but for memory, tmp and threads, and see the same files and `out`. */
+    /* Ranks that build the tensor together (build_ranks.h); NULL: this process alone. All have the
+     * same options, except for memory, tmp and threads. All see the same files and `out`. */
     struct ts_comm *comm;
 
-    /* A trial: all steps over this share of the text (text_input.h), with files on disk, which are
-     * removed at the end instead of put in place. 0: a real build */
+    /* A trial: all steps are done with this share of the text (text_input.h). The files on disk are
+     * removed at the end instead of put in place. 0: a real build. */
     double trial;
 
     uint64_t area_words; /* tests, trials: words of a sort area, 0: from `memory` */
@@ -108,7 +111,8 @@ struct ts_build_report {
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
     uint64_t n_runs; /* sorted runs that went through the temporary file */
     uint64_t read_ns, merge_ns, pack_ns, sync_ns;
-    /* of these together: in which this one of several ranks exchanged, or waited for others */
+    /* Time in which this rank exchanged data with others or waited for them, as part of the times
+     * above. */
     uint64_t exchange_ns;
     uint64_t text_bytes;               /* bytes of the files read, as stored on disk */
     uint32_t base;                     /* first index of the input */
@@ -119,10 +123,11 @@ struct ts_build_report {
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
     uint64_t index_bytes;
-    struct ts_need need[3]; /* what it takes, by what was known at each enum ts_need_when */
-    struct ts_err refused, may_lack; /* code 0, or sentences of ts_room_check, ts_room_may_lack
-                                      * before reading */
-    uint32_t n_notes; /* what a user may not have meant: all times fell into one bin */
+    /* disk and memory that the build needs, as known at each enum ts_need_when */
+    struct ts_need need[3];
+    /* code 0, or messages of ts_room_check and ts_room_may_lack before reading */
+    struct ts_err refused, may_lack;
+    uint32_t n_notes; /* number of notes about probable mistakes: all times fell into one bin */
     char note[TS_BUILD_NOTES][320];
     struct ts_err warn; /* code 0, or a failure after the tensor was in place */
 };
@@ -131,8 +136,8 @@ struct ts_build_report {
 #define TS_BUILD_MIN_SHARD  (UINT64_C(64) << 10)
 #define TS_BUILD_MAX_SHARD  (UINT64_C(256) << 20)
 
-/* Builds from files: text, tables or binary ones, as the first of them begins. A path "-" is
- * standard input. */
+/* Builds from files: text, tables or binary files. The beginning of the first file tells which. A
+ * path "-" is standard input. */
 int ts_build_paths(const struct ts_build_options *o, const char *const paths[], uint32_t n_paths,
                    struct ts_build_report *ret, struct ts_err *err);
 
@@ -140,18 +145,18 @@ int ts_build_paths(const struct ts_build_options *o, const char *const paths[], 
 int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synth,
                    struct ts_build_report *ret, struct ts_err *err);
 
-/* Builds a tensor of `order` modes from the nonzeros of any source. dim[] as for text; indices
+/* Builds a tensor of `order` modes from the nonzeros of any source. dim[] is as for text. Indices
  * count from 0, and o->base is stored as the base of the input. On failure the source is stopped,
- * also where it was not started. */
+ * even if it was not started. */
 struct ts_source;
 int ts_build_source(const struct ts_build_options *o, uint32_t order,
                     const struct ts_source *source, struct ts_build_report *ret,
                     struct ts_err *err);
 
-/* Builds from a tensor: those of its nonzeros that are picked (source/tensor_source.h). Sizes,
- * names, labels and the first index are its own, and what is said of files in o is not looked at;
- * value_bytes should be those of its values, and weights say whether it has them. Where it keeps
- * several nonzeros of a cell, so should o. */
+/* Builds from a tensor, with those of its nonzeros that are picked (source/tensor_source.h). Sizes,
+ * names, labels and the first index are those of the tensor, and the options for files are ignored.
+ * value_bytes should be those of its values. `weights` must tell whether it has weights. If it
+ * keeps several nonzeros of a cell, o must do so, too. */
 struct ts_tensor;
 struct ts_pick;
 int ts_build_tensor(const struct ts_build_options *o, const struct ts_tensor *t,

@@ -25,17 +25,18 @@ int ts_build_dir_open(const char *path, int force, struct ts_build_dir **ret, st
 /* Whether ts_build_dir_open would succeed now: for a tensor that is built after another one. */
 int ts_build_dir_check(const char *path, int force, struct ts_err *err);
 
-/* The same directory on another rank than that which has opened it, by its path: for its files
- * alone. */
+/* Opens the same directory on a rank other than the one that made it, by its path. Only files in it
+ * can be written. */
 int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err *err);
 
-/* Removes what was not committed. NULL is fine. */
+/* Removes the directory unless it was committed. d may be NULL. */
 void ts_build_dir_close(struct ts_build_dir *d);
 
 /* Path of a file in it, malloc'ed: "index", "mode%u.shards". NULL when out of memory. */
 char *ts_build_dir_file(const struct ts_build_dir *d, const char *fmt, unsigned number);
 
-const char *ts_build_dir_path(const struct ts_build_dir *d); /* its path during the build */
+/* path of the directory during the build */
+const char *ts_build_dir_path(const struct ts_build_dir *d);
 
 /* Writes a file of `bytes` bytes. */
 int ts_build_dir_write(const struct ts_build_dir *d, const char *name, const void *data,

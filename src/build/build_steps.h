@@ -51,49 +51,54 @@ struct ts_build {
     uint32_t base;          /* first index of the input */
     char *tmp;              /* directory for temporary files */
     uint32_t order, phase;  /* phase: enum ts_build_phase */
-    _Atomic uint64_t *work; /* o->work, or own_work */
+    _Atomic uint64_t *work; /* points to o->work, or to own_work */
     _Atomic uint64_t own_work;
-    uint64_t phase_work;            /* of the phase in all; 0: not counted */
-    uint32_t n_files;               /* of text; 0: it is not read from files */
-    const char *const *paths;       /* these */
-    struct ts_build_memory memory;  /* how it is divided */
-    uint64_t beside_bytes;          /* part of the memory: what reading needs beside the text */
+    uint64_t phase_work;      /* value of *work at the end of the phase; 0: unknown */
+    uint32_t n_files;         /* number of text files; 0: the nonzeros do not come from files */
+    const char *const *paths; /* paths of the n_files files */
+    struct ts_build_memory memory;  /* how the memory is divided */
+    uint64_t beside_bytes;          /* part of the memory that reading needs besides the text */
     struct ts_build_space_in space; /* what is known before reading */
-    struct ts_build_options real;   /* of a trial: those of the build that it tries */
+    struct ts_build_options real;   /* in a trial: the options of the real build */
     struct ts_room room;
     uint64_t room_watched_ns;
     int room_warned;
-    uint64_t unpack_bytes; /* part of these: for decompression */
+    uint64_t unpack_bytes; /* part of beside_bytes for decompression */
     struct ts_build_dir *dir;
 
-    /* two areas as large as possible, to sort in and to read into; and a smaller one for pieces */
+    /* Two areas as large as possible, to sort in and to read into, and a smaller one for pieces. */
     void *area_mem;
     size_t area_bytes;
     uint64_t *area[2], area_words;
     uint64_t *scratch, scratch_words;
-    struct ts_spool_rooms rooms; /* of several ranks, which sort what lies in spools; none else */
-    struct ts_spare spare;       /* of several ranks: what is free while sorted records are given */
-    /* of several ranks: of the mode before, whose shards may not be on disk yet; or NULL */
+    struct ts_spool_rooms rooms; /* with several ranks: memory for spools that are sorted */
+    /* with several ranks: free memory while sorted records are given to the next step */
+    struct ts_spare spare;
+    /* With several ranks: the writer of the previous mode, whose shards may not be on disk yet; or
+     * NULL. */
     struct ts_mode_writer *writing;
     uint32_t writing_mode;
     char *writing_path;
 
     struct ts_build_comm ranks;
-    struct ts_spool *kept; /* of several ranks: what this one has read, a file for each layout */
+    /* with several ranks: the records that this rank has read, a file for each layout */
+    struct ts_spool *kept;
     uint32_t n_kept;
-    /* of several ranks of one machine, through which they hand records to each other; or NULL */
+    /* With several ranks of one machine: memory through which they hand each other records; or
+     * NULL. */
     void *shared;
     uint64_t shared_bytes;
     struct ts_collect collect;
     struct ts_extsort *runs; /* sorted runs of the input, when it does not fit in memory */
     struct ts_merge merge;
-    struct ts_spool spool;           /* all nonzeros, merged: in one of the areas or in a file */
-    uint8_t field[TS_MAX_ORDER + 1]; /* of the spool: that of each mode's rows, and of the values */
-    int gaps;                        /* 1: in memory, in the pieces of merge.piece */
-    int mapped[TS_MAX_ORDER];        /* 1: the field holds compact rows already */
+    struct ts_spool spool; /* all nonzeros, merged: in one of the areas or in a file */
+    /* fields of the spool: of each mode's rows, and of the values */
+    uint8_t field[TS_MAX_ORDER + 1];
+    int gaps;                 /* 1: the records lie in memory, in the pieces of merge.piece */
+    int mapped[TS_MAX_ORDER]; /* 1: the field holds compact rows already */
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    /* subtracted from the index of a record to get that of the tensor; from the size too, once the
-     * modes are numbered */
+    /* Subtracted from the index of a record to give that of the tensor. It is also subtracted from
+     * the size, once the modes are numbered. */
     uint64_t shift[TS_MAX_ORDER];
 
     /* for tables */
@@ -101,22 +106,24 @@ struct ts_build {
     struct ts_names *names; /* NULL: no mode has names */
     struct ts_label_writer *label[TS_MAX_ORDER];
     const struct ts_tensor *from;     /* NULL: the input is not a tensor */
-    uint32_t from_mode[TS_MAX_ORDER]; /* its mode that each mode was */
+    uint32_t from_mode[TS_MAX_ORDER]; /* mode of `from` that each mode was */
     struct ts_value_code *code;
     double sum_of_squares;
 
     /* sums of what goes through the build, which must agree (build_sums.c) */
-    struct ts_cell_sum records; /* that the source gave, of all ranks */
-    struct ts_cell_sum cells;   /* that left the merge, of all ranks, with the tensor's indices */
-    struct ts_cell_sum passing; /* of this rank: what the next step must find in the spool */
-    struct ts_cell_sum copy[TS_MAX_ORDER]; /* of this rank: what it has written of each copy */
+    struct ts_cell_sum records; /* sum over the records of the source, for all ranks */
+    /* sum over the cells after the merge, for all ranks, with the tensor's indices */
+    struct ts_cell_sum cells;
+    /* for this rank: the sum that the next step must find in the spool */
+    struct ts_cell_sum passing;
+    /* for this rank: the sum over the records that it has written of each copy */
+    struct ts_cell_sum copy[TS_MAX_ORDER];
     struct ts_disk_mode mode[TS_MAX_ORDER];
     struct ts_disk_shard *shard[TS_MAX_ORDER];
     uint32_t max_raw_bytes;
 };
 
-/* Bits of the field of a nonzero that is its value, as read: with its weight, where there is
- * one. */
+/* Bits of the field of a record for its value, as read, with its weight if it has one. */
 static inline uint32_t ts_build_value_bits(const struct ts_build *b)
 {
     return 8 * ts_batch_value_bytes(b->o->value_bytes, b->o->weights);
@@ -128,9 +135,9 @@ static inline uint32_t ts_build_key_bits(const struct ts_record_layout *l)
     return l->bits - l->width[l->n_fields - 1];
 }
 
-/* build.c. What all ways into a build (build_door.c) do: begin it, of files `path` or of none; take
- * the nonzeros of a source; do all that follows, once the source has ended; and end it, also after
- * a failure, whose code rc is. */
+/* build.c. The steps that all ways into a build (build_door.c) share: begin it, with files `path`
+ * or none; take the nonzeros of a source; do the rest once the source has ended; and end it, also
+ * after a failure with code rc. */
 struct ts_source;
 int ts_build_init(struct ts_build *b, const struct ts_build_options *o, const char *const path[],
                   uint32_t n_paths, struct ts_build_report *report, struct ts_err *err);
@@ -157,19 +164,21 @@ static inline void ts_build_work_add(const struct ts_build *b, uint64_t n)
     atomic_fetch_add_explicit(b->work, n, memory_order_relaxed);
 }
 
-/* build_room.c. Before reading: refuses what the disk has no room for, and warns where it may have
- * none; a trial reports both instead. While reading: the same by what has come, `done` of `total`.
- * After reading, and before packing, where ranks agree: by what is known then. And a disk that is
- * full all the same: what was needed. */
+/* build_room.c. Before reading: refuses a build if the disk is too small, and warns if it may be. A
+ * trial reports both instead. While reading: makes the same checks with the nonzeros so far, `done`
+ * of `total`. After reading, and before packing, where ranks agree: makes them with what is known
+ * then. If the disk is full all the same: writes the message with the space that was needed. */
 int ts_build_room_begin(struct ts_build *b, struct ts_err *err);
 int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t total,
                         struct ts_err *err);
 int ts_build_room_known(struct ts_build *b, struct ts_err *err);
 void ts_build_room_explain(const struct ts_build *b, struct ts_err *err);
 
-/* Only the check: after a wish to stop, the results of sorts and merges must not be used. */
+/* Checks for a wish to stop only. After such a wish the results of sorts and merges must not be
+ * used. */
 int ts_build_check_stop(const struct ts_build *b, struct ts_err *err);
-int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err); /* the failure itself */
+/* writes the message of a stop */
+int ts_build_fail_stopped(const struct ts_build *b, struct ts_err *err);
 
 /* The area other than `used`. */
 static inline uint64_t *ts_build_other_area(const struct ts_build *b, const uint64_t *used)
@@ -201,7 +210,8 @@ uint64_t ts_build_table_times_bytes(const struct ts_time_bin *bin);
 int ts_build_table_add_label(void *arg, uint32_t mode, const char *name, uint32_t n,
                              struct ts_err *err);
 
-/* Of several ranks, on the one that has numbered the mode, after its last name: writes them. */
+/* With several ranks, on the rank that has numbered the mode: writes the labels after its last
+ * name. */
 int ts_build_table_end_names(struct ts_build *b, uint32_t mode, struct ts_err *err);
 
 /* build_names.c. Of several ranks, which all have read their parts: tells b->names the indices of
@@ -226,8 +236,9 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
 int ts_build_name_duplicate_binary(const struct ts_build *b, const struct ts_files_plan *plan,
                                    struct ts_err *err);
 
-/* build_sums.c. After the merge, after each step that numbers, and after the copies: whether sums
- * agree. All ranks call the first and the last. A failure says that it is a bug. */
+/* build_sums.c. Checks that sums agree: after the merge, after each step that numbers, and after
+ * the copies. All ranks call the first and the last function. A failure is a bug, and the message
+ * says so. */
 int ts_build_sums_merged(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
                          const struct ts_cell_sum *out, struct ts_err *err);
@@ -255,10 +266,10 @@ struct ts_build_spool_sort {
 int ts_build_spool_sort(struct ts_build *b, const struct ts_build_spool_sort *s,
                         struct ts_err *err);
 
-/* Moves the pieces of a spool together, so that it has no gaps. */
+/* Moves the pieces of a spool together, which closes the gaps. */
 void ts_build_spool_close_gaps(struct ts_build *b);
 
-/* ts_record_convert() with all threads. */
+/* Calls ts_record_convert with all threads. */
 void ts_build_spool_convert(const struct ts_build *b, const struct ts_record_layout *from,
                             const uint64_t *in, const struct ts_record_layout *to,
                             const uint8_t source[], uint64_t *out, uint64_t n);

@@ -24,8 +24,8 @@
 #include "build/sort/record.h"
 
 struct ts_collect_segment {
-    uint64_t at;       /* in the array, in words */
-    uint64_t first, n; /* records before it, and in it */
+    uint64_t at;       /* position in the array, in words */
+    uint64_t first, n; /* number of records before this segment, and in it */
     struct ts_record_layout layout;
 };
 
@@ -33,27 +33,29 @@ struct ts_collect {
     uint32_t order, value_bits;
     int weights; /* 0, or set by the caller: nonzeros have weights */
     uint64_t *array;
-    uint64_t room_words, used_words, n; /* of the array */
-    struct ts_record_layout layout;     /* of all so far */
+    uint64_t room_words, used_words, n; /* sizes of the array: words, words in use, records */
+    struct ts_record_layout layout;     /* layout for all records so far */
     uint64_t max[TS_MAX_ORDER];         /* largest index of each mode, also of zeros */
     uint64_t n_read, n_zeros;
-    uint64_t n_rounded, rounded_line; /* values rounded to 0; of text, line and file of the first */
+    /* number of values rounded to 0; for text, line and file of the first one */
+    uint64_t n_rounded, rounded_line;
     uint32_t rounded_file;
     uint64_t n_missing;         /* lines left out because a field of them is missing */
-    struct ts_cell_sum records; /* of all nonzeros put so far, as they came */
-    uint32_t file;              /* file of the last batch, and its lines so far */
+    struct ts_cell_sum records; /* sum over all nonzeros that were put so far */
+    uint32_t file; /* for the last batch: its file, and the lines of this file so far */
     uint64_t n_lines;
     struct ts_collect_segment *segment;
     uint32_t n_segments, segment_room;
 
     pthread_mutex_t lock;
-    pthread_cond_t moved;  /* a turn passed, or the array was emptied, or a failure */
-    pthread_cond_t wanted; /* what ts_collect_wait waits for */
+    /* signalled when a turn has passed, when the array was emptied, and after a failure */
+    pthread_cond_t moved;
+    pthread_cond_t wanted; /* signalled when ts_collect_wait must look again */
     uint64_t turn;         /* the batch that may enter next */
     uint32_t packing;      /* batches being packed */
     uint32_t sources;      /* threads that may still call put */
     int full, failed;
-    struct ts_err err; /* of the failure */
+    struct ts_err err; /* message of the failure */
 };
 
 int ts_collect_init(struct ts_collect *c, uint32_t order, uint32_t value_bits, uint64_t *array,
@@ -81,7 +83,7 @@ uint64_t *ts_collect_settle(struct ts_collect *c, uint64_t *scratch, uint32_t th
 /* After a wait that returned 0: so many threads may call put again, TS_SINK_ANY alone. */
 void ts_collect_again(struct ts_collect *c, uint32_t sources);
 
-/* Goes on with `array`, after a wait that returned TS_COLLECT_FULL. */
+/* Continues with `array`, after a wait that returned TS_COLLECT_FULL. */
 void ts_collect_resume(struct ts_collect *c, uint64_t *array);
 
 #endif

@@ -34,23 +34,25 @@ struct ts_transform {
     double scale; /* finite, not 0 */
 };
 
-/* What is summed of the nonzeros of a cell. */
+/* Sums over the nonzeros of a cell. */
 struct ts_merge_sum {
     uint64_t n;
     double values, weights, products; /* without weights: values alone */
-    double sizes;                     /* of |values|, times weights */
+    double sizes;                     /* sum of |value|, times weights */
     struct ts_cell_sum records;
 };
 
-/* What merging did to the records, to be held against what the source gave. */
+/* What merging did to the records, for comparison with the sums of the source. */
 struct ts_merge_account {
-    /* records that were merged or transformed, and what came of them */
+    /* records that were merged or transformed, and the records made from them */
     struct ts_cell_sum gone, made;
-    struct ts_cell_sum kept;  /* all that is left, indices as in the records */
-    struct ts_cell_sum cells; /* the same, less `shift` */
+    struct ts_cell_sum kept;  /* all records that remain, with indices as in the records */
+    struct ts_cell_sum cells; /* the same records, with `shift` subtracted from indices */
     uint64_t n_rounded;       /* values made that were rounded to 0 (ts_value_keep) */
-    double value_gone, value_made, value_size; /* sums of values (times weights), and of |values| */
-    double roundable; /* the weights of cells whose value may have become 0, or how many they are */
+    /* sums of values (times weights) that were merged or made, and of their magnitudes */
+    double value_gone, value_made, value_size;
+    /* sum of weights, or number, of cells whose value may have been rounded to 0 */
+    double roundable;
 };
 
 /* Records that remain of a range: [first, first + n). */
@@ -69,16 +71,19 @@ struct ts_merge {
     /* 0, or set by the caller: nonzeros of a cell become their weighted mean, with the sum of
      * weights */
     int weights;
-    uint64_t shift[TS_MAX_ORDER]; /* 0, or set by the caller: what the tensor's indices are less */
+    /* 0, or set by the caller: subtracted from indices to give those of the tensor */
+    uint64_t shift[TS_MAX_ORDER];
     uint64_t nnz, n_duplicates, n_zeros;
-    int refused; /* 1: a cell has more than one nonzero, which --duplicates error forbids: */
+    /* 1: a cell has several nonzeros, which --duplicates error forbids: the members below tell
+     * which */
+    int refused;
     uint64_t refused_index[TS_MAX_ORDER];
-    struct ts_slices slices[TS_MAX_ORDER]; /* marked where there is a bitmap */
+    struct ts_slices slices[TS_MAX_ORDER]; /* sets of used indices, for modes with a bitmap */
     struct ts_fibres *fibres;              /* one for each thread; [0] holds all after finish */
-    struct ts_value_table **values;        /* the same */
-    struct ts_merge_account *account;      /* the same */
+    struct ts_value_table **values;        /* one for each thread; [0] holds all after finish */
+    struct ts_merge_account *account;      /* one for each thread; [0] holds all after finish */
 
-    struct ts_merge_piece *piece; /* for each thread: what remains of the records of the last add */
+    struct ts_merge_piece *piece; /* for each thread: the records of the last add that remain */
 
     /* the cell that the next records may continue */
     int open;
@@ -103,15 +108,16 @@ void ts_merge_fini(struct ts_merge *g);
 int ts_merge_add(struct ts_merge *g, uint64_t *rec, uint64_t n, int last, uint64_t *before,
                  uint64_t *n_before, uint64_t *kept, struct ts_err *err);
 
-/* Whether what is left is what `records`, all that was added, less what was merged or dropped: 0,
- * or TS_EIO with what differs and no name. Called after finish. */
+/* Checks the result against `records`, the sum over all records that were added: TS_EIO if what
+ * remains is not that less what was merged or dropped. The message says what differs, without a
+ * name. To be called after finish. */
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err);
 
 /* Adds the counts of all threads up in fibres[0], values[0] and account[0]; those of the other
  * threads are cleared. */
 void ts_merge_finish(struct ts_merge *g);
 
-/* Frees fibres, values and slices, once the format is chosen; the counts stay. */
+/* Frees fibres, values and slices when the format is chosen. The counts stay. */
 void ts_merge_release(struct ts_merge *g);
 
 #endif

@@ -15,11 +15,11 @@
 #include "base/err.h"
 
 struct ts_slices {
-    /* 0, or set by the caller before anything is marked: indices are from here on */
+    /* 0, or set by the caller before marking: the first index */
     uint64_t first;
     uint64_t dim, n_rows;
     uint64_t *bitmap;
-    uint32_t *rank; /* used indices before each word of the bitmap */
+    uint32_t *rank; /* number of used indices before each word of the bitmap */
 };
 
 /* Bytes of a set in total. */
@@ -29,7 +29,7 @@ static inline uint64_t ts_slices_bytes(uint64_t dim)
 }
 
 int ts_slices_init(struct ts_slices *s, uint64_t dim, struct ts_err *err);
-void ts_slices_fini(struct ts_slices *s); /* one of zeros is fine */
+void ts_slices_fini(struct ts_slices *s); /* s may be all zero */
 
 static inline void ts_slices_mark(struct ts_slices *s, uint64_t index)
 {
@@ -47,7 +47,7 @@ static inline uint64_t ts_slices_row(const struct ts_slices *s, uint64_t index)
     return s->rank[at / 64] + (uint64_t)__builtin_popcountll(s->bitmap[at / 64] & below);
 }
 
-/* The same for a column of n indices, in place. */
+/* Replaces a column of n indices by their rows. */
 void ts_slices_rows(const struct ts_slices *s, uint64_t *column, uint32_t n);
 
 #endif

@@ -28,7 +28,8 @@ int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct
 void ts_value_table_free(struct ts_value_table *t); /* NULL is fine */
 uint64_t ts_value_table_bytes(void); /* memory of a table, what it needs while it works included */
 uint64_t
-ts_value_table_size(void); /* of a table: one piece of memory that may be sent to another process */
+/* size of a table, which is one block of memory that may be sent to another process */
+ts_value_table_size(void);
 void ts_value_table_add(struct ts_value_table *t, uint64_t bits);
 void ts_value_table_merge(struct ts_value_table *into, const struct ts_value_table *from);
 

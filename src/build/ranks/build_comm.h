@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* build_comm.h - what ranks of a build (build_ranks.h) tell each other: whether all is well, and
- * few numbers.
+/* build_comm.h - how ranks of a build (build_ranks.h) agree, and exchange a few numbers.
  *
- * A rank that fails goes to the end of its build, where it agrees for the last time; the others
- * learn of it in their next agreement. So each step that needs all ranks begins with one, and after
- * one that failed there are no more.
+ * A rank that fails goes to the end of its build, where it agrees for the last time. The others
+ * learn of the failure in their next agreement. So each step that needs all ranks begins with an
+ * agreement, and after one that failed there are no more.
  *
  *   owner    the comm and all buffers are the caller's
  *   threads  one
@@ -17,14 +16,14 @@
 
 struct ts_build_comm {
     struct ts_comm *comm; /* NULL: one process */
-    struct ts_err over;   /* what they agreed to end with; code 0: they have not */
-    uint64_t exchange_ns; /* in which this one told others something, or waited for them */
+    struct ts_err over;   /* the failure that all ranks agreed on; code 0: none */
+    uint64_t exchange_ns; /* time in which this rank sent data to others, or waited for them */
 };
 
-/* whether there are others; NULL: there are not */
+/* Whether there are several ranks. b may be NULL: no. */
 int ts_build_comm_many(const struct ts_build_comm *b);
 
-/* What a step ended with, the same on all ranks; rc where there are no others. */
+/* All ranks get the same result of a step. Without other ranks it is rc. */
 int ts_build_comm_agree(struct ts_build_comm *b, int rc, struct ts_err *err);
 
 enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
@@ -33,25 +32,25 @@ enum ts_build_comm_join { TS_JOIN_SUM, TS_JOIN_MAX, TS_JOIN_MIN };
 int ts_build_comm_join(struct ts_build_comm *b, int rc, enum ts_build_comm_join kind, uint64_t *v,
                        uint32_t n, struct ts_err *err);
 
-/* Agrees, and gives all ranks what rank 0 has. */
+/* Agrees, and gives the bytes of rank 0 to all ranks. */
 int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
                        struct ts_err *err);
 
-/* Agrees; each rank of many gives n numbers. *all, to be freed, has those of all, rank after
- * rank. */
+/* Agrees. Each rank gives n numbers. *all has the numbers of all ranks, rank after rank; the caller
+ * frees it. */
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
-/* For the comm's gather and deal: n + 1 numbers, `bytes` for rank `owner` alone, or for each where
- * it is n. To be freed. */
+/* The n + 1 numbers that gather and deal of the comm need, if rank `owner` alone has `bytes`, or
+ * each rank if owner is n. The caller frees them. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
-/* The comm's calls, with the time they take. */
+/* Calls of the comm whose time counts as exchange. */
 int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
                          struct ts_err *err);
 int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,
                        void *got, const uint64_t *got_first, struct ts_err *err);
 
-int ts_build_comm_no_memory(struct ts_err *err); /* writes the sentence */
+int ts_build_comm_no_memory(struct ts_err *err); /* writes the message */
 
 #endif

@@ -18,35 +18,35 @@
 
 #include "build/build_steps.h"
 
-/* Whether this rank is the one that writes what is neither a shard nor rows. */
+/* Whether this rank writes the files other than shards and rows. */
 int ts_build_ranks_writes(const struct ts_build *b);
 
-/* Whether it is the one that writes the rows of a mode: ranks take turns, as each file is flushed
- * to the disk. */
+/* Whether this rank writes the rows of a mode. Ranks take turns, because each file is flushed to
+ * the disk. */
 int ts_build_ranks_writes_rows(const struct ts_build *b, uint32_t mode);
 
-/* Agrees, and tells all ranks of the files of rows that each has written. */
+/* Agrees, and gives the files of rows that each rank has written to all ranks. */
 int ts_build_ranks_rows(struct ts_build *b, int rc, struct ts_err *err);
 
-/* Keeps the collected records in a spool, in the order in which they came. The last time they stay
- * where they are, if there is a room to be had for that memory: what was collected is of no use
+/* Keeps the collected records in a spool, in the order in which they came. The last time they may
+ * stay where they are, in exchange for a free room. The array of collected records is of no use
  * afterwards. */
 int ts_build_ranks_keep(struct ts_build *b, int last_time, struct ts_err *err);
 
-void ts_build_ranks_drop(struct ts_build *b);    /* what was kept */
-void ts_build_ranks_unshare(struct ts_build *b); /* memory of sorts that ranks share */
+void ts_build_ranks_drop(struct ts_build *b);    /* drops these spools */
+void ts_build_ranks_unshare(struct ts_build *b); /* frees the memory that ranks share for sorts */
 
-/* After reading: counts and largest indices of all ranks, and the layout for them. */
+/* After reading: sets counts and largest indices of all ranks, and a layout for them. */
 int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err);
 
-/* Counts, used slices and values of all ranks, after each has merged its own cells. */
+/* After each rank has merged its own cells: sets counts, used slices and values of all ranks. */
 int ts_build_ranks_count(struct ts_build *b, int rc, struct ts_err *err);
 
 struct ts_build_ranks_sort {
-    struct ts_build_spool_sort sort; /* ranges are ranges of its direct_bits */
+    struct ts_build_spool_sort sort; /* its direct_bits divide records into ranges */
     const struct ts_spool *from;
     uint32_t n_from;
-    int whole; /* 1: all ranks but the last one that has any get whole partitions */
+    int whole; /* 1: ranks get whole partitions, except for the last rank with records */
 };
 
 /* Gives this rank's range of all ranks' records to `consume`, sorted. */

@@ -23,32 +23,35 @@ struct ts_partition_deal;
 
 struct ts_partition_deal_plan {
     struct ts_build_comm *ranks;
-    const char *tmp;              /* directory of the temporary file */
-    const struct ts_spare *spare; /* looked at with the first partition; NULL: there is none */
+    const char *tmp; /* directory of the temporary file */
+    /* spare memory, which is looked for with the first partition; NULL: there is none */
+    const struct ts_spare *spare;
     uint64_t shard_bytes;
     struct ts_shard_writer_plan writer; /* its path is that of the file */
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
                           struct ts_err *err);
-void ts_partition_deal_free(struct ts_partition_deal *d); /* NULL is fine */
+void ts_partition_deal_free(struct ts_partition_deal *d); /* d may be NULL */
 
-/* Spare memory for a partition, which it is given back with by add; room is 0. NULL: no more is
- * spare. */
+/* Returns spare memory for a partition, which ts_partition_deal_add takes back. `room` is 0 there.
+ * NULL: no spare memory is left. */
 struct ts_packed_partition *ts_partition_deal_room(struct ts_partition_deal *d, uint32_t n_words);
 
-/* Takes this rank's next partition: as it is, in spare memory, or a copy of another. */
+/* Adds this rank's next partition: without a copy if it lies in spare memory. */
 int ts_partition_deal_add(struct ts_partition_deal *d, struct ts_packed_partition *p,
                           struct ts_err *err);
 
-/* rc: what packing ended with. Tells *ret of all ranks, but for the shards, and writes those of
- * this rank: where the spare memory stays, while the caller goes on. */
+/* rc: the result of packing. Sets *ret for all ranks, without shards. Writes the shards of this
+ * rank, in the background if spare memory stays available. */
 int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                             struct ts_err *err);
 
-void ts_partition_deal_wait(struct ts_partition_deal *d); /* until they are written */
+/* waits until the shards of this rank are written */
+void ts_partition_deal_wait(struct ts_partition_deal *d);
 
-/* After begin, whatever came to pass meanwhile, which is rc: the shards of all ranks. */
+/* To be called after begin with the result rc of the work meanwhile. Sets the shards of all
+ * ranks. */
 int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);
 

@@ -13,17 +13,18 @@
 
 #include <stdint.h>
 
-#define TS_RANGES_FEW 6u /* no more are found by counting their first words, without branches */
+/* up to so many ranges are found by comparing first words, without branches */
+#define TS_RANGES_FEW 6u
 
 struct ts_ranges {
     uint32_t n, words;
     const uint64_t *split;             /* n - 1 records, ascending */
-    uint64_t first[TS_RANGES_FEW - 1]; /* their first words, where they are few */
+    uint64_t first[TS_RANGES_FEW - 1]; /* first words of the split records, if they are few */
 };
 
 void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint32_t words);
 
-/* range[i] is that of record i; count[k] grows by those in range k. */
+/* Sets range[i] to the range of record i. Adds to count[k] the number of records in range k. */
 void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, uint32_t *range,
                     uint64_t *count);
 

@@ -19,8 +19,8 @@
 #include "build/sort/extsort.h"
 #include "build/ranks/ranges.h"
 
-/* What this rank takes from one of its machine: records that lie there, and go behind `before`
- * others. */
+/* Records that this rank takes from another rank of its machine: where they lie, and how many
+ * records they come after. */
 struct ts_dealing_take {
     const uint64_t *from;
     uint64_t before, n;
@@ -30,27 +30,27 @@ struct ts_dealing {
     struct ts_build *b;
     const struct ts_build_ranks_sort *s;
     struct ts_comm *c;
-    uint32_t spool;              /* that is being read, */
-    uint64_t at;                 /* from here on */
-    uint64_t piece;              /* most records dealt at a time by a rank */
-    uint64_t *in, *moved, *send; /* that many, of the two layouts */
-    void *shared;                /* of the ranks of this machine: two of `send` for each; or NULL */
-    uint64_t round;              /* rounds so far */
-    uint32_t *to;                /* the rank of each of `moved` */
-    uint64_t *split;             /* n - 1 records: where ranges begin */
+    uint32_t spool;              /* number of the spool that is read */
+    uint64_t at;                 /* the next record to be read */
+    uint64_t piece;              /* the most records that a rank deals at a time */
+    uint64_t *in, *moved, *send; /* `piece` records each, in the two layouts */
+    void *shared;    /* for the ranks of this machine: two arrays like `send` for each; or NULL */
+    uint64_t round;  /* number of rounds so far */
+    uint32_t *to;    /* rank that each record of `moved` goes to */
+    uint64_t *split; /* n - 1 records at which ranges begin */
     struct ts_ranges ranges;
-    /* count_first: n x (n + 1), records that go from a rank to each in this round, and whether it
-     * has failed */
+    /* count_first: n x (n + 1): the numbers of records that each rank sends to each rank in this
+     * round, and whether it has failed. */
     uint64_t *count, *count_first;
     uint64_t *place;              /* threads x n */
     struct ts_dealing_take *take; /* n */
     uint64_t *send_first, *got_first;
     struct ts_extsort *runs;
-    uint64_t filled, done, total; /* records of this rank: in the area; given to consume; all */
+    uint64_t filled, done, total; /* records of this rank: in the area; given to `consume`; all */
 
     /* for whole partitions */
-    uint64_t *head, n_head, head_len; /* this rank's first records, which go to a lower one */
-    int replaces; /* 1: what is sorted takes the place of the spool, on all ranks */
+    uint64_t *head, n_head, head_len; /* this rank's first records, which go to a lower rank */
+    int replaces;                     /* 1: on all ranks, the sorted records replace the spool */
 };
 
 static inline uint64_t ts_deal_own(const struct ts_build_ranks_sort *s)
@@ -61,7 +61,7 @@ static inline uint64_t ts_deal_own(const struct ts_build_ranks_sort *s)
     return n;
 }
 
-/* What has come to this rank and was not sorted yet. */
+/* The records that have arrived and are not sorted yet. */
 static inline struct ts_extsort_area ts_deal_area(const struct ts_dealing *d)
 {
     const struct ts_build *b = d->b;
@@ -80,7 +80,7 @@ static inline int ts_deal_keeps_order(const struct ts_build_ranks_sort *s)
     return 1;
 }
 
-/* Whether converting would copy. */
+/* Whether the two layouts are equal, so that converting is a copy. */
 static inline int ts_deal_is_same(const struct ts_build_ranks_sort *s,
                                   const struct ts_record_layout *from)
 {
@@ -88,8 +88,8 @@ static inline int ts_deal_is_same(const struct ts_build_ranks_sort *s,
 }
 
 /* ---- ranks_splits.c */
-/* Where the range of each rank begins. *taken: records are in order over all ranks, and stay where
- * they are. */
+/* Finds where the range of each rank begins. *taken: records are sorted over all ranks already, and
+ * stay where they are. */
 int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err);
 
 /* ---- ranks_round.c */
@@ -97,9 +97,9 @@ int ts_deal_splits(struct ts_dealing *d, int *taken, struct ts_err *err);
  * them. Two pieces of each, as one is still read while the next is put there. The memory stays for
  * later sorts, if it is large enough for them, which all ranks find alike. */
 int ts_deal_share(struct ts_dealing *d, struct ts_err *err);
-/* One round: every rank deals a piece, unless one has failed, which rc of the round before may
- * tell. *more: some rank had records. The others may go on to the next round while this one still
- * takes what they have put down, and not to the one behind that. */
+/* Makes one round: every rank deals a piece, unless one has failed. rc: the result of the round
+ * before. *more: some rank had records. Other ranks may begin the next round while this one still
+ * reads their records, but not the round after that. */
 int ts_deal_round(struct ts_dealing *d, int rc, int *more, struct ts_err *err);
 
 #endif

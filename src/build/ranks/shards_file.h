@@ -11,8 +11,8 @@
 
 #include "build/ranks/partition_deal.h"
 
-/* Rank 0 makes the file, with its size where that is known (`bytes`, or 0), so that writes run side
- * by side; the others open it then. */
+/* Rank 0 makes the file, with its final size if that is known (`bytes`, or 0), so that ranks can
+ * write side by side. Then the other ranks open it. */
 int ts_shards_file_open(const struct ts_partition_deal_plan *plan, uint64_t bytes, int *fd,
                         struct ts_err *err);
 

@@ -26,12 +26,13 @@
 struct ts_build_memory {
     uint32_t threads, read_threads, merge_threads; /* threads: of sorts and packing */
     size_t piece_bytes;                            /* of text read at a time by each thread */
-    uint64_t bitmap_bytes;                         /* for all sets of used slices together */
+    uint64_t bitmap_bytes;                         /* for the sets of used slices of all modes */
 
-    uint64_t read_bytes, merge_bytes, pack_bytes; /* what each of the three needs, and */
-    uint64_t sort_bytes;                          /* what sorting needs beside it */
-    uint64_t area_words, scratch_words;           /* of each of the two areas, and of the third */
-    uint64_t room_words; /* of several ranks: of each of two rooms of spools (build/sort/spool.h) */
+    uint64_t read_bytes, merge_bytes, pack_bytes; /* needs of reading, merging and packing */
+    uint64_t sort_bytes;                          /* what sorting needs besides one of these */
+    uint64_t area_words, scratch_words; /* words of each of the two areas, and of the third one */
+    /* with several ranks: words of each of two rooms of spools (build/sort/spool.h) */
+    uint64_t room_words;
 };
 
 /* Divides the memory. beside_bytes are held during reading, beside everything else. */

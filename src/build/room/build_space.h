@@ -36,23 +36,28 @@ static inline double ts_space_number(uint64_t x)
 struct ts_build_space_in {
     const struct ts_build_options *o;
     uint32_t order;
-    uint64_t beside_bytes;              /* ts_build_memory_share_beside */
-    char separator;                     /* of the columns of a table; ' ' or 0: blanks */
-    struct ts_space read;               /* nonzeros that come in, zeros left out; of all ranks */
-    uint64_t own_low;                   /* of several ranks: that this one reads, at least */
-    uint64_t runs_bytes;                /* of this one's files that are written already, at least */
-    struct ts_space nnz;                /* cells of the tensor */
-    struct ts_space dim[TS_MAX_ORDER];  /* the largest index and 1 */
-    struct ts_space copy[TS_MAX_ORDER]; /* packed bytes, where they are known better; 0, 0: not */
-    uint32_t value_bits;                /* of a packed value with its weight, at most */
-    double cell_bits; /* at least so much information is in the cells and values; 0: not known */
-    uint64_t names_bytes; /* of labels and of names on their way, at most */
+    uint64_t beside_bytes; /* ts_build_memory_share_beside */
+    char separator;        /* of the columns of a table; ' ' or 0: blanks */
+    struct ts_space read;  /* nonzeros that are read, without zeros, for all ranks */
+    uint64_t own_low; /* with several ranks: lower bound of the nonzeros that this rank reads */
+    /* lower bound of the bytes of this rank's files that are written already */
+    uint64_t runs_bytes;
+    struct ts_space nnz;               /* cells of the tensor */
+    struct ts_space dim[TS_MAX_ORDER]; /* the largest index plus 1 */
+    /* packed bytes, if better bounds are known; 0, 0: not known */
+    struct ts_space copy[TS_MAX_ORDER];
+    uint32_t value_bits; /* most bits of a packed value with its weight */
+    double cell_bits;    /* lower bound of the information in cells and values; 0: not known */
+    /* upper bound of the bytes of labels, and of names that are being collected */
+    uint64_t names_bytes;
 };
 
-/* Of several ranks lower bounds of memory and temporary files are this one's. */
+/* Computes the bounds. With several ranks, lower bounds of memory and temporary files are those of
+ * this rank. */
 void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need *ret);
 
-/* What is known of draws: how many cells they fall on, and the information of these. */
+/* Fills in what is known about draws: the number of cells that they fall on, and the information in
+ * these. */
 void ts_build_space_of_synth(const struct ts_synth *s, struct ts_build_space_in *in);
 
 /* Lines of text files: of plain ones from some pieces of each; of packed ones at least those

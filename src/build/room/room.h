@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* room.h - what a command takes of disk and memory, held against what is free there.
+/* room.h - compares the disk space and memory that a command needs with what is free.
  *
- * Bounds below what is free: it fits. At least more than is free: it cannot. Between them nobody
- * knows, and it is said. What is free counts quotas and limits (base/files/disk_free.h,
+ * If the upper bound is free, the command fits. If the lower bound is not, it is refused. In
+ * between a warning is possible. Free space counts quotas and limits (base/files/disk_free.h,
  * base/machine/machine.h).
  *
  *   owner    the room owns its paths
  *   units    bytes; a high bound of UINT64_MAX: not known
  *   threads  any
- *   errors   TS_EIO, of memory TS_ENOMEM, with a sentence that has the figures
+ *   errors   TS_EIO, for memory TS_ENOMEM, with a sentence that has the figures
  */
 #ifndef TS_BUILD_ROOM_H
 #define TS_BUILD_ROOM_H
@@ -22,25 +22,27 @@ struct ts_space {
     uint64_t low, high;
 };
 
-/* Peaks. */
+/* The largest space that is in use at a time. */
 struct ts_need {
-    struct ts_space result, tmp; /* of the result, of temporary files */
-    struct ts_space both;        /* of both together, on one disk */
-    uint64_t file;               /* the largest file, at least */
+    struct ts_space result, tmp; /* space for the result, and for temporary files */
+    struct ts_space both;        /* space for both together, if they are on one disk */
+    uint64_t file;               /* lower bound of the largest file */
     struct ts_space memory;
 };
 
 struct ts_room {
-    const char *what;  /* takes it: "the build" */
-    const char *name;  /* of the result, for sentences */
-    const char *place; /* the setting that names it; NULL: TS_SET_OUTPUT, "": there is none */
-    char *dir, *tmp;   /* where it and temporary files lie; NULL: nobody has looked */
+    const char *what; /* the command in messages: "the build" */
+    const char *name; /* name of the result in messages */
+    /* the setting that names the result; NULL: TS_SET_OUTPUT; "": there is none */
+    const char *place;
+    /* directories of the result and of temporary files; NULL: ts_room_look was not called */
+    char *dir, *tmp;
     struct ts_disk_free out, in_tmp;
-    uint64_t memory_bytes; /* of the machine or its limits */
+    uint64_t memory_bytes; /* memory of the machine, or its limit */
 };
 
-/* What is free, once: later the command's own files lie there, too. tmp NULL: beside the result. No
- * memory: nothing is known. */
+/* Finds out what is free. To be called once, because the command's own files take space later. tmp
+ * NULL: temporary files lie beside the result. If memory is lacking, nothing is known. */
 void ts_room_look(const char *use, const char *name, const char *tmp, struct ts_room *ret);
 void ts_room_free(struct ts_room *r);
 
@@ -51,7 +53,8 @@ int ts_room_is_one_disk(const struct ts_room *r);
 int ts_room_check(const struct ts_room *r, const struct ts_need *need, const char *when,
                   struct ts_err *err);
 
-/* Whether it may not fit, though it can; then err has the sentence, with `but` in it. */
+/* Whether the space may be too small, although it may suffice. Then err has a message that contains
+ * `but`. */
 int ts_room_may_lack(const struct ts_room *r, const struct ts_need *need, const char *but,
                      struct ts_err *err);
 

@@ -25,7 +25,7 @@
 
 struct ts_extsort;
 
-#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* memory it takes, beside the areas given */
+#define TS_EXTSORT_BYTES (UINT64_C(5) << 20) /* memory besides the areas */
 
 /* tmp must stay; the file is made with the first run. Once *stop (may be NULL) is set, calls end
  * soon with TS_ESTOP. *work (may be NULL) grows by up to 2 for each record that is sorted
@@ -50,7 +50,7 @@ struct ts_extsort_area {
  * widths of their fields. */
 int ts_extsort_add(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 
-/* The same for the last records, which stay in memory if there is no run. Ranges will come in this
+/* Adds the last records. They stay in memory if there is no run. Ranges are returned in this
  * layout. */
 int ts_extsort_end(struct ts_extsort *x, const struct ts_extsort_area *a, struct ts_err *err);
 

@@ -15,9 +15,9 @@
 #include "base/err.h"
 #include "build/sort/record.h"
 
-/* Memory for the first records of two spools at a time: what is read, and what becomes of it. */
+/* Memory for the first records of two spools: one that is read, and one that is written. */
 struct ts_spool_rooms {
-    uint64_t *mem[2], words; /* words: of each; 0: there are none */
+    uint64_t *mem[2], words; /* words: size of each; 0: there is no memory */
     int taken[2];
 };
 
@@ -25,12 +25,12 @@ struct ts_spool {
     struct ts_record_layout layout;
     uint64_t n;
     uint64_t *mem; /* NULL: in the file */
-    int fd;        /* -1: none */
+    int fd;        /* -1: there is no file */
     const char *tmp;
-    /* of which one is asked for with the first records; NULL: there are none */
+    /* Rooms for the first records; NULL: there are none. */
     struct ts_spool_rooms *rooms;
-    uint32_t room;          /* of them, from 1; 0: none is this spool's */
-    uint64_t *head, head_n; /* the room: the first records, as many as fit */
+    uint32_t room;          /* number of the room of this spool, from 1; 0: it has none */
+    uint64_t *head, head_n; /* in the room: the first records, as many as fit */
 };
 
 /* Makes an empty spool in a temporary file of directory tmp, which must stay; its first records go
@@ -38,8 +38,8 @@ struct ts_spool {
 int ts_spool_file(struct ts_spool *s, const struct ts_record_layout *layout, const char *tmp,
                   struct ts_spool_rooms *rooms, struct ts_err *err);
 
-/* Gives an empty spool the n records at *mem, memory as large as a room, in exchange for a free
- * room, which *mem is from then on: 1, or 0 where there is no such room and nothing was done. */
+/* Gives the n records at *mem, in memory as large as a room, to an empty spool. In exchange *mem
+ * becomes a free room. Returns 1, or 0 if there is no such room; nothing is changed then. */
 int ts_spool_adopt(struct ts_spool *s, uint64_t **mem, uint64_t n);
 void ts_spool_close(struct ts_spool *s);
 

@@ -18,7 +18,7 @@ int ts_label_write(const char *from, const char *to, uint32_t mode,
                    const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
                    uint64_t *hash, struct ts_err *err);
 
-/* The labels of mode `from` of a tensor, which must have some, as those of `mode`. */
+/* Copies the labels of mode `from` of a tensor, which must have labels, for `mode`. */
 struct ts_tensor;
 int ts_label_copy(const struct ts_tensor *t, uint32_t from, const char *to, uint32_t mode,
                   const volatile sig_atomic_t *stop, uint64_t *n_labels, uint64_t *bytes,
@@ -41,12 +41,12 @@ struct ts_label_writer;
 int ts_label_writer_new(const char *path, uint32_t mode, struct ts_label_writer **ret,
                         struct ts_err *err);
 int ts_label_writer_add(struct ts_label_writer *w, const char *name, size_t n, struct ts_err *err);
-/* Reads name i, from 0, of those added back: its first `room` bytes, *n of them. */
+/* Reads back name i, from 0: its first `room` bytes. *n: their number. */
 int ts_label_writer_get(struct ts_label_writer *w, uint64_t i, char *ret, size_t room, size_t *n,
                         struct ts_err *err);
 int ts_label_writer_finish(struct ts_label_writer *w, uint64_t *n_labels, uint64_t *bytes,
                            uint64_t *hash, struct ts_err *err);
-/* After that: flushes the file, as only the machine can that has written it. */
+/* Flushes the file after finish. It must be called on the machine that has written the file. */
 int ts_label_writer_sync(const struct ts_label_writer *w, struct ts_err *err);
 void ts_label_writer_free(struct ts_label_writer *w); /* NULL is fine */
 
