@@ -269,6 +269,14 @@ enum {
     TS_REFUSE_DUPLICATES = 2 /* the build fails */
 };
 
+/* What becomes of each value, after those of a cell were added up; 0 stays 0. */
+enum {
+    TS_BUILD_AS_IT_IS = 0,
+    TS_BUILD_LOG1P = 1,  /* log(1 + value) */
+    TS_BUILD_BINARY = 2, /* 1 */
+    TS_BUILD_SCALE = 3   /* `scale` times the value */
+};
+
 /* Progress of a build; valid during the call. */
 typedef struct {
     size_t size;
@@ -308,6 +316,9 @@ typedef struct {
     int skip_missing; /* skip and count lines of files with a missing field; 0: they are an error */
     int no_space_check; /* start even if free disk space is less than the build needs at least */
     uint64_t expect;    /* for a builder: number of nonzeros to come, without zeros; 0: unknown */
+    int partial_map;    /* files of labels may have more or fewer names than the mode has indices */
+    int transform;      /* of values: TS_BUILD_LOG1P and so on */
+    double scale;       /* of TS_BUILD_SCALE: finite, not 0 */
 } ts_build_conf;
 
 typedef struct {
@@ -354,7 +365,9 @@ typedef struct {
      * that are times */
     const char *const *time_unit;
     uint32_t n_units;
-    int sorted_names; /* names get indices in the order of their bytes */
+    int sorted_names;  /* names get indices in the order of their bytes */
+    int decimal_comma; /* 1,5 is one and a half, in columns of values and weights */
+    int no_quotes;     /* double quotes are characters as any other */
 } ts_table_conf;
 
 /* Builds a tensor from files that are parts of one table: CSV, TSV, or columns separated by blanks.

@@ -631,6 +631,47 @@ def test_files_of_numpy_and_scipy(tmp_path):
     assert (listed(ts.open(tmp_path / "z.npz")) == y).all()
 
 
+# ---- options of tshard build ----
+
+def test_options_of_tables_of_text(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text('who;i;v\n"abc"@en;1;1,5\n5" disk;2;2\n5" disk;2;2\n')
+    options = dict(modes=["who", "i"], value="v", separator=";", decimal=",", quote="none")
+
+    def build(**more):
+        return ts.build(path, tmp_path / "x.tsh", replace=True, dtype="float64", base=0, **options,
+                        **more)
+    wanted = {('"abc"@en', "1"): 1.5, ('5" disk', "2"): 4.0}
+    assert named(build()) == wanted
+    for transform, of in (("log1p", np.log1p), ("binary", lambda x: 1.0), (0.5, lambda x: x / 2),
+                          (-2, lambda x: -2 * x)):
+        found = named(build(transform=transform))
+        assert found == pytest.approx({cell: of(v) for cell, v in wanted.items()}, rel=1e-15)
+        t = ts.from_coo([[0, 1], [0, 1], [1, 0]], [1.5, 1.0, 3.0], transform=transform,
+                        dtype="float64")
+        assert sorted(next(t.blocks())[1]) == pytest.approx(sorted([of(2.5), of(3.0)]))
+    for wrong, said in ((dict(transform="log"), "transform='log'"), (dict(transform=True), "True"),
+                        (dict(transform=0.0), "finite number other than 0"),
+                        (dict(transform=float("inf")), "finite number")):
+        with pytest.raises(ts.ArgumentError, match=said):
+            build(**wrong)
+    for name in ("decimal", "quote"):
+        with pytest.raises(ts.ArgumentError, match=f"{name}='no': one of"):
+            ts.build(path, tmp_path / "y.tsh", **{name: "no"})
+        with pytest.raises(ts.ArgumentError, match="for files; from_frame"):
+            ts.build({"a": [1]}, **{name: {"decimal": ",", "quote": "none"}[name]})
+
+
+def test_maps_with_another_number_of_names(tmp_path):
+    (tmp_path / "x.tns").write_text("1 2 1\n2 1 1\n")
+    (tmp_path / "few.map").write_text("ann\n")
+    with pytest.raises(ts.FormatError, match="partial_map=True takes them as they are"):
+        ts.build(tmp_path / "x.tns", tmp_path / "x.tsh", labels={0: tmp_path / "few.map"})
+    t = ts.build(tmp_path / "x.tns", tmp_path / "x.tsh", labels={0: tmp_path / "few.map"},
+                 partial_map=True)
+    assert t.labels(0, [0, 1]) == ["ann", None]
+
+
 # ---- what is refused ----
 
 

@@ -20,6 +20,8 @@ from ._tensor import Tensor
 Progress = Optional[Callable[["dict[str, Any]"], object]]
 _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _zeros = ("drop", "keep")
+_transforms = {"log1p": 1, "binary": 2}
+_SCALE = 3
 _LARGEST_INT64 = np.uint64(np.iinfo(np.int64).max)
 _packed = ("", *_files.PACKED)
 _ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn", *_files.ENDS)
@@ -36,8 +38,12 @@ class _Build(Call):
                  memory: Size = None, tmp: Optional[Path] = None, threads: int = 0,
                  shard: Size = None, duplicates: str = "sum", dtype: Any = "float32", base: int = 0,
                  zeros: str = "drop", progress: Progress = None, weights: bool = False,
-                 skip_missing: bool = False, space_check: bool = True, expect: int = 0) -> None:
+                 skip_missing: bool = False, space_check: bool = True, expect: int = 0,
+                 transform: "Union[None, str, float]" = None, partial_map: bool = False) -> None:
         super().__init__()
+        named = isinstance(transform, str)
+        if named and transform not in _transforms or isinstance(transform, bool):
+            raise ArgumentError(f"transform={transform!r}: 'log1p', 'binary' or a number is wanted")
         if duplicates not in _duplicates:
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
         if zeros not in _zeros:
@@ -59,7 +65,10 @@ class _Build(Call):
             name=None if modes is None else strings([None if x is None else str(x) for x in modes]),
             label=strings(labels) if labels else None, n_labels=len(labels), stop=self.stop,
             note=self.note, keep_zeros=zeros == "keep", weights=weights, skip_missing=skip_missing,
-            no_space_check=not space_check, expect=whole("expect", expect))
+            no_space_check=not space_check, expect=whole("expect", expect),
+            partial_map=bool(partial_map), scale=0 if transform is None or named else
+            float(transform), transform=0 if transform is None else
+            _transforms[str(transform)] if named else _SCALE)
         if progress is not None:
 
             def show(ctx: Any, at: Any) -> None:
@@ -93,7 +102,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
           time_unit: "Union[None, str, Mapping[Mode, str]]" = None, separator: Optional[str] = None,
           header: Optional[bool] = None, sorted_names: bool = False, missing: str = "error",
           space_check: bool = True, variable: Optional[str] = None,
-          names: "Optional[Sequence[str]]" = None) -> Tensor:
+          transform: "Union[None, str, float]" = None, decimal: str = ".", quote: str = "double",
+          partial_map: bool = False, names: "Optional[Sequence[str]]" = None) -> Tensor:
     """Builds a tensor from files, as ``tshard build`` does, or from an object that holds one.
 
     Parameters
@@ -150,6 +160,15 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         their bytes; by default they are in the order of first appearance.
     variable : str, optional
         Which array of a file of MATLAB, HDF5 or ``.npz`` is the tensor, if it has several.
+    transform : {'log1p', 'binary'} or float, optional
+        What becomes of each value, after those of a cell were added up: log(1 + value), 1, or this
+        number times the value.
+    decimal : {'.', ','}
+        The decimal mark of values and weights in tables of text.
+    quote : {'double', 'none'}
+        How fields of tables of text are quoted. 'none': quotes are characters as any other.
+    partial_map : bool
+        Files of `labels` may have more or fewer names than the mode has indices.
     names : sequence of str, optional
         The name of `modes` before 0.3. It warns.
     missing : {'error', 'skip'}
@@ -165,10 +184,15 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     options: "dict[str, Any]" = dict(shape=shape, modes=modes, replace=replace, memory=memory,
                                      tmp=tmp, threads=threads, shard=shard, duplicates=duplicates,
                                      dtype=dtype, zeros=zeros, progress=progress,
-                                     space_check=space_check)
-    said = any(x is not None for x in (columns, value, weights, time_unit, separator, header)) or \
-        bool(text) or bool(bin) or \
-        text == 0 and not isinstance(text, (list, tuple)) or sorted_names
+                                     space_check=space_check, transform=transform,
+                                     partial_map=partial_map)
+    for what, given, of in (("decimal", decimal, (".", ",")), ("quote", quote, ("double", "none"))):
+        if given not in of:
+            raise ArgumentError(f"{what}={given!r}: one of {', '.join(map(repr, of))}")
+    of_text = separator is not None or header is not None or bool(sorted_names) or \
+        decimal == "," or quote == "none"
+    said = of_text or any(x is not None for x in (columns, value, weights, time_unit)) or \
+        bool(text) or bool(bin) or text == 0 and not isinstance(text, (list, tuple))
     paths = list(source) if isinstance(source, (list, tuple)) else [source]
     if not paths:
         raise ArgumentError("there is no file to build from")
@@ -178,10 +202,11 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         raise ArgumentError("the files are of several kinds, and the parts of a tensor are of one")
     kind = kinds.pop()
     if not are_paths or kind is not None:
-        if separator is not None or header is not None or sorted_names:
+        if of_text:
             raise ArgumentError(
                 _OF_FILES + "; from_frame takes tables in memory, and their columns" if kind is
-                None else "separator, header and sorted_names are for tables of text")
+                None else "separator, header, sorted_names, decimal and quote are for tables of "
+                "text")
         said_of: "dict[str, Any]" = dict(columns=columns, value=value, weights=weights, text=text,
                                          bin=bin, time_unit=time_unit)
         wanted = wanted_columns(modes if columns is None else columns, value, weights)
@@ -201,28 +226,42 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
         columns, modes, said = modes, None, True
         options["modes"] = None
     out = _stem(paths[0], False) + ".tsh" if out is None else os.fspath(out)
-    files: "list[Optional[Path]]" = [None] * 16
-    for m in range(16):
-        for end in _packed:
-            beside = f"{_stem(paths[0], True)}.mode{m + 1}.map{end}"
-            if files[m] is None and os.path.exists(beside):
-                files[m] = beside
-    for m, path in (labels or {}).items():
-        files[m] = os.fspath(path)
-    while files and files[-1] is None:
-        files.pop()
-    b = _Build(out, label_files=files, base=1 if base is None else base,
-               skip_missing=is_skipping(missing), **options)
-    result = ts_build_result()
+    b = _Build(out, label_files=_label_files(paths[0], labels or {}),
+               base=1 if base is None else base, skip_missing=is_skipping(missing), **options)
+    table = None
     if said:
         table = _table(paths[0], columns, value, weights, text, bin, time_unit, separator, header,
                        sorted_names)
+        table.decimal_comma, table.no_quotes = decimal == ",", quote == "none"
+    return _build_texts(b, table, paths, out)
+
+
+def _label_files(first: Path, labels: "Mapping[int, Path]") -> "list[Optional[Path]]":
+    """Files of labels that are named, and those beside the first file."""
+    files: "list[Optional[Path]]" = [None] * 16
+    for m in range(16):
+        for end in _packed:
+            beside = f"{_stem(first, True)}.mode{m + 1}.map{end}"
+            if files[m] is None and os.path.exists(beside):
+                files[m] = beside
+    for m, path in labels.items():
+        files[m] = os.fspath(path)
+    while files and files[-1] is None:
+        files.pop()
+    return files
+
+
+def _build_texts(b: _Build, table: Optional[ts_table_conf], paths: "Sequence[Path]",
+                 out: Path) -> Tensor:
+    """Builds from files of text, or binary ones; `table`: they are tables."""
+    result = ts_build_result()
+    if table is not None:
         b.run(lib.ts_build_table, c.byref(b.conf), c.byref(table), len(paths), strings(paths),
               c.byref(result))
     else:
         b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
     t = Tensor(out)
-    if said:
+    if table is not None:
         warn_empty(t)
     t.skipped = result.missing
     if t.skipped > 0:
@@ -506,7 +545,8 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
         one is an error. 'skip': all are left out. A warning and ``Tensor.skipped`` give their
         number.
     **options
-        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check:
+        memory, tmp, threads, shard, duplicates, dtype, zeros, replace, base, progress, space_check,
+        transform, partial_map:
         as in :func:`build`. base (0 by default) is the first index in output. expect is the total
         number of nonzeros without zeros, if it is known: a build that does not fit on the disk is
         then refused before reading.

@@ -108,14 +108,16 @@ class ts_build_conf(_Sized):
                 ("name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.c_char_p)),
                 ("n_labels", c.c_uint32), ("stop", _stop), ("progress", progress_fn),
                 ("note", note_fn), ("ctx", c.c_void_p), ("keep_zeros", c.c_int), ("weights", c.c_int),
-                ("skip_missing", c.c_int), ("no_space_check", c.c_int), ("expect", c.c_uint64)]
+                ("skip_missing", c.c_int), ("no_space_check", c.c_int), ("expect", c.c_uint64),
+                ("partial_map", c.c_int), ("transform", c.c_int), ("scale", c.c_double)]
 
 
 class ts_table_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("separator", c.c_char_p), ("header", c.c_int), ("column", c.POINTER(c.c_char_p)),
                 ("n_columns", c.c_uint32), ("value", c.c_char_p), ("weights", c.c_char_p), ("text", c.POINTER(c.c_char_p)),
                 ("n_text", c.c_uint32), ("bin", c.POINTER(c.c_char_p)), ("n_bins", c.c_uint32),
-                ("time_unit", c.POINTER(c.c_char_p)), ("n_units", c.c_uint32), ("sorted_names", c.c_int)]
+                ("time_unit", c.POINTER(c.c_char_p)), ("n_units", c.c_uint32), ("sorted_names", c.c_int),
+                ("decimal_comma", c.c_int), ("no_quotes", c.c_int)]
 
 
 class ts_build_result(_Sized):

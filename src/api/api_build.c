@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Building: from files, from arrays that are pushed, from another tensor. */
+#include <math.h>
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -94,6 +95,13 @@ static void tell_note(void *arg, const struct ts_err *warn)
     ts_api_note(&r->api, r->conf.note, r->conf.ctx, warn);
 }
 
+static const enum ts_transform_kind transforms[] = {
+    [TS_BUILD_AS_IT_IS] = TS_TRANSFORM_NONE,
+    [TS_BUILD_LOG1P] = TS_TRANSFORM_LOG1P,
+    [TS_BUILD_BINARY] = TS_TRANSFORM_BINARY,
+    [TS_BUILD_SCALE] = TS_TRANSFORM_SCALE,
+};
+
 static int take_conf(const ts_build_conf *given, struct request *r, struct ts_err *err)
 {
     ts_build_conf *c = &r->conf;
@@ -107,7 +115,10 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
         { c->duplicates < TS_SUM_DUPLICATES || c->duplicates > TS_REFUSE_DUPLICATES,
           "duplicates can be summed, kept or refused" },
         { c->first_index > 1, "the first index must be 0 or 1" },
-        { c->weights && c->float64, WEIGHTS_ARE_FLOAT32 });
+        { c->weights && c->float64, WEIGHTS_ARE_FLOAT32 },
+        { c->transform < TS_BUILD_AS_IT_IS || c->transform > TS_BUILD_SCALE ||
+              (c->transform == TS_BUILD_SCALE && (!isfinite(c->scale) || c->scale == 0)),
+          "values become log1p or binary, or are scaled by a finite number other than 0" });
     if (rc < 0)
         return rc;
     *o = (struct ts_build_options){ .out = c->out,
@@ -124,6 +135,9 @@ static int take_conf(const ts_build_conf *given, struct request *r, struct ts_er
                                     .progress_arg = r,
                                     .no_space_check = c->no_space_check,
                                     .expect = c->expect,
+                                    .partial_map = c->partial_map != 0,
+                                    .transform = { .kind = transforms[c->transform],
+                                                   .scale = c->scale },
                                     .note = tell_note,
                                     .note_arg = r };
     r->phase = 0;
@@ -219,6 +233,8 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
         return ts_fail(err, TS_EARG, WEIGHTS_ARE_FLOAT32);
     plan->separator = c->separator == NULL ? ',' : c->separator[0];
     plan->header = c->header;
+    plan->decimal_comma = c->decimal_comma != 0;
+    plan->no_quotes = c->no_quotes != 0;
     plan->value = c->value;
     plan->weight = c->weights;
     plan->n_modes = o->n_names;
