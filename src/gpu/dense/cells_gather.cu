@@ -5,20 +5,9 @@
 
 #include <cuda_runtime.h>
 
-enum { GROUP = 256 }; /* threads of a thread block */
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
+enum { GROUP = TS_CELLS_GROUP }; /* threads of a thread block */
 
 /* ------------------------------------------------------------------ tables */
-
-static uint32_t grid_of(uint64_t n)
-{
-    const uint64_t blocks = ceil_div(n, GROUP);
-    return blocks == 0 ? 1 : blocks < (1u << 20) ? (uint32_t)blocks : 1u << 20;
-}
 
 /* A thread for each element, or several. */
 template <class A>
@@ -44,9 +33,9 @@ ts_gpu_error ts_cells_products(const struct ts_cells_grid *g, double *out, ts_gp
     for (uint32_t l = 0; l < g->n; l++)
         n *= g->dim[l];
     if (g->precision == TS_FLOAT32)
-        products<float><<<grid_of(n), GROUP, 0, stream>>>(*g, n, out);
+        products<float><<<ts_cells_blocks(n), GROUP, 0, stream>>>(*g, n, out);
     else
-        products<double><<<grid_of(n), GROUP, 0, stream>>>(*g, n, out);
+        products<double><<<ts_cells_blocks(n), GROUP, 0, stream>>>(*g, n, out);
     return cudaGetLastError();
 }
 
@@ -70,7 +59,7 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
                           uint64_t n, int fresh, ts_gpu_stream stream)
 {
     if (elements > 0)
-        add<<<grid_of(elements / 2), GROUP, 0, stream>>>((double2 *)to, (const double2 *)from,
+        add<<<ts_cells_blocks(elements / 2), GROUP, 0, stream>>>((double2 *)to, (const double2 *)from,
                                                          elements / 2, apart / 2, n, fresh);
     return cudaGetLastError();
 }
@@ -110,7 +99,7 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
                                  uint64_t elements, uint64_t apart, ts_gpu_stream stream)
 {
     if (elements > 0 && s->n > 0)
-        add_shares<<<grid_of(elements / 2), GROUP, 0, stream>>>(*s, (const double2 *)from,
+        add_shares<<<ts_cells_blocks(elements / 2), GROUP, 0, stream>>>(*s, (const double2 *)from,
                                                                 elements / 2, apart / 2);
     return cudaGetLastError();
 }
@@ -199,7 +188,7 @@ static cudaError_t check_grid(uint64_t blocks)
 ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, uint64_t z_row,
                              uint64_t step, uint64_t n, double *part, ts_gpu_stream stream)
 {
-    const uint64_t blocks = ceil_div(n * t->slots * t->others.ld, GROUP);
+    const uint64_t blocks = ts_cells_ceil_div(n * t->slots * t->others.ld, GROUP);
     const cudaError_t e = check_grid(blocks);
     if (e != cudaSuccess || blocks == 0)
         return e;
@@ -255,7 +244,7 @@ ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, 
     while (last > first + 1 && t->share[last - 1] >= step + n)
         last--;
     elements = (last - first) * t->share_slots * t->others.ld;
-    blocks = ceil_div(elements, GROUP);
+    blocks = ts_cells_ceil_div(elements, GROUP);
     e = check_grid(blocks);
     if (e == cudaSuccess && n > 0)
         fold<<<(uint32_t)blocks, GROUP, 0, stream>>>(*t, part, step, n, first, elements, acc);
@@ -294,9 +283,9 @@ ts_gpu_error ts_cells_finish(const struct ts_cells_target *t, const double *acc,
 {
     const uint64_t n = t->dim * out_ld;
     if (precision == TS_FLOAT32)
-        finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (float *)out);
+        finish<<<ts_cells_blocks(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (float *)out);
     else
-        finish<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (double *)out);
+        finish<<<ts_cells_blocks(n), GROUP, 0, stream>>>(*t, acc, n, out_ld, (double *)out);
     return cudaGetLastError();
 }
 
@@ -316,6 +305,6 @@ ts_gpu_error ts_cells_part(const struct ts_cells_target *t, const double *acc, u
                            uint64_t size, double *part, ts_gpu_stream stream)
 {
     const uint64_t n = t->dim * t->others.rank;
-    part_columns<<<grid_of(n), GROUP, 0, stream>>>(*t, acc, n, first, size, part);
+    part_columns<<<ts_cells_blocks(n), GROUP, 0, stream>>>(*t, acc, n, first, size, part);
     return cudaGetLastError();
 }

@@ -106,8 +106,8 @@ TS_CELLS_HD uint64_t ts_cells_row(uint64_t dim, uint64_t after, uint64_t other, 
 
 /* ---- pairs of columns ---- */
 
-/* The pairs (r, s), r <= s, of so many columns are counted as the upper triangle of a matrix, row
- * after row. The first of row r: */
+/* Pairs (r, s) with r <= s of `rank` columns are numbered as the upper triangle of a matrix, row
+ * after row. Returns the number of the first pair in row r. */
 TS_CELLS_HD uint64_t ts_cells_pair_row(uint32_t rank, uint32_t r)
 {
     return (uint64_t)r * (2 * (uint64_t)rank - r + 1) / 2;

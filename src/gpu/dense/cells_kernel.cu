@@ -387,11 +387,6 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
                [&](uint32_t m, uint32_t h) { return 32 * warp + 16 * m + 2 * g + h; });
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static struct counts counts_of(const struct ts_cells_x *x)
 {
     return { x->as.mean, x->as.kind == TS_CELLS_KNOWN };
@@ -409,8 +404,8 @@ static cudaError_t launch_along(const struct ts_cells_x *x, const double *b, uin
     using S = shape<T, NT>;
     const uint32_t bytes = STAGES * (S::CELLS + S::RIGHT);
     const uint32_t n_tiles = (ld + S::NB - 1) / S::NB;
-    const uint64_t row_tiles = ceil_div(x->n_rows, TILE);
-    const uint64_t grid = row_tiles * ceil_div(x->n_cols, part_cols) * n_tiles;
+    const uint64_t row_tiles = ts_cells_ceil_div(x->n_rows, TILE);
+    const uint64_t grid = row_tiles * ts_cells_ceil_div(x->n_cols, part_cols) * n_tiles;
     const cudaError_t e = cudaFuncSetAttribute(
         along<T, NT, VEC, GAPS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
     if (e != cudaSuccess)
@@ -433,7 +428,7 @@ static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cel
     const uint32_t bytes = S::STAGES_ACROSS * S::CELLS_ACROSS + 2 * S::RIGHT_ACROSS;
     const uint32_t n_tiles = (ld + S::NB - 1) / S::NB;
     const uint64_t first = ts_cells_step(cut, x->row), end = ts_cells_step(cut, x->row + x->n_rows);
-    const uint64_t col_tiles = ceil_div(x->n_cols, TILE),
+    const uint64_t col_tiles = ts_cells_ceil_div(x->n_cols, TILE),
                    grid = (end - first) * col_tiles * n_tiles;
     const cudaError_t e = cudaFuncSetAttribute(
         across<T, NT, VEC, GAPS>, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);

@@ -168,7 +168,22 @@ struct ts_cells_places {
     uint64_t dim[TS_DENSE_MAX_ORDER];    /* of mode layout[l] */
 };
 
-/* Cells from one row to the next of a copy. */
+static inline uint64_t ts_cells_ceil_div(uint64_t a, uint64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+#define TS_CELLS_GROUP 256u /* threads of a thread block that works element by element */
+
+/* The number of such thread blocks for n elements: at most 2^20, which take several elements for
+ * each thread. */
+static inline uint32_t ts_cells_blocks(uint64_t n)
+{
+    const uint64_t blocks = ts_cells_ceil_div(n, TS_CELLS_GROUP);
+    return blocks == 0 ? 1 : blocks < (1u << 20) ? (uint32_t)blocks : 1u << 20;
+}
+
+/* The number of cells from one row to the next in a copy with marks. */
 static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 {
     return (n_cols + 3) / 4 * 4;

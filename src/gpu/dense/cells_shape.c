@@ -12,11 +12,6 @@
 #define STEP_ROWS   512u  /* whose rows of an index one thread adds up */
 #define MOST_STEP   8192u
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint64_t less(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
@@ -24,7 +19,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 static uint64_t round_up(uint64_t n, uint64_t to)
 {
-    return ceil_div(n, to) * to;
+    return ts_cells_ceil_div(n, to) * to;
 }
 
 /* Rows of the array, or columns, that the modes behind place l of its grid count. */
@@ -44,13 +39,13 @@ static void choose_chunks(struct ts_cells_shape *s)
     s->chunk_cols = d->slab_cols;
     s->chunk_slabs = d->slab_cols < d->inner || most == 0 ? 1 : less(most, CHUNK_SLABS);
     s->chunk_rows = less(d->slab_rows * s->chunk_slabs, s->rows);
-    s->n_chunks = ceil_div(s->rows, s->chunk_rows);
+    s->n_chunks = ts_cells_ceil_div(s->rows, s->chunk_rows);
 }
 
 /* Most rows of a share. */
 static uint64_t share_rows(const struct ts_cells_shape *s, uint32_t n)
 {
-    return ceil_div(s->n_chunks, n) * s->chunk_rows;
+    return ts_cells_ceil_div(s->n_chunks, n) * s->chunk_rows;
 }
 
 /* What shares sum up of a mode must be little beside its factor or all rows. */
@@ -78,15 +73,15 @@ static void choose_shares(struct ts_cells_shape *s)
 
 static void choose_steps(struct ts_cells_shape *s)
 {
-    const uint64_t tiles =
-        ceil_div(s->rows, TS_CELLS_TILE) * ceil_div(s->ld, ts_cells_width(s->rank));
-    const uint64_t pieces = ceil_div(s->chunk_rows, PIECE_ROWS);
-    uint64_t parts = less(ceil_div(BLOCKS, tiles), s->chunk_cols / PART_COLS);
+    const uint64_t tiles = ts_cells_ceil_div(s->rows, TS_CELLS_TILE) *
+                           ts_cells_ceil_div(s->ld, ts_cells_width(s->rank));
+    const uint64_t pieces = ts_cells_ceil_div(s->chunk_rows, PIECE_ROWS);
+    uint64_t parts = less(ts_cells_ceil_div(BLOCKS, tiles), s->chunk_cols / PART_COLS);
     parts = tiles >= BLOCKS || parts == 0 ? 1 : parts;
     s->piece = ts_cells_cut_of(s->rows, s->chunk_rows,
-                               round_up(ceil_div(s->chunk_rows, pieces), PIECE_UNIT));
-    s->part_cols = round_up(ceil_div(s->chunk_cols, parts), PART_UNIT);
-    s->n_parts = ceil_div(s->chunk_cols, s->part_cols);
+                               round_up(ts_cells_ceil_div(s->chunk_rows, pieces), PIECE_UNIT));
+    s->part_cols = round_up(ts_cells_ceil_div(s->chunk_cols, parts), PART_UNIT);
+    s->n_parts = ts_cells_ceil_div(s->chunk_cols, s->part_cols);
 }
 
 /* U and V are shortest where both have about as many rows. Of two ways the one with the shorter V,

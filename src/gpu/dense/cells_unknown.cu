@@ -7,22 +7,11 @@
 #include <cuda_runtime.h>
 
 enum {
-    GROUP = 256,                /* threads of a block */
+    GROUP = TS_CELLS_GROUP,     /* threads of a thread block */
     TILE = TS_CELLS_ERROR_TILE, /* rows and columns of a tile of cells */
     DEPTH = 16,                 /* columns of tables that are multiplied at a time */
     EACH = 4                    /* rows, and columns, that a thread has of a tile */
 };
-
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static uint32_t grid_of(uint64_t n)
-{
-    const uint64_t blocks = ceil_div(n, GROUP);
-    return blocks == 0 ? 1 : blocks < (1u << 20) ? (uint32_t)blocks : 1u << 20;
-}
 
 /* ------------------------------------------------------------------ pairs */
 
@@ -53,10 +42,10 @@ ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uin
 {
     const uint64_t elements = n_rows * ld;
     if (precision == TS_FLOAT32)
-        pairs<float><<<grid_of(elements), GROUP, 0, stream>>>((const float *)factor, elements,
+        pairs<float><<<ts_cells_blocks(elements), GROUP, 0, stream>>>((const float *)factor, elements,
                                                               factor_ld, rank, first, n, out, ld);
     else
-        pairs<double><<<grid_of(elements), GROUP, 0, stream>>>((const double *)factor, elements,
+        pairs<double><<<ts_cells_blocks(elements), GROUP, 0, stream>>>((const double *)factor, elements,
                                                                factor_ld, rank, first, n, out, ld);
     return cudaGetLastError();
 }
@@ -70,7 +59,7 @@ static __global__ void __launch_bounds__(GROUP) number(uint32_t *row, uint64_t n
 
 ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_stream stream)
 {
-    number<<<grid_of(n), GROUP, 0, stream>>>(row, n_rows, n);
+    number<<<ts_cells_blocks(n), GROUP, 0, stream>>>(row, n_rows, n);
     return cudaGetLastError();
 }
 
@@ -146,8 +135,8 @@ template <class T>
 static cudaError_t launch_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                                const struct ts_hold_out *hold_out, void *out, cudaStream_t stream)
 {
-    const uint64_t col_tiles = ceil_div(x->n_cols, TILE),
-                   grid = col_tiles * ceil_div(x->n_rows, TILE);
+    const uint64_t col_tiles = ts_cells_ceil_div(x->n_cols, TILE),
+                   grid = col_tiles * ts_cells_ceil_div(x->n_rows, TILE);
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (grid > 0)
@@ -298,7 +287,7 @@ static cudaError_t launch_errors(const struct ts_cells_x *x, const struct ts_cel
 {
     const uint64_t first = ts_cells_step(&what->cut, x->row),
                    end = ts_cells_step(&what->cut, x->row + x->n_rows);
-    const uint64_t parts = ceil_div(x->n_cols, what->unit_cols), grid = parts * (end - first);
+    const uint64_t parts = ts_cells_ceil_div(x->n_cols, what->unit_cols), grid = parts * (end - first);
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (grid > 0)

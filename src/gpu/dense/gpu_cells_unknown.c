@@ -27,11 +27,6 @@ static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
     return ts_gpu_fail(err, e, what);
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 static uint64_t more(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -52,7 +47,7 @@ static uint32_t columns_of(uint32_t rank)
 
 static uint64_t in_tiles(uint64_t n)
 {
-    return ceil_div(n, TS_CELLS_ERROR_TILE) * TS_CELLS_ERROR_TILE;
+    return ts_cells_ceil_div(n, TS_CELLS_ERROR_TILE) * TS_CELLS_ERROR_TILE;
 }
 
 /* Units of so many cells where a chunk has as many. Cuts follow from the tensor alone. */
@@ -60,11 +55,11 @@ static void choose_units(struct ts_gpu_cells *c)
 {
     const struct ts_cells_shape *s = &c->shape;
     const uint64_t cols = less(s->chunk_cols, UNIT_COLS);
-    const uint64_t rows = less(in_tiles(ceil_div(UNIT_CELLS, cols)), s->chunk_rows);
+    const uint64_t rows = less(in_tiles(ts_cells_ceil_div(UNIT_CELLS, cols)), s->chunk_rows);
     c->unit = ts_cells_cut_of(s->rows, s->chunk_rows, rows);
-    c->unit_cols = in_tiles(more(cols, ceil_div(UNIT_CELLS, rows)));
-    c->chunk_units = ceil_div(s->chunk_cols, c->unit_cols);
-    c->unit_parts = ceil_div(s->cols, s->chunk_cols) * c->chunk_units;
+    c->unit_cols = in_tiles(more(cols, ts_cells_ceil_div(UNIT_CELLS, rows)));
+    c->chunk_units = ts_cells_ceil_div(s->chunk_cols, c->unit_cols);
+    c->unit_parts = ts_cells_ceil_div(s->cols, s->chunk_cols) * c->chunk_units;
 }
 
 static uint64_t count_units(const struct ts_gpu_cells *c)
@@ -82,8 +77,9 @@ int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err)
     pairs = c->pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", g->tensor->path);
-    pairs->n_groups = (uint32_t)ceil_div(columns, MOST_COLUMNS);
-    ts_cells_shape_new(c->shape.dense, (uint32_t)ceil_div(columns, pairs->n_groups), &pairs->shape);
+    pairs->n_groups = (uint32_t)ts_cells_ceil_div(columns, MOST_COLUMNS);
+    ts_cells_shape_new(c->shape.dense, (uint32_t)ts_cells_ceil_div(columns, pairs->n_groups),
+                       &pairs->shape);
     for (uint32_t i = 0; i < g->n_members; i++) {
         pairs->member[i].row = c->member[i].row;
         pairs->member[i].end = c->member[i].end;
@@ -165,7 +161,7 @@ static ts_gpu_error make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n
     return e;
 }
 
-/* Columns first .. first + n - 1 of a product to the parts of rows, from column `to` on. */
+/* Copies columns first .. first + n - 1 of a product to the sums of rows, from column `to` on. */
 static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells *c, uint32_t to,
                                 uint32_t first, uint32_t n)
 {

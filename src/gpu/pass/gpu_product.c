@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What a pass computes of a model: from which factors, to where, and how it is summed. */
 #include "gpu/pass/gpu_requests.h"
+#include "gpu/team/gpu_device.h"
 
 /* Where the product goes, and how it is summed. */
 static void choose_out(struct ts_gpu_product *r, uint32_t mode)
@@ -52,7 +53,6 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
 {
     const struct ts_gpu *g = p->g;
     const struct ts_gpu_member *me = p->me;
-    const struct ts_disk_header *h = &g->tensor->header;
     struct ts_gpu_model *of = u->be;
     *r = (struct ts_gpu_product){
         .pass = p,
@@ -66,18 +66,10 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
     }
     if (p->ask->kind == TS_REQUEST_MULTIPLY && p->ask->multiplies)
         r->rounds = u->multiply->rounds;
-    r->args = (struct ts_gpu_mttkrp){
-        .n_levels = g->tensor->order - 1,
-        .value_kind = h->value_kind,
-        .n_codes = ts_header_codes(h),
-        .weights = (uint32_t)ts_tensor_weighted(g->tensor),
-        .value_base = h->value_base,
-        .dict = me->dict,
-        .edge = r->my->edge,
-        .edge_row = ts_gpu_solves_observed(r) ? r->my->edge_row : me->edge_row,
-        .ld = of->ld,
-        .share_blocks = p->mode->share_blocks,
-    };
+    r->args = ts_gpu_device_args(of, me);
+    if (ts_gpu_solves_observed(r))
+        r->args.edge_row = r->my->edge_row;
+    r->args.share_blocks = p->mode->share_blocks;
     for (uint32_t l = 1; l < g->tensor->order; l++)
         r->args.factor[l - 1] = r->my->factor[g->tensor->mode[p->ask->mode].disk.level[l]];
     choose_out(r, p->ask->mode);

@@ -33,4 +33,9 @@ int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, st
 ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                        const struct ts_row_update *update);
 
+/* The arguments of MTTKRPs of a model that all passes share: values and weights of the tensor, the
+ * stride of rows, and the memory for edges. */
+struct ts_gpu_mttkrp ts_gpu_device_args(const struct ts_gpu_model *of,
+                                        const struct ts_gpu_member *me);
+
 #endif

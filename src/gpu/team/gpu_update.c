@@ -57,3 +57,21 @@ ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_
                update->inverse + (size_t)i * of->rank, 8 * (size_t)of->rank);
     return ts_dense_copy(my->w, host, bytes, me->dense);
 }
+
+struct ts_gpu_mttkrp ts_gpu_device_args(const struct ts_gpu_model *of,
+                                        const struct ts_gpu_member *me)
+{
+    const struct ts_tensor *t = of->gpu->tensor;
+    const struct ts_disk_header *h = &t->header;
+    return (struct ts_gpu_mttkrp){
+        .n_levels = t->order - 1,
+        .value_kind = h->value_kind,
+        .n_codes = ts_header_codes(h),
+        .weights = (uint32_t)ts_tensor_weighted(t),
+        .value_base = h->value_base,
+        .dict = me->dict,
+        .edge = me->replica[of->number].edge,
+        .edge_row = me->edge_row,
+        .ld = of->ld,
+    };
+}

@@ -93,23 +93,12 @@ static ts_gpu_error warm_product(const struct ts_gpu_model *of, struct ts_gpu_me
 {
     const struct ts_gpu *g = of->gpu;
     struct ts_gpu_replica *my = &me->replica[of->number];
-    const struct ts_disk_header *h = &g->tensor->header;
-    struct ts_gpu_mttkrp args = {
-        .one = *shard,
-        .n_shares = 1,
-        .share_blocks = TS_PARTITION_BLOCKS,
-        .n_levels = g->tensor->order - 1,
-        .value_kind = h->value_kind,
-        .n_codes = ts_header_codes(h),
-        .weights = (uint32_t)ts_tensor_weighted(g->tensor),
-        .value_base = h->value_base,
-        .dict = me->dict,
-        .out = my->factor[0],
-        .edge = my->edge,
-        .edge_row = me->edge_row,
-        .ld = of->ld,
-    };
+    struct ts_gpu_mttkrp args = ts_gpu_device_args(of, me);
     ts_gpu_error e;
+    args.one = *shard;
+    args.n_shares = 1;
+    args.share_blocks = TS_PARTITION_BLOCKS;
+    args.out = my->factor[0];
     for (uint32_t l = 1; l < g->tensor->order; l++)
         args.factor[l - 1] = my->factor[l];
     e = ts_mttkrp_launch(g->precision, &args, me->dense);
