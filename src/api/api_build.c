@@ -173,7 +173,7 @@ struct table {
     struct request r;
     ts_table_conf conf;
     struct ts_table_plan plan;
-    char *name[2 * TS_MAX_ORDER]; /* of modes, which bins and units are for */
+    char *name[2 * TS_MAX_ORDER]; /* names of the modes that bins and units are for */
 };
 
 /* Divides "week=7d" at its last '='. The name is NULL where there is no '='. */

@@ -39,7 +39,7 @@ struct ts_api_run {
     uint32_t passes[TS_MAX_ORDER + 1];              /* of a sweep before each mode, and in all */
     _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
 
-    /* once it is over */
+    /* results, when the run is over */
     struct ts_kruskal *model;
     ts_cp_result result;
 };

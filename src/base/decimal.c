@@ -183,7 +183,7 @@ static int scale(double x, int is_single, int digits, struct scaled *ret)
     return 1;
 }
 
-#define SLACK 4u /* more than what was rounded down */
+#define SLACK 4u /* upper bound of what rounding down has lost */
 
 /* The multiple of `unit` that is nearest to s: 1 and *ret where it is nearer than the middles
  * between neighbours are; 0 where it is not, -1 where rounding would decide. */

@@ -274,7 +274,7 @@ static int check_seal(const char *path, const struct ts_json_doc *d, struct ts_e
                          path, found, seal + sizeof TS_JSON_SEAL - 1);
 }
 
-/* What the bytes say. */
+/* Parses the bytes of the file. */
 static int parse(const char *path, struct ts_json_doc *d, struct ts_err *err)
 {
     struct parser p = { .path = path, .err = err };

@@ -15,7 +15,7 @@
 #include "source/text/text_source.h"
 
 #define CELL_CHARS (48u * TS_MAX_ORDER)
-#define NAME_CHARS 32u /* of a name in a sentence */
+#define NAME_CHARS 32u /* characters of a name in a message */
 
 struct place {
     uint32_t file;

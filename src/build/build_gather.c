@@ -11,7 +11,7 @@
 #include "build/build_steps.h"
 #include "build/ranks/build_ranks.h"
 
-/* The collected records as what is to be sorted. */
+/* Makes the collected records the input of the sort. */
 static struct ts_extsort_area settle_collected(struct ts_build *b)
 {
     struct ts_collect *c = &b->collect;
@@ -176,7 +176,7 @@ static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *er
     return rc;
 }
 
-/* Each rank merges the cells of its range. */
+/* Merges the cells of this rank's range. */
 static int merge_ranks(struct ts_build *b, struct ts_err *err)
 {
     const struct ts_record_layout *l = &b->collect.layout;

@@ -75,7 +75,8 @@ int ts_build_table_begin(struct ts_build *b, struct ts_text_source *s, struct ts
     return 0;
 }
 
-/* Room for a note about a mode, and what the mode is called; NULL: there are enough notes. */
+/* Returns the text of a new note about a mode, and sets `mode` to the mode's name. NULL: there are
+ * enough notes. */
 static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
 {
     struct ts_build_report *r = b->report;

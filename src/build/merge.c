@@ -17,11 +17,11 @@
 
 #define WORK_PIECE 65536u /* records between two looks at the shared count of work */
 #define PIECE      2048u  /* records that are merged and counted while they are in the cache */
-#define COLUMN     512u   /* of which a field at a time is */
+#define COLUMN     512u   /* records of which one field at a time is computed */
 
 uint64_t ts_merge_bytes(uint32_t threads, uint32_t order)
 {
-    (void)order; /* ts_fibres has room for any */
+    (void)order; /* struct ts_fibres has room for any order */
     return threads * (ts_value_table_bytes() + sizeof(struct ts_fibres));
 }
 

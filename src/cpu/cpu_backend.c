@@ -201,7 +201,7 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
     return rc;
 }
 
-/* Of models that are apart, or of one. */
+/* Computes requests ROWS: of models that are apart, or of one model. */
 static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {

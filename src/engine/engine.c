@@ -20,7 +20,7 @@
 /* threads that mostly wait: the reader's, the trace's, those that watch and write */
 #define WAITING 8u
 
-/* Where driver and libraries of GPUs leave none of the budget for shards. */
+/* Fails if driver and libraries of GPUs leave no part of the budget for shards. */
 static int check_libraries(const struct ts_engine *e, struct ts_err *err)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
@@ -310,7 +310,8 @@ static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
     return rc;
 }
 
-/* How many of the models that are open there is room for: rc is what libraries and shards said. */
+/* How many of the open models memory suffices for. rc: the result of the checks of libraries and
+ * shards. */
 static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct ts_backend_conf *bc,
                              struct ts_engine *e)
 {
@@ -327,8 +328,9 @@ static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct t
     return fit;
 }
 
-/* With fewer models where libraries of GPUs, which are known once these are open, leave too little
- * beside so many: on all ranks alike. */
+/* Opens the backend within the budget. The memory of GPU libraries is known only when it is open.
+ * If it leaves too little for all models, the backend is opened again with fewer models, the same
+ * number on all ranks. */
 static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
                           struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
 {

@@ -155,7 +155,7 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_
     return 0;
 }
 
-/* ---- which is the best, and how alike they are ---- */
+/* ---- the best model, and the scores of the others ---- */
 
 static int is_better(const struct ts_models_row *a, const struct ts_models_row *b)
 {

@@ -250,7 +250,8 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
-    ts_run_status_remove(&run->status); /* or it would appear again in what is being cleared */
+    /* otherwise the file would appear again in the directory that is being cleared */
+    ts_run_status_remove(&run->status);
     ts_model_end(run->out);
     run->out = NULL;
     ts_model_names_drop(run->names);
@@ -261,7 +262,7 @@ static void close_run(struct ts_run *run, const char *state, const char *sentenc
     run->partial = NULL;
 }
 
-/* The last event, and the end of what the run holds. */
+/* Sends the last event to the listener, and frees what the run holds. */
 static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, struct ts_err *err)
 {
     struct ts_run_outcome o = { .result = result, .started = run->started };

@@ -44,7 +44,7 @@ static inline uint64_t ts_cell_key(uint32_t field)
 /* s += term of n numbers of one field; s starts as zeros. */
 void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
 
-/* The same for a value that lies above the 32 bits of its weight. */
+/* Like ts_cell_sum_term, for values that lie above the 32 bits of their weights. */
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n);
 
 /* Adds cells whose s is this number plus `more`. */

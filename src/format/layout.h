@@ -78,7 +78,7 @@ struct ts_disk_header {
     uint32_t block_nnz;        /* TS_BLOCK_NNZ */
     uint32_t partition_blocks; /* TS_PARTITION_BLOCKS */
     uint32_t max_shard_bytes;  /* largest raw_bytes of any shard of any mode */
-    uint64_t input_nnz;        /* nonzeros read, before what follows */
+    uint64_t input_nnz;        /* nonzeros read, duplicates and zeros included */
     uint64_t n_duplicates;     /* lines merged into another */
     uint64_t n_zeros;          /* zeros dropped: read, or sums of duplicates */
     uint32_t flags;            /* TS_TENSOR_* */

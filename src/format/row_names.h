@@ -33,7 +33,7 @@ struct ts_row_names_conf {
     const volatile sig_atomic_t *stop; /* may be NULL */
 };
 
-/* Part of the struct below: a table in memory, or in a file with a cache for each thread. */
+/* A table of struct ts_row_names: in memory, or in a file with a cache for each thread. */
 struct ts_name_table {
     const char *path; /* for sentences */
     uint64_t bytes;

@@ -25,7 +25,7 @@
 #define TS_LABELS_FILE_MAGIC   "TSLABELS"
 #define TS_LABELS_FILE_VERSION 1u
 #define TS_LABELS_PLACES       4096u               /* entries of a table of places, at most */
-#define TS_LABELS_CHUNK_BYTES  65536u              /* of text: a chunk that has more is full */
+#define TS_LABELS_CHUNK_BYTES  65536u              /* bytes of text after which a chunk is full */
 #define TS_LABELS_MOST_BYTES   (UINT64_C(1) << 30) /* of one label */
 
 enum {

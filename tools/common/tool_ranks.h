@@ -30,7 +30,7 @@ int tool_ranks_agree(int rc, struct ts_err *err);
 /* What a step ended with, as above; where all is well all get rank 0's n bytes. */
 int tool_ranks_tell(int rc, void *bytes, uint64_t n, struct ts_err *err);
 
-/* And each gets the least of all their numbers. */
+/* Sets *number to the least number of all ranks. */
 int tool_ranks_least(int rc, uint32_t *number, struct ts_err *err);
 
 /* All ranks have the same text, or TS_EARG; what: "options", say. */

@@ -133,7 +133,8 @@ static int open_alike(struct cp_group *s, struct ts_engine_conf *ec, struct ts_e
         most = rc == 0 ? s->engine.n_models : 0;
         fewest = most;
         rc = tool_ranks_least(rc, &fewest, err);
-        most = UINT32_MAX - most; /* the least of these is of the one with most */
+        /* the least of these differences belongs to the rank with most models */
+        most = UINT32_MAX - most;
         if (rc == 0)
             rc = tool_ranks_least(0, &most, err);
         if (rc < 0 || UINT32_MAX - most == fewest)

@@ -27,10 +27,10 @@ void cp_starts_close(struct cp_start_files *f);
 /* Opens the model to start from, each time from its beginning. */
 int cp_starts_model(const struct cp_args *args, struct ts_model **ret, struct ts_err *err);
 
-/* The same for a run that reads the start twice, as --save-init does. */
+/* A start that the run reads twice, because --save-init writes it. */
 struct cp_given {
     const struct cp_args *args;
-    const struct ts_cmd *cmd; /* whose note tells of a start that is gone; NULL: nobody tells */
+    const struct ts_cmd *cmd; /* prints a note if the start no longer exists; NULL: no note */
 };
 struct ts_run_given cp_starts_given_by(struct cp_given *g);
 

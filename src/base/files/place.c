@@ -9,8 +9,8 @@
 
 /* A path as the file system sees it. */
 struct where {
-    char *real;     /* without links; NULL: not a file or directory */
-    struct stat st; /* of what is there */
+    char *real;     /* path without links; NULL: no file or directory */
+    struct stat st; /* set if the path exists */
     int exists;
 };
 

@@ -41,7 +41,7 @@ struct ts_sorted_runs {
     void *list;                        /* an entry of the sort's own for each run */
 };
 
-/* A sort starts with { tmp, purpose, stop, .fd = -1 }. */
+/* Initialize the struct with { tmp, purpose, stop, .fd = -1 }. */
 void ts_sorted_runs_close(struct ts_sorted_runs *r);
 
 /* Makes the file before the first run, and room in the list for one more entry of entry_bytes. The

@@ -40,7 +40,7 @@ struct ts_partition_deal {
     uint64_t *rank_first;            /* n + 1: partitions before those of each rank */
     uint64_t *shard_first, n_shards; /* n_shards + 1: partitions before each shard */
     uint64_t begin, end;             /* shards of this rank */
-    char *lent;                      /* partitions that come from ranks behind this one */
+    char *lent;                      /* partitions received from ranks behind this one */
     uint64_t n_lent, lent_at;        /* partitions; byte of the next one */
 
     /* what is written, and what came of it */

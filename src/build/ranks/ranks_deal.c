@@ -109,10 +109,11 @@ static int give(struct ts_dealing *d, uint64_t *rec, uint64_t n, struct ts_err *
     return n > take ? d->s->sort.consume(d->s->sort.arg, rec + take * words, n - take, err) : 0;
 }
 
-/* What is free while records are given: of a mode's copy memory that stays when the next copy is
- * sorted, if there is some. It is behind the spool in its room, with a gap, as the next copy may
- * come there and be larger; most of it was in use already when records were longer, so that the
- * kernel need not clear it. Else it is the other room. */
+/* The memory that is free while sorted records are given to the next step. For a mode's copy it
+ * must stay free when the next copy is sorted. If possible, it lies in the room of the spool,
+ * behind it with a gap, because the next copy may come there and be larger. Most of this memory was
+ * in use before, when records were longer, so the kernel need not clear it. Otherwise it is the
+ * other room. */
 static struct ts_spare spare_of(const struct ts_dealing *d, uint64_t *area)
 {
     const struct ts_build *b = d->b;

@@ -193,7 +193,8 @@ static void take_shared(struct ts_dealing *d)
     d->total += n;
 }
 
-/* Tells all ranks what each has for each, and whether one has failed, for which they then agree. */
+/* Gives all ranks the number of records that each rank has for each, and whether one has failed. If
+ * so, they agree on the failure. */
 static int tell_counts(struct ts_dealing *d, int rc, struct ts_err *err)
 {
     const uint32_t n = d->c->n;

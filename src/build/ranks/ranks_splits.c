@@ -34,7 +34,7 @@ static int read_sample(struct ts_dealing *d, uint64_t at, uint64_t *to, struct t
     return 0;
 }
 
-/* Whether this rank's records are sorted, which is looked at where they lie in memory. */
+/* Whether this rank's records are sorted. Only records in memory are looked at. */
 static int are_sorted(const struct ts_dealing *d, struct ts_err *err)
 {
     const struct ts_build_ranks_sort *s = d->s;

@@ -240,7 +240,7 @@ int ts_build_room_known(struct ts_build *b, struct ts_err *err)
     return ts_build_comm_agree(&b->ranks, rc, err);
 }
 
-/* What was needed, and what there was, of one disk or of two. */
+/* Prints the space that was needed, and the free space, on one disk or on two. */
 static void print_need(const struct ts_room *r, const struct ts_need *need, char *ret, size_t size)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS];

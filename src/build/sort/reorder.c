@@ -21,9 +21,9 @@ struct reorder {
     struct ts_record_layout layout;
     uint32_t key_bits;
     uint64_t *area[2], area_words;
-    uint64_t room, held, read; /* records: in an area, in area[0], read so far */
-    int whole_slices;          /* every slice fits */
-    struct ts_extsort *runs;   /* otherwise */
+    uint64_t room, held, read; /* numbers of records: that an area holds; in area[0]; read so far */
+    int whole_slices;          /* 1: each slice fits an area */
+    struct ts_extsort *runs;   /* sorted runs, if some slice does not fit */
     void **raw;                /* a shard of each thread */
 };
 
@@ -147,7 +147,7 @@ static int drain(struct reorder *r, int last, struct ts_err *err)
 
 /* ------------------------------------------------------------------ reading */
 
-/* The records of a block. */
+/* Decodes the nonzeros of a block to records. */
 static int put_block(const struct reorder *r, const struct ts_block *b, uint64_t *rec,
                      struct ts_err *err)
 {

@@ -72,9 +72,10 @@ struct sums {
     double *all_hi, *all_lo;   /* the same: products over the modes read */
     double *largest;           /* rank: magnitude in each column of the mode being read */
     double *scale;             /* rank: power of 2 that brings the column's norm near 1 */
-    double *before; /* rank: the same for its entries as they are read; NULL: none is needed */
+    /* rank: power of 2 that entries are multiplied with as they are read; NULL: none is needed */
+    double *before;
     double *shift;  /* rank: all scales of the modes read as one exponent of 2, negated */
-    double *weight; /* rank: the model's; once all modes are read, divided by the scales */
+    double *weight; /* rank: weights of the model; when all modes are read, divided by the scales */
 };
 
 static uint64_t chunk_rows(uint32_t rank)

@@ -32,9 +32,10 @@
 #define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
 
 struct apr {
-    double kkt, loss; /* so far in the sweep, or of the last; after the last mode that was solved */
-    struct ts_multiply multiply;        /* of the pass that is wanted, */
-    struct ts_multiply_sums multiplied; /* and what the last one gave */
+    /* violation so far in the sweep, or in the last one; log-likelihood after the last mode */
+    double kkt, loss;
+    struct ts_multiply multiply;        /* arguments of the next pass */
+    struct ts_multiply_sums multiplied; /* results of the last pass */
 };
 
 static int check(const struct ts_solver *a, struct ts_err *err)

@@ -42,7 +42,7 @@
 
 #define RATE        0.05
 #define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls */
-#define SPREAD      0.6 /* of entries of a start whose model is a logarithm */
+#define SPREAD      0.6 /* spread of the entries of a start whose model is a logarithm */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
 static const struct ts_loss *loss_of(const struct ts_solver *a)

@@ -66,7 +66,7 @@ void ts_solver_limit_rows(struct ts_solver *a)
     update->l2 = c->l2;
 }
 
-/* Before the first mode that is solved in the first sweep a start may be of any size. */
+/* Whether the start is far too large. This is asked before the first mode is solved. */
 static int starts_too_large(struct ts_solver *a)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -190,8 +190,9 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 
 /* ---- the fit ---- */
 
-/* The last mode once more, in float64. By least squares it is solved again, from the same operands;
- * where rows come from the old ones that would be a step further, so there the factor stays. */
+/* Begins the product of the last mode once more, in float64. With least squares, its rows are
+ * solved again from the same operands. With updates that read the old rows this would be a further
+ * step, so the factor stays as it is. */
 static int begin_again(struct ts_solver *a, struct ts_err *err)
 {
     const enum ts_row_kind kind = ts_solver_kind(a, a->order - 1);

@@ -36,7 +36,7 @@ struct within {
     double *scratch;       /* of curve.h */
     unsigned char *is_row; /* span */
     double rough;
-    int stopped; /* here, or on another rank */
+    int stopped; /* the user wants to stop, on this rank or on another */
 };
 
 #define OF_SPAN (TS_CURVE_SCRATCH + 2)

@@ -25,8 +25,8 @@ struct ts_accelerate {
     uint64_t bytes[TS_MAX_ORDER]; /* of them */
     double *lambda;               /* rank: weights; and behind them order x rank: norms */
     double *norm;
-    double *chunk; /* of rows */
-    double *scale; /* rank: what columns of `before` are multiplied with */
+    double *chunk; /* memory for a chunk of rows */
+    double *scale; /* rank: multipliers of the columns of `before` */
 };
 
 static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)

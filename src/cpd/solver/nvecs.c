@@ -62,13 +62,13 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
     memcpy(row, out, rank * sizeof *row);
 }
 
-/* What becomes of the rows of a mode, chunk by chunk. */
+/* What a step does with the rows of a mode, chunk by chunk. */
 struct step {
-    int draw;        /* they are drawn, in [-1, 1) */
-    const double *p; /* rows are multiplied by it; or NULL */
-    int rest;        /* columns from `kept` on are drawn then, in [0, 1) */
-    const double *q; /* the same; or NULL */
-    int positive;    /* what is below 0 becomes 0 */
+    int draw;        /* rows are drawn, in [-1, 1) */
+    const double *p; /* rows are first multiplied by this matrix; or NULL */
+    int rest;        /* then columns from `kept` on are drawn, in [0, 1) */
+    const double *q; /* then rows are multiplied by this matrix; or NULL */
+    int positive;    /* at last negative entries become 0 */
 };
 
 static void change_row(const struct nvecs *s, uint32_t mode, const struct step *step,

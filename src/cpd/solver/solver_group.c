@@ -10,11 +10,11 @@
 #include "cpd/solver/solver_struct.h"
 
 struct member {
-    struct ts_solver *run;    /* which `ended` may free */
-    int over;                 /* or failed */
-    int waits;                /* for a pass, */
-    struct ts_request wanted; /* of which it wants this, */
-    uint64_t wanted_ns;       /* since then */
+    struct ts_solver *run;    /* the run; `ended` may free it */
+    int over;                 /* the run is over, or has failed */
+    int waits;                /* the run waits for a pass */
+    struct ts_request wanted; /* its request for that pass */
+    uint64_t wanted_ns;       /* since when it waits */
 };
 
 struct group {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run hands out: of a sweep its figures, at its end weights and norms of columns, and their
- * rows. */
+/* The results of a run: the figures of a sweep and, at the end, weights, norms of columns, and rows
+ * of the factors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

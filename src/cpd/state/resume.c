@@ -127,8 +127,8 @@ void ts_resume_close(struct ts_resume *r)
 
 /* ---- the start ---- */
 
-/* Whether the first row is as it was drawn, where the method scales it: versions that wrote it
- * before it was scaled left it so. */
+/* Whether the first row was saved as it was drawn, although the method scales random factors. Older
+ * versions wrote it before they scaled it. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {

@@ -27,10 +27,10 @@ struct cells {
     const struct ts_weighted *what;
     const struct ts_gemm *gemm;
     uint32_t rank, threads;
-    uint32_t level;                    /* the first of the levels that columns are of */
-    uint64_t cols;                     /* so many */
+    uint32_t level;                    /* the first level of the layout whose cells make up a row */
+    uint64_t cols;                     /* number of cells of a row */
     uint32_t panel;                    /* columns of a panel */
-    double *memory;                    /* all that follows: */
+    double *memory;                    /* the block of all arrays below */
     double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors */
     double *b;                         /* products of the rows of columns, in panels */
     double *row;                       /* threads x rank */

@@ -20,7 +20,7 @@
 struct ts_dense_unknown {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct ts_hold_out hold_out; /* of the cells that were found, if */
+    struct ts_hold_out hold_out; /* held-out cells of the last search */
     int found;
     uint64_t *count[TS_DENSE_MAX_ORDER];
     uint64_t slab_words; /* of the largest slab */

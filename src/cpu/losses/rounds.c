@@ -151,7 +151,7 @@ struct team {
     uint32_t n;
 };
 
-/* Each thread of the team visits the shard with all others. */
+/* A visitor of the pass loop: all threads of the team visit a shard together. */
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
     const struct team *t = ctx;

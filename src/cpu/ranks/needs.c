@@ -301,7 +301,7 @@ static int tell(struct ts_needs *n, struct count own, struct ts_err *err)
     return ts_share_gather(n->conf.share, n->count, sizeof *n->count, n->each, err);
 }
 
-/* What ranks need of each other's rows, to those who have them. */
+/* Tells each rank which of its rows the other ranks need. */
 static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_err *err)
 {
     struct ts_comm *c = ts_share_comm(n->conf.share);

@@ -537,7 +537,7 @@ static int gather_shared(struct ts_share *s, const struct columns *c, const uint
     return rc == 0 ? ts_share_settle(s, err) : rc;
 }
 
-/* In pieces: of each rank as many rows at a time. */
+/* Sends columns packed, in pieces with the same number of rows for each rank. */
 static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *wanted,
                          struct ts_err *err)
 {

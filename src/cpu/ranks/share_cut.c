@@ -11,8 +11,8 @@
 /* A walk over the shards, from cut to cut. */
 struct walk {
     const struct ts_disk_shard *shard;
-    uint64_t n_shards, at, partitions; /* before shard `at` */
-    double before;                     /* the cost of these */
+    uint64_t n_shards, at, partitions; /* partitions: their number before shard `at` */
+    double before;                     /* cost of the partitions before shard `at` */
 };
 
 /* The partition at which the cost `wanted` is reached. */

@@ -21,17 +21,18 @@
 #define MIN_GROUPS   4u
 #define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices */
 #define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
-#define WHOLE_GROUPS 4u                     /* a thread: with so many, threads take whole groups */
-#define ROOM_BYTES   (UINT64_C(16) << 20)   /* for rows whose sums wait for those of others */
-#define STEP_ROWS    32u                    /* at a time: 64 take 1.25 x the time at rank 128 */
-#define SPINS        2000u                  /* before a thread that waits gives its core away */
+#define WHOLE_GROUPS 4u /* groups for each thread from which on threads take whole groups */
+#define ROOM_BYTES   (UINT64_C(16) << 20) /* for rows whose sums wait for those of others */
+#define STEP_ROWS    32u   /* rows solved at a time: with 64, rank 128 takes 1.25 x the time */
+#define SPINS        2000u /* before a thread that waits gives its core away */
 
-/* With less to do, one thread; updates that read the old rows take several times the time. */
+/* With less work than this, one thread works alone. Updates that read the old rows take several
+ * times as long, so they have a limit of their own. */
 /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
 #define LONE_COST (UINT64_C(700) << 10)
 #define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
 
-/* How a factor is divided. */
+/* The division of a factor into blocks and groups of rows. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
 };
@@ -52,7 +53,7 @@ struct job {
 
     uint64_t begin, end; /* groups to be updated here */
     struct ts_rowsolve_ranks *ranks;
-    int rc; /* of what travels */
+    int rc; /* first failure of sending rows to other ranks */
     struct ts_err *err;
 };
 

@@ -164,7 +164,7 @@ struct ts_gram_ops {
 
 #define TS_GRAM_SIDE  4u
 #define TS_GRAM_TILE  (TS_GRAM_SIDE * TS_GRAM_SIDE)
-#define TS_GRAM_SHORT 64u /* most nonzeros of such a row, a multiple of TS_GRAM_SIDE */
+#define TS_GRAM_SHORT 64u /* most nonzeros of a short row, a multiple of TS_GRAM_SIDE */
 
 /* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d =
  * 0 .. T / 2, and gets its upper triangle. */

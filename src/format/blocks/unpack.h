@@ -26,9 +26,9 @@ struct ts_unpack_conf {
     uint32_t value_kind;
     int weights;   /* nonzeros have weights, which the second code is */
     int as_double; /* values are wanted as float64, else float32 */
-    int small;     /* TS_VALUE_INT whose every value float32 holds exactly */
+    int small;     /* the kind is TS_VALUE_INT, and float32 holds all values exactly */
     double value_base;
-    const double *dict; /* of TS_VALUE_DICT */
+    const double *dict; /* the dictionary of TS_VALUE_DICT */
 };
 
 #define TS_UNPACK_SLACK 32u

@@ -54,7 +54,7 @@ static void move_shard(struct move *v, const struct gift *x)
                                   a->device, bytes_of(v, x->shard), b->send));
 }
 
-/* The same for a member of another process, later. */
+/* Notes a shard for a member of another process, which is sent later. */
 static void note_gift(struct move *v, const struct gift *x)
 {
     if (v->n_gifts == v->room) {

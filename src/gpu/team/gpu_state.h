@@ -192,7 +192,7 @@ struct ts_gpu_member {
     int scaling;          /* `scaled` is recorded, and the host has not seen it */
     uint64_t cache_bytes; /* second-level cache */
     struct ts_gpu_table table[TS_MAX_ORDER];
-    struct ts_gpu_product *product; /* of the pass under way, n_models */
+    struct ts_gpu_product *product; /* n_models: products of the pass under way */
 
     char *kept;           /* in `store`: shards that stay */
     uint64_t *free_place; /* stack of the places in `kept` that hold no shard */

@@ -10,7 +10,7 @@
 #include "base/setting.h"
 #include "source/batch.h"
 
-#define MAX_CELLS (UINT64_C(1) << 62) /* that init_scatter takes */
+#define MAX_CELLS (UINT64_C(1) << 62) /* the most cells that init_scatter supports */
 
 /* The longest possible side of a block in a mode. Blocks share no row of a mode, unless the mode is
  * in `shared`. */

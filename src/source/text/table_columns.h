@@ -17,7 +17,7 @@
 /* bytes that tell what a column is, whatever a piece is */
 #define TS_TABLE_SAMPLE ((size_t)64 << 10)
 
-/* Of a column: a mode, or one of these. */
+/* The role of a column: the number of a mode, or one of these. */
 enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };
 
 /* What the fields of a mode look like, from the first one that is not missing. */

@@ -35,7 +35,8 @@ void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* Who finds `direct` 0, tries again and is refused, gives up: it is, once all files are without. */
+/* A thread that finds `direct` 0 reads again, and gives up if the read fails. So `direct` becomes 0
+ * only when all files are open without O_DIRECT. */
 int ts_reader_drop_direct(struct ts_reader_files *f)
 {
     int was;

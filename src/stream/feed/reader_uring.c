@@ -32,8 +32,8 @@ struct work {
 /* A read in flight. */
 struct flight {
     struct work *work;  /* NULL: free */
-    uint64_t at, bytes; /* in the job */
-    int direct;         /* asked for with O_DIRECT */
+    uint64_t at, bytes; /* offset and length of the read within its job */
+    int direct;         /* the read was submitted with O_DIRECT */
 };
 
 struct ts_reader_uring {

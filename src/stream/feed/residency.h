@@ -51,8 +51,9 @@ void ts_residency_free(struct ts_residency *r);
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err);
 
-uint64_t ts_residency_bytes(const struct ts_disk_shard *s);   /* bytes of a shard's place */
-uint64_t ts_residency_read_at(const struct ts_disk_shard *s); /* where stored bytes go in it */
-uint64_t ts_residency_stored(const struct ts_disk_shard *s);  /* stored bytes with padding */
+uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* bytes that a shard takes in memory */
+/* offset in this memory to which stored bytes are read */
+uint64_t ts_residency_read_at(const struct ts_disk_shard *s);
+uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* stored bytes with padding */
 
 #endif

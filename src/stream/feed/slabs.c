@@ -352,7 +352,7 @@ static void lend(struct ts_slabs *b, struct slot *s)
     b->lent[b->n_lent++] = s;
 }
 
-/* Where the slab that is wanted lies, or NULL: not here yet. */
+/* The address of slab k, or NULL if it was not read yet. */
 static const char *find(struct ts_slabs *b, uint64_t k)
 {
     if (b->place[k] != NOWHERE && b->known[k] >= HERE) {
