@@ -263,7 +263,7 @@ def test_an_accelerated_run_is_that_of_the_program(tensor, tmp_path):
         assert (np.load(tmp_path / "x" / f"mode{k + 1}.npy") == m.factors[k]).all()
     assert [s.fit for s in m.history[:5]] == [s.fit for s in plain.history[:5]]
     assert m.history[6].fit != plain.history[6].fit
-    with pytest.raises(ts.ArgumentError, match="accelerate goes with least squares of all cells"):
+    with pytest.raises(ts.ArgumentError, match="accelerate needs least squares of all cells"):
         ts.cp(tensor, 4, accelerate=True, orthogonal=1, progress=False)
 
 

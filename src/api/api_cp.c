@@ -178,7 +178,7 @@ static int check_inner(const struct ts_api_run *c, struct ts_err *err)
     return c->conf.loss != TS_LOSS_POISSON || inner == NULL ||
                    strtoul(inner, NULL, 10) == c->conf.inner
                ? 0
-               : ts_fail(err, TS_EARG, "%s: the run has inner %s, so it cannot go on with %u",
+               : ts_fail(err, TS_EARG, "%s: the run has inner %s, so it cannot continue with %u",
                          c->from.dir, inner, c->conf.inner);
 }
 
@@ -212,12 +212,14 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
     }
     seed = ts_state_option(ts_state_get(c->from.file), "seed");
     if (c->conf.start == NULL && seed != NULL && strtoull(seed, NULL, 10) != c->conf.seed)
-        return ts_fail(err, TS_EARG, "%s: the run has seed %s, so it cannot go on with seed %llu",
-                       c->from.dir, seed, (unsigned long long)c->conf.seed);
-    if (share_of(ts_state_option(ts_state_get(c->from.file), "hold-out")) != c->conf.hold_out)
         return ts_fail(err, TS_EARG,
-                       "%s: the run holds out another share than %g, so it cannot go on with that",
-                       c->from.dir, c->conf.hold_out);
+                       "%s: the run has seed %s, so it cannot continue with seed %llu", c->from.dir,
+                       seed, (unsigned long long)c->conf.seed);
+    if (share_of(ts_state_option(ts_state_get(c->from.file), "hold-out")) != c->conf.hold_out)
+        return ts_fail(
+            err, TS_EARG,
+            "%s: the run holds out another share than %g, so it cannot continue with that",
+            c->from.dir, c->conf.hold_out);
     rc = ts_api_record_lacks(ts_state_get(c->from.file), c->from.dir, err);
     return rc == 0 ? check_inner(c, err) : rc;
 }

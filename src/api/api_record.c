@@ -257,7 +257,7 @@ int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err
             (void)ts_opt_set(&row->opt, a, row->opt.def, NULL); /* check_options parses it */
         ts_opt_text(&row->opt, a, usual, sizeof usual);
         if (strcmp(value, usual) != 0)
-            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, which only tstream cp goes on with",
+            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, which only tstream cp continues",
                          dir, row->opt.name, value);
     }
     free(a);

@@ -82,9 +82,10 @@ static int check_run(const ts_cp_conf *c, struct ts_err *err)
                                           : NULL;
     return what == NULL
                ? 0
-               : ts_fail(err, TS_EARG,
-                         "%s of a run goes with one model: leave it out where several are computed",
-                         what);
+               : ts_fail(
+                     err, TS_EARG,
+                     "%s of a run needs a single model: leave it out where several are computed",
+                     what);
 }
 
 static int check_starts(const struct several *s, struct ts_err *err)
@@ -122,7 +123,7 @@ static int take_confs(struct several *s, const ts_session_conf *session,
         rc = check_run(&s->run, err);
     if (rc == 0 && s->session_conf.trace != NULL)
         rc = ts_fail(err, TS_EARG,
-                     "trace goes with one model: leave it out where several are computed");
+                     "trace needs a single model: leave it out where several are computed");
     if (rc < 0)
         return rc;
     s->restarts = s->conf.restarts > 0 ? s->conf.restarts : 1;
@@ -191,7 +192,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
             continue; /* models that are left save none; or an earlier version did not say */
         if (strcmp(was, is) != 0)
-            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot go on with %s %s",
+            rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot continue with %s %s",
                          s->from.dir, name, was, name, is);
     }
     return rc;
@@ -216,7 +217,7 @@ static int open_out(struct several *s, struct ts_err *err)
     if (conf.resume != TS_RESUME_NEVER) {
         rc = ts_models_run_open(conf.out, &s->from, err);
         if (rc == 0 && s->from.dir == NULL && conf.resume == TS_RESUME)
-            rc = ts_fail(err, TS_EARG, "%s: there is no run of several models to go on with",
+            rc = ts_fail(err, TS_EARG, "%s: there is no run of several models to continue",
                          conf.out);
         if (rc == TS_EARG && conf.resume == TS_RESUME_IF_ANY)
             rc = 0; /* it is done: what is there stays, or is replaced */

@@ -106,7 +106,7 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
         return 0;
     if (ts_cpu_multiplies(conf))
         return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares: other losses go with "
+                       "%s: a dense tensor is decomposed by least squares: other losses need "
                        "tensors of nonzeros",
                        path);
     if (ts_comm_many(conf->comm))

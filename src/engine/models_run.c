@@ -95,7 +95,7 @@ static int find_run(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
         return take_text(r, d->partial_name, (size_t)n, err);
     if ((d->is_left || d->partial == NULL) && d->result != NULL && ts_models_there_in(d->result))
         return ts_fail(err, TS_EARG,
-                       "%s: all its models are done, so that there is nothing to go on with; for "
+                       "%s: all its models are done, so there is nothing to continue; for "
                        "more " TS_SET_SWEEPS " of one of them, " TS_SET_RESUME " %s/NAME",
                        d->name, d->name);
     return 0;

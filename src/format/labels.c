@@ -88,8 +88,7 @@ static int check_header(int fd, const struct ts_mode *m, uint32_t mode, struct t
                        m->labels_path, h.version, TS_FORMAT_VERSION);
     if (h.mode != mode || h.n_labels != m->disk.n_labels ||
         h.text_bytes != m->disk.labels_bytes - sizeof h)
-        return ts_fail(err, TS_EFORMAT, "%s: its header does not go with the index",
-                       m->labels_path);
+        return ts_fail(err, TS_EFORMAT, "%s: its header does not match the index", m->labels_path);
     return 0;
 }
 

@@ -54,7 +54,7 @@ static int check_text(const struct ts_tensor *t, const char *bytes, uint64_t n_b
                        path, found, stored);
     if (h.order != t->order || h.index_hash != t->hash || h.base > 1 || h.reserved32 != 0 ||
         h.text_bytes != n_bytes - sizeof h - sizeof stored)
-        return ts_fail(err, TS_EFORMAT, "%s: it does not go with the index", path);
+        return ts_fail(err, TS_EFORMAT, "%s: it does not match the index", path);
     return 0;
 }
 

@@ -80,7 +80,7 @@ static int check_header(FILE *in, const struct ts_mode *m, uint32_t mode, struct
                        "%s: byte 8: format version %" PRIu32 ", but this program reads version %u",
                        m->rows_path, h.version, TS_FORMAT_VERSION);
     if (h.mode != mode || h.n_rows != m->disk.n_rows || h.dim != m->disk.dim)
-        return ts_fail(err, TS_EFORMAT, "%s: its header does not go with the index", m->rows_path);
+        return ts_fail(err, TS_EFORMAT, "%s: its header does not match the index", m->rows_path);
     return 0;
 }
 

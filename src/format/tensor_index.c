@@ -68,8 +68,7 @@ static int check_values(const struct ts_disk_header *h, const char *where, struc
                        where, kind, h->value_bytes);
     if ((h->n_dict > 0) != (kind == TS_VALUE_DICT))
         return ts_fail(err, TS_EFORMAT,
-                       "%s: a dictionary of %" PRIu32
-                       " values does not go with value kind %" PRIu32,
+                       "%s: a dictionary of %" PRIu32 " values does not match value kind %" PRIu32,
                        where, h->n_dict, kind);
     if (!isfinite(h->norm) || h->norm < 0 || !isfinite(h->value_base) ||
         !(h->value_bits >= 0 && h->value_bits <= 64) || !isfinite(h->value_min) ||
@@ -151,7 +150,7 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
         (d->rows_bytes > 0) != squeezed)
         return ts_fail(err, TS_EFORMAT,
                        "%s: " TS_NTH_MODE ": a rows file of %" PRIu64
-                       " bytes does not go with %" PRIu64 " of %" PRIu64 " slices in use",
+                       " bytes does not match %" PRIu64 " of %" PRIu64 " slices in use",
                        where, mode + 1, d->rows_bytes, d->n_rows, d->dim);
     if (!check_side_file(d->labels_bytes, d->labels_hash, d->n_labels,
                          sizeof(struct ts_disk_labels)))

@@ -45,7 +45,7 @@ static int check_bytes(const struct ts_tensor *t, const struct ts_disk_sums *d, 
                        " (the file is damaged)",
                        path, hash, d->hash);
     if (d->order != t->order || d->index_hash != t->hash || d->n_cells != t->nnz)
-        return ts_fail(err, TS_EFORMAT, "%s: it does not go with the index", path);
+        return ts_fail(err, TS_EFORMAT, "%s: it does not match the index", path);
     return 1;
 }
 

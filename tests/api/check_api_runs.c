@@ -395,7 +395,7 @@ START_TEST(a_start_is_saved_also_where_a_run_goes_on)
 }
 END_TEST
 
-/* What a run cannot go on with is found before anything is written, and the session serves other
+/* What a run cannot continue with is found before anything is written, and the session serves other
  * runs. */
 START_TEST(a_run_goes_on_with_its_constraints)
 {
@@ -411,7 +411,7 @@ START_TEST(a_run_goes_on_with_its_constraints)
     conf.nonneg = 1;
     ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));
     ck_assert_int_eq(err.code, TS_ERR_ARGUMENT);
-    ck_assert_msg(strstr(err.text, "it cannot go on with: nonnegative") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "it cannot continue with: nonnegative") != NULL, "%s", err.text);
     conf.nonneg = 0;
     conf.sweeps = 1; /* it is beyond that */
     ck_assert_ptr_null(ts_cp(s, &conf, NULL, &err));

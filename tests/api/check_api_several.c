@@ -319,7 +319,7 @@ START_TEST(several_models_are_kept_and_go_on)
     run.nonneg = 0;
     run.save_init = 1; /* and no start beside them */
     ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
-    ck_assert_msg(strstr(err.text, "cannot go on with save-init 1") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "cannot continue with save-init 1") != NULL, "%s", err.text);
     free_all(all);
     free_all(whole);
     ts_close(t);
@@ -362,7 +362,7 @@ START_TEST(several_models_go_on_without_starts)
     run.resume = TS_RESUME;
     run.save_init = 1;
     ck_assert_int_eq(run_several(t, &run, NULL, all, NULL), TS_ERR_ARGUMENT);
-    ck_assert_msg(strstr(err.text, "cannot go on with save-init 1") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "cannot continue with save-init 1") != NULL, "%s", err.text);
 
     run.resume = TS_RESUME_NEVER; /* an earlier version did not say */
     ck_assert_int_eq(run_several(t, &run, stop_second, all, NULL), TS_ERR_STOPPED);

@@ -589,8 +589,7 @@ START_TEST(what_cannot_be_is_refused)
     write_slow();
     a = test_cp_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_msg(strstr(a.err.text, "mode 2 (orthogonal): accelerate goes with least squares") !=
-                      NULL,
+    ck_assert_msg(strstr(a.err.text, "mode 2 (orthogonal): accelerate needs least squares") != NULL,
                   "%s", a.err.text);
     test_cp_free(&a);
     c.spec = NULL;
@@ -607,8 +606,9 @@ START_TEST(what_cannot_be_is_refused)
     c.iters = 5;
     a = test_cp_run(test_case_dir, &c);
     ck_assert_int_eq(a.rc, TS_EARG);
-    ck_assert_msg(strstr(a.err.text, _i ? "is accelerated, so it cannot go on without it"
-                                        : "is not accelerated, so it cannot go on with it") != NULL,
+    ck_assert_msg(strstr(a.err.text, _i ? "is accelerated, so it cannot continue without it"
+                                        : "is not accelerated, so it cannot continue with it") !=
+                      NULL,
                   "%s", a.err.text);
     test_cp_free(&a);
 }

@@ -35,7 +35,7 @@ awk -v a="$printed" -v b="$exact" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(
 
 # A run that had ended goes on with the bits of one that had more sweeps; another kind of run does not.
 cp_t --accelerate -i 9 --tol 0 -f npy -o part.cp > part.out
-refused 1 'the run is not accelerated, so it cannot go on with it' \
+refused 1 'the run is not accelerated, so it cannot continue with it' \
     "$bin/tstream" cp --cpu --resume plain.cp --accelerate -i 30 -n
 "$bin/tstream" cp --resume part.cp -i 17 --cpu > resumed.out
 "$bin/tstream" cp --resume part.cp -i 25 --cpu --accelerate > resumed.out
@@ -116,7 +116,7 @@ for run in '2 3 26' '5 3 24' '6 4 26'; do
     done
 done
 
-refused 2 'mode 1 (orthogonal): --accelerate goes with least squares of all cells, and not' cp_t --accelerate --orthogonal 1 -n
-refused 2 'mode 1 (observed cells, l2 0.1): --accelerate goes with' cp_t --accelerate --observed -n
+refused 2 'mode 1 (orthogonal): --accelerate needs least squares of all cells, without' cp_t --accelerate --orthogonal 1 -n
+refused 2 'mode 1 (observed cells, l2 0.1): --accelerate needs' cp_t --accelerate --observed -n
 
 exit $failed

@@ -403,7 +403,7 @@ START_TEST(a_state_with_other_bounds_is_refused)
     struct test_cp a;
     char from[4200], text[200];
     snprintf(from, sizeof from, "%s/" TS_STATE_NAME_1, test_case_states);
-    snprintf(text, sizeof text, "these constraints: bounds 0:1; it cannot go on with: %s",
+    snprintf(text, sizeof text, "these constraints: bounds 0:1; it cannot continue with: %s",
              says[_i]);
     test_case_write(43, &tc);
     a = test_cp_run(test_case_dir, &conf);

@@ -367,7 +367,7 @@ START_TEST(a_state_with_other_constraints_is_refused)
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text,
                          "mode 2 of the run has these constraints: nonnegative, l1 0.5; "
-                         "it cannot go on with: none") != NULL,
+                         "it cannot continue with: none") != NULL,
                   "%s", a.err.text);
     test_cp_free(&a);
 }

@@ -213,7 +213,7 @@ START_TEST(a_state_with_another_mode_fixed_is_refused)
     a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_EARG);
     ck_assert_msg(strstr(a.err.text, "mode 2 of the run has these constraints: none; "
-                                     "it cannot go on with: fixed") != NULL,
+                                     "it cannot continue with: fixed") != NULL,
                   "%s", a.err.text);
     test_cp_free(&a);
 }

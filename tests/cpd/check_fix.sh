@@ -48,7 +48,7 @@ grep '"event":"sweep"' two.json | tail -3 | grep -vq '"change":\(0\|-\{0,1\}[0-9
 cp_t --init start.cp --fix 2 --nonneg -i 7 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --init start.cp --fix 2 --nonneg -i 3 --tol 0 -f npy -o part.cp -t 1 --host-memory 700K > part.out
 refused 1 'has no --l1' "$bin/tstream" cp --cpu --resume part.cp --l1 0.5 -i 9 -n
-refused 1 'it cannot go on with: fixed' "$bin/tstream" cp --cpu --resume part.cp --fix 2,3 --nonneg 1 -i 9 -n
+refused 1 'it cannot continue with: fixed' "$bin/tstream" cp --cpu --resume part.cp --fix 2,3 --nonneg 1 -i 9 -n
 mv start.cp elsewhere.cp # the state has what is fixed
 "$bin/tstream" cp --resume part.cp -i 7 --cpu --nonneg 1,3 > resumed.out
 mv elsewhere.cp start.cp

@@ -98,7 +98,7 @@ awk -v a="$(number objective json)" -v b="$(cat want)" 'BEGIN { d = a - b; exit 
 
 # A run goes on with its own loss.
 cp_t --loss bernoulli -i 2 -f npy -o part.cp -q > out
-refused 1 'cannot go on with' "$bin/tstream" cp --cpu --resume part.cp --loss poisson-log -i 6 -n
+refused 1 'cannot continue with' "$bin/tstream" cp --cpu --resume part.cp --loss poisson-log -i 6 -n
 rm -r part.cp
 
 # Cells that are held out are those of tshard split, zeros to the model; their loss is that of the model written.
@@ -118,7 +118,7 @@ for loss in bernoulli huber:0.5; do
     awk 'NR > 1 && $1 > last * (1 + 1e-6) { bad = 1 } { last = $1 } END { exit bad || NR != 30 }' fell ||
         bad "$loss by L-BFGS-B: $(cat fell)"
     cp_t --loss $loss -i 2 --optimizer lbfgsb -f npy -o part.cp -q > out
-    refused 1 'cannot go on with --optimizer adam' "$bin/tstream" cp --cpu --resume part.cp --optimizer adam -i 6 -n
+    refused 1 'cannot continue with --optimizer adam' "$bin/tstream" cp --cpu --resume part.cp --optimizer adam -i 6 -n
     rm -r part.cp
 done
 refused 2 'L-BFGS-B descends by a loss' cp_t --optimizer lbfgsb -n
@@ -174,6 +174,6 @@ refused 1 'all listed values are 1' cp_t --loss bernoulli --observed -n
 refused 2 'there is no loss' cp_t --loss no-such-loss -n
 refused 2 'huber takes a width above 0' cp_t --loss huber -n
 refused 2 'no l1 is computed' cp_t --loss bernoulli --l1 1 -n
-refused 2 'goes with least squares of all cells' cp_t --loss bernoulli --accelerate -n
+refused 2 'needs least squares of all cells' cp_t --loss bernoulli --accelerate -n
 refused 1 'not from singular vectors' cp_t --loss bernoulli --init nvecs -n
 exit $failed

@@ -63,7 +63,7 @@ done
 cp_t --nonneg --l2 0.1 -i 9 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --nonneg --l2 0.1 -i 4 --tol 0 -f npy -o part.cp > part.out
 refused 1 'has no --l1' "$bin/tstream" cp --cpu --resume part.cp --l1 0.5 -i 9 -n
-refused 1 'these constraints: nonnegative, l2 0.1; it cannot go on with: nonnegative, l2 0.2' \
+refused 1 'these constraints: nonnegative, l2 0.1; it cannot continue with: nonnegative, l2 0.2' \
     "$bin/tstream" cp --cpu --resume part.cp --l2 0.2 -i 9 -n
 refused 1 'mode 2 of the run has these constraints' "$bin/tstream" cp --cpu --resume part.cp --nonneg 1,3 -i 9 -n
 "$bin/tstream" cp --resume part.cp -i 7 --cpu > resumed.out

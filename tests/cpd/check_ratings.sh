@@ -75,7 +75,7 @@ for mean in 5 -5; do
         bad "the mean is not $said: $(cat log)"
     grep -q "\"mean\":$said" y.cp/run.json || bad "run.json does not have the mean $said"
 done
-refused 2 '--mean goes with --observed and least squares' "$bin/tstream" cp y.tsh --cpu --mean -n
+refused 2 '--mean needs --observed and least squares' "$bin/tstream" cp y.tsh --cpu --mean -n
 refused 2 'no other loss than least squares' "$bin/tstream" cp y.tsh --cpu --observed --mean --loss huber:1 -n
 
 # ---- one percent of a model that tshard gen plants: what was planted is off by the noise, what is recovered by little more ----
@@ -113,7 +113,7 @@ for how in '--nonneg 1,2 --precision float64' '--l2 0.02 --l2-scale count --hold
     "$bin/tstream" cp --resume part.cp -i 6 > log 2>&1 || bad "resume: $(cat log)"
     same one.cp part.cp "$how, after a stop"
 done
-refused 1 'it cannot go on with --hold-out 6%' "$bin/tstream" cp --resume part.cp --hold-out 6% -i 9
+refused 1 'it cannot continue with --hold-out 6%' "$bin/tstream" cp --resume part.cp --hold-out 6% -i 9
 
 # ---- a penalty in whose shape it is, patience, plan, what is printed ----
 $cp --hold-out 20% -r 30 --l2 0.001 --patience 2 -i 60 -o best.cp > log 2>&1
@@ -172,7 +172,7 @@ for how in '' '-p float64' '--observed --l2 0.1' '--loss huber:1'; do
         same own.cp folds.cp/r${model%.*}.f${model#*.} "$how rank ${model%.*}, fold ${model#*.}"
         [ "$(held own.cp)" = "$(held folds.cp/r${model%.*}.f${model#*.})" ] || bad "$how rank ${model%.*}: errors of fold ${model#*.}"
     done
-    refused 1 'nothing to go on with' "$bin/tstream" cp --cpu --resume folds.cp
+    refused 1 'nothing to continue' "$bin/tstream" cp --cpu --resume folds.cp
     mv folds.cp whole.cp
     $folds -r 2,20,9 --folds 3 --max-time 1ms -o folds.cp > log 2>&1 || true
     rounds=0
@@ -209,9 +209,9 @@ refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out 'fo
 for fold in fold fold2/5 'fold 2' 'fold  2/5' 'fold -1/5'; do
     refused 2 'expected a fold like fold 2/5' "$bin/tstream" cp x.tsh --hold-out "$fold"
 done
-refused 2 'does not go with --max-time without --output' "$bin/tstream" cp x.tsh --folds 3 --max-time 1s
+refused 2 'cannot be combined with --max-time without --output' "$bin/tstream" cp x.tsh --folds 3 --max-time 1s
 refused 2 '--folds must be 2 to 20' "$bin/tstream" cp x.tsh --observed --folds 1
-refused 2 'it does not go with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
+refused 2 'it cannot be combined with --hold-out' "$bin/tstream" cp x.tsh --observed --folds 3 --hold-out 10%
 
 # ---- of few nonzeros a share may be none, or all: nothing is written ----
 printf '1 1 1 2\n2 2 2 3\n' > few.tns
@@ -231,9 +231,9 @@ for left in odd.cp odd.cp.partial few.cp; do [ ! -e $left ] || bad "$left was wr
 grep -q 'held out, so' log && bad "a tenth held out: $(cat log)"
 
 # ---- refusals ----
-refused 2 '--inner goes with --loss poisson' "$bin/tstream" cp x.tsh --inner 3 -n
-refused 2 '--l2-scale goes with --observed' "$bin/tstream" cp x.tsh --l2-scale count
-refused 2 '--patience goes with --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2
+refused 2 '--inner needs --loss poisson' "$bin/tstream" cp x.tsh --inner 3 -n
+refused 2 '--l2-scale needs --observed' "$bin/tstream" cp x.tsh --l2-scale count
+refused 2 '--patience needs --hold-out' "$bin/tstream" cp x.tsh --observed --patience 2
 refused 2 'expected a share like 20% or 0.2' "$bin/tstream" cp x.tsh --observed --hold-out 120%
 refused 2 'of observed cells alone no l1 is computed' "$bin/tstream" cp x.tsh --observed --l1 1
 refused 2 'of observed cells alone no smooth is computed' "$bin/tstream" cp x.tsh --observed --smooth 3

@@ -420,7 +420,7 @@ START_TEST(a_state_with_another_demand_is_refused)
     };
     struct test_cp a;
     char text[200];
-    snprintf(text, sizeof text, "these constraints: %s; it cannot go on with: none", says[_i]);
+    snprintf(text, sizeof text, "these constraints: %s; it cannot continue with: none", says[_i]);
     test_case_write(43, &tc);
     a = test_cp_run(test_case_dir, &conf);
     ck_assert_int_eq(a.rc, TS_ESTOP);

@@ -327,11 +327,11 @@ refused()
 for wrong in "--hold-out 10% --l1 1" --mean; do
     # shellcheck disable=SC2086
     if "$bin/tstream" cp x.npy --cpu $wrong -n > log 2>&1; then bad "$wrong: not refused"; fi
-    grep -q 'of observed cells alone no l1\|--mean goes with --observed' log || bad "$wrong: $(cat log)"
+    grep -q 'of observed cells alone no l1\|--mean needs --observed' log || bad "$wrong: $(cat log)"
 done
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson --hold-out 10% -n
 refused 'decomposed by least squares' "$bin/tstream" cp x.npy --cpu --loss poisson -n
-refused 'is NaN, the first of .*: unknown cells go with --observed alone' "$bin/tstream" cp u.npy --cpu -n --orthogonal 1
+refused 'is NaN, the first of .*: unknown cells need --observed' "$bin/tstream" cp u.npy --cpu -n --orthogonal 1
 "$bin/tstream" cp u.npy --cpu -r 3 -i 3 --tol 0 --threads 1 -o given.cp --json > done.json 2> err || bad "cp of unknown cells: $(cat err)"
 grep -q 'u.npy: [0-9]* cells are unknown (NaN), so --observed is taken for given$' err || bad "no note: $(cat err)"
 cmp -s u1.cp/model.ktensor given.cp/model.ktensor || bad "--observed for given is another than --observed"
@@ -370,7 +370,7 @@ if grep -q '^#define HAVE_HDF5 1' "$TOP_BUILDDIR/config.h" && "$bin/tshard" info
     refused 'has no dataset /none' "$bin/tshard" info "$h5:/none"
     refused 'nothing was written to the dataset' "$bin/tshard" info "${h5%/*}/userblock.h5:/none"
     refused 'nothing was written to the dataset' "$bin/tstream" cp "${h5%/*}/userblock.h5:/none" --cpu -o no.cp
-    refused 'name the dataset, too' "$bin/tshard" info "$h5"
+    refused 'name its dataset as well' "$bin/tshard" info "$h5"
     cp "$h5" some.h5
     refused 'from the root: like some.h5:/group/big' "$bin/tstream" cp some.h5:group/big --cpu -o no.cp
     refused 'from the root: like some.h5:/data' "$bin/tshard" info some.h5:

@@ -160,8 +160,8 @@ refused 2 'must be 1 to 2048' cp_cpu x.tsh --rank 4,0
 refused 2 '4 twice' cp_cpu x.tsh --rank 4,6,4
 refused 2 'neither a whole number nor several' cp_cpu x.tsh --rank 4,,6
 refused 2 'must be 1 to 1000' cp_cpu x.tsh --restarts 0
-refused 2 '--no-output goes with one' cp_cpu x.tsh --restarts 2 -n
-refused 2 '--trace goes with one' cp_cpu x.tsh --restarts 2 --trace t.json
+refused 2 '--no-output needs one' cp_cpu x.tsh --restarts 2 -n
+refused 2 '--trace needs one' cp_cpu x.tsh --restarts 2 --trace t.json
 refused 2 'tstream fit --diagnose' cp_cpu x.tsh --diagnose
 refused 1 'x.cp exists' cp_cpu x.tsh --rank 4,6
 refused 1 'for more --iters of one of them, --resume x.cp/NAME' cp_cpu --resume x.cp

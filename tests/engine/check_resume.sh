@@ -176,7 +176,7 @@ refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu -
 refused 1 "is not the tensor of the run in more/state" "$bin/tstream" cp --cpu --resume more -i $((sweeps + 70)) other.tsh
 rm -r x.tsh
 cp -r kept.tsh x.tsh
-refused 1 "the run has --rank 6, so it cannot go on with --rank 7" "$bin/tstream" cp --resume more -r 7
+refused 1 "the run has --rank 6, so it cannot continue with --rank 7" "$bin/tstream" cp --resume more -r 7
 refused 1 "the run has --precision float32, so" "$bin/tstream" cp --resume more -p float64
 refused 1 "the run has --seed 1, so" "$bin/tstream" cp --resume more -s 2
 refused 1 "the run is in sweep $sweeps already, and --iters is 3" "$bin/tstream" cp --cpu --resume more -i 3

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The pages of tests/house/prose.list read well as far as a program can tell: scripts/prose finds nothing in them, and
-# codespell, where it is installed, no misspelt word. Faults that are planted in a page are found.
+# codespell, where it is installed, no misspelt word. So do the messages of the programs, as scripts/messages reads
+# them. Faults that are planted are found.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
@@ -63,6 +64,32 @@ echo "except $page: other words: none" >> "$tmp/list"
 if prose --list "$tmp/list" > "$tmp/out"; then bad "an exception that nothing needs is not reported"; fi
 echo "except $page: no reason" >> "$tmp/list"
 if prose --list "$tmp/list" > "$tmp/out" 2>&1; then bad "an exception without a reason is accepted"; fi
+
+# ---- messages of the programs ----
+messages() { python3 -B "$top/scripts/messages" --check "$@"; }
+mkdir -p "$tmp/tree/src" "$tmp/tree/tools"
+# said KIND < a call: the fault is found, and nothing else; KIND none: nothing is
+said()
+{
+    { echo 'int f(struct ts_err *err)'; echo '{'; cat; echo '}'; } > "$tmp/tree/src/x.c"
+    if messages "$tmp/tree" > "$tmp/out"; then code=0; else code=1; fi
+    if [ "$1" = none ]; then
+        [ $code -eq 0 ] && [ ! -s "$tmp/out" ] || bad "messages: $(cat "$tmp/out")"
+    else
+        [ $code -eq 1 ] && [ "$(grep -c "^src/x.c:[0-9]*: $1" "$tmp/out")" -eq 1 ] && [ "$(wc -l < "$tmp/out")" -eq 1 ] ||
+            bad "messages: $1: $(cat "$tmp/out") in $(cat "$tmp/tree/src/x.c")"
+    fi
+}
+echo 'return ts_fail(err, TS_EARG, "%s: line %" PRIu64 ": " TS_SET_VALUE " needs a name", path, n);' | said none
+echo 'return ts_fail(err, TS_EARG, few ? "one, " TS_SET_OUT : "NCCL " SIZE "...");' | said none
+echo 'return ts_fail(err, TS_EARG, "The value is wrong");' | said start
+echo 'return ts_fail(err, TS_EARG, "%s: the value is wrong.", path);' | said end
+echo 'tool_note(cmd, "the value is " "  wrong");' | said blanks
+echo 'return tool_usage(cmd, "a run that goes " /* a comment, with "quotes" */ "on with %s", name);' | said phrase
+rm "$tmp/tree/src/x.c"
+if messages "$tmp/tree" > "$tmp/out"; then bad "messages: a tree without one passes"; fi
+[ "$(python3 -B "$top/scripts/messages" | wc -l)" -ge 1000 ] || bad "messages: few are found: the search for them is broken"
+messages || failed=1
 
 # ---- the pages ----
 prose --list "$top/tests/house/prose.list" || failed=1

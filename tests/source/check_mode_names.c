@@ -80,7 +80,7 @@ START_TEST(damage_is_refused)
     snprintf(moved, sizeof moved, "%s/modes", other);
     ck_assert_int_eq(rename(moved, path), 0);
     ck_assert_int_eq(ts_tensor_open(out, &t, &err), TS_EFORMAT);
-    ck_assert_ptr_nonnull(strstr(err.text, "does not go with the index"));
+    ck_assert_ptr_nonnull(strstr(err.text, "does not match the index"));
     unlink(path); /* without it there are no names, and that is all */
     ck_assert_int_eq(ts_tensor_open(out, &t, &err), 0);
     ck_assert_ptr_null(ts_tensor_mode_name(t, 0));

@@ -46,7 +46,7 @@ done
 # Resumed bits, also of a result that is started from, and nothing else.
 cp_t --simplex 1 --nonneg -i 7 --tol 0 -f npy -o whole.cp > whole.out
 cp_t --simplex 1 --nonneg -i 3 --tol 0 -f npy -o part.cp > part.out
-refused 1 'it cannot go on with: nonnegative' "$bin/tstream" cp --cpu --resume part.cp --simplex 2 -i 9 -n
+refused 1 'it cannot continue with: nonnegative' "$bin/tstream" cp --cpu --resume part.cp --simplex 2 -i 9 -n
 refused 1 'has no --bounds' "$bin/tstream" cp --cpu --resume part.cp --bounds 0:1 -i 9 -n
 "$bin/tstream" cp --resume part.cp -i 7 --cpu > resumed.out
 for k in 1 2 3; do
@@ -125,12 +125,12 @@ cp_t --orthogonal 1,3 -i 4 --tol 0 -f npy -o half.cp > half.out
 for k in 1 2 3; do
     cmp turned.cp/mode$k.npy half.cp/mode$k.npy
 done
-refused 1 'it cannot go on with: ' "$bin/tstream" cp --cpu --resume half.cp --orthogonal 1 -i 9 -n
+refused 1 'it cannot continue with: ' "$bin/tstream" cp --cpu --resume half.cp --orthogonal 1 -i 9 -n
 refused 1 "mode 2: its columns are to be orthonormal, so nothing else" cp_t --orthogonal 2 --nonneg -n
 refused 1 "no mode is left to have it" cp_t --orthogonal all -n
 refused 1 "mode 3 has 40 used indices" cp_t -r 41 --orthogonal 3 -n
 refused 1 "there is no mode 4, only 3" cp_t --orthogonal 4 -n
-refused 2 "goes with least squares of all cells" cp_t --orthogonal 1 --accelerate -n
+refused 2 "needs least squares of all cells" cp_t --orthogonal 1 --accelerate -n
 
 refused 1 "mode 1: rows that sum to 1 cannot have an l1" cp_t --simplex 1 --l1 0.1 -n
 refused 1 "mode 2: rows that sum to 1 cannot have bounds" cp_t --simplex 2 --bounds 0:1 -n

@@ -74,7 +74,7 @@ refused 1 'bad.tsh/sums: the checksum is' "$bin/tshard" verify bad.tsh
 cp none.tsh/index bad.tsh/index
 "$bin/tshard" build sorted.tns --duplicates keep -o keep.tsh > log 2>&1
 cp keep.tsh/sums bad.tsh/sums
-refused 1 'bad.tsh/sums: it does not go with the index' "$bin/tshard" verify bad.tsh
+refused 1 'bad.tsh/sums: it does not match the index' "$bin/tshard" verify bad.tsh
 
 # ---- parts of a split add up ----
 "$bin/tshard" split x.tsh --hold-out 30% > log 2>&1 || bad "$(cat log)"

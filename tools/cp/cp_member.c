@@ -140,7 +140,7 @@ int cp_member_begin(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *e
     if (rc == 0 && o->own.from == NULL && cp_starts_given(s->args))
         rc = ts_fail(err, TS_EARG,
                      "%s: its models started from factors in the memory of a program, and %s has "
-                     "no state: go on with that program",
+                     "no checkpoint: continue with that program",
                      s->named, o->model.name);
     if (rc == 0 && o->own.from == NULL && tstream_cp_init_is_file(&o->own))
         rc = cp_starts_model(&o->own, &o->start, err);

@@ -98,7 +98,8 @@ static int check_folds(struct cp_args *args, struct ts_err *err)
         return 0;
     if (other != NULL)
         return ts_fail(err, TS_EARG,
-                       "--folds computes a model without each fold: it does not go with %s", other);
+                       "--folds computes a model without each fold: it cannot be combined with %s",
+                       other);
     if (args->models_from != NULL && args->out != NULL)
         return ts_fail(err, TS_EARG,
                        "folds go on where they are: --output and --resume exclude each other then");
@@ -118,10 +119,10 @@ static int check_several(const struct cp_args *args, struct ts_err *err)
 {
     if (args->no_output)
         return ts_fail(err, TS_EARG,
-                       "several models are compared as files: --no-output goes with one "
-                       "--rank and without --restarts");
+                       "several models are compared as files: --no-output needs one "
+                       "--rank and no --restarts");
     if (args->trace != NULL)
-        return ts_fail(err, TS_EARG, "--trace goes with one --rank and without --restarts");
+        return ts_fail(err, TS_EARG, "--trace needs one --rank and no --restarts");
     if (args->models_from != NULL && args->out != NULL)
         return ts_fail(err, TS_EARG,
                        "several models go on where they are: --output and --resume exclude each "
@@ -137,7 +138,7 @@ static int check_models(struct cp_args *args, struct ts_err *err)
         if (args->ranks.at[i] > args->rank)
             args->rank = args->ranks.at[i];
     if (args->from != NULL && tstream_cp_models(args) > 1)
-        return ts_fail(err, TS_EARG, "%s: a state is of one model, and several are asked for",
+        return ts_fail(err, TS_EARG, "%s: a checkpoint is of one model, but several are requested",
                        args->from->dir);
     return tstream_cp_models(args) > 1 && args->folds == 0 ? check_several(args, err) : 0;
 }
@@ -195,7 +196,7 @@ int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     if (rc == 0)
         rc = check_folds(args, err);
     if (rc == 0 && args->resume == NULL && !args->poisson && was_given(cmd, given, "inner"))
-        rc = ts_fail(err, TS_EARG, "--inner goes with --loss poisson");
+        rc = ts_fail(err, TS_EARG, "--inner needs --loss poisson");
     if (rc == 0)
         rc = check_models(args, err);
     if (rc < 0)

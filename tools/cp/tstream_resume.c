@@ -60,7 +60,7 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
         ts_opt_text(o, args, now, sizeof now);
         if (value == NULL)
             return ts_fail(err, TS_EARG,
-                           "%s: the run has no --%s, so it cannot go on with --%s%s%s", dir,
+                           "%s: the run has no --%s, so it cannot continue with --%s%s%s", dir,
                            o->name, o->name, o->type == TS_OPT_FLAG ? "" : " ",
                            o->type == TS_OPT_FLAG ? "" : now);
         if (o->type == TS_OPT_FLAG && strcmp(value, "1") != 0)
@@ -68,8 +68,9 @@ int tstream_resume_options(const char *file, const char *dir, const struct ts_st
         if ((given >> at & 1) == 0)
             rc = ts_run_values_set(file, o, value, args, err);
         else if (fixed == TS_RUN_SAME_TEXT && strcmp(now, value) != 0)
-            rc = ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot go on with --%s %s",
-                         dir, o->name, value, o->name, now);
+            rc =
+                ts_fail(err, TS_EARG, "%s: the run has --%s %s, so it cannot continue with --%s %s",
+                        dir, o->name, value, o->name, now);
         if (rc < 0)
             return rc;
     }

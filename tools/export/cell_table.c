@@ -209,7 +209,7 @@ static int parse_line(const struct cell_table *c, const struct ts_tns_rules *r, 
     if (rc == 0 && weight != NULL)
         rc = read_number(&field[r->order + 1], "weight", &weight[b->n], err);
     if (rc == 0 && weight != NULL && !(weight[b->n] > 0 && isfinite(weight[b->n])))
-        rc = ts_fail(err, TS_EFORMAT, "the weight is not a number above 0");
+        rc = ts_fail(err, TS_EFORMAT, "the weight is not a positive number");
     return rc == 0 ? ts_tns_add(r, index, value, b, err) : rc;
 }
 

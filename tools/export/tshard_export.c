@@ -342,7 +342,7 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
         return ts_fail(
             err, TS_EARG,
             "%s: the cells of a dense tensor come in the order of the array, so --mode and "
-            "--sort do not go with it",
+            "--sort cannot be combined with it",
             t->path);
     if (args->sort != NULL) {
         const int rc = parse_sort(t, args->sort, e->pieces.by, err);

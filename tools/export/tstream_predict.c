@@ -131,7 +131,7 @@ static int take_weights(const struct predict *p, struct piece *w)
         if (fields > 0)
             rc = ts_tns_value(from, to, &w->weight[n], &w->err);
         if (rc == 0 && fields > 0 && !(w->weight[n] > 0 && isfinite(w->weight[n])))
-            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a number above 0",
+            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a positive number",
                          (int)(to - from), from);
         if (rc < 0)
             return rc;

@@ -510,7 +510,7 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
     if (status < 0 && tool_ranks() != NULL && args.out != NULL && args.top == 0 && !args.by_slice)
         status =
             tool_usage(cmd, "several processes compute sums, and write no line of every nonzero: "
-                            "--output goes with --top or --by-slice, or with one process");
+                            "--output needs --top, --by-slice or a single process");
     if (status < 0 && ts_processor_check(&args.processor, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
     if (status < 0 && on_gpus(&args) && (args.top > 0 || (args.out != NULL && !args.by_slice)))

@@ -463,14 +463,14 @@ static int exchange_in_steps(const struct ts_atomic_dir *d, struct ts_err *warn,
         return ts_no_memory(err, d->path);
     if (lstat(old, &st) == 0) {
         rc = ts_fail(err, TS_EBUSY,
-                     "%s: the name is needed to replace %s; move what is there elsewhere", old,
-                     d->path);
+                     "%s: the name is needed to replace %s; move the file of that name elsewhere",
+                     old, d->path);
     } else if (rename(d->path, old) != 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed", d->path);
     } else if (rename(d->partial, d->path) != 0) {
         rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed", d->partial);
         if (rename(old, d->path) != 0)
-            rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed; what was there is now %s",
+            rc = ts_fail_errno(err, TS_EIO, "%s: cannot be renamed; the old one is now %s",
                                d->partial, old);
     } else if (rename(old, d->partial) != 0) {
         ts_fail_errno(warn, TS_EIO, "%s: is in place, but %s, which it replaced, cannot be removed",

@@ -156,11 +156,11 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
         if (!ts_spec_same_state(&s->spec, conf->init.spec, m))
             return ts_fail(err, TS_EARG,
                            "%s: " TS_NTH_MODE
-                           " of the run has these constraints: %s; it cannot go on with: %s",
+                           " of the run has these constraints: %s; it cannot continue with: %s",
                            path, m + 1, was, is);
     }
     if (!s->accelerated != !conf->accelerate)
-        return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot go on %s it", path,
+        return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot continue %s it", path,
                        s->accelerated ? "" : "not ", s->accelerated ? "without" : "with");
     if (conf->iters < least)
         return ts_fail(err, TS_EARG,

@@ -335,7 +335,7 @@ int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err)
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (table[i].lacks)
-            return ts_fail(err, TS_EARG, "%s goes with %s%s", table[i].setting, table[i].needed,
+            return ts_fail(err, TS_EARG, "%s needs %s%s", table[i].setting, table[i].needed,
                            table[i].and);
     return 0;
 }
@@ -381,7 +381,8 @@ static int check_models(const struct ts_run_values *v, struct ts_err *err)
     if (v->folds != 0 && other != NULL)
         return ts_fail(
             err, TS_EARG,
-            TS_SET_OPTION("folds") " computes a model without each fold: it does not go with %s",
+            TS_SET_OPTION(
+                "folds") " computes a model without each fold: it cannot be combined with %s",
             other);
     for (uint32_t i = 0; i < ranks->n; i++) {
         if (ranks->at[i] == 0 || ranks->at[i] > TS_MAX_RANK)
@@ -395,7 +396,7 @@ static int check_models(const struct ts_run_values *v, struct ts_err *err)
                        TS_RESTARTS_MOST);
     if (v->diagnose && ts_run_values_models(v) == 1)
         return ts_fail(err, TS_EARG,
-                       TS_SET_OPTION("diagnose") " goes with several ranks or " TS_SET_OPTION(
+                       TS_SET_OPTION("diagnose") " needs several ranks or " TS_SET_OPTION(
                            "restarts") "; for one model "
                                        "there is tstream fit " TS_SET_OPTION("diagnose"));
     return 0;

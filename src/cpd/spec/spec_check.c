@@ -200,8 +200,8 @@ static int check_all_modes(const struct ts_spec *s, uint32_t order, struct ts_er
     }
     if (n_orthogonal > 0 && n_free == 0)
         return ts_fail(err, TS_EARG,
-                       "orthonormal columns have no size, and no mode is left to have it: ask one "
-                       "mode for nothing, or for no more than l1, l2 or no entries below 0");
+                       "if modes are orthogonal, another mode must be free to carry the scale: "
+                       "unconstrained, or with l1, l2 or nonnegative entries alone");
     if (n_fixed == order)
         return ts_fail(err, TS_EARG,
                        "all modes are fixed, so there is nothing to compute: tstream fit tells the "

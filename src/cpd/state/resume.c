@@ -91,7 +91,7 @@ static int find_state(void *ctx, const struct ts_run_dirs *d, struct ts_err *err
     }
     return stat(d->name, &st) == 0 || errno != ENOENT
                ? ts_fail(err, TS_EARG, "%s: holds no state of a run that could go on", d->name)
-               : ts_fail(err, TS_EARG, "%s: there is no run of this name to go on with", d->name);
+               : ts_fail(err, TS_EARG, "%s: there is no run of this name to continue", d->name);
 }
 
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err)

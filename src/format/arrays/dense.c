@@ -181,8 +181,8 @@ int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err)
     ts_dense_index_text(d, d->first_unknown, text);
     return ts_fail(err, TS_EARG,
                    "%s: cell %s (counted from 0) is NaN, the first of %" PRIu64
-                   ": unknown cells go with " TS_SET_OBSERVED
-                   " alone; tstream score compares a model with the others",
+                   ": unknown cells need " TS_SET_OBSERVED
+                   "; tstream score compares a model with the others",
                    d->array.path, text, d->n_unknown);
 }
 

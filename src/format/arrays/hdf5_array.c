@@ -35,7 +35,8 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
     F(H5Dopen2)                                                                                \
     F(H5Dclose)                                                                                \
     F(H5Dget_space)                                                                            \
-    F(H5Dget_type) F(H5Dget_create_plist) F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose)  \
+    F(H5Dget_type)                                                                             \
+    F(H5Dget_create_plist) F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose)                 \
         F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Tclose) F(H5Tget_class) \
             F(H5Tget_size) F(H5Tget_order) F(H5Tget_sign) F(H5Tget_precision) F(H5Pclose)      \
                 F(H5Pget_layout) F(H5Pget_external_count) F(H5Eset_auto2)
@@ -187,7 +188,7 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
     char *file;
     int fd, rc;
     if (n == 0)
-        return ts_fail(err, TS_EARG, "%s: a file of HDF5: name the dataset, too, like %s:/data",
+        return ts_fail(err, TS_EARG, "%s: a file of HDF5: name its dataset as well, like %s:/data",
                        path, path);
     file = strndup(path, n);
     if (file == NULL)

@@ -221,8 +221,8 @@ static int choose_among(struct ts_exchange *x, enum ts_exchange_kind kind, int s
             "through host memory");
     if (kind == TS_EXCHANGE_NCCL && shared)
         return ts_fail(err, TS_EARG,
-                       "NCCL cannot exchange between processes that share a GPU: start as many as "
-                       "there are GPUs, or let rows pass through host memory");
+                       "NCCL cannot exchange between processes that share a GPU: start one process "
+                       "for each GPU, or let rows pass through host memory");
     if (kind == TS_EXCHANGE_HOST)
         return open_way(x, &ts_exchange_host, err);
     if (shared) {

@@ -146,7 +146,7 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
         return 0;
     if ((conf->needs & TS_ROWS_BY_LOSS) != 0)
         return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares: other losses go with "
+                       "%s: a dense tensor is decomposed by least squares: other losses need "
                        "tensors of nonzeros",
                        conf->tensor->path);
     if (ts_comm_many(conf->comm))

@@ -144,7 +144,7 @@ int ts_name_list_next(struct ts_name_list *l, uint64_t *index, uint64_t n, struc
             l->at = 0;
             if (b->n == 0)
                 return ts_fail(err, TS_EIO,
-                               "internal error: more names are asked for than came; please "
+                               "internal error: more names are requested than came; please "
                                "report it");
         }
         take = b->n - l->at < n - i ? b->n - l->at : n - i;

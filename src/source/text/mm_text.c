@@ -107,8 +107,9 @@ static int parse_header(void *form, struct ts_tns_rules *rules, const char *text
     *ret = h;
     *line = 1;
     if (!has_banner(text, bytes))
-        return ts_fail(err, TS_EFORMAT,
-                       "the first file is a MatrixMarket file, so the others must be, too");
+        return ts_fail(
+            err, TS_EFORMAT,
+            "the first file is a MatrixMarket file, so the others must be such files as well");
     for (h.lines = 1;; h.lines++) {
         *line = h.lines;
         p = copy_line(p, end, copy);
