@@ -16,7 +16,7 @@
 enum ts_code {
     TS_ENOMEM = -1,  /* out of memory, or out of the memory that the user allows */
     TS_EIO = -2,     /* a system call on a file failed */
-    TS_EFORMAT = -3, /* what was read is not what it should be: text, shard, factor file */
+    TS_EFORMAT = -3, /* input is not valid: text, shard, factor file */
     TS_ECUDA = -4,   /* a CUDA or NCCL call failed */
     TS_ELIMIT = -5,  /* well-formed, but beyond what this program can do */
     TS_EBUSY = -6,   /* another process holds it, or it exists and must not be replaced */
@@ -38,10 +38,10 @@ int ts_fail(struct ts_err *err, int code, const char *fmt, ...)
 int ts_vfail(struct ts_err *err, int code, const char *fmt, va_list ap)
     __attribute__((format(printf, 3, 0)));
 
-/* The same for TS_ENOMEM: "NAME: out of memory". */
+/* Fails with TS_ENOMEM: "NAME: out of memory". */
 int ts_no_memory(struct ts_err *err, const char *name);
 
-/* The same, with errno: stores it in err->sys and appends ": " and its text to the sentence. */
+/* Like ts_fail, with errno: stores it in err->sys, and appends ": " and its text to the message. */
 int ts_fail_errno(struct ts_err *err, int code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -28,44 +28,43 @@ enum ts_json_kind {
 
 struct ts_json_value {
     enum ts_json_kind kind;
-    const char *key;  /* of a member of an object; NULL in an array */
-    const char *text; /* of a string, decoded; of a number or bool, as it stands in the file */
-    double number;    /* of a bool: 0 or 1 */
+    const char *key;  /* key of a member of an object; NULL in an array */
+    const char *text; /* a string, decoded; a number or bool, as it stands in the file */
+    double number;    /* for a bool: 0 or 1 */
     uint32_t n;       /* members of an array or object */
     const struct ts_json_value *first, *next;
 };
 
 struct ts_json_doc {
     char *text;
-    struct ts_json_value *value; /* all of them; the first is the whole */
+    struct ts_json_value *value; /* all values; the first is the whole document */
     char *raw;                   /* the file as it is */
     size_t bytes;
 };
 
-/* Reads the regular file NAME of a directory, which must hold one object: 1, 0 where there is none,
- * or a failure. */
+/* Reads the regular file NAME of a directory, which must hold one object. Returns 1, 0 if it does
+ * not exist, or a failure. */
 int ts_json_read_in(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                     struct ts_err *err);
 
-/* The same of n bytes in memory, which must hold one object and are copied. `path` is for the
- * message. */
+/* Parses n bytes in memory, which must hold one object. They are copied. `path` is for messages. */
 int ts_json_of(const char *path, const void *bytes, size_t n, struct ts_json_doc *ret,
                struct ts_err *err);
 
-/* The same checks of n bytes that somebody else reads: 0, 1 where they have neither version nor
- * checksum, or a failure. `path` is for the sentence. */
+/* Makes the same checks for n bytes that somebody else parses. Returns 0, 1 if they have neither
+ * version nor checksum, or a failure. `path` is for messages. */
 int ts_json_check(const char *path, const void *bytes, size_t n, struct ts_err *err);
 void ts_json_free(struct ts_json_doc *d); /* an all-zero one is fine */
 
 /* The member of that name, or NULL; also when `of` is NULL or no object. */
 const struct ts_json_value *ts_json_get(const struct ts_json_value *object, const char *key);
 
-/* Its text, or `otherwise` where there is none; its number, or 0. */
+/* The text of a member, or `otherwise` if it does not exist. ts_json_number: its number, or 0. */
 const char *ts_json_text(const struct ts_json_value *object, const char *key,
                          const char *otherwise);
 double ts_json_number(const struct ts_json_value *object, const char *key);
 
-/* Its number without a fraction; 0 where there is none, or one that is out of range. */
+/* The number of a member, without fraction. 0 if it does not exist or is out of range. */
 uint32_t ts_json_u32(const struct ts_json_value *object, const char *key);
 
 #endif

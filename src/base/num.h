@@ -18,6 +18,6 @@ char *ts_num_short(char *buf, double x);       /* "12.3 M", three digits, powers
 char *ts_num_duration(char *buf,
                       uint64_t ns); /* "250 us", "12.3 ms", "4.56 s", "3 min 05 s", "2 h 07 min" */
 char *ts_num_seconds(char *buf,
-                     double seconds); /* the same, of any number: at most 1e9, at least 0 */
+                     double seconds); /* for any number of seconds, at least 0, at most 1e9 */
 
 #endif

@@ -49,7 +49,7 @@ struct ts_opt {
     enum ts_opt_type type;
     size_t at;        /* offset in the struct of arguments */
     const char *def;  /* default as a user would type it; NULL: none (0, NULL) */
-    const char *arg;  /* what --help calls the value, "N", "SIZE"; the words of a CHOICE */
+    const char *arg;  /* the name of the value in --help, "N", "SIZE"; the words of a CHOICE */
     const char *help; /* one or more sentences, lower-case start, no full stop at the end */
 };
 
@@ -67,12 +67,13 @@ struct ts_cmd {
     const char *text;     /* paragraphs for --help and the man page, divided by blank lines */
     const char *examples; /* lines of "command\n  what it does\n" or NULL */
     const struct ts_opt *opts;
-    /* of the sections of --help, in their order; NULL ends. NULL: it has no sections */
+    /* headings of the sections of --help, in order; NULL ends the list. NULL: there are no
+     * sections */
     const char *const *headings;
     const unsigned char *section; /* the number of the heading over each of opts */
     /* options that -h shows, divided by blanks; NULL: -h shows what --help does */
     const char *brief;
-    /* which help does not show; a name of NULL ends. NULL: none */
+    /* old names, which help does not show; a name of NULL ends the list. NULL: none */
     const struct ts_opt_alias *aliases;
     /* options or aliases of before, divided by blanks: help shows the other name. NULL: none */
     const char *old_names;
@@ -82,14 +83,14 @@ struct ts_cmd {
 /* Sets every option of the table to its default. */
 void ts_opt_defaults(const struct ts_cmd *cmd, void *args);
 
-/* The option of this name of `len` bytes, its own or a second one; NULL: there is none. */
+/* Finds an option by its own or its second name, which has `len` bytes. NULL: not found. */
 const struct ts_opt *ts_opt_named(const struct ts_cmd *cmd, const char *name, size_t len);
 
 /* The option with the name that help shows: that of its alias if its own is an old one. */
 struct ts_opt ts_opt_shown(const struct ts_cmd *cmd, const struct ts_opt *opt);
 
-/* The first old name in argv[1..argc-1], and in *instead what help calls the option; NULL: there is
- * none. */
+/* The first old name in argv[1..argc-1]. *instead: the option's name in help. NULL: there is no old
+ * name. */
 const char *ts_opt_old(const struct ts_cmd *cmd, int argc, char **argv, const char **instead);
 
 /* Parses argv[1..argc-1] (argv[0] is the command's name) into args, after setting the defaults.

@@ -26,8 +26,8 @@ TS_ANYWHERE static inline double ts_unit(uint64_t z)
     return (double)(z >> 11) * 0x1p-53;
 }
 
-/* Where number i of n (0 <= i < n) comes in the order that the key names, and which number comes
- * there: ts_permute_back is the inverse of ts_permute. n is at most 2^62. */
+/* The place of number i of n (0 <= i < n) in the order of the key, and the number at a place:
+ * ts_permute_back is the inverse of ts_permute. n is at most 2^62. */
 TS_ANYWHERE static inline uint32_t ts_permute_half(uint64_t n)
 {
     uint32_t half = 1;

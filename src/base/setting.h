@@ -39,11 +39,11 @@
 #define TS_NTH_INDEX       TS_NTH("%" PRIu64)
 #define TS_NTH_COUNTED     "counted from " TS_NTH("1") /* follows such numbers */
 
-/* An option of the programs by its long name, for every reader: what is wrong was typed, or is in
- * the options of a file. */
+/* An option of the programs by its long name, for every reader. It is for mistakes that were typed,
+ * or that are in the options of a file. */
 #define TS_SET_OPTION(name) "\x1f=" name "\x1f"
 
-/* of runs */
+/* settings of runs */
 #define TS_SET_RANK        TS_SET_("rank")
 #define TS_SET_PRECISION   TS_SET_("precision")
 #define TS_SET_SWEEPS      TS_SET_("sweeps")
@@ -57,16 +57,16 @@
 #define TS_SET_THREADS     TS_SET_("threads")
 #define TS_SET_TRACE       TS_SET_("trace")
 
-/* of results */
+/* settings of results */
 #define TS_SET_OUT       TS_SET_("out")
-#define TS_SET_OUTPUT    TS_SET_("output") /* of a build */
+#define TS_SET_OUTPUT    TS_SET_("output") /* the result of a build */
 #define TS_SET_REPLACE   TS_SET_("replace")
 #define TS_SET_RESUME    TS_SET_("resume") /* a path follows */
 #define TS_SET_ROWS_USED TS_SET_("rows used")
 #define TS_SET_NO_LABELS TS_SET_("no labels")
 #define TS_SET_SAVE_INIT TS_SET_("save init")
 
-/* of builds */
+/* settings of builds */
 #define TS_SET_MEMORY           TS_SET_("memory")
 #define TS_SET_TMP              TS_SET_("tmp")
 #define TS_SET_NO_SPACE_CHECK   TS_SET_("no space check")
@@ -95,12 +95,12 @@
 #define TS_SET_SKIP_MISSING     TS_SET_("skip missing")
 
 enum ts_words {
-    TS_WORDS_FIELDS = 0,   /* of tstream.h: what holds until ts_setting_words says otherwise */
-    TS_WORDS_KEYWORDS = 1, /* of the Python package */
-    TS_WORDS_OPTIONS = 2,  /* of tshard and tstream */
+    TS_WORDS_FIELDS = 0,   /* fields of tstream.h, unless ts_setting_words is called */
+    TS_WORDS_KEYWORDS = 1, /* keywords of the Python package */
+    TS_WORDS_OPTIONS = 2,  /* options of tshard and tstream */
 };
 
-/* What sentences of this process say from now on. */
+/* Sets the names in all later messages of this process. */
 void ts_setting_words(enum ts_words words);
 
 /* The rows of base/settings.def in another order: those that `first` names, of which NULL ends the

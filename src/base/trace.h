@@ -25,20 +25,20 @@
 
 struct ts_trace;
 
-#define TS_TRACE_NO_MODE  UINT32_MAX /* of an event without a mode */
+#define TS_TRACE_NO_MODE  UINT32_MAX /* for events without a mode */
 #define TS_TRACE_NO_SHARD UINT64_MAX
 
 /* The numbers of all lanes, in one place, so that they do not collide. A group of lanes is shown as
  * one box: 0 is the host, 1 + g the g-th GPU of the run; with CPUs, 1 is the CPU. */
-#define TS_TRACE_LANES  256u /* of a group */
+#define TS_TRACE_LANES  256u /* lanes of a group */
 #define TS_TRACE_GPU(g) ((1u + (uint32_t)(g)) * TS_TRACE_LANES)
 
 enum ts_trace_lane {
-    /* of the host */
+    /* events of the host */
     TS_TRACE_MODES = 0, /* MTTKRP and solve of each mode, as the caller of the backend sees them */
     TS_TRACE_READ = 1,  /* + number of the buffer that is read into, below 127 */
     TS_TRACE_CHECK = 128, /* + number of the checking thread, below 128 */
-    /* of a GPU, to be added to TS_TRACE_GPU */
+    /* events of a GPU, to be added to TS_TRACE_GPU */
     TS_TRACE_WAIT = 0, /* its worker waits for a shard */
     TS_TRACE_COPY = 1,
     TS_TRACE_SOLVE = 2,

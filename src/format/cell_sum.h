@@ -80,8 +80,8 @@ static inline int ts_cell_sum_same(const struct ts_cell_sum *a, const struct ts_
     return a->n == b->n && a->word[0] == b->word[0] && a->word[1] == b->word[1];
 }
 
-/* Of n rows of indices, order at a time, and their values; weights: these lie above their
- * weights. */
+/* Adds n rows of `order` indices each, and their values. weights: each value lies above its
+ * weight. */
 void ts_cell_sum_rows(uint32_t order, const uint64_t *index, const uint64_t *value, uint64_t n,
                       int weights, struct ts_cell_sum *sum);
 

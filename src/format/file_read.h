@@ -35,7 +35,7 @@ int ts_file_read_at(int fd, const char *path, uint64_t offset, size_t n, void *r
 int ts_file_read_small(const char *path, size_t room, void *ret, uint64_t *n_bytes,
                        struct ts_err *err);
 
-/* The same for the file NAME of a directory. */
+/* Like ts_file_read_small, for the file NAME of a directory. */
 int ts_file_read_small_in(const struct ts_open_dir *dir, const char *name, size_t room, void *ret,
                           uint64_t *n_bytes, struct ts_err *err);
 

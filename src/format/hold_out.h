@@ -21,7 +21,7 @@
 struct ts_hold_out {
     double share; /* in [0, 1); 0: none */
     uint64_t seed;
-    /* which share: those whose hash lies between this and this and share; 0: the first */
+    /* Which nonzeros: those whose hash is at least `from` and below from + share. */
     double from;
 };
 

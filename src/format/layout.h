@@ -31,8 +31,9 @@
 #define TS_BUILDING_SUFFIX ".building"
 
 #define TS_FORMAT_VERSION 1u
-#define TS_FORMAT_ZEROS   2u /* of an index with TS_TENSOR_ZEROS; all else is as in version 1 */
-#define TS_FORMAT_WEIGHTS 3u /* of an index with TS_TENSOR_WEIGHTS */
+/* version of an index with TS_TENSOR_ZEROS; otherwise it is like version 1 */
+#define TS_FORMAT_ZEROS   2u
+#define TS_FORMAT_WEIGHTS 3u         /* version of an index with TS_TENSOR_WEIGHTS */
 #define TS_INDEX_MAGIC    "TSHINDEX" /* 8 bytes, no NUL */
 #define TS_ROWS_MAGIC     "TSHROWS1"
 #define TS_LABELS_MAGIC   "TSHLABEL"
@@ -105,9 +106,9 @@ struct ts_disk_mode {
     uint64_t n_rows; /* used slices, < 2^32; n_rows == dim: no rows file */
     uint64_t n_shards;
     uint64_t shards_bytes;  /* size of modeK.shards */
-    uint64_t rows_bytes;    /* size of modeK.rows, 0 when there is none */
+    uint64_t rows_bytes;    /* size of modeK.rows, 0 if the file does not exist */
     uint64_t rows_hash;     /* XXH3-64 of modeK.rows */
-    uint64_t labels_bytes;  /* size of modeK.labels, 0 when there is none */
+    uint64_t labels_bytes;  /* size of modeK.labels, 0 if the file does not exist */
     uint64_t labels_hash;   /* XXH3-64 of modeK.labels */
     uint64_t largest_slice; /* nonzeros of the fullest slice */
     uint64_t n_labels;      /* lines of modeK.labels */
@@ -119,7 +120,7 @@ struct ts_disk_mode {
 struct ts_disk_shard {
     uint64_t offset;       /* in modeK.shards, a multiple of TS_PAGE */
     uint64_t hash;         /* XXH3-64 of the stored bytes, zero padding to TS_PAGE included */
-    uint32_t stored_bytes; /* on disk, before the padding */
+    uint32_t stored_bytes; /* bytes on disk, before the padding */
     uint32_t raw_bytes;    /* after LZ4; equal to stored_bytes without */
     uint32_t nnz;
     uint32_t n_blocks;  /* all full but the last block of the mode copy */
@@ -179,8 +180,8 @@ struct ts_disk_sums {
     uint32_t version;
     uint32_t order;
     uint64_t index_hash; /* the checksum at the end of the index that this file belongs to */
-    uint64_t n_records, record[2]; /* of the nonzeros read, zeros that were dropped excepted */
-    uint64_t n_cells, cell[2];     /* of the cells of each copy */
+    uint64_t n_records, record[2]; /* sum over the nonzeros read, without zeros that were dropped */
+    uint64_t n_cells, cell[2];     /* sum over the cells of each copy */
     uint64_t hash;                 /* XXH3-64 of the bytes before it */
 };
 

@@ -18,9 +18,9 @@
 
 #define TS_PART_NAME  "part"
 #define TS_PART_MAGIC "TSHPART1"
-#define TS_PART_BYTES 4096u /* most of the file */
+#define TS_PART_BYTES 4096u /* the largest size of the file */
 
-/* Fills t->part, whose n stays 0 where there is no such file: the tensor is whole. */
+/* Fills t->part. Its n stays 0 if the file does not exist: then the tensor is whole. */
 int ts_part_read(struct ts_tensor *t, struct ts_err *err);
 
 /* The text of the file. Returns its length. */

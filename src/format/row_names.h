@@ -27,7 +27,7 @@
 struct ts_row_names_conf {
     const struct ts_tensor *tensor;
     int labels;                        /* whether labels will be asked for */
-    uint32_t threads;                  /* that will ask */
+    uint32_t threads;                  /* number of threads that will look up names */
     uint64_t bytes;                    /* memory; see ts_row_names_least */
     const char *tmp;                   /* directory for temporary files; must stay */
     const volatile sig_atomic_t *stop; /* may be NULL */
@@ -37,21 +37,21 @@ struct ts_row_names_conf {
 struct ts_name_table {
     const char *path; /* for sentences */
     uint64_t bytes;
-    void *mem; /* all of it, or NULL: */
+    void *mem; /* the memory of all members below, or NULL */
     int fd, own_fd;
-    uint64_t at;               /* of the table in the file */
-    uint32_t n_pages;          /* of a cache, a power of two */
+    uint64_t at;               /* position of the table in the file */
+    uint32_t n_pages;          /* pages of a cache, a power of two */
     struct ts_name_page *page; /* threads x n_pages */
 };
 
 struct ts_row_names {
     const struct ts_tensor *tensor;
     struct {
-        uint32_t index_bytes; /* of an entry of `index`: 4 or 8; 0: row i is index i */
+        uint32_t index_bytes; /* bytes of an entry of `index`: 4 or 8; 0: row i is index i */
         uint64_t n_labels;
         size_t longest; /* label */
         struct ts_name_table index, place, text;
-        char **line; /* of each thread: a label that two pages share */
+        char **line; /* for each thread: memory for a label that lies on two pages */
         size_t *line_room;
     } mode[TS_MAX_ORDER];
     uint32_t threads;

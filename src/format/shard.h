@@ -49,8 +49,8 @@ static inline struct ts_block_at ts_shard_block(const struct ts_disk_shard *s, c
     return at;
 }
 
-/* The same block decoded; `parts` has room for how it was packed. 0, or TS_EFORMAT with a reason
- * and no position. */
+/* Decodes this block. `parts` is memory for its packed form. Returns 0, or TS_EFORMAT with a
+ * reason, without a position. */
 int ts_shard_decode(const struct ts_disk_shard *s, const void *raw, uint32_t b, uint32_t order,
                     uint32_t n_codes, struct ts_block_parts *parts, struct ts_block *ret,
                     struct ts_err *err);

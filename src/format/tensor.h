@@ -26,7 +26,7 @@ struct ts_dense; /* dense.h */
 
 struct ts_mode {
     struct ts_disk_mode disk;
-    struct ts_disk_shard *shard; /* disk.n_shards of them */
+    struct ts_disk_shard *shard; /* disk.n_shards entries */
     char *shards_path, *rows_path, *labels_path;
     /* labels_fd: -1: there is no such file. Opened at the start: a tensor that is moved or built
      * again meanwhile is still the one that was opened */
@@ -36,7 +36,7 @@ struct ts_mode {
     struct ts_file_id shards_id;
 };
 
-/* Which shards of a tensor are here (format/part.h): of each mode first .. end - 1. */
+/* Which shards of a tensor are on this machine (format/part.h): first .. end - 1 of each mode. */
 struct ts_part {
     uint32_t part, n; /* part 1 .. n of n; n is 0: all are here */
     uint64_t first[TS_MAX_ORDER], end[TS_MAX_ORDER];
@@ -52,7 +52,7 @@ struct ts_tensor {
     uint64_t hash;
     double *dict;                 /* header.n_dict values */
     uint32_t base;                /* first index of the input, 0 or 1; use ts_tensor_base */
-    char *name[TS_MAX_ORDER + 1]; /* of modes, then of the values; use ts_tensor_mode_name */
+    char *name[TS_MAX_ORDER + 1]; /* names of modes, then of the values; use ts_tensor_mode_name */
     struct ts_mode mode[TS_MAX_ORDER];
     struct ts_part part;
     /* Cells that hold several nonzeros: header.norm is that of their sums once this is set
@@ -71,9 +71,9 @@ void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */
  * or NULL when row i is index i. */
 int ts_tensor_rows(const struct ts_tensor *t, uint32_t mode, uint64_t **ret, struct ts_err *err);
 
-/* The same in pieces, for callers without room for all: *ret is NULL when row i is index i. next
- * gives the next *n indices (at most TS_ROWS_CHUNK) in ret; *n = 0 at the end. The file's hash is
- * checked first. */
+/* Reads rows in pieces, for callers without memory for all: *ret is NULL if row i is index i. next
+ * gives the next *n indices (at most TS_ROWS_CHUNK) in ret, and *n = 0 at the end. The file's hash
+ * is checked first. */
 struct ts_rows_reader;
 int ts_rows_reader_open(const struct ts_tensor *t, uint32_t mode, struct ts_rows_reader **ret,
                         struct ts_err *err);
@@ -89,7 +89,8 @@ int ts_tensor_labels(const struct ts_tensor *t, uint32_t mode, uint64_t n, const
 /* The hash and the header of a mode's file of labels, which must be there. */
 int ts_tensor_labels_check(const struct ts_tensor *t, uint32_t mode, struct ts_err *err);
 
-/* The same, and that there are as many lines as the index says, each ended. */
+/* Like ts_tensor_labels. Also checks that the file has as many lines as the index says, each with
+ * its end. */
 int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_err *err);
 
 /* The name of a mode, or of the value for mode = order: NULL when it has none. It may hold any

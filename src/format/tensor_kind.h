@@ -17,7 +17,7 @@
 
 int ts_tensor_open_any(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* Of dense arrays alone, without what an index beside them says (array_index.h). */
+/* Opens dense arrays only, and ignores an index beside them (array_index.h). */
 int ts_tensor_open_array(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
 /* Partitions that a pass over the mode gives (stream/weighted.h). */

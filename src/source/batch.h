@@ -27,10 +27,10 @@ struct ts_batch {
     uint32_t file;              /* the file that it is from */
     uint64_t n_lines;           /* lines of text read */
     uint64_t n_read;            /* nonzeros read, zeros included */
-    uint64_t n_zeros;           /* of these, zeros that were dropped */
-    uint64_t n_made;            /* of these, not in the text but derived from it */
-    uint64_t n_rounded;         /* of these, that ts_value_keep has rounded to 0 */
-    uint64_t rounded_line;      /* of text: line of the first of those, from 1; 0: none */
+    uint64_t n_zeros;           /* part of `n`: zeros that were dropped */
+    uint64_t n_made;            /* nonzeros that are not in the text, but derived from it */
+    uint64_t n_rounded;         /* values that ts_value_keep has rounded to 0 */
+    uint64_t rounded_line;      /* for text: line of the first such value, from 1; 0: none */
     uint64_t n_missing;         /* lines left out because a field of them is missing */
 };
 
@@ -70,7 +70,7 @@ uint64_t ts_value_to_bits(double value, uint32_t value_bytes);
  * numbers as with 0. -0 is 0. */
 uint64_t ts_value_keep(double value, uint32_t value_bytes, uint64_t *n_rounded);
 
-/* The same of a weight, which float32 holds and which is not below 0. */
+/* Like ts_value_keep, for a weight, which is a float32 and not negative. */
 float ts_weight_keep(double weight, uint64_t *n_rounded);
 
 #endif

@@ -21,18 +21,20 @@ struct ts_files_plan {
     uint32_t n_paths;
     struct ts_byte_input *first; /* paths[0], open already: the source's from here on; or NULL */
     const volatile sig_atomic_t *stop; /* ends reading; may be NULL */
-    /* of text that a thread reads at a time; or as many nonzeros as could be in it */
+    /* Bytes of text that a thread reads at a time, or as many nonzeros as these may contain. */
     size_t piece_bytes;
-    uint64_t read_bytes; /* memory for what is read and the batches made of it */
+    uint64_t read_bytes; /* memory for text and for the batches made from it */
     uint32_t threads, base, value_bytes;
     uint32_t n_dims; /* 0: not given; else headers must agree */
     uint64_t dim[TS_MAX_ORDER];
     uint64_t unpack_bytes; /* memory that unpacking may take (text_input.h) */
-    double share; /* of each file to read: pieces spread over it, its start if packed; 0: all */
-    int zeros;    /* zeros are nonzeros like any other, and not dropped */
+    /* share of each file to read: pieces spread over a plain file, the start of a packed one; 0:
+     * all */
+    double share;
+    int zeros; /* zeros are nonzeros like any other, and not dropped */
 
-    /* which part of each file to read, of equal ones; a packed file is the part of one, in turn;
-     * n_parts 0: all */
+    /* The part of each file to read, of n_parts equal ones. A packed file is wholly in one part, in
+     * turn. n_parts 0: all. */
     uint32_t part, n_parts;
 
     /* of text */

@@ -38,7 +38,7 @@ struct ts_pick_range {
 void ts_pick_free(struct ts_pick *p); /* its sets of rows */
 uint64_t ts_pick_bytes(const struct ts_pick *p, const struct ts_tensor *t);
 
-/* Of the rows of a mode, only those with an index in one of n ranges, which it sorts, stay. */
+/* Keeps the rows of a mode whose index lies in one of n ranges. Sorts the ranges. */
 int ts_pick_ranges(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode,
                    struct ts_pick_range *range, uint64_t n, struct ts_err *err);
 
@@ -51,7 +51,7 @@ int ts_pick_at_least(struct ts_pick *p, const struct ts_tensor *t, uint32_t mode
  * does. */
 struct ts_pick_sides {
     uint64_t nnz[2];
-    double squares[2]; /* a tensor needs DBL_MIN of them */
+    double squares[2]; /* sums of squares; a tensor needs at least DBL_MIN */
 };
 int ts_pick_count_sides(const struct ts_hold_out *hold_out, const struct ts_tensor *t,
                         const volatile sig_atomic_t *stop, struct ts_pick_sides *ret,

@@ -47,14 +47,15 @@ enum ts_atomic_kind {
     TS_ATOMIC_OURS,        /* removed when the result is replaced or was not finished */
     TS_ATOMIC_STATE,       /* a later run goes on from it: a new run is refused, and an end without
                             * commit keeps it */
-    TS_ATOMIC_UNMARKED,    /* it may be ours, and nothing shows it: not touched either */
+    /* it may be an output of ours, but has no mark that shows it: not touched */
+    TS_ATOMIC_UNMARKED,
 };
 
 struct ts_atomic_conf {
     const char *path;   /* as the user gave it; copied */
     const char *suffix; /* ".building", ".partial" */
     const char *what; /* "tensor", "decomposition": for sentences. Strings from here on must stay */
-    const char *place; /* what names another place: TS_SET_OUT */
+    const char *place; /* the setting for another place, in messages: TS_SET_OUT */
     int force;         /* an existing result may be replaced, and a state dropped */
     int resume;        /* an existing result may be replaced; its state is kept */
     int resumable;     /* the command has --resume: the sentences name it */
@@ -79,8 +80,9 @@ int ts_atomic_dir_open(const struct ts_atomic_conf *conf, struct ts_atomic_dir *
                        struct ts_err *err);
 void ts_atomic_dir_close(struct ts_atomic_dir *d);
 
-const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d); /* where files are written */
-int ts_atomic_dir_fd(const struct ts_atomic_dir *d);              /* of partial; not to be closed */
+/* the path where files are written */
+const char *ts_atomic_dir_partial(const struct ts_atomic_dir *d);
+int ts_atomic_dir_fd(const struct ts_atomic_dir *d); /* descriptor of `partial`; not to be closed */
 uint64_t ts_atomic_dir_free(const struct ts_atomic_dir *d); /* bytes of its file system at opening;
                                                              * UINT64_MAX: not known */
 
@@ -101,7 +103,8 @@ int ts_atomic_dir_held(int partial, long *pid);
  * name PATH.partial and was not removed, because the process was killed: no run goes on from what
  * is there. */
 int ts_atomic_dir_replaced(const char *path);
-int ts_atomic_dir_replaces(int dir); /* the same of PATH as an open directory */
+/* like ts_atomic_dir_replaced, for PATH as an open directory */
+int ts_atomic_dir_replaces(int dir);
 
 /* Reads the first bytes of a regular file of a directory, for `kind`: returns how many, at most
  * `room`; -1 when it is not a regular file or cannot be read. Never waits for the writer of a

@@ -23,7 +23,7 @@ struct ts_disk_free {
 
 void ts_disk_free_get(const char *dir, struct ts_disk_free *ret);
 
-/* The same where an open file or directory lies; -1: nothing is known but file_most. */
+/* What is free where an open file or directory lies. -1: only file_most is known. */
 void ts_disk_free_of(int fd, struct ts_disk_free *ret);
 
 #endif

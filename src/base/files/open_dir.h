@@ -37,7 +37,7 @@ int ts_open_dir_inside(const struct ts_open_dir *parent, const char *name, const
 /* An open directory, which stays the caller's and has this path. */
 int ts_open_dir_at(int fd, const char *path, struct ts_open_dir **ret, struct ts_err *err);
 
-/* The same directory once more. */
+/* Opens the same directory again. */
 int ts_open_dir_again(const struct ts_open_dir *d, struct ts_open_dir **ret, struct ts_err *err);
 void ts_open_dir_close(struct ts_open_dir *d); /* NULL is fine */
 
@@ -48,8 +48,8 @@ int ts_open_dir_fd(const struct ts_open_dir *d); /* not to be closed */
  * TS_EIO with errno in err->sys where it cannot be opened. */
 int ts_open_dir_file(const struct ts_open_dir *d, const char *name, struct ts_err *err);
 
-/* The same for a file that may be absent: 1 and *fd, 0 where there is none, or a negative
- * ts_code. */
+/* Like ts_open_dir_file, for a file that may be absent: 1 and *fd, 0 if it does not exist, or a
+ * negative ts_code. */
 int ts_open_dir_optional(const struct ts_open_dir *d, const char *name, int *fd,
                          struct ts_err *err);
 
@@ -70,20 +70,20 @@ int ts_open_dir_stale(int rc, const struct ts_err *err);
 
 /* ---- one file ---- */
 
-/* Which file it is, as long as it is open. */
+/* Identifies a file while it is open. */
 struct ts_file_id {
     dev_t dev;
     ino_t ino;
 };
 
-/* 1, or 0 where there is no such file. */
+/* Returns 1, or 0 if the file does not exist. */
 int ts_file_id_of(const char *path, struct ts_file_id *ret);
 int ts_file_id_open(int fd, struct ts_file_id *ret);
 int ts_file_id_same(const struct ts_file_id *a, const struct ts_file_id *b);
 
-/* Opens an open file once more, with a position and flags of its own. It need not have a name any
- * longer; `path`, which it had, helps where there is no /proc. Returns the descriptor, or -1 with
- * errno: ESTALE where another file has that name. */
+/* Opens an open file again, with a position and flags of its own. Its name may have been removed;
+ * `path`, its former name, helps if there is no /proc. Returns the descriptor, or -1 with errno:
+ * ESTALE if another file has that name. */
 int ts_file_again(int fd, const char *path, int flags);
 
 /* Whether so many descriptors are in use that one which is not needed now should not be kept. */

@@ -21,7 +21,7 @@
 struct ts_place {
     const char *path;   /* NULL: none */
     const char *suffix; /* ".partial": an output, and what its first name ends in; NULL: an input */
-    const char *option; /* of an output: what names another place, TS_SET_OUT */
+    const char *option; /* for an output: the setting for another place, TS_SET_OUT */
     int beside;         /* an input, in whose directory other files may be made */
 };
 

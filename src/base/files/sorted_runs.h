@@ -33,10 +33,10 @@
 
 struct ts_sorted_runs {
     const char *tmp;                   /* directory of the file */
-    const char *purpose;               /* of the list, for "out of memory for ..." */
+    const char *purpose;               /* in messages, for "out of memory for ..." */
     const volatile sig_atomic_t *stop; /* may be NULL */
     int fd;                            /* -1: there is no run yet */
-    uint64_t bytes;                    /* of the file */
+    uint64_t bytes;                    /* size of the file */
     uint32_t n, room;                  /* runs; entries that the list has room for */
     void *list;                        /* an entry of the sort's own for each run */
 };

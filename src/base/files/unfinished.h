@@ -17,7 +17,8 @@
 struct ts_unfinished {
     void (*undo)(void *object);
     void *object;
-    struct ts_unfinished *next, **here; /* here NULL: not in the list */
+    /* here: the pointer that points to this entry; NULL: it is not in the list */
+    struct ts_unfinished *next, **here;
 };
 
 void ts_unfinished_add(struct ts_unfinished *u, void (*undo)(void *object), void *object);

@@ -28,13 +28,13 @@ enum ts_written {
 
 void ts_written_begin(int fd); /* marks a new file as not complete */
 void ts_written_ready(int fd); /* marks it as complete; its bytes are the final ones */
-void ts_written_end(int fd);   /* the same, once it has its own name */
+void ts_written_end(int fd);   /* marks it as complete, with its final name */
 
-/* The same for a directory; it has no size. */
+/* Marks a directory, which has no size. */
 void ts_written_end_dir(int fd);
 enum ts_written ts_written_is_dir(int fd); /* WHOLE, UNKNOWN or OTHER */
 
-/* What an open regular file is. */
+/* The mark of an open regular file. */
 enum ts_written ts_written_is(int fd);
 
 #endif

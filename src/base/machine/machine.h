@@ -16,29 +16,31 @@
 #include <stdint.h>
 
 struct ts_machine {
-    uint64_t total_bytes; /* of memory, or the lowest limit on it */
-    uint64_t free_bytes;  /* that this process could still take */
+    uint64_t total_bytes; /* memory, or the lowest limit on it */
+    uint64_t free_bytes;  /* memory that this process could still allocate */
     uint32_t cpus;
 };
 
 void ts_machine_get(struct ts_machine *ret);
 
-/* So many processes like this one share the machine: from now on each is told a part of its memory,
- * and of its CPUs where it is not bound to some. To be called before there are threads. */
+/* Tells that so many processes like this one share the machine. From now on, each gets a part of
+ * its memory, and of its CPUs if the process is not bound to some. To be called before there are
+ * threads. */
 void ts_machine_share(uint32_t processes);
 
 /* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system
  * does not say. */
 uint64_t ts_machine_cache_bytes(void);
 
-/* Bytes of the cache that cores share, that of the third level; 0 where there is none, or the
- * system does not say. */
+/* Bytes of the third-level cache, which cores share; 0 if it does not exist or the system does not
+ * report it. */
 uint64_t ts_machine_shared_cache_bytes(void);
 
 /* Peak of the memory that this process had resident; 0 when the system does not say. */
 uint64_t ts_machine_peak_bytes(void);
 
-/* The same with every path of /proc and /sys below `root` (tests); "" is the machine itself. */
+/* Like ts_machine_get, with every path of /proc and /sys below `root` (for tests). "" is the
+ * machine itself. */
 void ts_machine_get_at(const char *root, struct ts_machine *ret);
 uint64_t ts_machine_shared_cache_bytes_at(const char *root);
 

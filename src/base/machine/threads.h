@@ -38,12 +38,12 @@ uint32_t ts_threads_default(void);
  * their stacks are too small. */
 int ts_threads_get(uint32_t threads, uint32_t others, uint32_t *ret, struct ts_err *err);
 
-/* How many of `threads` are worth starting for a parallel region of so many multiply-adds: at least
- * 1. All of them where OMP_NUM_THREADS is set. The result of a computation does not depend on
+/* How many of `threads` are worth starting for a parallel region with so many multiply-adds: at
+ * least 1. If OMP_NUM_THREADS is set, all of them. The result of a computation does not depend on
  * it. */
 uint32_t ts_threads_worth(uint32_t threads, uint64_t multiply_adds);
 
-/* what a computing thread needs, with room to spare */
+/* stack of a computing thread, with room to spare */
 #define TS_MIN_STACK_BYTES ((size_t)256 << 10)
 
 /* 0, or TS_ENOMEM with a sentence where threads of OpenMP would have a stack below

@@ -15,7 +15,8 @@
 
 #include "format/arrays/dense.h"
 
-/* cells, from the first one of a slab on; the last of a slab has what is left */
+/* Number of cells of a chunk. Chunks begin with the first cell of a slab, and the last one of a
+ * slab may have fewer cells. */
 #define TS_ARRAY_CHUNK 16384u
 
 /* FILE.index, FILE.group.set.index of a dataset of HDF5; NULL: out of memory. */
@@ -28,12 +29,12 @@ int ts_array_index_new(struct ts_dense *d, struct ts_err *err);
  * ones, and those of other arrays, are some, too. */
 int ts_array_index_may_replace(const char *path, struct ts_err *err);
 
-/* Of an array that was scanned with room for checksums; one that is there is replaced, where a link
- * leads if it is one. */
+/* Writes the index of an array that was scanned with memory for checksums. An existing index is
+ * replaced; links are followed. */
 int ts_array_index_write(const struct ts_dense *d, struct ts_err *err);
 
-/* Takes what the index says, where there is one: the tensor is scanned then. An array in memory has
- * none. */
+/* Reads the index if it exists, and then the tensor counts as scanned. An array in memory has no
+ * index. */
 int ts_array_index_read(struct ts_dense *d, struct ts_err *err);
 
 /* Chunks of the slabs before slab k. */

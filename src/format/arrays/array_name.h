@@ -21,7 +21,7 @@
 size_t ts_array_name_cells(const char *name);
 size_t ts_array_name_dataset(const char *name);
 
-/* Of a name that says which cells: type, order and sizes. */
+/* Reads type, order and sizes from a file name that has them. */
 int ts_array_name_parse(const char *name, struct ts_dense_array *ret, struct ts_err *err);
 
 /* The name of a file of cells, from what options say: dtype f8, dims 401x201x12. NULL: out of

@@ -46,24 +46,24 @@ enum ts_cell_type {
 
 /* An array, as somebody describes it. */
 struct ts_dense_array {
-    /* what it is called: the file, a name that says more, or one for what lies in memory */
+    /* name of the array: the file, a name with its shape, or a name for an array in memory */
     const char *path;
-    const char *file;   /* where the cells are; NULL: `path` */
+    const char *file;   /* the file with the cells; NULL: `path` */
     const void *memory; /* the cells; NULL: they are in the file */
-    uint64_t offset;    /* of the first cell in the file */
-    int exact;          /* the file ends with the last cell, */
-    int raw;            /* and nothing in it says what it is */
+    uint64_t offset;    /* position of the first cell in the file */
+    int exact;          /* the file must end with the last cell */
+    int raw;            /* the file has no header */
     enum ts_cell_type type;
     int swapped; /* the bytes of a cell are in the other order than those of this machine */
     int fortran; /* the first index changes with each cell; else the last one does */
     uint32_t order;
     uint64_t dim[TS_DENSE_MAX_ORDER];
-    uint64_t slab_bytes; /* of tests: the size of slabs; 0: 4 MiB */
-    uint32_t n_outer;    /* of samples: how many levels are outer ones; 0: as it is best */
+    uint64_t slab_bytes; /* for tests: the size of slabs; 0: 4 MiB */
+    uint32_t n_outer;    /* for samples: number of outer levels; 0: the best number */
 };
 
 struct ts_dense {
-    struct ts_tensor *tensor;    /* that it belongs to */
+    struct ts_tensor *tensor;    /* the tensor that this array is part of */
     struct ts_dense_array array; /* its file is never NULL */
     void *own;                   /* memory that goes with the tensor, or NULL */
     uint64_t own_bytes;
@@ -72,15 +72,17 @@ struct ts_dense {
     uint32_t n_outer;
     uint64_t outer, inner;
     uint32_t layout[TS_DENSE_MAX_ORDER];
-    uint64_t slab_rows, slab_cols; /* of a slab; one of them is 1, or slab_cols is `inner` */
+    uint64_t slab_rows, slab_cols; /* size of a slab; slab_rows is 1, or slab_cols is `inner` */
     uint64_t n_slabs;
-    int scanned; /* the tensor's norm, hash, least and greatest value are there, and: */
-    /* checksums of chunks (array_index.h), which what is read is compared with; or NULL */
+    /* the tensor's norm, hash, least and greatest value, and the members below are set */
+    int scanned;
+    /* Checksums of chunks (array_index.h), which cells are compared with when they are read; or
+     * NULL. */
     uint64_t *sum;
-    int summing;                       /* they are being made */
-    int fd;                            /* of the file, as long as the tensor; -1: in memory */
+    int summing; /* the checksums are being computed */
+    int fd; /* descriptor of the file, open as long as the tensor; -1: the array is in memory */
     struct stat opened;                /* the file as it was then; st_nlink 0: not looked at */
-    uint64_t n_unknown, first_unknown; /* cells that are NaN; the first of them */
+    uint64_t n_unknown, first_unknown; /* number of NaN cells; position of the first of them */
 };
 
 /* A part of the array: `rows` rows from `row` on, and `cols` of their columns from `col` on. */
@@ -90,8 +92,8 @@ struct ts_dense_part {
 
 int ts_dense_open(const struct ts_dense_array *array, struct ts_tensor **ret, struct ts_err *err);
 
-/* The same of a file, which is open as `fd` and must be long enough. It takes fd, also where it
- * fails. */
+/* Like ts_dense_open, for a file that is open as `fd`, and must be long enough. Takes over fd,
+ * also on failure. */
 int ts_dense_file(const struct ts_dense_array *array, int fd, struct ts_tensor **ret,
                   struct ts_err *err);
 
@@ -112,15 +114,15 @@ int ts_dense_raw(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_text(const char *path, struct ts_tensor **ret, struct ts_err *err);
 int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err);
 
-/* What the header of an open file says; on failure *ret may be changed. Its path is the one
- * given. */
+/* Reads the header of an open file. On failure *ret may have changed. Its path is `path`. */
 int ts_npy_header(int fd, const char *path, struct ts_dense_array *ret, struct ts_err *err);
 
 uint32_t ts_cell_bytes(enum ts_cell_type type);
 const char *ts_cell_name(enum ts_cell_type type); /* float32 ... */
 int ts_cell_named(const char *name,
-                  enum ts_cell_type *ret); /* whether there is one of this name, */
-int ts_cell_coded(const char *code, enum ts_cell_type *ret); /* or of this code: f4 ... */
+                  enum ts_cell_type *ret); /* whether a type with this name exists */
+/* whether a type with this code exists: f4 ... */
+int ts_cell_coded(const char *code, enum ts_cell_type *ret);
 
 /* Whether float32 has all values of the type. */
 int ts_cell_is_narrow(enum ts_cell_type type);
@@ -134,9 +136,10 @@ uint32_t ts_dense_passes(const struct ts_dense *d, int kept, uint32_t skipped);
 void ts_dense_slab(const struct ts_dense *d, uint64_t k, struct ts_dense_part *ret);
 uint64_t ts_dense_slab_at(const struct ts_dense *d, uint64_t k); /* in bytes, from the first cell */
 uint64_t ts_dense_slab_bytes(const struct ts_dense *d, uint64_t k);
-uint64_t ts_dense_most_bytes(const struct ts_dense *d); /* of the largest */
+uint64_t ts_dense_most_bytes(const struct ts_dense *d); /* bytes of the largest slab */
 
-/* Runs of TS_PARTITION_NNZ cells, and what is left of each slab behind them: of all slabs. */
+/* The number of partitions: runs of TS_PARTITION_NNZ cells, and the rest of each slab, for all
+ * slabs. */
 uint64_t ts_dense_partitions(const struct ts_dense *d);
 
 /* n cells from cells[at] on as numbers; cells may be anywhere in memory. */

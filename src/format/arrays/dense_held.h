@@ -14,7 +14,7 @@
 #include "format/arrays/dense.h"
 #include "format/hold_out.h"
 
-/* ret[i] := whether cell first + i is, for n of them. */
+/* Sets ret[i] to whether cell first + i is held out, for n cells. */
 void ts_dense_held(const struct ts_dense *d, const struct ts_hold_out *h, uint64_t first,
                    uint32_t n, unsigned char *ret);
 

@@ -65,7 +65,8 @@ struct ts_packed {
     const uint32_t *word; /* n entries of `width` bits each */
     uint32_t n, width, base;
     uint32_t n_exc, exc_width;
-    uint32_t pos_bit, high_bit; /* of the exceptions, in bits from struct ts_block_parts.side */
+    /* positions of the exceptions, in bits from struct ts_block_parts.side */
+    uint32_t pos_bit, high_bit;
 };
 
 /* A parsed block, nothing decoded. Pointers point into the block. */
@@ -75,7 +76,7 @@ struct ts_block_parts {
     uint32_t n_streams;
     uint32_t n_words;
     const uint32_t *side;
-    struct ts_flags flags[TS_MAX_ORDER];           /* of levels 0..L; bits from n on are 0 */
+    struct ts_flags flags[TS_MAX_ORDER];           /* flags of levels 0..L; bits from n on are 0 */
     struct ts_packed stream[TS_BLOCK_MAX_STREAMS]; /* ABS(l) is 2l-2, DELTA(l) 2l-1, CODE(c) 2L+c */
 };
 
@@ -100,7 +101,7 @@ static inline uint32_t ts_value_codes(uint32_t kind)
 uint32_t ts_block_encode(uint32_t order, uint32_t n, const uint32_t *const level[],
                          uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 
-/* The same words without vector instructions: the test of the one above. */
+/* Like ts_block_encode, without vector instructions: for tests of that function. */
 uint32_t ts_block_encode_plain(uint32_t order, uint32_t n, const uint32_t *const level[],
                                uint32_t n_codes, const uint32_t *const code[], uint32_t *out);
 

@@ -20,7 +20,7 @@
 #include "format/blocks/block_codec.h"
 #include "format/shard.h"
 
-/* What all blocks of a tensor share. */
+/* Properties that all blocks of a tensor share. */
 struct ts_unpack_conf {
     uint32_t order, n_codes;
     uint32_t value_kind;
@@ -35,7 +35,7 @@ struct ts_unpack_conf {
 
 struct ts_unpacked {
     uint32_t n;                                     /* nonzeros */
-    uint32_t row;                                   /* of the first nonzero */
+    uint32_t row;                                   /* row of the first nonzero */
     uint32_t n_starts;                              /* rows that start inside: level-0 flags */
     int shared;                                     /* see idx; only for orders above 3 */
     uint32_t n_fibres;                              /* when shared */
@@ -47,7 +47,7 @@ struct ts_unpacked {
     /* Indices at level l: idx[leaf][p] of nonzero p. For 1 <= l < leaf, idx[l][p] of nonzero p, or,
      * when shared, idx[l][k] of fibre k, and idx[0][p] is the fibre of nonzero p. */
     uint32_t idx[TS_MAX_ORDER][TS_BLOCK_NNZ + TS_UNPACK_SLACK];
-    float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* where there are weights */
+    float weight[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* set if nonzeros have weights */
 };
 
 /* Whether sharing saves time. It costs a store and a load of a row for each fibre. It saves the

@@ -28,7 +28,7 @@
 #include "base/err.h"
 #include "format/layout.h"
 
-/* What a header says. */
+/* The contents of a header. */
 struct ts_binary_form {
     uint32_t order, value_bytes;        /* value_bytes: 4, 8 */
     uint32_t index_bytes[TS_MAX_ORDER]; /* 1, 2, 4, 8 */
@@ -47,7 +47,7 @@ struct ts_binary_kind {
                   struct ts_err *err);
 };
 
-/* The kind of a file that begins so; NULL: it is none of these. */
+/* The kind of a file with this beginning. NULL: it is no binary file. */
 const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size_t n);
 
 /* Byte of index `mode` of nonzero i, of its value where mode is the order. */

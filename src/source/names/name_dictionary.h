@@ -25,7 +25,7 @@ struct ts_name_slots;
 
 struct ts_name_dictionary {
     char *arena;                 /* strings as in string_sort.h */
-    uint64_t room;               /* of the arena: addresses for the most there can be */
+    uint64_t room;               /* addresses reserved for the arena, as many as it may ever need */
     uint64_t used, n;            /* bytes of the arena; names */
     struct ts_name_slots *slots; /* atomic */
     uint64_t slots_bytes;
@@ -44,7 +44,7 @@ void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
 int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const char *const name[],
                               const uint32_t len[], uint64_t *const ret[], struct ts_err *err);
 
-/* What the table grows by when there are n names more. */
+/* The bytes by which the table grows for n more names. */
 uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t n);
 
 /* The places of all strings in the order of their numbers, or of their hashes as strings are merged

@@ -24,7 +24,7 @@
 struct ts_name_generations {
     struct ts_string_sort *runs;
     int arena_fd, map_fd; /* all arenas; the index of each provisional number */
-    uint64_t arena_bytes; /* of the file */
+    uint64_t arena_bytes; /* bytes of names in the file */
     uint64_t before;      /* provisional numbers there are */
     uint64_t n_names;     /* different ones, at the end */
 };

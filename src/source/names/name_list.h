@@ -26,7 +26,7 @@
 
 struct ts_name_list;
 
-/* Of conf: sorted, bytes, tmp, stop and label, which is called for mode 0. */
+/* Uses sorted, bytes, tmp, stop and label of conf. label is called for mode 0. */
 int ts_name_list_new(const struct ts_names_conf *conf, struct ts_name_list **ret,
                      struct ts_err *err);
 void ts_name_list_free(struct ts_name_list *l); /* NULL is fine */

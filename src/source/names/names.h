@@ -52,7 +52,7 @@ static inline uint32_t ts_name_length(uint64_t unknown)
 
 struct ts_names_conf {
     uint32_t order, entry_bytes; /* entry_bytes: of the value of a nonzero (ts_batch_value_bytes) */
-    int named[TS_MAX_ORDER];     /* which modes */
+    int named[TS_MAX_ORDER];     /* modes that have names */
     int sorted;                  /* indices in the order of the names; 0: as first seen */
     int waits;                   /* 1: all nonzeros wait, also where numbers are indices */
     int told;       /* 1: so they do, for indices that are told; `sorted` is of no account */
@@ -104,8 +104,8 @@ uint64_t ts_names_seen(const struct ts_names *n, uint32_t mode, uint32_t file, u
 int ts_names_read(const struct ts_names *n, uint32_t mode, uint64_t at, void *buf, size_t bytes,
                   struct ts_err *err);
 
-/* The indices of the next `count` of them; then, of a mode with nothing left to tell, how many
- * names it has. Those who wait get nothing before ts_names_told. */
+/* Gives the indices of the next `count` names. Then it gives the number of names of a mode for
+ * which nothing is left. Waiting nonzeros get nothing before ts_names_told. */
 int ts_names_tell(struct ts_names *n, uint32_t mode, const uint64_t *index, uint64_t count,
                   struct ts_err *err);
 int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *err);
@@ -115,7 +115,7 @@ int ts_names_told(struct ts_names *n, const uint64_t n_names[], struct ts_err *e
 int ts_names_next(struct ts_names *n, char *buf, size_t buf_bytes, struct ts_batch *b,
                   struct ts_err *err);
 
-/* After the last of them: 0, or TS_EIO where they are not those that waited. */
+/* To be called after the last nonzero: 0, or TS_EIO if the nonzeros are not those that waited. */
 int ts_names_check(const struct ts_names *n, struct ts_err *err);
 
 /* After end: how many names a mode has. */

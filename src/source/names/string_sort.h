@@ -54,7 +54,7 @@ static inline uint64_t ts_string_hash(const char *key, uint32_t n)
     return XXH3_64bits(key, n);
 }
 
-/* Of two keys of which the first `depth` bytes are the same. */
+/* Compares two keys whose first `depth` bytes are equal. */
 int ts_string_compare(const char *a, const char *b, uint32_t depth);
 
 /* Sorts places of `base` by the keys there, which must all differ. Takes no memory. */
@@ -71,8 +71,8 @@ void ts_string_sort_free(struct ts_string_sort *s); /* NULL is fine */
 int ts_string_sort_add(struct ts_string_sort *s, const char *key, uint32_t n, uint64_t number,
                        struct ts_err *err);
 
-/* Before the first: the order is that of ts_string_hash, and of the bytes where hashes are the
- * same. Strings come by ts_string_sort_run alone then. */
+/* To be called before the first string. Strings are ordered by ts_string_hash, and by their bytes
+ * if hashes are equal. Only ts_string_sort_run returns them then. */
 void ts_string_sort_by_hash(struct ts_string_sort *s);
 
 /* Adds strings that are sorted already, n places of `base`. They may equal strings of other

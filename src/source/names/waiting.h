@@ -15,10 +15,10 @@
 struct ts_waiting {
     const char *tmp;              /* directory of the file */
     int fd;                       /* -1: none */
-    uint64_t bytes;               /* of the file */
-    uint64_t record_bytes;        /* of a nonzero: the widths of its modes, and its entry */
-    uint32_t entry_bytes;         /* of a value; 0: it is not kept */
-    uint32_t width[TS_MAX_ORDER]; /* of an index */
+    uint64_t bytes;               /* size of the file */
+    uint64_t record_bytes;        /* bytes of a nonzero: the widths of its modes, and its entry */
+    uint32_t entry_bytes;         /* bytes of a value; 0: values are not kept */
+    uint32_t width[TS_MAX_ORDER]; /* bytes of an index of each mode */
 };
 
 /* Writes all nonzeros of a batch, from byte `at` on. */

@@ -20,7 +20,8 @@
 
 struct ts_byte_input;
 
-#define TS_BYTE_INPUT_HEAD 320u /* that can be looked at: the longest header of binary_kind.h */
+/* bytes at the start that can be looked at: the longest header of binary_kind.h */
+#define TS_BYTE_INPUT_HEAD 320u
 
 /* Opens a path; unpack_bytes: memory that unpacking may take, if it is more than
  * TS_BYTE_INPUT_UNPACK. Reading ends with TS_ESTOP when *stop (may be NULL) is set. */

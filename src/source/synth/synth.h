@@ -41,15 +41,15 @@ struct ts_synth {
     double power[TS_MAX_ORDER];       /* exponent of each mode; 0: uniform */
     uint64_t value_first, value_last; /* whole numbers, drawn uniformly; both 0: real, (0, 1] */
     uint32_t planted;                 /* rank of the model, 0: none */
-    int ratings;                      /* it is dense, and cells of it are listed */
+    int ratings;                      /* the tensor is dense, and some of its cells are listed */
     double noise;
     uint32_t value_bytes;
 
     /* set by init */
-    uint64_t side[TS_MAX_ORDER]; /* of the planted blocks */
+    uint64_t side[TS_MAX_ORDER]; /* sides of the planted blocks */
     struct ts_power_law law[TS_MAX_ORDER];
     struct ts_scatter scatter[TS_MAX_ORDER];
-    struct ts_scatter cell; /* of ratings */
+    struct ts_scatter cell; /* scatters the cells of ratings */
 
     uint32_t *place[TS_MAX_ORDER]; /* the bijections as tables; NULL: computed */
 };

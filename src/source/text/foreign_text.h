@@ -16,7 +16,7 @@
 /* 0, or a failure where a file that begins with these bytes, unpacked, cannot be text. */
 int ts_foreign_text_check(const char *name, const char *text, size_t bytes, struct ts_err *err);
 
-/* The same for a zip archive, by the name of its first member. */
+/* Like ts_foreign_text_check, for a zip archive, by the name of its first member. */
 int ts_foreign_zip_fails(const char *name, const unsigned char *head, size_t bytes,
                          struct ts_err *err);
 

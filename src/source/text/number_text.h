@@ -19,7 +19,7 @@
 /* 0.d1 d2 d3 ... x 10^point, with neither a first nor a last digit 0. n is 0 for the number 0. */
 struct ts_number {
     int minus;
-    int more; /* there are nonzero digits behind those kept */
+    int more; /* there are nonzero digits behind those that are kept */
     int32_t point;
     uint32_t n;
     uint8_t digit[TS_NUMBER_DIGITS];
@@ -36,7 +36,7 @@ int ts_number_floor(const struct ts_number *x, int32_t shift, int64_t *ret);
 int ts_number_whole(const struct ts_number *x, uint64_t *ret);
 
 /* Writes the digits of a whole number without point and exponent, at most `room` of them. Returns
- * how many, 0 where they do not fit. */
+ * their number, or 0 if they do not fit. */
 size_t ts_number_digits(const struct ts_number *x, char *ret, size_t room);
 
 /* Whether the n bytes are what programs write where a number is missing: nothing, blanks, NaN, NA,

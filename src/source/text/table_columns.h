@@ -20,7 +20,7 @@
 /* The role of a column: the number of a mode, or one of these. */
 enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };
 
-/* What the fields of a mode look like, from the first one that is not missing. */
+/* The kinds of fields of a mode, from the first one that is not missing. */
 struct ts_table_look {
     int open;      /* the start of the first file has nothing of the mode */
     int any;       /* a field was seen since */
@@ -48,7 +48,7 @@ struct ts_table {
     struct ts_table_mode mode[TS_MAX_ORDER];
     char *value_name;
     uint8_t role[TS_TABLE_MAX_COLUMNS]; /* a mode, or enum ts_table_role */
-    char *header;                       /* the line, with its newline; NULL: there is none */
+    char *header;                       /* the line, with its newline; NULL: there is no header */
     int known;
     pthread_mutex_t lock; /* protects the facts of modes */
 };
@@ -76,7 +76,7 @@ int ts_table_is_row_number(const struct ts_table *t, uint32_t column);
     " or " TS_SET_COLUMNS " names the columns that are modes, and " TS_SET_VALUE                 \
     " that of the values"
 
-/* Where lines have one column: TS_EFORMAT where another separator would give several, else 0. `end`
+/* For lines with one column: TS_EFORMAT if another separator would give several, otherwise 0. `end`
  * is behind the last whole line. */
 int ts_table_other_separator(const struct ts_table_plan *plan, const char *text, const char *end,
                              struct ts_err *err);
@@ -86,7 +86,7 @@ int ts_table_other_separator(const struct ts_table_plan *plan, const char *text,
 int ts_table_is_matrix(const struct ts_csv_field *first, const struct ts_csv_field *second,
                        uint32_t n, struct ts_err *err);
 
-/* What the header calls a column, NULL without a header; cut to fit. */
+/* The name of a column in the header, cut to fit. NULL without a header. */
 const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char ret[TS_CSV_QUOTE]);
 
 #endif

@@ -27,19 +27,19 @@
 
 #define TS_TABLE_MAX_COLUMNS 1024u
 
-/* What the user has said of the table. A column is named by its number, from 1, or as in the
- * header. */
+/* The user's description of the table. A column is given by its number, from 1, or by its name in
+ * the header. */
 struct ts_table_plan {
     char separator;                 /* ' ': any number of blanks and tabs */
     int no_quotes;                  /* quotes are characters as any other */
-    int decimal_comma;              /* of values and weights: 1,5 is one and a half */
+    int decimal_comma;              /* for values and weights: 1,5 is one and a half */
     int header;                     /* 0: find out; 1: there is a header; 2: there is none */
     uint32_t n_modes, n_columns;    /* 0: not said */
     const char *mode[TS_MAX_ORDER]; /* names of the modes; also of the columns, unless `column` says
                                      * which */
     const char *column[TS_MAX_ORDER];
     const char *value;  /* NULL: not said; "none" */
-    const char *weight; /* NULL: there are none */
+    const char *weight; /* NULL: there are no weights */
     uint32_t n_text, n_bins, n_units;
     const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
     const char *binned[TS_MAX_ORDER];
@@ -73,7 +73,7 @@ int ts_table_is_open(const struct ts_table *t);
  * modes are still open. After the last piece, NULL and 0 bytes. */
 int ts_table_look_on(struct ts_table *t, const char *text, size_t bytes, int first);
 
-/* What a user may not expect of the fields of a mode, counted while they are parsed. */
+/* Counts of fields of a mode that a user may not expect. */
 enum ts_table_fact {
     /* indices that may be codes, as 1e5; large numbers with zeros for an exponent */
     TS_TABLE_EXPONENT,

@@ -52,10 +52,10 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
  * counted as read. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
-/* To be called before the first piece: of each plain file only part k of n equal ones will be
- * given: the lines that begin in it. Of the others the start is given all the same, for the header
- * that may be there, with own == own_end, until ts_text_input_past. A packed file is the part of
- * one, in turn. */
+/* To be called before the first piece. Only part k of n equal parts of each plain file will be
+ * given: the lines that begin in it. For other parts the start of the file is still given, because
+ * it may have a header, with own == own_end, until ts_text_input_past. A packed file is wholly in
+ * one part, in turn. */
 void ts_text_input_part(struct ts_text_input *in, uint32_t k, uint32_t n);
 
 /* After a piece: nothing of the open file matters any more but the part. */

@@ -36,7 +36,7 @@ struct ts_text_kind {
     enum ts_text_kind_number number; /* its row */
     const char *name;                /* as in "a ... file" */
 
-    /* How names of such files end, up to NULL. The default name of a result leaves them out. */
+    /* Endings of names of such files, up to NULL. The default name of a result leaves them out. */
     const char *ending[4];
 
     /* A file of this kind: the nonzeros (0, 0) = 1 and (1, 2) = 2.5 of a matrix, indices from 1.
@@ -64,7 +64,7 @@ struct ts_text_kind {
      * (ts_tns_fields). */
     uint32_t (*fields)(const char *text, size_t bytes, uint64_t *n_lines);
 
-    /* Most nonzeros in this many bytes of text. */
+    /* The most nonzeros in this many bytes of text. */
     uint64_t (*room)(const struct ts_tns_rules *rules, size_t bytes);
 
     /* Parses whole lines (ts_tns_parse); `side` is NULL unless the kind needs it. */

@@ -11,7 +11,7 @@
 #include "source/text/text_source.h"
 
 struct ts_text_line {
-    const char *name; /* of its file */
+    const char *name; /* name of the file */
     uint64_t number;
     const char *at, *end; /* the line and what follows of the text */
 };
@@ -20,8 +20,8 @@ struct ts_text_line {
 int ts_text_order_check(const struct ts_files_plan *p, const struct ts_text_line *l, uint32_t order,
                         struct ts_err *err);
 
-/* Columns in which the start has nothing are what their first fields say: these are looked for in
- * the files, by an input of its own. What is no file cannot be read twice. */
+/* Columns that are empty at the start get their kind from their first fields, which are searched in
+ * the files by an input of its own. Pipes cannot be read twice. */
 int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err);
 
 #endif

@@ -40,7 +40,7 @@ int ts_text_source_open(const struct ts_files_plan *plan, struct ts_text_source 
                         struct ts_err *err);
 void ts_text_source_close(struct ts_text_source *s); /* after stop; NULL is fine */
 
-/* What its text is (text_kind.h). */
+/* The kind of its text (text_kind.h). */
 struct ts_text_kind;
 const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s);
 

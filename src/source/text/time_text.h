@@ -46,7 +46,7 @@ enum ts_time_unit {
 /* "s", "ms", "us", "ns", "date", "year", "iso". */
 int ts_time_unit_parse(const char *name, enum ts_time_unit *ret, struct ts_err *err);
 
-/* What the numbers of a column are; said: by the user, so nothing is ambiguous. */
+/* The meaning of a column of numbers. said: the user has set it, so nothing is ambiguous. */
 struct ts_time_rule {
     enum ts_time_unit unit;
     int said;
@@ -54,15 +54,16 @@ struct ts_time_rule {
 
 /* Counts of the fields of a column. All 0: none were seen. */
 struct ts_time_look {
-    uint64_t numbers, nonzero, of[TS_TIME_UNITS]; /* of: numbers that are clearly in this unit, */
-    uint64_t dates, years; /* and that may be dates or years of other times */
+    /* of: how many numbers are clearly in this unit */
+    uint64_t numbers, nonzero, of[TS_TIME_UNITS];
+    uint64_t dates, years; /* numbers that may be dates, or years, among other times */
 };
 void ts_time_look_at(struct ts_time_look *l, const char *text, size_t n);
 
 /* by_days: bins are of a day or more. */
 struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days);
 
-/* Reads a field. Returns 0, or one of these. */
+/* Reads a field. Returns 0, or one of these codes. */
 enum { TS_TIME_NONE = -1, TS_TIME_AMBIGUOUS = -2 };
 int ts_time_read(const struct ts_time_rule *r, const char *text, size_t n, int64_t *ret);
 

@@ -52,9 +52,9 @@ uint32_t ts_tns_fields(const char *text, size_t bytes, uint64_t *n_lines);
 /* Refuses the line at p, whose '\n' is at end, if it has a CR anywhere but before that. */
 int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err);
 
-/* A field of this column, from 0, is missing: 1 where the line is to be left out, and then the
- * caller counts it; else refuses it. `mode` is that of the field, or one of these; name, of the
- * column, may be NULL. */
+/* A field of column `column`, from 0, is missing. Returns 1 if the line is to be left out, and then
+ * the caller counts it. Otherwise it refuses the line. `mode` is the mode of the field, or one of
+ * these values. name: the column's name, may be NULL. */
 enum { TS_TNS_VALUE = -1, TS_TNS_WEIGHT = -2 };
 int ts_tns_missing(const struct ts_tns_rules *r, uint32_t column, const char *name, int mode,
                    const char *word, const char *end, struct ts_err *err);
@@ -75,7 +75,7 @@ int ts_tns_add(const struct ts_tns_rules *r, const uint64_t *index, double value
  * when the header is wrong. */
 struct ts_tns_header {
     uint32_t order;
-    int sized; /* it says sizes and number of nonzeros */
+    int sized; /* the file states sizes and number of nonzeros */
     uint64_t dim[TS_MAX_ORDER], nnz;
     size_t bytes;
     uint64_t lines;
