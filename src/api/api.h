@@ -29,7 +29,7 @@ static inline void ts_api_begin(struct ts_api *a)
     a->before = ts_c_locale_enter();
 }
 
-/* What the caller's code is called in between runs in the caller's locale. */
+/* Code of the caller that is called from here runs in the caller's locale. */
 static inline void ts_api_out(const struct ts_api *a)
 {
     ts_c_locale_leave(a->before);
@@ -40,18 +40,19 @@ static inline void ts_api_in(void)
     (void)ts_c_locale_enter();
 }
 
-/* Returns rc, and what it says to the caller. */
+/* Ends a call: returns rc, and gives its message to the caller. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
-/* Copies a conf that may be older or newer than this library: it begins with its size. What is not
- * there is zero, and what this library does not know must be. from: NULL: all is zero. */
+/* Copies a conf of an older or newer version of this library; it begins with its size. Members that
+ * it lacks become zero, and members that this library does not know must be zero. from NULL: all
+ * members are zero. */
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
 /* The other way: as much of a result as the caller knows. ret may be NULL. */
 void ts_api_result(void *ret, const void *from, size_t room);
 
-/* A request that cannot be met, and what is said then. */
+/* A condition that makes a request impossible, and the message then. */
 struct ts_api_rule {
     int broken;
     const char *sentence; /* NULL ends the rules */

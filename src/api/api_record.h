@@ -25,9 +25,9 @@ int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
 struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* NULL: without options */
 void ts_api_record_free(struct ts_api_record *r);                   /* NULL is fine */
 
-/* What a state or models.run remembers of runs, by the names that `tstream cp` has for it: so that
- * goes on from it. n_ranks: 1, or of several models, which have `restarts` of each rank; restarts
- * 0: of one model. *ret is to be freed. */
+/* The text that a state or models.run keeps of the options, with the names of `tstream cp`, so that
+ * tstream can resume the run. n_ranks: 1, or the number of ranks of several models, with `restarts`
+ * models each; restarts 0: one model. The caller frees *ret. */
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
                         const ts_cp_conf *conf, const struct ts_spec *spec, const uint32_t *ranks,
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,

@@ -23,20 +23,23 @@
 
 struct ts_api_run {
     struct ts_session *session; /* its engine's `be` is that of this model */
-    ts_cp_conf conf;            /* of ts_api_run_conf */
+    ts_cp_conf conf;            /* the result of ts_api_run_conf */
     const struct ts_api *api;
-    ts_several_sweep_fn *sweep; /* of one of several models, instead of that of conf; may be NULL */
+    /* for one of several models, instead of `sweep` of conf; may be NULL */
+    ts_several_sweep_fn *sweep;
     void *ctx;
-    uint32_t number;                  /* which of them */
-    const struct ts_run_place *place; /* of one of several that are kept on disk; else NULL */
-    int timed_out;                    /* max_seconds were over */
+    uint32_t number; /* number of this model */
+    /* for one of several models that are written; otherwise NULL */
+    const struct ts_run_place *place;
+    int timed_out; /* max_seconds were over */
 
     struct ts_resume from; /* file NULL: the run starts anew */
     struct ts_spec spec;
     struct ts_model *start;
     struct ts_api_record *record; /* NULL: nothing is written */
     struct ts_run run;
-    uint32_t passes[TS_MAX_ORDER + 1];              /* of a sweep before each mode, and in all */
+    /* passes of a sweep before each mode, and of a whole sweep */
+    uint32_t passes[TS_MAX_ORDER + 1];
     _Atomic uint64_t sweep_start_ns, last_sweep_ns; /* last: 0: there was none */
 
     /* results, when the run is over */
@@ -44,20 +47,20 @@ struct ts_api_run {
     ts_cp_result result;
 };
 
-/* What the caller asks for of the tensor, with defaults where it says nothing. given: NULL: nothing
- * at all. */
+/* The caller's conf of a run on the tensor, with defaults for members that are not set. given NULL:
+ * none is set. */
 int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_conf *ret,
                     struct ts_err *err);
 
-/* What is asked of the run and of each mode, if it makes sense. */
+/* The specification of the run and of each mode. TS_EARG if it is not possible. */
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err);
 
 /* Sets r->spec. Whether the session was opened for what the run takes. */
 int ts_api_run_allowed(struct ts_api_run *r, struct ts_err *err);
 
-/* Whether the run could go on from the state in conf.out, where there is one: of the session its
- * conf counts alone. */
+/* Checks whether the run could be resumed from the state in conf.out, if there is one. Uses the
+ * conf of the session alone. */
 int ts_api_run_check(struct ts_api_run *r, const struct ts_tensor *t, struct ts_err *err);
 
 /* A model of this tensor that was written, with the rows and the precision that one in memory has.
@@ -70,8 +73,9 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
  * allowed. */
 int ts_api_run_begin(struct ts_api_run *r, struct ts_err *err);
 
-/* rc: what the run came to. With 0 the result is taken, and written where it is to be; otherwise,
- * or where that fails, the sentence says what is kept. The session is of no more use then. */
+/* Ends a run. rc: its result so far. With 0 its model is taken, and written if asked for.
+ * Otherwise, or if that fails, the message says which state is kept. After such a
+ * failure the session is of no use. */
 int ts_api_run_end(struct ts_api_run *r, int rc, struct ts_kruskal **ret, ts_cp_result *result,
                    struct ts_err *err);
 

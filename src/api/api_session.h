@@ -15,21 +15,22 @@ struct ts_session {
     ts_session_conf conf;
     struct ts_engine own; /* open in a session that was opened; of one of several models never */
     struct ts_engine *engine; /* own, or that of the session of all models */
-    void *be;                 /* of this model: ts_engine_model */
+    void *be;                 /* this model in the backend: the result of ts_engine_model */
     struct ts_trace *trace;   /* NULL: none is wanted */
-    volatile int own_stop;    /* where the caller has none */
+    volatile int own_stop;    /* used as stop flag if the caller has none */
     volatile int *stop;
-    int ended; /* it failed, or was stopped */
+    int ended; /* the session has failed, or was stopped */
     _Atomic(struct ts_session *)
-        told; /* of one of several models: that counts what is worked through, too */
+        told; /* for one of several models: also gets progress within a sweep */
 
-    /* where a run is, for any thread */
+    /* Progress of the run, for any thread: sweep (from 1; 0: none) and mode under way. */
     atomic_uint_fast32_t sweep, mode; /* under way; sweep from 1, 0 before a run */
-    atomic_uint_fast64_t nnz;         /* of the mode, that were worked through */
+    atomic_uint_fast64_t nnz;         /* nonzeros of the mode that are computed */
 };
 
-/* n_models: 0, or several models are wanted side by side: of these ranks, not that of conf.
- * engine->n_models tells how many of the first of them there is room for. */
+/* n_models: 0, or the number of models that are wanted side by side, with these ranks instead of
+ * the rank of conf. engine->n_models says for how many of them, from the first on, memory
+ * suffices. */
 int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_t n_models,
                         const uint32_t *ranks, const struct ts_api *a, ts_session **ret,
                         struct ts_err *err);

@@ -27,9 +27,10 @@
 /* ---- cuts ---- */
 
 struct ts_cells_cut {
-    uint64_t rows;      /* in all */
-    uint64_t chunk;     /* rows of a chunk; the last one has what is left */
-    uint64_t step;      /* of a step, in the same way; at most those of a chunk */
+    uint64_t rows;  /* in all */
+    uint64_t chunk; /* rows of a chunk; the last chunk may have fewer */
+    /* rows of a step, at most those of a chunk; the last step of a chunk may have fewer */
+    uint64_t step;
     uint64_t per_chunk; /* steps of a whole chunk */
 };
 

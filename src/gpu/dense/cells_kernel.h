@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-/* What a cell counts. */
+/* The value with which a cell is counted. */
 enum ts_cells_kind {
     TS_CELLS_ALL,    /* its number; none is NaN */
     TS_CELLS_VALUES, /* its number less the mean; 0 where it is NaN */
@@ -68,7 +68,7 @@ struct ts_cells_x {
 
 /* Modes whose sizes count rows, the last one fastest, and the rows of their factors. */
 struct ts_cells_grid {
-    enum ts_precision precision; /* of the factors */
+    enum ts_precision precision; /* precision of the factors */
     uint32_t n;
     const void *factor[TS_MAX_ORDER];
     uint64_t dim[TS_MAX_ORDER];
@@ -93,15 +93,16 @@ ts_gpu_error ts_cells_across(const struct ts_cells_x *x, const struct ts_cells_c
                              const double *u, const double *v, uint64_t n_v, uint32_t rank,
                              uint32_t ld, double *w, ts_gpu_stream stream);
 
-/* to[i] := from[i] + from[i + apart] + ... (n of them), added to what is there unless `fresh`; one
- * after another. n may be 0. */
+/* to[i] := from[i] + from[i + apart] + ... (n terms), one after another. Added to to[i] unless
+ * `fresh`. n may be 0. */
 ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uint64_t apart,
                           uint64_t n, int fresh, ts_gpu_stream stream);
 
 /* Steps of a share, counted from the first one that there is. */
 struct ts_cells_part {
     uint64_t first, end;
-    int begins, ends; /* the share begins with the first of them, or ends with the last */
+    /* the first of these steps is the first of the share; the last one is the last of the share */
+    int begins, ends;
 };
 
 /* Of each share the steps there are, one after another, added to sum + k * sum_apart, or to 0 where
@@ -121,10 +122,10 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
 /* A mode of a grid, whose product is made of Y or W. */
 struct ts_cells_target {
     struct ts_cells_grid others; /* all modes of the grid but this */
-    uint64_t dim, after;         /* of the mode; rows that those behind it count */
-    struct ts_cells_cut cut;     /* of the rows of Y or W */
-    uint32_t slots;              /* of a step: ts_cells_slots */
-    uint64_t share_slots;        /* of a share: the same for the most rows that one has */
+    uint64_t dim, after;         /* size of the mode; product of the sizes of the modes behind it */
+    struct ts_cells_cut cut;     /* division of the rows of Y or W */
+    uint32_t slots;              /* slots of a step: ts_cells_slots */
+    uint64_t share_slots;        /* slots of the share with most rows */
     uint32_t n_shares;
     /* n_shares + 1: steps of share k are share[k] .. share[k + 1] - 1; whole chunks */
     uint64_t share[17];
@@ -165,7 +166,7 @@ ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_
 struct ts_cells_places {
     uint32_t order, n_outer;
     uint32_t layout[TS_DENSE_MAX_ORDER]; /* as in struct ts_dense */
-    uint64_t dim[TS_DENSE_MAX_ORDER];    /* of mode layout[l] */
+    uint64_t dim[TS_DENSE_MAX_ORDER];    /* sizes of the modes in the order of the layout */
 };
 
 static inline uint64_t ts_cells_ceil_div(uint64_t a, uint64_t b)
@@ -175,8 +176,8 @@ static inline uint64_t ts_cells_ceil_div(uint64_t a, uint64_t b)
 
 #define TS_CELLS_GROUP 256u /* threads of a thread block that works element by element */
 
-/* The number of such thread blocks for n elements: at most 2^20, which take several elements for
- * each thread. */
+/* The number of these thread blocks for n elements: at most 2^20, whose threads then take several
+ * elements each. */
 static inline uint32_t ts_cells_blocks(uint64_t n)
 {
     const uint64_t blocks = ts_cells_ceil_div(n, TS_CELLS_GROUP);
@@ -194,7 +195,8 @@ static inline uint64_t ts_cells_mark_pitch(uint64_t n_cols)
 ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_places *places,
                            const struct ts_hold_out *hold_out, void *out, ts_gpu_stream stream);
 
-/* of cells that are not held out: count, x, x^2, x m, (x - m)^2; then of those that are */
+/* Sums for cells that are not held out: count, x, x^2, x m, (x - m)^2. Then the same for held-out
+ * cells. */
 #define TS_CELLS_ERRORS 10u
 /* rows, and columns, that units have a multiple of where there are as many */
 #define TS_CELLS_ERROR_TILE 64u
@@ -203,13 +205,13 @@ ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_pla
  * :). A unit is a step of the rows, and of the columns of x, which are all of a chunk, unit_cols,
  * the last one what is left. */
 struct ts_cells_errors {
-    const double *b, *u, *v; /* as of products: all rows of B, */
+    const double *b, *u, *v; /* tables as for products, with all rows of B */
     uint64_t n_v;
     uint32_t ld;
     double mean;
     struct ts_hold_out hold_out;
     struct ts_cells_places places;
-    struct ts_cells_cut cut; /* of the rows */
+    struct ts_cells_cut cut; /* division of the rows */
     uint64_t unit_cols;
     uint64_t first_part; /* of the columns: number of the first unit of x, of so many of a step */
     uint64_t n_parts;

@@ -20,18 +20,18 @@
 
 struct ts_cells_shape {
     const struct ts_dense *dense;
-    uint32_t rank, ld;   /* of tables */
+    uint32_t rank, ld;   /* rank and stride of tables */
     int narrow;          /* cells are float32 on the device */
     uint32_t cell_bytes; /* there */
     uint64_t rows, cols;
-    uint64_t chunk_rows, chunk_cols, chunk_slabs; /* of a whole chunk */
+    uint64_t chunk_rows, chunk_cols, chunk_slabs; /* sizes of a whole chunk */
     uint64_t n_chunks;                            /* parts of the rows */
     uint32_t n_shares;
     uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each; and how many there are */
-    struct ts_cells_cut piece;           /* of rows, for W: steps of chunks */
-    uint64_t part_cols;                  /* of parts of the columns of a chunk, for Y */
-    uint64_t n_parts;                    /* of these, of a whole chunk */
-    uint32_t n_slow;                     /* the first outer modes, whose rows make U */
+    struct ts_cells_cut piece; /* division of the rows into pieces for W: steps of chunks */
+    uint64_t part_cols;        /* columns of a part of a chunk, for Y */
+    uint64_t n_parts;          /* number of these parts in a whole chunk */
+    uint32_t n_slow;           /* the first outer modes, whose rows make U */
     uint64_t n_u, n_v;
 };
 

@@ -38,7 +38,7 @@ enum {
     TS_GPU_CELLS_HOLD = TS_GPU_LENT
 }; /* slabs whose copies to devices may be under way: as many as the feed holds */
 
-/* Of which factors a result was made. */
+/* The factors that a result was made from. */
 struct ts_gpu_cells_made {
     int there;
     uint64_t version[TS_MAX_ORDER];
@@ -46,49 +46,51 @@ struct ts_gpu_cells_made {
 
 struct ts_gpu_cells_member {
     uint64_t row, end;     /* its rows */
-    uint64_t kept_end;     /* those before it stay */
-    uint64_t y_end;        /* and Y of those before it; whole chunks, or all */
-    int here;              /* and are there */
+    uint64_t kept_end;     /* rows before this one stay on the device */
+    uint64_t y_end;        /* for rows before this one Y is kept, too; whole chunks, or all */
+    int here;              /* these rows are on the device already */
     double *b, *u, *v;     /* tables, ld elements a row */
     double *w, *share_sum; /* W; of one share, in the place of b, or of several members, of all */
-    double *acc;           /* of a mode: sums of shares */
+    double *acc;           /* sums of shares of a mode */
     double *scratch;       /* y, parts of y, part of a gather; or W of pieces */
     double *all_y;         /* in the store: Y of its rows up to y_end */
     char *kept;            /* in the store: cells that stay */
-    /* of models of observed cells */
+    /* for models of observed cells */
     void *marked;               /* a chunk, in which cells that are held out are NaN */
     double *pair[TS_MAX_ORDER]; /* in `pairs`: of each factor, ld elements a row */
-    double *part;               /* of each row of the longest mode, as observed_kernel.h has them */
-    uint32_t *part_row;         /* whose they are */
-    double *errors;             /* TS_CELLS_ERRORS of each unit */
+    double *part; /* sums of each row of the longest mode, in the layout of observed_kernel.h */
+    uint32_t *part_row; /* rows that these sums belong to */
+    double *errors;     /* TS_CELLS_ERRORS of each unit */
 };
 
 struct ts_gpu_cells {
     struct ts_cells_shape shape;
     struct ts_gpu_cells_member member[TS_MAX_DEVICES];
-    uint32_t threads;        /* of the host, that copy cells */
-    unsigned char *keep;     /* for each slab: it stays with a member */
-    uint64_t asked;          /* bytes of a device: its budget; 0: none was given */
-    uint64_t y_kept;         /* rows of a member, at most, whose Y is kept */
-    uint64_t most_rows;      /* of a member */
-    uint64_t acc_elements;   /* of the mode that has most */
-    uint64_t y_rows;         /* of Y in scratch, at most, with their parts; but a whole step */
-    uint64_t part_elements;  /* of gathers there */
-    uint64_t piece_elements; /* of W of pieces; these take the place of both */
+    uint32_t threads;      /* threads of the host that copy cells */
+    unsigned char *keep;   /* for each slab: it stays with a member */
+    uint64_t asked;        /* bytes of a device: its budget; 0: none was given */
+    uint64_t y_kept;       /* rows of a member, at most, whose Y is kept */
+    uint64_t most_rows;    /* the most rows of a member */
+    uint64_t acc_elements; /* elements of acc for the mode that needs most */
+    /* the most rows of Y in scratch, with their parts, but at least a whole step */
+    uint64_t y_rows;
+    uint64_t part_elements;  /* elements of gathers there */
+    uint64_t piece_elements; /* elements of W of pieces, which replace both */
     /* page-locked: cells as the device has them; NULL: they are sent as they are */
     void *stage[TS_GPU_CELLS_HOLD];
     uint64_t stage_bytes;
     uint64_t version[TS_MAX_ORDER];
     struct ts_gpu_cells_made y_made, w_made;
-    /* of models of observed cells */
-    struct ts_gpu_cells *pairs;  /* or NULL */
-    uint32_t n_groups;           /* in `pairs`: of columns, shape.rank each */
-    double mean;                 /* what the pass subtracts from values */
-    struct ts_hold_out hold_out; /* and holds out; y_made and w_made are of these two */
-    struct ts_cells_cut unit;    /* of the rows, for errors, */
-    uint64_t unit_cols;          /* and of the columns of a chunk, */
-    uint64_t chunk_units;        /* of which it has so many; */
-    uint64_t unit_parts;         /* and units of a step */
+    /* for models of observed cells */
+    struct ts_gpu_cells *pairs; /* tables of pairs of columns; or NULL */
+    uint32_t n_groups;          /* in `pairs`: of columns, shape.rank each */
+    double mean;                /* the mean that the pass subtracts from values */
+    /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
+    struct ts_hold_out hold_out;
+    struct ts_cells_cut unit; /* division of the rows into units, for errors */
+    uint64_t unit_cols;       /* columns of a unit */
+    uint64_t chunk_units;     /* units in the columns of a chunk */
+    uint64_t unit_parts;      /* units in all columns of a step */
 };
 
 /* ---- gpu_cells_memory.c */
@@ -97,12 +99,12 @@ void ts_gpu_cells_free(struct ts_gpu *g);
 /* Divides a member's memory from base + *used on; base NULL: only counts. */
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                           uint64_t *used);
-/* What stays, with `left` bytes on each device, and store_bytes. */
+/* Plans what stays on devices with `left` bytes on each, and sets store_bytes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
 uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* the place of a chunk */
-uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* of Y that is kept, on a device */
-double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* of its rows */
+uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* bytes of Y that a device keeps */
+double ts_gpu_cells_y_part(const struct ts_gpu *g); /* share of the rows of Y that are kept */
 uint64_t ts_gpu_cells_host_bytes(const struct ts_backend_conf *conf);
 /* Whether cells are sent from where the feed has them. */
 int ts_gpu_cells_direct(const struct ts_dense *d);
@@ -124,22 +126,24 @@ struct ts_gpu_cells_block {
 
 /* A product of a pass. */
 struct ts_gpu_cells_work {
-    struct ts_gpu_cells *cells; /* whose tables it takes: those of columns, or of pairs of them */
+    /* the object whose tables are used: tables of columns, or of pairs of columns */
+    struct ts_gpu_cells *cells;
     struct ts_cells_as as;
     int rest; /* its Y is good as far as it is kept, and gathered: the other rows are computed */
-    struct ts_cells_target target[TS_MAX_DEVICES]; /* of each member, whose factors it names */
+    /* for each member, the target with its factors */
+    struct ts_cells_target target[TS_MAX_DEVICES];
 };
 
 struct ts_gpu_cells_job { /* a pass over cells */
     struct ts_gpu *g;
     struct ts_feed *feed;
     struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* each member's */
-    /* Enqueues what is computed of a block of a member. Blocks come in the order of its rows. */
+    /* Enqueues the computation for a block of a member. Blocks come in the order of its rows. */
     ts_gpu_error (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                             const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
     uint32_t n_works;
-    int rest; /* of cells that stay, those alone whose Y is not kept: no product takes others */
+    int rest; /* computes only those cells on the device whose Y is not kept */
 };
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
@@ -184,7 +188,7 @@ static inline int ts_gpu_cells_may_mark(const struct ts_gpu *g)
 {
     return g->observes || g->holds_out;
 }
-/* Where cells are held out: x is of the member's copy then. */
+/* To be called if cells are held out. Afterwards x is in the member's copy. */
 ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
                                struct ts_cells_x *x);
 struct ts_cells_places ts_gpu_cells_places(const struct ts_gpu *g);

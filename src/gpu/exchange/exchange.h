@@ -79,13 +79,13 @@ int ts_exchange_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
                     const volatile sig_atomic_t *stop, struct ts_exchange **ret,
                     struct ts_err *err);
 
-/* The same with ranks of several processes. All of them have come here with no failure, and all
- * end with the same answer. */
+/* An exchange among ranks of several processes. All of them must call this without a failure, and
+ * all get the same result. */
 struct ts_exchange_conf {
-    const int *device; /* of the ranks of this process */
+    const int *device; /* devices of the ranks of this process */
     enum ts_exchange_kind kind;
     const volatile sig_atomic_t *stop;
-    /* of the processes; lent until free, and used by the first rank of this one */
+    /* The comm of the processes; lent until free, and used by the first rank of this process. */
     struct ts_comm *comm;
     /* comm->n + 1 numbers: process p has the ranks first[p] .. first[p + 1] - 1 */
     const uint32_t *first;

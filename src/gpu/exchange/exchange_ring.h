@@ -25,8 +25,8 @@
 struct ts_exchange_cursor {
     uint32_t from;   /* the rank that sends on the link */
     uint32_t behind; /* the spans of rank from - behind are sent next */
-    uint32_t span;   /* the next one of these spans, */
-    uint64_t done;   /* of which this many bytes are sent */
+    uint32_t span;   /* the next span to be sent */
+    uint64_t done;   /* bytes of this span that are sent */
     uint64_t left;   /* bytes of this round not sent yet */
 };
 

@@ -18,10 +18,10 @@ struct ts_exchange {
     uint32_t n; /* ranks, of which this process has first .. first + n_here - 1 */
     uint32_t first, n_here;
     struct ts_comm *comm; /* NULL: they are all of this process */
-    uint32_t *first_of;   /* of each process, as in struct ts_exchange_conf */
+    uint32_t *first_of;   /* first rank of each process, as in struct ts_exchange_conf */
     uint64_t *byte;       /* room for as many numbers, for calls of comm */
-    int *device;          /* of each rank; -1: of another process */
-    ts_gpu_event *done; /* of each rank: recorded after its last gather, on that gather's stream */
+    int *device;          /* device of each rank; -1: it belongs to another process */
+    ts_gpu_event *done; /* for each rank: recorded after its last gather, on that gather's stream */
     const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
     atomic_int aborted;
     atomic_int suspect; /* a failure was noticed that another process may be the cause of */
@@ -32,9 +32,9 @@ struct ts_exchange {
 struct ts_exchange_way {
     enum ts_exchange_kind kind;
     int pushes; /* a gather writes the other ranks' replicas, not its own */
-    int blocks; /* it waits until it is done */
+    int blocks; /* the function waits until the exchange is done */
     int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
-    void (*close)(struct ts_exchange *x);                   /* also when open failed; may be NULL */
+    void (*close)(struct ts_exchange *x); /* also called when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
                   const struct ts_exchange_part part[], ts_gpu_stream stream, struct ts_err *err);
     int (*check)(struct ts_exchange *x, uint32_t rank, struct ts_err *err); /* NULL: none */

@@ -25,7 +25,7 @@ template <int C> struct gram_square {
     static constexpr int elements = (columns + 2) * stride; /* with two rows more */
 };
 
-/* What the rows above a panel take from it. */
+/* Updates the rows above a panel. */
 template <int C> static __device__ inline void update_panel(double *s, int panel, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;

@@ -17,7 +17,7 @@
 enum {
     LONG_WARPS = 8,
     THREADS = 32 * LONG_WARPS,
-    SIDE = 32, /* of a tile */
+    SIDE = 32, /* rows and columns of a tile */
     BATCH = TS_OBSERVED_LONG_BATCH
 };
 
@@ -33,7 +33,7 @@ static __host__ __device__ inline uint32_t padded(uint32_t n)
  * padded(k), with zeros in what is left of these tiles. The lower triangle is free, where
  * entries have no bounds. */
 struct long_memory {
-    uint32_t n, stride; /* of s and p */
+    uint32_t n, stride; /* size and stride of s and p */
     double *s, *p;      /* n and BATCH rows */
     double *diagonal, *inverse, *right, *a;
 
@@ -52,7 +52,7 @@ struct long_memory {
         right = inverse + n;
         a = right + n;
     }
-    /* Of the symmetric S, what it was before, where the lower triangle keeps it. */
+    /* An entry of the symmetric S before factoring, if the lower triangle keeps it. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];

@@ -39,12 +39,12 @@ struct ts_gpu_observed {
     int by_count;
     double l2, mean, lower, upper;
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     double *part;                /* 2 of each unit of the mode copy; NULL where rows are long */
-    double *ends;  /* where they are: 2 of each shard of the mode, or NULL (observed_long.h) */
-    double *place; /* and n_places of ts_observed_long_bytes, with a lock each */
+    double *ends;  /* sums of row ends: 2 for each shard of the mode, or NULL (observed_long.h) */
+    double *place; /* n_places areas of ts_observed_long_bytes, with a lock each */
     uint32_t *lock, n_places;
-    double *size; /* of each row: what it adds to the size of struct ts_row_sums */
+    double *size; /* for each row: its part of `size` of struct ts_row_sums */
 };
 
 /* The highest rank of which a thread block holds a Gram matrix, as those of dense tensors must be;

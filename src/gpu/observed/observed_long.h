@@ -26,7 +26,7 @@ extern "C" {
 
 #define TS_OBSERVED_LONG_BATCH 256u /* nonzeros whose products are in memory at a time */
 
-/* Of a place. */
+/* The bytes of a place (struct long_memory). */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
 /* As ts_observed_launch and ts_observed_fold; no parts of shares are left, and those of shards go

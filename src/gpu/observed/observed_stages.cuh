@@ -17,7 +17,7 @@
 #include "gpu/sparse/mttkrp_stages.cuh"
 #include "gpu/observed/observed_kernel.h"
 
-enum { LANES = 8 }; /* of the groups in which positions of a block are spread */
+enum { LANES = 8 }; /* lanes of a group that decodes positions of a block */
 
 /* Loads C neighbouring columns. In assembly, or the compiler would move loads behind the branches
  * of others. */
@@ -218,7 +218,7 @@ static __host__ __device__ inline bool is_plain(const ts_gpu_observed &o)
     return o.l2 > 0 && !is_bounded(o);
 }
 
-/* What is less of a diagonal entry is rounding, as on CPU cores. */
+/* The limit below which a diagonal entry counts as rounding, as on CPU cores. */
 template <class T> static __device__ inline double cut_of(const ts_gpu_observed &o)
 {
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
@@ -285,7 +285,7 @@ prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
     __syncwarp();
 }
 
-/* What a block is that a warp decoded for its thread block. */
+/* A block that a warp has decoded for its thread block. */
 struct wide_block {
     uint32_t begins[10], kept[10]; /* as prepare_block leaves them */
     uint32_t n, row, closed;       /* nonzeros; the first row; a row ends with it */

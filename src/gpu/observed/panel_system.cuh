@@ -58,7 +58,7 @@ struct wide_memory {
         a = y + n;
         block = (wide_block *)(a + n);
     }
-    /* Of the symmetric S, what it was before. */
+    /* An entry of the symmetric S before factoring. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];

@@ -16,7 +16,7 @@
 #include "gpu/pass/gpu_pass.h"
 
 /* ---- gpu_gather.c */
-/* The rows of shards first..last that the member sends of a model. 0: there are none. */
+/* The rows of shards first..last that the member sends for a model. 0: there are none. */
 int ts_gpu_gather_rows_of(const struct ts_gpu_product *r, uint64_t first, uint64_t last,
                           uint64_t *row, uint64_t *n);
 /* A pass that judges rows has no products. */

@@ -15,11 +15,13 @@
 struct ts_gpu_request {
     uint32_t mode;
     struct ts_feed *feed;
-    enum ts_request_kind kind;   /* of all: of TS_REQUEST_DESCEND the gradients over nonzeros */
-    uint32_t n;                  /* models */
-    const struct ts_request *of; /* each, a struct ts_gpu_model, and what is wanted of it */
-    int multiplies;              /* of TS_REQUEST_MULTIPLY: rows have their rounds in this pass, */
-    int judges;                  /* and are judged after them, where that is wanted */
+    /* kind of all requests; TS_REQUEST_DESCEND: gradients over nonzeros */
+    enum ts_request_kind kind;
+    uint32_t n; /* models */
+    /* the requests, one for each model; `be` is a struct ts_gpu_model */
+    const struct ts_request *of;
+    int multiplies; /* TS_REQUEST_MULTIPLY: rows have their rounds in this pass */
+    int judges;     /* TS_REQUEST_MULTIPLY: rows are judged after their rounds, if wanted */
 };
 
 /* Whether a pass sums over nonzeros, and makes no rows. */
@@ -42,19 +44,20 @@ int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
 
 struct ts_gpu_pass;
 
-struct ts_gpu_product { /* of a model, in a member's pass */
+struct ts_gpu_product { /* A model in the pass of a member. */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
     const struct ts_request *want;
-    const struct ts_row_update *update; /* of a product and of rows; NULL: only the product */
-    const struct ts_row_sums *sums;     /* NULL where `update` is */
-    uint32_t rounds;                    /* of rows that are multiplied, in this pass */
-    struct ts_gpu_mttkrp args;          /* but for the shards */
-    int wide;                           /* factors in float32, products and sums in float64 */
-    int apart;                          /* products are kept apart: ts_gpu_owns */
-    enum ts_gpu_buffer out;             /* where the products are */
-    uint64_t out_bytes;                 /* of a row of them */
+    /* for products and rows; NULL: only the product is computed */
+    const struct ts_row_update *update;
+    const struct ts_row_sums *sums; /* NULL where `update` is */
+    uint32_t rounds;                /* rounds of rows that are multiplied in this pass */
+    struct ts_gpu_mttkrp args;      /* arguments of kernels, without shards */
+    int wide;                       /* factors in float32, products and sums in float64 */
+    int apart;                      /* products are kept apart: ts_gpu_owns */
+    enum ts_gpu_buffer out;         /* the buffer of the products */
+    uint64_t out_bytes;             /* bytes of a row there */
 };
 
 /* The shards of a launch: one, or `n_many` of a table on the device. */
@@ -68,7 +71,7 @@ struct ts_gpu_shards {
 struct ts_gpu_due {
     struct ts_gpu_shards shards;
     struct ts_gpu_slot *slot; /* NULL: it stays on the device from now on */
-    uint32_t stream;          /* of `compute` */
+    uint32_t stream;          /* number of the stream in `compute` */
 };
 
 struct ts_gpu_pass { /* a member's pass */
@@ -78,25 +81,27 @@ struct ts_gpu_pass { /* a member's pass */
     const struct ts_gpu_mode *mode;
     uint32_t n;                     /* products */
     struct ts_gpu_product *product; /* the member's */
-    int alone;    /* the mode has one shard, the team one member: no edges between shards */
-    int as_graph; /* what follows the product is launched as one, edges between shares included */
-    int updating; /* the device has what the updates take */
+    int alone; /* the mode has one shard, the team one member: no edges between shards */
+    /* kernels after the product are launched as one graph, with those for edges between shares */
+    int as_graph;
+    int updating;                 /* the device has what the updates take */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
     uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     int exchanging;               /* a group has begun and not ended */
-    uint64_t exchanged_bytes;     /* that this member sends in it */
-    uint64_t nnz, kept_nnz;       /* nonzeros computed; of these, in kept shards */
-    uint64_t bytes, early_bytes;  /* bytes of shards from the host; of these, prefetched */
-    uint64_t wait_ns, n_filled;   /* waiting for shards; shards newly kept */
+    uint64_t exchanged_bytes;     /* bytes that this member sends in the pass */
+    uint64_t nnz, kept_nnz; /* nonzeros that were computed, and those of them in kept shards */
+    /* bytes of shards from the host, and those of them that were prefetched */
+    uint64_t bytes, early_bytes;
+    uint64_t wait_ns, n_filled;            /* waiting for shards; shards newly kept */
     struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
     uint32_t n_due;
     ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
 };
 
 /* ---- gpu_product.c */
-/* What the pass computes of a model, as a request says. */
+/* Fills *r for one model from its request. */
 void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
                          struct ts_gpu_product *r);
 
@@ -104,7 +109,7 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
 /* Enqueues the kernels of all shards that the member takes: those that are prefetched, those that
  * stay, those that come. */
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
-/* Those that stay. */
+/* Computes the shards that stay on the device. */
 int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
 /* Enqueues the edges between shares of shards that all lie here, the team having one member. */
 ts_gpu_error ts_gpu_kept_fold(const struct ts_gpu_pass *p);
@@ -127,8 +132,8 @@ static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, u
 ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream);
 
 /* ---- gpu_rows.c, gpu_finish.c, gpu_gather.c */
-/* What members of other processes send in this pass; `p` is that of a member here, whose
- * products are known. Not to be called during a job. */
+/* Prepares for the rows that members of other processes send in this pass. `p` is the pass of a
+ * member here, whose products are known. Not to be called during a job. */
 void ts_gpu_rows_expect(struct ts_gpu_pass *p);
 /* Sends the device what the updates of rows take, once. The first member that comes here makes
  * that ready. To be called when the device has something to compute meanwhile, and before rows

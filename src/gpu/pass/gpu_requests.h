@@ -42,7 +42,7 @@ ts_gpu_error ts_gpu_multiply_launch(const struct ts_gpu_product *r,
                                     const struct ts_gpu_mttkrp *args, ts_gpu_stream stream);
 /* Multiplies the rows that lie in several shards, once their products are there. */
 ts_gpu_error ts_gpu_multiply_spans(const struct ts_gpu_product *r);
-/* What the backend's table says, of the same name, of n models. */
+/* Functions of struct ts_backend with the same names, for n models. */
 int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                     struct ts_backend_times *times, struct ts_err *err);
 

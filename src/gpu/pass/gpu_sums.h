@@ -19,15 +19,16 @@
 
 struct ts_gpu_sums {
     struct ts_gpu *g;
-    uint32_t mode, each;       /* doubles of a share */
-    double *here[TS_MAX_TEAM]; /* on the host: what members here have of one model; NULL: of none */
+    uint32_t mode, each; /* doubles of a share */
+    /* on the host, for one model: sums of the members here; NULL: no memory */
+    double *here[TS_MAX_TEAM];
 };
 
 int ts_gpu_sums_new(struct ts_gpu_sums *s, struct ts_gpu *g, uint32_t mode, uint32_t each,
                     struct ts_err *err);
 void ts_gpu_sums_free(struct ts_gpu_sums *s);
 
-/* Of all shares. */
+/* The bytes of all shares. */
 static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
 {
     return 8 * s->each * s->g->mode[s->mode].n_shares;
@@ -38,15 +39,17 @@ ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_
                                double *on_device);
 ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                const double *on_device);
-/* Adds up what was fetched; *all: that of all members of all processes, which call alike. */
+/* Adds up the sums that were fetched. *all: the sums of all members of all processes, which must
+ * make the same call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
 /* A pass that only sums. */
 struct ts_gpu_sums_pass {
     const struct ts_gpu_request *ask;
     uint32_t each;
-    double *(*of)(const struct ts_gpu_replica *my); /* where the kernel leaves them */
-    void (*add)(const struct ts_request *of, const double *share); /* to what was asked for */
+    double *(*of)(const struct ts_gpu_replica *my); /* where the kernel stores the sums */
+    /* adds a share to the sums of the request */
+    void (*add)(const struct ts_request *of, const double *share);
     const char *what; /* is done, for a sentence: "sums of a loss" */
 };
 

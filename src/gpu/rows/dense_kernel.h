@@ -66,8 +66,8 @@ ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t 
 ts_gpu_error ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                             const double *s, ts_gpu_stream stream);
 
-/* The same of s (rank) in host memory, which is read during the call, of rows of up to
- * TS_DENSE_BY_VALUE columns. */
+/* Like ts_dense_scale, with s (rank) in host memory, which is read during the call, for rows of up
+ * to TS_DENSE_BY_VALUE columns. */
 #define TS_DENSE_BY_VALUE 64
 ts_gpu_error ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                                const double *s, uint32_t rank, ts_gpu_stream stream);

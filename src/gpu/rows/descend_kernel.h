@@ -38,13 +38,13 @@ enum {
 };
 
 struct ts_descend {
-    enum ts_precision precision; /* of a */
+    enum ts_precision precision; /* precision of a */
     int wide;                    /* m is float64, a float32; else both have one precision */
     const void *m;               /* n_rows x ld: the product */
     void *a;                     /* n_rows x ld: the factor */
     uint64_t n_rows;
     uint32_t ld;
-    uint64_t first_unit, n_units; /* what is to be computed */
+    uint64_t first_unit, n_units; /* units to be computed */
     const double *g;              /* ld x ld, symmetric, zeros from the rank on */
     const double *table;          /* TS_DESCEND_TABLE x ld */
     int simple;                   /* all thresholds are 0, all upper bounds infinite */

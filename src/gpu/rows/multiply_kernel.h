@@ -40,7 +40,7 @@ ts_gpu_error ts_multiply_begin(const struct ts_gpu_rows *r, const double *weight
 ts_gpu_error ts_multiply_shards(const struct ts_gpu_rows *r, const struct ts_gpu_mttkrp *shards,
                                 int judge, int last, ts_gpu_stream stream);
 
-/* The same for the rows that lie in several shards of the mode, once; signs and kkt are wanted. */
+/* Makes one round for rows that lie in several shards of the mode. signs and kkt must be set. */
 ts_gpu_error ts_multiply_spans(const struct ts_gpu_rows *r, ts_gpu_stream stream);
 
 /* column (ld) := sums of |b|; then a := b, columns divided by their sums, with marks. scratch:

@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Of d->table only the weights are read. */
+/* Makes rows on the simplex. Only the weights of d->table are read. */
 ts_gpu_error ts_simplex_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus

@@ -49,10 +49,11 @@ struct ts_gpu_steps {
     uint32_t order, mode, rank, ld;
     void *factor[TS_MAX_ORDER];
     uint64_t n_rows[TS_MAX_ORDER];
-    void *gradient; /* of the mode: n_rows x ld, that of nonzeros before ts_step_gradient */
+    /* n_rows x ld: gradient of the mode, before ts_step_gradient its part from nonzeros */
+    void *gradient;
 
     enum ts_loss_kind kind;
-    double at, linear, l2;     /* of the loss, what is closed of it, and what is added */
+    double at, linear, l2;     /* number of the loss, its linear part, and the penalty */
     int sums;                  /* column sums of the factors are wanted */
     double *sum[TS_MAX_ORDER]; /* groups x ld: rank columns of each group and those before it */
     /* ld each: as in cpu/losses/descend.c; upto has one element more, their sum */
@@ -60,8 +61,8 @@ struct ts_gpu_steps {
 
     /* drawn columns */
     uint32_t n_columns; /* how many; or 0 */
-    int from_model;     /* they are drawn from the model, else uniformly, */
-    int all_columns;    /* or they are all there are */
+    int from_model;     /* columns are drawn from the model; 0: uniformly */
+    int all_columns;    /* all columns are used */
     double each;        /* columns that each stands for, drawn uniformly */
     uint64_t seed, draw;
     double *column, *weight; /* n_columns x ld; n_columns */

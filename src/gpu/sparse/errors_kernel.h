@@ -20,14 +20,14 @@
 extern "C" {
 #endif
 
-/* of each share: those of cells that are not held out, then of those that are */
+/* Sums of each share: those of cells that are not held out, then those of held-out cells. */
 #define TS_ERRORS_SUMS 10u
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the rows of the mode itself */
     double mean;     /* the model's value is that of the factors and this */
     struct ts_hold_out hold_out;
-    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     double *sums; /* TS_ERRORS_SUMS of each share of the mode copy: count, x, x^2, x m, (x - m)^2 */
 };
 

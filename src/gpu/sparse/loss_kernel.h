@@ -21,17 +21,19 @@
 extern "C" {
 #endif
 
-/* of each share: count, loss, loss of model 0 and x of cells not held out, then of those that are */
+/* Sums of each share: count, loss, loss of model 0 and x of cells that are not held out, then the
+ * same for held-out cells. */
 #define TS_LOSS_SUMS 8u
 
 struct ts_gpu_loss {
     enum ts_loss_kind kind;
-    /* a nonzero that is not held out counts for what it is more than a cell of value 0 there */
+    /* The weight of a nonzero that is not held out is the difference to that of a cell of value
+     * 0. */
     int zeros;
-    double at;                   /* of the loss */
+    double at;                   /* the number that the loss takes */
     const void *own;             /* n_rows x ld: the rows of the mode itself */
-    struct ts_hold_out hold_out; /* these have no part in gradients */
-    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+    struct ts_hold_out hold_out; /* these nonzeros have no part in gradients */
+    uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     double *sums; /* NULL: gradients; or TS_LOSS_SUMS of each share of the mode copy */
 };
 
