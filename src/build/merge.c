@@ -486,9 +486,9 @@ static int is_shifted(const struct ts_merge *g)
 int ts_merge_check(const struct ts_merge *g, const struct ts_cell_sum *records, struct ts_err *err)
 {
     const struct ts_merge_account *a = &g->account[0];
-    /* Each value made is rounded to its type, that and its weight once; and so is each step of a
-     * sum. A value that became 0 was below FLT_MIN, and counts as often as the weight of its cell
-     * says. */
+    /* Rounding errors come from each value that was made, which is rounded to its type once, as is
+     * its weight, and from each step of a sum. A value that was rounded to 0 was below FLT_MIN, and
+     * counts with the weight of its cell. */
     const double most =
         ((g->value_bytes == 4 ? 0x1p-22 : 0) + (double)a->gone.n * 0x1p-51) * a->value_size +
         a->roundable * FLT_MIN;

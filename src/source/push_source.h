@@ -26,8 +26,8 @@ int ts_push_source_new(uint32_t order, uint32_t value_bytes, int zeros, int weig
 void ts_push_source_free(struct ts_push_source *s); /* after stop; NULL is fine */
 uint32_t ts_push_source_order(const struct ts_push_source *s);
 
-/* From start on, nonzeros go to the sink; after stop they go nowhere. stop waits for calls of add
- * that are running. */
+/* The source for a build. After its start, nonzeros go to the sink, and after its stop they are
+ * dropped. stop waits for calls of add that are running. */
 struct ts_source ts_push_source_as_source(struct ts_push_source *s);
 
 /* Gives n nonzeros, and their weights where they have some (NULL: 1 each). Waits while the build

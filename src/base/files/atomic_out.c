@@ -285,7 +285,8 @@ static int take_file(struct ts_atomic_file *f, struct ts_err *err)
             f->partial, f->path, f->conf.place);
     if (!made && (rc = ts_atomic_may_move(&f->conf, f->partial, err)) < 0)
         return rc;
-    if (lock == TS_LOCK_UNKNOWN) { /* our own file: the other writer will notice */
+    /* the file system has no locks: write to a new file, and the other writer will notice */
+    if (lock == TS_LOCK_UNKNOWN) {
         close(f->fd);
         unlink(f->partial);
         f->fd = open(f->partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

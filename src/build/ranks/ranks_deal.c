@@ -240,7 +240,8 @@ static int give_own(struct ts_dealing *d, struct ts_err *err)
     if (s->from != b->kept) {
         b->spare = spare_of(d, b->area[0]);
     } else if (from->words == to->words) {
-        if (!ts_deal_is_same(s, from)) /* in place: of a rank whose indices are all small */
+        /* the records are converted in place: this rank has small indices alone */
+        if (!ts_deal_is_same(s, from))
             ts_build_spool_convert(b, from, rec, to, s->sort.source, s->from->head, d->total);
         reuse_room(b);
         rec = b->area[1];

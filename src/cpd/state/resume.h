@@ -21,15 +21,16 @@ struct ts_resume {
     char *dir;              /* X.cp */
     struct ts_open_dir *in; /* what the state lies in: X.cp.partial or X.cp */
     struct ts_state_file *file;
-    int of_result;         /* the state is that of X.cp: what X.cp.partial may hold is older */
-    struct ts_err damaged; /* code not 0: what is wrong with a later state than this one */
+    int of_result; /* the state is that of X.cp: what X.cp.partial may hold is older */
+    /* code not 0: a later state exists, but is damaged, as the message says */
+    struct ts_err damaged;
 };
 
-/* `name` is X.cp or X.cp.partial: the newest whole state of X.cp.partial, or that of X.cp when it
- * was saved later, or there is none in X.cp.partial, or X.cp.partial is what X.cp has replaced.
- * TS_EARG where there is no state at all. */
+/* Opens the state to resume from; `name` is X.cp or X.cp.partial. It is the newest whole state of
+ * X.cp.partial. It is the state of X.cp instead if that was saved later, if X.cp.partial has none,
+ * or if X.cp.partial is what X.cp has replaced. TS_EARG if there is no state at all. */
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
-void ts_resume_close(struct ts_resume *r); /* one of zeros is fine */
+void ts_resume_close(struct ts_resume *r); /* r may be all zero */
 
 /* For whoever has taken X.cp.partial to go on in it, or to replace X.cp: whether the state was read
  * there. */

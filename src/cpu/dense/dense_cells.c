@@ -183,7 +183,7 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
                          struct ts_err *err)
 {
     double *row = s->row + (size_t)thread * row_doubles(s->rank), x[GIVEN];
-    uint64_t known = UINT64_MAX; /* what row is of */
+    uint64_t known = UINT64_MAX; /* the row of the array whose products are in `row` */
     int rc = 0;
     b->n = b->first = 0;
     for (uint64_t at = first; at < end && rc == 0;) {

@@ -32,10 +32,11 @@ struct ts_pass {
     struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
     int plain_is_lent;
     struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
-    uint32_t *rows;            /* of weighted passes: for each thread rows of a block; or NULL */
-    struct ts_loan *loan;      /* threads + 1: each thread works on one, and one is being divided */
-    struct ts_share *share;    /* of several ranks; NULL: this process alone */
-    struct ts_needs *needs;    /* wants to know of rows; or NULL */
+    /* for weighted passes: memory of each thread for the rows of a block; or NULL */
+    uint32_t *rows;
+    struct ts_loan *loan;   /* threads + 1: each thread works on one, and one is being divided */
+    struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
+    struct ts_needs *needs; /* collects the rows that ranks need; or NULL */
 };
 
 struct ts_pass_run;

@@ -75,8 +75,8 @@ template <class T> static __device__ inline double multiply(T *b, double phi, bo
     return fabs(less);
 }
 
-/* The largest of a thread block's, to kkt. They are not negative, so that their bits are in the
- * same order. */
+/* Updates kkt by the largest x of a thread block. x is not negative, so the order of numbers is the
+ * order of their bits. */
 static __device__ inline void keep_largest(double x, double *kkt)
 {
 #pragma unroll

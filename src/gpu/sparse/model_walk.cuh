@@ -174,8 +174,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
                           CLEARS_HELD = V::MARKS == MARK_HELD && !SUM;
     typedef block_marks<MARKS_KEPT, MARKS_HELD> marks;
 
-    /* Each lane of a group computes what the nonzeros count; to sums lane `member` adds those of
-     * its number. Bit k of kept, held: where nonzero k counts. */
+    /* Every lane of a group computes the terms of all nonzeros. Lane `member` adds to sums only the
+     * nonzeros with its number. Bit k of kept and held: nonzero k counts there. */
     template <bool FLAGS>
     static __device__ __forceinline__ void
     visit_together(const ts_gpu_mttkrp &p, const wanted &what, const columns &own_columns,

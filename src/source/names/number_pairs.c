@@ -27,7 +27,7 @@ struct ts_number_pairs {
     struct ts_number_pair *memory, *in;
     struct buffer *buffer;
     struct ts_sorted_runs chunks;
-    uint32_t *previous; /* the list of chunks.n: the chunk of the same range before each */
+    uint32_t *previous; /* for each of chunks.n chunks, the chunk before it with the same range */
 };
 
 static uint64_t memory_bytes(const struct ts_number_pairs *p)

@@ -24,7 +24,7 @@ enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIG
 struct ts_table_look {
     int open;      /* the start of the first file has nothing of the mode */
     int any;       /* a field was seen since */
-    uint64_t left; /* bytes of text to look at after that field */
+    uint64_t left; /* bytes of text that are still looked at after the first field */
     int index, whole;
     struct ts_time_look time;
 };
