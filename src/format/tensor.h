@@ -28,8 +28,8 @@ struct ts_mode {
     struct ts_disk_mode disk;
     struct ts_disk_shard *shard; /* disk.n_shards entries */
     char *shards_path, *rows_path, *labels_path;
-    /* labels_fd: -1: there is no such file. Opened at the start: a tensor that is moved or built
-     * again meanwhile is still the one that was opened */
+    /* Opened together with the tensor, so that they stay those of this tensor if it is moved or
+     * built again. labels_fd is -1 if the file does not exist. */
     int rows_fd, labels_fd;
     int shards_fd; /* -1: opened when needed (ts_tensor_shards_open), because this process has too
                     * many files open */

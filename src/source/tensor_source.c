@@ -193,7 +193,8 @@ static void *read_shards(void *arg)
             break;
         rc = take_shard(w, shard, &end, &err);
         if (rc < 0)
-            s->to.fail(s->to.self, TS_SINK_ANY, &err, NULL, 0, 0); /* no batch has a number here */
+            /* TS_SINK_ANY: batches of this source have no numbers */
+            s->to.fail(s->to.self, TS_SINK_ANY, &err, NULL, 0, 0);
     }
     s->to.done(s->to.self);
     return NULL;

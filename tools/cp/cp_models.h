@@ -12,7 +12,7 @@
 #include "tools/common/tool.h"
 #include "tools/cp/tstream_cp.h"
 
-/* Whether --diagnose can be: before the work. */
+/* Checks before the run whether --diagnose is possible. */
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);
 

@@ -28,7 +28,7 @@ static int time_of(const char *name, double *ret)
     return 1;
 }
 
-/* Whether all names have a value by this reading. */
+/* Reads all names as values with value_of. Returns 0 if some name has no value. */
 static int read_values(char *const *name, uint64_t n, int (*value_of)(const char *, double *),
                        double *ret)
 {

@@ -13,10 +13,10 @@
 #include "source/text/number_text.h"
 #include "stream/comm.h"
 
-#define PIECES 16 /* of a file that are looked at, */
+#define PIECES 16 /* pieces of a file that are looked at */
 #define PIECE  32768
-#define HEAD   (UINT64_C(1) << 20) /* and of a packed one its start, unpacked */
-#define VALUES 1024                /* of a binary file in a place */
+#define HEAD   (UINT64_C(1) << 20) /* bytes of a packed file that are unpacked and looked at */
+#define VALUES 1024                /* values of a binary file that are looked at in each place */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {

@@ -83,7 +83,8 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
     return 0;
 }
 
-/* Which section this is, or -1: of a program that knows more. */
+/* The section with this name, and its mode. -1: the name is unknown, so a later program wrote
+ * it. */
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];

@@ -201,9 +201,9 @@ ts_gpu_error ts_cells_mark(const struct ts_cells_x *x, const struct ts_cells_pla
 /* rows, and columns, that units have a multiple of where there are as many */
 #define TS_CELLS_ERROR_TILE 64u
 
-/* Errors of a model, m being its value and the mean, over the known cells of each unit: sums(unit,
- * :). A unit is a step of the rows, and of the columns of x, which are all of a chunk, unit_cols,
- * the last one what is left. */
+/* Sums the errors of a model over the known cells of each unit: sums(unit, :). The model of a cell
+ * is its value m plus the mean. A unit is a step of the rows times unit_cols columns of x; x has
+ * all columns of a chunk. The last unit has the remaining columns. */
 struct ts_cells_errors {
     const double *b, *u, *v; /* tables as for products, with all rows of B */
     uint64_t n_v;

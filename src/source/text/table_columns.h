@@ -34,9 +34,9 @@ struct ts_table_mode {
     uint32_t column;
     char *name;
     int text;  /* the user says that its fields are names */
-    int whole; /* a mode of names, all of which are whole numbers as far as was seen */
+    int whole; /* the mode has names, and all names so far are whole numbers */
     struct ts_time_bin bin;
-    struct ts_table_look look; /* until it is decided */
+    struct ts_table_look look; /* what fields look like, until the kind of the mode is decided */
     uint64_t least;            /* atomic */
     struct ts_table_facts facts;
 };

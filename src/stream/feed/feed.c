@@ -149,7 +149,7 @@ static int make(struct ts_feed *f, struct ts_err *err)
     return rc == 0 ? ts_feed_check_start(f, err) : rc;
 }
 
-/* Whether all shards that are wanted are here. */
+/* Checks that this part of the tensor (format/part.h) has all shards that the feed serves. */
 static int check_part(const struct ts_feed_conf *conf, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
