@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rows that are folded in, against dense solvers of one row."""
 
+import copy
+import pickle
 import warnings
 
 import numpy as np
@@ -207,6 +209,10 @@ def test_labels_are_joined_and_fixed_modes_go_by_label():
     top = both.top(0, mode="week", n=3)
     labels = list(top["label"]) if hasattr(top, "columns") else [row["label"] for row in top]
     assert labels[0] == "w3" and sorted(labels) == ["w1", "w2", "w3"]
+    for again in (pickle.loads(pickle.dumps(both)), copy.deepcopy(both)):
+        assert again == both and again.top(0, mode="week", n=3) == top
+    with pytest.raises(ts.ArgumentError, match="no tensor of its own"):
+        both.fit()
     with pytest.raises(ts.ArgumentError, match="already"):
         model.fold_in(old, mode="week", join=True)
     unknown = ts.from_frame({"user": ["z"], "week": ["w3"], "x": [6.0]}, ["user", "week"], "x")

@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 import numpy as np
 
 from ._lib import ArgumentError, Array, Call, Mode, Path, lib
+from ._names import Names
 from ._tensor import Tensor, as_tensor
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -20,36 +21,6 @@ _BLOCK = 1 << 22  # numbers of a block of the design, 32 MiB
 _MOST = 1 << 28  # numbers of a design that is held whole, 2 GiB
 _LEAST = 1e-10  # in logarithms and quotients of means that may be 0, as in runs
 _ROUNDS = 500  # steps of a row with another loss
-
-
-class _Names:
-    """Names and labels of a model whose rows come from two tensors, as a tensor gives them."""
-
-    def __init__(
-        self,
-        mode_names: "Sequence[Optional[str]]",
-        labels: "Sequence[Optional[List[Optional[str]]]]",
-    ) -> None:
-        self.mode_names = tuple(mode_names)
-        self._labels = labels
-        self._handle = True
-
-    def mode(self, mode: Mode) -> int:
-        if isinstance(mode, str):
-            if mode not in self.mode_names:
-                raise ArgumentError(f"no mode is called {mode!r}")
-            return self.mode_names.index(mode)
-        return int(mode)
-
-    def labels(self, mode: Mode, index: Any) -> "list[Optional[str]]":
-        of = self._labels[self.mode(mode)]
-        index = np.asarray(index)
-        return [None if of is None else of[int(i)] for i in index]
-
-    def _open(self) -> Any:
-        raise ArgumentError(
-            "rows of this model were folded in, so it has no tensor of its own: name one"
-        )
 
 
 def mode_names(model: Any) -> "Tuple[Optional[str], ...]":
@@ -60,7 +31,7 @@ def mode_names(model: Any) -> "Tuple[Optional[str], ...]":
 
 def labels_at(source: Any, mode: int, index: Any) -> "List[Optional[str]]":
     """Labels of some rows of a mode of a model or a tensor; None for a row that has none."""
-    tensor = source if isinstance(source, (Tensor, _Names)) else source._tensor
+    tensor = source if isinstance(source, (Tensor, Names)) else source._tensor
     if tensor is None or tensor._handle is None:
         return [None] * len(index)
     found: "List[Optional[str]]" = tensor.labels(mode, np.asarray(index, dtype=np.uint64))
@@ -70,7 +41,7 @@ def labels_at(source: Any, mode: int, index: Any) -> "List[Optional[str]]":
 def labels_of(source: Any, mode: int) -> "Optional[List[Optional[str]]]":
     """Labels of all rows of a mode of a model or a tensor, or None if it has none."""
     n = source.shape[mode]
-    tensor = source if isinstance(source, (Tensor, _Names)) else source._tensor
+    tensor = source if isinstance(source, (Tensor, Names)) else source._tensor
     if isinstance(tensor, Tensor) and tensor._handle is not None and not tensor.dense:
         used = tensor.used_indices(mode)
         if all(x is None for x in labels_at(tensor, mode, np.r_[used[:64], used[-64:]])):
@@ -683,7 +654,7 @@ def fold_in(
     return made
 
 
-def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[_Names]:
+def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[Names]:
     """Names and labels of the model, and those of the new rows."""
     names = [a or b for a, b in zip(mode_names(model), new.mode_names)]
     of: "List[Optional[List[Optional[str]]]]" = []
@@ -704,4 +675,4 @@ def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[_Names]:
                 else fresh
             )
         of.append(found)
-    return _Names(names, of) if any(names) or any(x is not None for x in of) else None
+    return Names(names, of) if any(names) or any(x is not None for x in of) else None
