@@ -211,8 +211,9 @@ def test_labels_are_joined_and_fixed_modes_go_by_label():
     assert labels[0] == "w3" and sorted(labels) == ["w1", "w2", "w3"]
     for again in (pickle.loads(pickle.dumps(both)), copy.deepcopy(both)):
         assert again == both and again.top(0, mode="week", n=3) == top
-    with pytest.raises(ts.ArgumentError, match="no tensor of its own"):
-        both.fit()
+    for call in (both.fit, both.evaluate, both.core_consistency):
+        with pytest.raises(ts.ArgumentError, match="no tensor of its own"):
+            call()
     with pytest.raises(ts.ArgumentError, match="already"):
         model.fold_in(old, mode="week", join=True)
     unknown = ts.from_frame({"user": ["z"], "week": ["w3"], "x": [6.0]}, ["user", "week"], "x")

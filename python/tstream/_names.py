@@ -36,3 +36,11 @@ class Names:
         raise ArgumentError(
             "rows of this model were folded in, so it has no tensor of its own: name one"
         )
+
+    @property
+    def nnz(self) -> int:
+        return int(self._open())
+
+    @property
+    def dense(self) -> bool:
+        return bool(self._open())
