@@ -6,6 +6,8 @@
  */
 #include "fuzz/fuzz_tools.h"
 
+#include <xxhash.h>
+
 #define SEAL ",\"file_checksum\":\""
 
 static const struct target {
@@ -27,6 +29,8 @@ static const struct target {
     { &tstream_status, "under.partial/status.json", { "status", "--json", "@under" } },
     { &tstream_info, "one/model.ktensor", { "info", "@one" } },
     { &tstream_top, "one/model.ktensor", { "top", "@one" } },
+    { &tstream_top, "one/labels", { "top", "@one" } },
+    { &tstream_export, "one/labels", { "export", "@one", "-o", "@table", "--force" } },
 };
 #define N_TARGETS (sizeof target / sizeof *target)
 
@@ -55,6 +59,42 @@ static uint8_t *sealed(const uint8_t *data, size_t size, size_t *n)
     return ret;
 }
 
+/* A file of labels with the checksums of its head and of its first chunk put right. */
+static uint8_t *sealed_labels(const uint8_t *data, size_t n)
+{
+    const size_t chunk_head = offsetof(struct ts_disk_label_chunk, hash);
+    struct ts_disk_model_labels h;
+    struct ts_disk_mode_labels m;
+    struct ts_disk_label_chunk c;
+    uint8_t *ret = malloc(n + 1);
+    uint64_t hash;
+    size_t head;
+    MUST(ret != NULL);
+    memcpy(ret, data, n);
+    if (n < sizeof h + sizeof m)
+        return ret;
+    memcpy(&h, data, sizeof h);
+    memcpy(&m, data + sizeof h, sizeof m);
+    if (m.at < n && n - m.at > sizeof c) {
+        memcpy(&c, data + m.at, sizeof c);
+        if (c.stored_bytes <= n - m.at - sizeof c) {
+            uint8_t *own = malloc(chunk_head + c.stored_bytes);
+            MUST(own != NULL);
+            memcpy(own, &c, chunk_head);
+            memcpy(own + chunk_head, data + m.at + sizeof c, c.stored_bytes);
+            hash = XXH3_64bits(own, chunk_head + c.stored_bytes);
+            memcpy(ret + m.at + chunk_head, &hash, sizeof hash);
+            free(own);
+        }
+    }
+    head = sizeof h + (h.order & 31) * sizeof m + (h.names_bytes & 8191);
+    if (head + sizeof hash <= n) {
+        hash = XXH3_64bits(ret, head);
+        memcpy(ret + head, &hash, sizeof hash);
+    }
+    return ret;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -71,7 +111,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         was = fuzz_read(file, &n_was);
     n = size - 1;
     if (data[0] & 128)
-        own = sealed(data + 1, size - 1, &n);
+        own = strcmp(t->file, "one/" TS_LABELS_FILE) == 0 ? sealed_labels(data + 1, n)
+                                                          : sealed(data + 1, size - 1, &n);
     fuzz_write(file, own != NULL ? own : data + 1, n);
     for (int i = 0; i < 6 && t->words[i] != NULL; i++)
         words[i] = t->words[i][0] == '@' ? fuzz_at(t->words[i] + 1) : t->words[i];
