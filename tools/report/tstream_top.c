@@ -321,7 +321,9 @@ const struct ts_cmd tstream_top = {
     .summary = "print the strongest indices of each component of a decomposition",
     .text =
         "Prints the entries of largest magnitude in each mode of each component. Indices have "
-        "the names that the tensor was built with, or numbers from 1.\n\n"
+        "the names that the tensor was built with, or numbers from 1. FACTORS carries the names "
+        "in its file labels, so the tensor is not needed. If TENSOR.tsh is given, the names are "
+        "those of that tensor.\n\n"
         "FACTORS is a directory of tstream cp or a ktensor file. Without it, the command takes "
         "the only .cp in the current directory, or the one with the name of the tensor. Without "
         "TENSOR.tsh, it takes the .tsh in the current directory with the name of FACTORS, or the "
