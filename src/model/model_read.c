@@ -47,7 +47,7 @@ static int read_names(struct ts_model *m, struct ts_err *err)
         same = m->index_fd[k] < 0 ? n->dim[k] == m->n_rows[k] : n->dim[k] >= m->n_rows[k];
     return rc < 0 || same ? rc
                           : ts_fail(err, TS_EFORMAT,
-                                    "%s/" TS_LABELS_FILE ": it does not go with the factors beside "
+                                    "%s/" TS_LABELS_FILE ": it does not match the factors beside "
                                     "it (without it the model has no labels)",
                                     m->path);
 }
