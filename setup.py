@@ -141,7 +141,7 @@ def check_needs(env):
         sys.exit("\n".join(["tstream cannot be compiled here without "
                             + ", ".join(row[0] for row in missing) + ".",
                             *install_lines(missing + wanted),
-                            "See docs/install.md for other ways to install it."]))
+                            "A wheel needs none of these: see docs/install.md."]))
     return wanted
 
 

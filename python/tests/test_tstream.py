@@ -220,7 +220,7 @@ def test_settings_are_in_the_signature():
     assert set(of_folds) == set(of_cp) - missing | {"folds"}
     assert all(of_folds[name].default == p.default for name, p in of_cp.items() if name in of_folds)
     for name in list(of_cp):
-        assert re.search(rf"^    (\w+, )?{name}(, \w+)? : ", ts.cp.__doc__, re.M), name
+        assert re.search(rf"^ *(\w+, )?{name}(, \w+)? : ", ts.cp.__doc__, re.M), name
     with pytest.raises(TypeError, match="swee"):
         ts.cp(None, 4, swees=3)
 
