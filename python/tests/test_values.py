@@ -129,11 +129,12 @@ def test_another_model_is_not_equal(tensor, change):
 
 def test_rows_of_zeros_may_be_stored_or_not(tensor):
     m = ts.cp(tensor, 2, **RUN)
-    whole = ts.Model.from_factors(m.weights, m.factors, dtype="float64")
+    whole = ts.Model.from_factors(m.weights, m.factors, dtype="float64", modes=m.names)
     assert m.rows(0)[0] is not None and whole.rows(0)[0] is None and m == whole == m
     rows = np.array(m.factors[0])
     rows[1] = 1
-    assert m != ts.Model.from_factors(m.weights, [rows, *m.factors[1:]])
+    assert m != ts.Model.from_factors(m.weights, [rows, *m.factors[1:]], modes=m.names)
+    assert m != ts.Model.from_factors(m.weights, m.factors)  # without names of modes
 
 
 @pytest.mark.parametrize("formats", ["ktensor", "npy", "splatt"])

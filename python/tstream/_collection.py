@@ -53,6 +53,13 @@ class Collection:
         without hold_out), sweeps, seconds, score, best. `score` is the factor match score with the best model of the
         rank, as in ``tstream compare``; 1 means the same components. `seconds` of models that were computed side by
         side is the time of all of them.
+
+    Examples
+    --------
+    >>> x = np.arange(12.0).reshape(3, 4)
+    >>> c = tstream.cp(x, [1, 2], restarts=2, sweeps=3, cpu=True, progress=False)
+    >>> len(c), c[2, 1].rank, list(c.best), len(c.table)
+    (4, 2, [1, 2], 4)
     """
 
     def __init__(self, models: "Mapping[_Key, Model]", rows: "List[Dict[str, Any]]") -> None:

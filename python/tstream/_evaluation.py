@@ -47,6 +47,12 @@ class Evaluation:
     slices : Table or None
         A row for each slice of a mode with a nonzero. Columns are index, label (if the tensor has labels), nnz,
         weight, the sums of values and of values of the model (value, model), rmse and mae.
+
+    Examples
+    --------
+    >>> m = tstream.Model.from_factors([2.0], [[[1.0], [1.0]], [[1.0], [1.0]]])
+    >>> m.evaluate(np.array([[2.0, 1.0], [2.0, 3.0]])).mae
+    0.5
     """
 
     _names = ("nnz", "weight", "rmse", "mae", "mean_value", "mean_model", "gaussian", "poisson", "unseen")

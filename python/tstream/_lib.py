@@ -247,6 +247,19 @@ class ts_array_conf(_Sized):
                 ("mode_name", c.POINTER(c.c_char_p)), ("label", c.POINTER(c.POINTER(c.c_char_p)))]
 
 
+class ts_cpd_origin(_Sized):
+    _fields_ = [("size", c.c_size_t), ("known", c.c_int), ("segments", c.c_uint32),
+                ("nnz", c.c_uint64), ("checksum", c.c_uint64), ("has_sum", c.c_int),
+                ("sum", c.c_uint64 * 2)]
+
+
+class ts_cpd_names(_Sized):
+    _fields_ = [("size", c.c_size_t), ("from", c.c_void_p), ("name", c.POINTER(c.c_char_p)),
+                ("label", c.POINTER(c.POINTER(c.c_char_p))), ("n_labels", _u64s),
+                ("index", c.POINTER(c.c_void_p)), ("first_index", c.c_uint32),
+                ("tensor", c.POINTER(ts_cpd_origin))]
+
+
 _handle, _u32, _u64, _int, _path = c.c_void_p, c.c_uint32, c.c_uint64, c.c_int, c.c_char_p
 _err = c.POINTER(ts_error)
 _functions = {
@@ -298,6 +311,12 @@ _functions = {
     "ts_cpd_new_rows": (_handle, [_u32, c.c_void_p, c.c_void_p, c.POINTER(c.c_void_p), _u32, _int,
                                   c.c_void_p, c.POINTER(c.c_void_p), _err]),
     "ts_cpd_load": (_handle, [_path, _stop, _err]),
+    "ts_cpd_name": (_path, [_handle, _u32]),
+    "ts_cpd_first_index": (_u32, [_handle]),
+    "ts_cpd_labelled": (_u64, [_handle, _u32]),
+    "ts_cpd_labels": (_int, [_handle, _u32, _u64, c.c_void_p, c.POINTER(c.c_char_p), _err]),
+    "ts_cpd_tensor": (None, [_handle, c.POINTER(ts_cpd_origin)]),
+    "ts_cpd_set_names": (_int, [_handle, c.POINTER(ts_cpd_names), _err]),
     "ts_cpd_free": (None, [_handle]),
     "ts_cpd_save": (_int, [_handle, _path, c.POINTER(ts_save_conf), _err]),
     "ts_cpd_order": (_u32, [_handle]),

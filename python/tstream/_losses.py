@@ -10,7 +10,13 @@ OPTIMIZERS = ("adam", "lbfgsb")
 
 
 def losses() -> "tuple[str, ...]":
-    """Names for `loss` of :func:`cp`. A letter stands for a number, as in 'huber:D'."""
+    """Names for `loss` of :func:`cp`. A letter stands for a number, as in 'huber:D'.
+
+    Examples
+    --------
+    >>> tstream.losses()[:2]
+    ('least-squares', 'poisson')
+    """
     found: "list[str]" = []
     while (name := lib.ts_loss_name(len(found))) is not None:
         letter = lib.ts_loss_number(len(found))

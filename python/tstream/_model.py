@@ -17,6 +17,8 @@ from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
 from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
                    ts_fit_result, ts_save_conf)
+from ._labels import (give_names, given_names, labels_of, names_of, origin_of, share_names,
+                     state_of)
 from ._pickle import completed, handle_of, model_state, tensor_of
 from ._record import recall
 from ._sweep import Sweep
@@ -110,8 +112,18 @@ class Model:
 
     Notes
     -----
-    A model is a value: ``==`` compares shape, weights and factors, and it can be copied and
-    pickled. A pickled model finds its tensor again if that is still in the same directory.
+    A model is a value: ``==`` compares shape, weights, factors and labels, and it can be copied
+    and pickled. A pickled model finds its tensor again if that is still in the same directory.
+
+    Examples
+    --------
+    >>> m = tstream.Model.from_factors([5.0], [[[0.6], [0.8]], [[1.0], [0.0]]])
+    >>> m
+    <tstream.Model: 2 x 2, rank 1, float64>
+    >>> float(m.predict([[1, 0]])[0])
+    4.0
+    >>> m == m.from_factors(m.weights, m.factors)
+    True
     """
 
     def __init__(self, handle: Any, tensor: Optional[Tensor] = None) -> None:
@@ -155,13 +167,25 @@ class Model:
         return of_model(self)
 
     def __eq__(self, other: object) -> Any:
-        """Whether shape, weights and factors are equal, whatever the precision they are held in."""
+        """Whether shape, weights, factors, names of modes and labels are equal, whatever the
+        precision the numbers are held in."""
         if not isinstance(other, Model):
             return NotImplemented
         return self is other or (
             self.shape == other.shape and self.rank == other.rank
             and bool((self.weights == other.weights).all())
-            and all(_same_rows(self.rows(m), other.rows(m)) for m in range(self.order)))
+            and self.names == other.names
+            and all(_same_rows(self.rows(m), other.rows(m)) for m in range(self.order))
+            and all(self._row_labels(m) == other._row_labels(m) for m in range(self.order)))
+
+    def _row_labels(self, mode: int) -> "Dict[int, str]":
+        """Labels of the rows that are not zeros."""
+        if not self._has_tensor() and lib.ts_cpd_labelled(self._handle, mode) == 0:
+            return {}
+        index, rows = self.rows(mode)
+        used = np.flatnonzero(rows.any(axis=1))
+        at = used if index is None else index[used]
+        return {int(i): x for i, x in zip(at, self.labels(mode, at)) if x is not None}
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -171,10 +195,13 @@ class Model:
                            {name: getattr(self, name) for name in _ATTRIBUTES})
 
     def __getstate__(self) -> "Dict[str, Any]":
-        return self._state(self._tensor)
+        index = [np.arange(len(x)) if i is None else i
+                 for i, x in (self.rows(m) for m in range(self.order))]
+        return {**self._state(self._tensor), "names": state_of(self._handle, self.order, index)}
 
     def __setstate__(self, state: "Dict[str, Any]") -> None:
         Model.__init__(self, handle_of(state), tensor_of(state))
+        give_names(self._handle, self.order, state["names"])
         self.__dict__.update(state["attributes"])
 
     def __copy__(self) -> "Model":
@@ -187,19 +214,112 @@ class Model:
         ret = type(self).__new__(type(self))
         state = self._state()
         Model.__init__(ret, handle_of(state), self._tensor)
+        share_names(ret._handle, self._handle)
         ret.__dict__.update(copy.deepcopy(state["attributes"], memo))
         return ret
 
     @property
-    def _names(self) -> "Tuple[Optional[str], ...]":
-        return (None,) * self.order if self._tensor is None else self._tensor.mode_names
+    def names(self) -> "Tuple[Optional[str], ...]":
+        """Names of the modes, None where a mode has none."""
+        own = names_of(self._handle, self.order)[:-1]
+        given = own if self._tensor is None else self._tensor.mode_names
+        return own if len(given) != self.order or any(own) else given
+
+    _names = names
+
+    @property
+    def origin(self) -> "Optional[Dict[str, Any]]":
+        """Which tensor the model is of; None if that is not known.
+
+        The dict has nnz, segments (the number of directories of the tensor), checksum (as in
+        ``run.json``) and sum (of its cells, which does not depend on their order, or None).
+        """
+        return origin_of(self._handle)
+
+    def labels(self, mode: Mode, index: Any = None) -> "list[Optional[str]]":
+        """Labels of the rows of a mode. They stay with the model when its tensor is closed.
+
+        Parameters
+        ----------
+        mode : int or str
+        index : array_like of int, shape (n,), optional
+            From 0, in any order; by default all indices.
+
+        Returns
+        -------
+        list of (str or None)
+
+        Examples
+        --------
+        >>> m = tstream.Model.from_factors(None, [[[1.0], [2.0]], [[1.0]]],
+        ...                                modes=["who", "day"], labels=[["ann", "ben"], None])
+        >>> m.labels("who")
+        ['ann', 'ben']
+        """
+        mode = self._number(mode)
+        if index is None:
+            index = np.arange(self.shape[mode], dtype=np.uint64)
+        index = np.asarray(index)
+        if index.size and index.dtype.kind not in "iu":
+            raise ArgumentTypeError(f"indices are {index.dtype}: whole numbers are wanted")
+        if index.ndim != 1 or index.size and not 0 <= index.min() <= index.max() < self.shape[mode]:
+            raise ArgumentError(f"indices from 0 to {self.shape[mode] - 1} are wanted, in one "
+                                "dimension")
+        if lib.ts_cpd_labelled(self._handle, mode) == 0 and self._has_tensor():
+            assert self._tensor is not None
+            return self._tensor.labels(mode, index)
+        return labels_of(self._handle, mode, index)
+
+    def _has_tensor(self) -> bool:
+        """Whether there is a tensor of this order that can be asked for labels."""
+        t = self._tensor
+        return t is not None and t._handle is not None and t.order == self.order
+
+    def factor(self, mode: Mode) -> Array:
+        """The factor matrix of a mode, by number or name: ``factors[mode]``."""
+        return self.factors[mode]
+
+    def to_frame(self, mode: Mode) -> Any:
+        """The factor matrix of a mode as a ``pandas.DataFrame``.
+
+        Its index has the labels of the rows, or their numbers if there are none, and the name of
+        the mode. Its columns are the components, from 0.
+        """
+        import pandas
+        mode = self._number(mode)
+        label = self.labels(mode)
+        index: Any = np.arange(self.shape[mode])
+        if any(x is not None for x in label):
+            index = [i if x is None else x for i, x in enumerate(label)]
+        return pandas.DataFrame(np.array(self.factors[mode]),
+                                index=pandas.Index(index, name=self.names[mode]),
+                                columns=pandas.RangeIndex(self.rank, name="component"))
+
+    def to_xarray(self) -> Any:
+        """Weights and factors as an ``xarray.Dataset`` with the dimension ``component``.
+
+        The factor of a mode is the variable ``factor_NAME``, with the mode's labels as the
+        coordinate NAME. A mode without a name is called ``mode0``, ``mode1`` and so on.
+        """
+        import xarray
+        data: "Dict[str, Any]" = {"weights": ("component", np.array(self.weights))}
+        coords: "Dict[str, Any]" = {"component": np.arange(self.rank)}
+        for mode, name in enumerate(self.names):
+            dim = f"mode{mode}" if name is None else name
+            data[f"factor_{dim}"] = ((dim, "component"), np.array(self.factors[mode]))
+            label = self.labels(mode)
+            if any(x is not None for x in label):
+                coords[dim] = [str(i) if x is None else x for i, x in enumerate(label)]
+        return xarray.Dataset(data, coords)
 
     def _number(self, mode: Mode) -> int:
         if isinstance(mode, str):
-            if self._tensor is None:
-                raise ArgumentError(
-                    f"no mode is called {mode!r}: the model has no tensor with names")
-            return self._tensor.mode(mode)
+            if mode in self.names:
+                return self.names.index(mode)
+            if not any(self.names):
+                raise ArgumentError(f"no mode is called {mode!r}: the modes have no names")
+            raise ArgumentError(f"no mode is called {mode!r}, only "
+                                f"{', '.join(x for x in self.names if x is not None)}")
         number = integer("mode", mode)
         if isinstance(mode, (bool, np.bool_)):
             raise ArgumentTypeError(f"mode={mode}: a number or a name is wanted")
@@ -208,13 +328,24 @@ class Model:
         return number % self.order
 
     def rows(self, mode: Mode) -> "tuple[Optional[Array], Array]":
-        """The stored rows of a factor. All other rows are zeros.
+        """The stored rows of the factor of a mode. All other rows are zeros.
+
+        Parameters
+        ----------
+        mode : int or str
 
         Returns
         -------
         index : ndarray of uint64, shape (n,), or None
             Their indices, ascending; None if row i is index i.
         rows : ndarray, shape (n, rank)
+
+        Examples
+        --------
+        >>> t = tstream.from_coo([[0, 0], [2, 1]], [1.0, 2.0], (3, 2))
+        >>> index, rows = tstream.cp(t, 1, cpu=True, progress=False).rows(0)
+        >>> index.tolist(), rows.shape
+        ([0, 2], (2, 1))
         """
         mode = self._number(mode)
         n = lib.ts_cpd_held(self._handle, mode)
@@ -246,10 +377,9 @@ class Model:
         check(lib.ts_cpd_top(self._handle, mode, component, n, index.ctypes.data, value.ctypes.data,
                              c.byref(found), c.byref(err)), err)
         table: "dict[str, Any]" = {"index": index[:found.value], "value": value[:found.value]}
-        if self._tensor is not None and self._tensor._handle is not None:
-            label = self._tensor.labels(mode, table["index"])
-            if any(x is not None for x in label):
-                table["label"] = label
+        label = self.labels(mode, table["index"])
+        if any(x is not None for x in label):
+            table["label"] = label
         return Table(table)
 
     @overload
@@ -480,7 +610,9 @@ class Model:
         return CPTensor((np.array(self.weights), [np.array(f, dtype=np.float64) for f in self.factors]))
 
     @classmethod
-    def from_factors(cls, weights: Any, factors: Any, dtype: Any = "float64") -> "Model":
+    def from_factors(cls, weights: Any, factors: Any, dtype: Any = "float64", *,
+                     modes: "Optional[Sequence[Optional[str]]]" = None,
+                     labels: "Optional[Sequence[Any]]" = None) -> "Model":
         """Makes a model from arrays, which are copied. Nothing is sorted or normalised.
 
         Parameters
@@ -488,6 +620,21 @@ class Model:
         weights : array_like, shape (rank,), or None for ones
         factors : sequence of array_like, shape (shape[mode], rank)
         dtype : {'float64', 'float32'}
+        modes : sequence of str, optional
+            Names of the modes; None for a mode without a name.
+        labels : sequence of (sequence of str), optional
+            Labels of the rows of each mode; None for a mode without labels.
+
+        Raises
+        ------
+        ArgumentError
+            Shapes differ, or a number is not finite.
+
+        Examples
+        --------
+        >>> m = tstream.Model.from_factors([2.0, 1.0], [np.eye(2), np.eye(3, 2)], modes=["a", "b"])
+        >>> m.names, m.shape, m.rank
+        (('a', 'b'), (2, 3), 2)
         """
         factors = [reals("factors", f) for f in factors]
         if any(f.ndim != 2 for f in factors) or len({f.shape[1] for f in factors}) != 1:
@@ -500,8 +647,12 @@ class Model:
         dim = (c.c_uint64 * len(factors))(*[len(f) for f in factors])
         rows = (c.c_void_p * len(factors))(*[f.ctypes.data for f in factors])
         err = ts_error()
-        return cls(check(lib.ts_cpd_new(len(factors), dim, rank, precisions[precision_of(dtype)],
-                                        weights.ctypes.data, rows, c.byref(err)), err))
+        names = given_names([len(f) for f in factors], modes, labels)
+        model = cls(check(lib.ts_cpd_new(len(factors), dim, rank, precisions[precision_of(dtype)],
+                                         weights.ctypes.data, rows, c.byref(err)), err))
+        if modes is not None or labels is not None:
+            give_names(model._handle, model.order, names)
+        return model
 
     @classmethod
     def load(cls, path: Path, tensor: Optional[Tensor] = None) -> "Model":
@@ -518,8 +669,8 @@ class Model:
                                 "them")
         return model
 
-    def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *, rows: str = "all",
-             replace: bool = False) -> None:
+    def save(self, path: Path, formats: "Union[str, Sequence[str]]" = ("ktensor",), *,
+             rows: str = "all", labels: bool = True, replace: bool = False) -> None:
         """Writes a directory, like ``tstream cp``. It appears complete or not at all.
 
         Parameters
@@ -528,12 +679,30 @@ class Model:
         formats : sequence of {'ktensor', 'npy', 'splatt'}, or one
         rows : {'all', 'used'}
             'all': a row for each index. 'used': stored rows only, with a file of their indices.
+        labels : bool
+            Also write labels of the rows. Names of modes, and which tensor it is, are written
+            anyway.
         replace : bool
             Replace an existing decomposition. Files that tstream did not write are never replaced.
+
+        Raises
+        ------
+        BusyError
+            `path` exists, and `replace` is False.
+        FileError
+            It cannot be written.
+
+        Examples
+        --------
+        >>> m = tstream.Model.from_factors([2.0], [[[0.6], [0.8]], [[1.0]]])
+        >>> m.save(folder + "/m.cp", "npy")
+        >>> tstream.load(folder + "/m.cp") == m
+        True
         """
         call = Call()
         conf = ts_save_conf(formats=files_of(formats, rows), held_rows=rows == "used",
-                            replace=bool(replace), stop=call.stop, note=call.note)
+                            no_labels=not labels, replace=bool(replace), stop=call.stop,
+                            note=call.note)
         call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
 
 
@@ -572,6 +741,8 @@ def load_one(path: Path, tensor: Optional[Tensor]) -> Model:
     if record is not None:
         state = completed(model._state(), record.pop("precision"), record.pop("shape"))
         if state is not None:
-            model = Model(handle_of(state), tensor)
+            whole = Model(handle_of(state), tensor)
+            share_names(whole._handle, model._handle)
+            model = whole
         model.__dict__.update(record)
     return model

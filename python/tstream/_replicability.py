@@ -429,7 +429,7 @@ def choose_rank(
     --------
     >>> rng = np.random.default_rng(1)
     >>> factors = [rng.standard_normal((n, 2)) for n in (20, 9, 8)]
-    >>> x = np.einsum("ir,jr,kr->ijk", *factors)
+    >>> x = np.einsum("ir,jr,kr->ijk", *factors) + 0.3 * rng.standard_normal((20, 9, 8))
     >>> tstream.choose_rank(x, [1, 2, 3], cpu=True).rank
     2
     """

@@ -291,6 +291,26 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
     Returns
     -------
     Model, or Collection if several ranks or `restarts` are given
+
+    Raises
+    ------
+    ArgumentError, ArgumentTypeError
+        A setting is not possible.
+    FileError, FormatError
+        The tensor cannot be read, or `out` cannot be written.
+    OutOfMemory, LimitError, DeviceError
+        The run needs more than there is.
+    Stopped
+        `max_time` is over.
+
+    Examples
+    --------
+    >>> x = np.einsum("i,j->ij", [1.0, 2.0], [3.0, 4.0, 5.0])
+    >>> m = tstream.cp(x, 1, precision="float64", cpu=True, progress=False)
+    >>> m.shape, m.rank, round(m.fit(), 6)
+    ((2, 3), 1, 1.0)
+    >>> tstream.cp(x, [1, 2], sweeps=2, cpu=True, progress=False)
+    <tstream.Collection: 2 models, rank 1, 2>
     """
     ret: "Union[Model, Collection]" = compute(**locals())
     return ret
@@ -337,5 +357,12 @@ def cross_validate(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int]
     Table
         A row for each rank: ``rank``, ``errors`` (of each fold: root mean square error, or the mean
         loss with another loss), ``held_out`` (their mean) and ``standard_error`` (of the mean).
+
+    Examples
+    --------
+    >>> x = np.einsum("i,j->ij", [1.0, 2.0, 3.0, 4.0], [3.0, 4.0, 5.0, 6.0])
+    >>> table = tstream.cross_validate(x, [1, 2], folds=2, seed=3, cpu=True, progress=False)
+    >>> table.columns
+    ['rank', 'errors', 'held_out', 'standard_error']
     """
     return compute_folds(**locals())

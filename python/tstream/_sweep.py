@@ -36,6 +36,13 @@ class Sweep:
         cells. Else NaN.
     rank, seed : int
         Rank and seed of the model.
+
+    Examples
+    --------
+    >>> x = np.arange(12.0).reshape(3, 4)
+    >>> m = tstream.cp(x, 1, sweeps=2, tol=0, cpu=True, progress=False)
+    >>> dataclasses.asdict(m.history[1])["sweep"]
+    2
     """
 
     sweep: int
