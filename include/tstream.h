@@ -875,7 +875,12 @@ typedef struct {
     double held_out_loss;
 } ts_sweep;
 
-/* Called after a sweep. A result other than 0 ends the run with TS_ERR_STOPPED. */
+/* What a function that is called after a sweep returns, if that was the last one: the run ends as if
+ * it had made all its sweeps, and its result is that of this sweep. */
+enum { TS_SWEEP_LAST = 1 << 20 };
+
+/* Called after a sweep. A result other than 0 and TS_SWEEP_LAST ends the run with
+ * TS_ERR_STOPPED. */
 typedef int ts_sweep_fn(void *ctx, const ts_sweep *s);
 
 /* Whether to continue from the last checkpoint of an earlier run with the same directory. TS_RESUME
@@ -1040,8 +1045,8 @@ TS_API ts_cpd *ts_cp(ts_session *s, const ts_cp_conf *conf, ts_cp_result *ret, t
 
 /* Several models of a tensor, of several ranks and starts. */
 
-/* Called after a sweep of a model, which counts from 0. A result other than 0 ends all runs with
- * TS_ERR_STOPPED. */
+/* Called after a sweep of a model, which counts from 0. TS_SWEEP_LAST ends the run of this model
+ * alone. Another result than 0 ends all runs with TS_ERR_STOPPED. */
 typedef int ts_several_sweep_fn(void *ctx, uint32_t model, const ts_sweep *s);
 
 typedef struct {

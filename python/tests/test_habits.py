@@ -204,6 +204,30 @@ def test_sweeps_are_logged(tensor, caplog):
     assert caplog.messages == []
 
 
+@pytest.mark.parametrize("options", [
+    {}, {"nonneg": True}, {"observed": True}, {"loss": "poisson"}, {"loss": "huber:1"},
+    {"precision": "float64", "out": "x.cp"}])
+def test_stop_iteration_is_the_last_sweep(tensor, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run = {**RUN, "seed": 3, **options}
+
+    def enough(s):
+        if s.sweep == 3:
+            raise StopIteration
+    m = ts.cp(tensor, 2, on_sweep=enough, **{**run, "sweeps": 50})
+    assert len(m.history) == 3 and not m.converged
+    assert m == ts.cp(tensor, 2, replace=True, **{**run, "sweeps": 3})
+
+
+def test_stop_iteration_ends_one_of_several(tensor):
+    def enough(s):
+        if s.rank == 2 and s.sweep == 2:
+            raise StopIteration
+    c = ts.cp(tensor, [2, 3], restarts=2, on_sweep=enough, **{**RUN, "sweeps": 5})
+    assert [len(m.history) for m in c] == [2, 2, 5, 5]
+    assert c[2, 1] == ts.cp(tensor, 2, **{**RUN, "sweeps": 2})
+
+
 def test_ctrl_c_keeps_the_checkpoint(tensor, tmp_path):
     """As from a terminal; what was computed until then is not computed again."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,7 +6,7 @@ import logging
 import numbers
 import os
 from types import SimpleNamespace
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ._sweep import Sweep
 from ._tensor import as_tensor, columns_of
 
 _Key = Tuple[int, int]  # rank and seed
+_LAST = 1 << 20  # TS_SWEEP_LAST of tstream.h
 _log = logging.getLogger("tstream")
 _log.addHandler(logging.NullHandler())
 
@@ -150,6 +151,7 @@ class _Run:
         self.o = o
         self.call = Call()
         self.histories: "Dict[_Key, List[Sweep]]" = {key: [] for key in o.keys}
+        self.enough: "Set[_Key]" = set()  # models whose last sweep was asked for
         self.session: Any = None
         self.bar: Any = None
 
@@ -161,8 +163,12 @@ class _Run:
             bar.n = bar.n + 1 if o.several else s.sweep
             bar.refresh()
         _log.info("rank %d, seed %d, %s", s.rank, s.seed, s)
-        if o.on_sweep is not None:
+        if o.on_sweep is None or (s.rank, s.seed) in self.enough:
+            return
+        try:
             o.on_sweep(s)
+        except StopIteration:
+            self.enough.add((s.rank, s.seed))
 
     def move_bar(self) -> None:
         place = ts_progress()
@@ -173,11 +179,13 @@ class _Run:
             self.bar.refresh()
 
     def take_of(self, ctx: Any, number: int, s: Any) -> int:
-        sweep = Sweep.of(s.contents, *self.o.keys[number])
-        if self.o.on_sweep is not None:
-            return self.call.ask(self.swept, sweep)  # what it raises ends the run here, not sweeps later
-        self.call.tell(self.swept, sweep)
-        return 0
+        key = self.o.keys[number]
+        sweep = Sweep.of(s.contents, *key)
+        if self.o.on_sweep is None:
+            self.call.tell(self.swept, sweep)
+            return 0
+        stop = self.call.ask(self.swept, sweep)  # what it raises ends the run here
+        return _LAST if stop == 0 and key in self.enough else stop
 
     def take(self, ctx: Any, s: Any) -> int:
         return self.take_of(ctx, 0, s)

@@ -265,7 +265,8 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
     gpu_memory : int or str, optional
         Memory of each GPU for the whole run. By default the free memory, less a reserve.
     on_sweep : callable, optional
-        Called with a :class:`Sweep` after each sweep. The run waits for it.
+        Called with a :class:`Sweep` after each sweep. The run waits for it. If it raises
+        StopIteration, this was the last sweep of the model. Another exception ends the run.
     progress : bool, default True
         Show a bar in a terminal or a notebook, if tqdm is installed.
     modes : sequence of str, optional

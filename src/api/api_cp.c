@@ -72,7 +72,9 @@ static void take_sweep(struct ts_api_run *c, const struct ts_solver_sweep *s)
     stop =
         c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);
     ts_api_in();
-    if (stop != 0)
+    if (stop == TS_SWEEP_LAST)
+        c->enough = 1;
+    else if (stop != 0)
         ts_stop_ask(c->session->stop, stop);
 }
 
@@ -238,6 +240,7 @@ static struct ts_solver_conf method_of(struct ts_api_run *c)
                                               .stop = c->session->stop },
                                     .precision = sc->precision,
                                     .iters = c->conf.sweeps,
+                                    .enough = &c->enough,
                                     .inner = c->conf.inner,
                                     .tol = c->conf.tol,
                                     .accelerate = c->conf.accelerate != 0,

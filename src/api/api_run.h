@@ -32,6 +32,7 @@ struct ts_api_run {
     /* for one of several models that are written; otherwise NULL */
     const struct ts_run_place *place;
     int timed_out; /* max_seconds were over */
+    int enough;    /* the function of sweeps wants no more of them */
 
     struct ts_resume from; /* file NULL: the run starts anew */
     struct ts_spec spec;

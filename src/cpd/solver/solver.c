@@ -286,8 +286,10 @@ static int begin(struct ts_solver *a, struct ts_err *err)
  * than asked for. */
 static int is_over(const struct ts_solver *a)
 {
-    return (a->result.sweeps >= a->conf->iters && !ts_accelerate_fell(a->accelerate)) ||
-           a->result.converged || a->result.exact || a->result.overfits;
+    const int enough = a->conf->enough != NULL && *a->conf->enough;
+    const int made = a->result.sweeps >= a->conf->iters || (enough && a->result.sweeps > 0);
+    return (made && !ts_accelerate_fell(a->accelerate)) || a->result.converged || a->result.exact ||
+           a->result.overfits;
 }
 
 /* To the next product: TS_SOLVER_WANTED, or 0 at the end of the run. */

@@ -95,7 +95,8 @@ struct ts_solver_conf {
     struct ts_feed *feed;        /* serves all modes */
     enum ts_precision precision; /* precision of the backend: values must stay in its range */
     uint32_t iters;
-    uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
+    const int *enough; /* not 0: the last sweep was asked for, as if `iters` were made; or NULL */
+    uint32_t inner;    /* for a Poisson model (apr.c): rounds of a row in a sweep */
     /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
      * violation with it, and models by other losses what gcp.c says. */
     double tol;
