@@ -146,7 +146,8 @@ def test_a_failure_of_a_file_is_what_python_raises(kind, make, tmp_path):
 
 @pytest.mark.parametrize("sys, kind", [
     (errno.ENOENT, FileNotFoundError), (errno.EEXIST, FileExistsError),
-    (errno.EACCES, PermissionError), (errno.EPERM, PermissionError), (errno.EISDIR, IsADirectoryError),
+    (errno.EACCES, PermissionError), (errno.EPERM, PermissionError),
+    (errno.EISDIR, IsADirectoryError),
     (errno.ENOTDIR, NotADirectoryError), (errno.EIO, OSError)])
 def test_the_cause_chooses_the_class(sys, kind):
     e = ts._errors.error_of(-2, sys, "x: it failed")

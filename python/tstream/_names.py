@@ -17,6 +17,7 @@ class Names:
         labels: "Sequence[Optional[List[Optional[str]]]]",
     ) -> None:
         self.mode_names = tuple(mode_names)
+        self.order = len(self.mode_names)
         self._labels = labels
         self._handle = True
 
