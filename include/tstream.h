@@ -649,8 +649,8 @@ TS_API int ts_cpd_predict(const ts_cpd *c, uint64_t n, const uint64_t *index, do
 TS_API uint64_t ts_cpd_unseen(const ts_cpd *c, uint64_t n, const uint64_t *index,
                               const double *value);
 
-/* Names that a decomposition carries: the name of a mode, or of the values for mode = order (NULL if
- * there is none), the first index of the input (0 or 1), and how many indices of a mode have a
+/* Names that a decomposition carries: the name of a mode, or of the values for mode = order (NULL
+ * if there is none), the first index of the input (0 or 1), and how many indices of a mode have a
  * label. A decomposition of ts_cp has those of its tensor, one of ts_cpd_load those of the file
  * `labels` beside its factors, and one of ts_cpd_new none.
  *
@@ -663,8 +663,8 @@ TS_API uint64_t ts_cpd_labelled(const ts_cpd *c, uint32_t mode);
 
 /* Gets the labels of n indices of a mode, as ts_labels does for a tensor. The tensor is not needed:
  * it may be closed and removed. A decomposition of ts_cp keeps the tensor's files of labels open,
- * and all decompositions of one tensor share them. One of ts_cpd_load holds a file `labels` of up to
- * 1 MiB in memory, and keeps a larger one open. So memory does not grow with the labels.
+ * and all decompositions of one tensor share them. One of ts_cpd_load holds a file `labels` of up
+ * to 1 MiB in memory, and keeps a larger one open. So memory does not grow with the labels.
  *
  *   returns  0, or the code of a failure; then no label is held
  *   owner    the caller, until ts_labels_free
@@ -875,8 +875,8 @@ typedef struct {
     double held_out_loss;
 } ts_sweep;
 
-/* What a function that is called after a sweep returns, if that was the last one: the run ends as if
- * it had made all its sweeps, and its result is that of this sweep. */
+/* What a function that is called after a sweep returns, if that was the last one: the run ends as
+ * if it had made all its sweeps, and its result is that of this sweep. */
 enum { TS_SWEEP_LAST = 1 << 20 };
 
 /* Called after a sweep. A result other than 0 and TS_SWEEP_LAST ends the run with

@@ -24,12 +24,14 @@ struct ts_label_lines;
 int ts_label_lines_open(const struct ts_tensor *t, uint32_t mode, struct ts_label_lines **ret,
                         struct ts_err *err);
 
-/* The next label, without an end: *n bytes that stay until the next call. *ret is NULL at the end. */
+/* The next label, without an end: *n bytes that stay until the next call. *ret is NULL at the
+ * end. */
 int ts_label_lines_next(struct ts_label_lines *l, const char **ret, size_t *n, struct ts_err *err);
 void ts_label_lines_close(struct ts_label_lines *l); /* NULL is fine */
 
 /* A label as a string of C, malloc'ed; NULL: out of memory. A builder writes no byte of 0. Where a
- * label has one, U+FFFD takes its place, so that nothing behind it is lost and two labels stay two. */
+ * label has one, U+FFFD takes its place, so that nothing behind it is lost and two labels stay
+ * two. */
 char *ts_label_string(const char *text, size_t n);
 
 #endif

@@ -65,7 +65,8 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
                      struct ts_err *err);
 
 /* Writes files like those of `tstream cp`: formats is a sum of ts_model_format, used_rows,
- * no_labels and force are as in model_write.h. warn->code is not 0 when something failed after they were in place. */
+ * no_labels and force are as in model_write.h. warn->code is not 0 when something failed after they
+ * were in place. */
 int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
                      int no_labels, int force, uint32_t threads, const volatile sig_atomic_t *stop,
                      struct ts_err *warn, struct ts_err *err);

@@ -473,8 +473,8 @@ void ts_labels_walk_close(struct ts_labels_walk *w)
 
 /* ---- some labels ---- */
 
-/* Loads the chunk that would have the index: the last one that begins at it or before. *found: there
- * is one. */
+/* Loads the chunk that would have the index: the last one that begins at it or before. *found:
+ * there is one. */
 static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, struct ts_err *err)
 {
     const struct ts_disk_mode_labels *d = &w->file->mode[w->mode];

@@ -3,8 +3,8 @@
  * tensor the model is of. docs/format.md says what each byte means.
  *
  * Opening reads and checks the head and the sparse tables of places, 64 KiB for each mode at most.
- * Labels are read when they are asked for, chunk by chunk, and each chunk is checked before its use.
- * A small file is held in memory, a larger one stays open. So it may be replaced or removed.
+ * Labels are read when they are asked for, chunk by chunk, and each chunk is checked before its
+ * use. A small file is held in memory, a larger one stays open. So it may be replaced or removed.
  *
  *   owner    the caller, until close
  *   units    bytes; modes and indices from 0

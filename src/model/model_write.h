@@ -50,7 +50,8 @@ struct ts_model_conf {
     int force;  /* an existing result may be replaced, and the state of an unfinished run dropped */
     int resume; /* an existing result may be replaced; a state stays */
     enum ts_precision precision;
-    /* The file `labels` (labels_file.h); NULL: none is written. no_labels: without labels of rows. */
+    /* The file `labels` (labels_file.h); NULL: none is written. no_labels: without labels of
+     * rows. */
     const struct ts_model_names *names;
     int no_labels;
     /* NULL, or of each mode: what the start takes, which is written, too; read by ts_model_begin,

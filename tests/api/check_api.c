@@ -606,8 +606,13 @@ START_TEST(arrays_have_names)
     const char *const *const label[2] = { who, NULL };
     const char *const *const wrong_label[2] = { wrong, NULL };
     const char *const twice[2] = { "who", "who" };
-    ts_array_conf array = { .size = sizeof array, .cells = cells, .type = "float32", .order = 2,
-                            .dim = dim, .mode_name = mode_name, .label = label };
+    ts_array_conf array = { .size = sizeof array,
+                            .cells = cells,
+                            .type = "float32",
+                            .order = 2,
+                            .dim = dim,
+                            .mode_name = mode_name,
+                            .label = label };
     ts_tensor *t = ts_open_array(&array, &err);
     char *got[3];
     ck_assert_msg(t != NULL, "%s", err.text);

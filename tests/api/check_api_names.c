@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions carry names, labels and their tensor: after the tensor is gone, through files of any
- * kind and any rows, from one to another, and as a program gives them. */
+/* Decompositions carry names, labels and their tensor: after the tensor is gone, through files of
+ * any kind and any rows, from one to another, and as a program gives them. */
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -497,8 +497,8 @@ START_TEST(memory_holds_what_files_hold)
     ts_model_close(m);
     ck_assert_int_eq(k->precision, conf.precision);
     snprintf(copy, sizeof copy, "%s/copy.cp", tmp);
-    ck_assert_msg(ts_kruskal_write(k, copy, conf.formats, used, 0, 0, 2, NULL, &warn, &err) == 0, "%s",
-                  err.text);
+    ck_assert_msg(ts_kruskal_write(k, copy, conf.formats, used, 0, 0, 2, NULL, &warn, &err) == 0,
+                  "%s", err.text);
     snprintf(command, sizeof command, "diff -r %s %s", out, copy);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(ts_model_open(copy, &m, &err), 0);

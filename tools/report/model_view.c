@@ -112,8 +112,8 @@ static int has_labels(const struct ts_model_names *n)
     return 0;
 }
 
-/* Those of the tensor that was named, else the model's own. Where it has no labels, or those of some
- * rows of the tensor that was found, they are those of the tensor. */
+/* Those of the tensor that was named, else the model's own. Where it has no labels, or those of
+ * some rows of the tensor that was found, they are those of the tensor. */
 static int choose_names(struct model_view *v, int tensor_named, struct ts_err *err)
 {
     const struct ts_model_names *own = v->model->names;

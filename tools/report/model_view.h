@@ -2,8 +2,8 @@
 /* model_view.h - a decomposition together with the tensor that it is of: what commands need that
  * show factors with names.
  *
- * Names are those of the tensor that was named, else the model's own (its file `labels`), else those
- * of the tensor that was found.
+ * Names are those of the tensor that was named, else the model's own (its file `labels`), else
+ * those of the tensor that was found.
  *
  * The tensor is the one that was named; else that of the current directory which is named like the
  * decomposition, or the only one; else the one of run.json beside the factors, where it is still

@@ -107,7 +107,8 @@ uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint3
                         : 0);
 }
 
-/* Collects the largest cells of all ranks in *all, which points into *told. The caller frees both. */
+/* Collects the largest cells of all ranks in *all, which points into *told. The caller frees
+ * both. */
 static int exchange_large(const struct ts_scoring *s, const struct found *own, uint32_t n_own,
                           struct told **told, struct found **all, size_t *n, struct ts_err *err)
 {

@@ -3,7 +3,7 @@
 
 /* of QL for an eigenvalue, which needs about two; a bound that nothing reaches */
 #define MAX_STEPS 50
-#define TINY      1e-140 /* squares of less lose digits; nothing is smaller beside entries up to 1 */
+#define TINY      1e-140 /* squares of less lose digits; it is nothing beside entries of 1 */
 
 /* ---- eigenvectors ----
  *

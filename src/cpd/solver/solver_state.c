@@ -160,8 +160,8 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
                            path, m + 1, was, is);
     }
     if (!s->accelerated != !conf->accelerate)
-        return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot continue %s it", path,
-                       s->accelerated ? "" : "not ", s->accelerated ? "without" : "with");
+        return ts_fail(err, TS_EARG, "%s: the run is %saccelerated, so it cannot continue %s it",
+                       path, s->accelerated ? "" : "not ", s->accelerated ? "without" : "with");
     if (conf->iters < least)
         return ts_fail(err, TS_EARG,
                        "%s: the run is in sweep %u already, and " TS_SET_SWEEPS " is %u", path,

@@ -59,10 +59,9 @@ static int keep(struct ts_tensor *t, uint32_t mode, const char *from, const char
                 size_t bytes, uint64_t n, struct ts_err *err)
 {
     struct ts_mode *m = &t->mode[mode];
-    struct ts_disk_labels head = { .version = TS_FORMAT_VERSION,
-                                   .mode = mode,
-                                   .n_labels = n,
-                                   .text_bytes = bytes };
+    struct ts_disk_labels head = {
+        .version = TS_FORMAT_VERSION, .mode = mode, .n_labels = n, .text_bytes = bytes
+    };
     XXH3_state_t *state = XXH3_createState();
     char *path = strdup(from);
     const int fd = memfd_create("labels", MFD_CLOEXEC);
@@ -140,8 +139,7 @@ static int read_file(struct ts_tensor *t, uint32_t mode, const char *path, struc
     if (rc <= 0)
         return rc;
     text = malloc(size + 1);
-    rc = text == NULL ? ts_no_memory(err, path)
-                      : ts_file_read_small(path, size, text, &again, err);
+    rc = text == NULL ? ts_no_memory(err, path) : ts_file_read_small(path, size, text, &again, err);
     if (rc == 1)
         rc = again > size ? ts_fail(err, TS_EIO, "%s: it grew while it was read", path)
                           : take_file(t, mode, path, text, again, err);
@@ -178,9 +176,8 @@ int ts_array_labels_give(struct ts_tensor *t, uint32_t mode, const char *const *
     int rc;
     for (uint64_t i = 0; i < dim; i++) {
         if (name[i] != NULL && strchr(name[i], '\n') != NULL)
-            return ts_fail(err, TS_EARG,
-                           "%s: label %" PRIu64 " of " TS_NTH_MODE " has a line end", t->path, i,
-                           mode + 1);
+            return ts_fail(err, TS_EARG, "%s: label %" PRIu64 " of " TS_NTH_MODE " has a line end",
+                           t->path, i, mode + 1);
         bytes += (name[i] != NULL ? strlen(name[i]) : 0) + 1;
     }
     text = malloc(bytes);
@@ -203,8 +200,8 @@ int ts_array_mode_name(struct ts_tensor *t, uint32_t mode, const char *name, str
         return 0;
     if (strlen(name) > TS_MODE_NAME_MAX || strchr(name, '\n') != NULL)
         return ts_fail(err, TS_EARG,
-                       "the name of " TS_NTH_MODE " has more than %u bytes, or a line end", mode + 1,
-                       TS_MODE_NAME_MAX);
+                       "the name of " TS_NTH_MODE " has more than %u bytes, or a line end",
+                       mode + 1, TS_MODE_NAME_MAX);
     for (uint32_t m = 0; m < t->order; m++)
         if (t->name[m] != NULL && strcmp(t->name[m], name) == 0)
             return ts_fail(err, TS_EARG, "two modes are called %s", name);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* array_labels.h - names of the modes and indices of an array, which its file does not hold.
  *
- * They come from files NAME.modeK.map beside NAME.npy, or from a program. The tensor keeps the names
- * of a mode's indices as a file in memory of the layout of modeK.labels, so that they are read as
- * those of a directory are (ts_tensor_labels, row_names.h).
+ * They come from files NAME.modeK.map beside NAME.npy, or from a program. The tensor keeps the
+ * names of a mode's indices as a file in memory of the layout of modeK.labels, so that they are
+ * read as those of a directory are (ts_tensor_labels, row_names.h).
  *
  *   owner    the tensor owns what it keeps
  *   units    modes and indices from 0

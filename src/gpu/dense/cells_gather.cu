@@ -59,8 +59,8 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
                           uint64_t n, int fresh, ts_gpu_stream stream)
 {
     if (elements > 0)
-        add<<<ts_cells_blocks(elements / 2), GROUP, 0, stream>>>((double2 *)to, (const double2 *)from,
-                                                         elements / 2, apart / 2, n, fresh);
+        add<<<ts_cells_blocks(elements / 2), GROUP, 0, stream>>>(
+            (double2 *)to, (const double2 *)from, elements / 2, apart / 2, n, fresh);
     return cudaGetLastError();
 }
 
@@ -100,7 +100,7 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
 {
     if (elements > 0 && s->n > 0)
         add_shares<<<ts_cells_blocks(elements / 2), GROUP, 0, stream>>>(*s, (const double2 *)from,
-                                                                elements / 2, apart / 2);
+                                                                        elements / 2, apart / 2);
     return cudaGetLastError();
 }
 

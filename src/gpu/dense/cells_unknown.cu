@@ -42,11 +42,11 @@ ts_gpu_error ts_cells_pairs(enum ts_precision precision, const void *factor, uin
 {
     const uint64_t elements = n_rows * ld;
     if (precision == TS_FLOAT32)
-        pairs<float><<<ts_cells_blocks(elements), GROUP, 0, stream>>>((const float *)factor, elements,
-                                                              factor_ld, rank, first, n, out, ld);
+        pairs<float><<<ts_cells_blocks(elements), GROUP, 0, stream>>>(
+            (const float *)factor, elements, factor_ld, rank, first, n, out, ld);
     else
-        pairs<double><<<ts_cells_blocks(elements), GROUP, 0, stream>>>((const double *)factor, elements,
-                                                               factor_ld, rank, first, n, out, ld);
+        pairs<double><<<ts_cells_blocks(elements), GROUP, 0, stream>>>(
+            (const double *)factor, elements, factor_ld, rank, first, n, out, ld);
     return cudaGetLastError();
 }
 
@@ -287,7 +287,8 @@ static cudaError_t launch_errors(const struct ts_cells_x *x, const struct ts_cel
 {
     const uint64_t first = ts_cells_step(&what->cut, x->row),
                    end = ts_cells_step(&what->cut, x->row + x->n_rows);
-    const uint64_t parts = ts_cells_ceil_div(x->n_cols, what->unit_cols), grid = parts * (end - first);
+    const uint64_t parts = ts_cells_ceil_div(x->n_cols, what->unit_cols),
+                   grid = parts * (end - first);
     if (grid > INT32_MAX)
         return cudaErrorInvalidConfiguration;
     if (grid > 0)

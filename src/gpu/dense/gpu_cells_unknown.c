@@ -18,9 +18,10 @@
 
 /* of pairs at a time: up to rank 32 all of them, so that cells come once for both products */
 #define MOST_COLUMNS 544u
-#define UNIT_CELLS   (UINT64_C(1) << 16) /* of errors: of so many that sums are little beside them */
-#define UNIT_COLS    1024u
-#define FETCHED      4096u /* units whose errors come to the host at a time */
+/* cells of a unit of errors: so many that its sums are little beside them */
+#define UNIT_CELLS (UINT64_C(1) << 16)
+#define UNIT_COLS  1024u
+#define FETCHED    4096u /* units whose errors come to the host at a time */
 
 static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {

@@ -48,8 +48,7 @@ int ts_table_is_row_number(const struct ts_table *t, uint32_t column)
 {
     char buf[TS_CSV_QUOTE];
     const char *name = ts_table_column_name(t, column, buf);
-    return name != NULL && column == 0 &&
-           (*name == '\0' || strcmp(name, "Unnamed: 0") == 0);
+    return name != NULL && column == 0 && (*name == '\0' || strcmp(name, "Unnamed: 0") == 0);
 }
 
 /* How often a character stands in the line at p. */
