@@ -84,7 +84,7 @@ def test_rows_are_those_of_a_dense_solver(order, nonneg, missing, condition, noi
             best = twin(k[known], row[known], nonneg)
             size = row[known] @ row[known]
             got, least = (objective(k[known], row[known], z) for z in (a, best))
-            assert got <= least * (1 + 1e-12) + (1e-24 if new is x else 1e-19) * size
+            assert got <= least * (1 + 1e-12) + (1e-24 if new is x else 1e-18) * size
             assert kkt(k[known], row[known], a, nonneg) < 1e-10
             assert not nonneg or a.min() >= 0
             if condition == np.inf and not nonneg:  # the shortest of them
@@ -300,3 +300,16 @@ def test_many_rows_of_active_sets():
                     _fold._active_sets(b, right, *bounds(b, right)),
                 ):
                     assert a.min() >= 0 and objective(b, right, a) <= least * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("settings", [{}, {"observed": True}, {"loss": "poisson"}])
+def test_observed_and_loss_are_those_of_the_run(settings, tmp_path):
+    rng = np.random.default_rng(2)
+    cells = np.unique(rng.integers(0, (9, 8, 7), (200, 3)), axis=0)
+    t = ts.from_coo(cells, rng.integers(1, 6, len(cells)).astype(float), shape=(9, 8, 7))
+    penalty = {} if "loss" in settings else {"l2": 0.1}
+    m = ts.cp(t, 2, out=tmp_path / "m.cp", progress=False, cpu=True, **penalty, **settings)
+    for model in (m, ts.load(tmp_path / "m.cp")):
+        assert model.observed is settings.get("observed", False)
+        assert model.fold_in(t) == model.fold_in(t, **settings)
+    assert m.fold_in(t) != m.fold_in(t, observed="observed" not in settings)

@@ -67,7 +67,7 @@ class _Factors:
 
 
 _ATTRIBUTES = ("history", "converged", "exact", "sweeps_before", "mean", "best_sweep",
-               "loss")
+               "loss", "observed")
 
 
 def _same_rows(a: "Tuple[Optional[Array], Array]", b: "Tuple[Optional[Array], Array]") -> bool:
@@ -109,6 +109,8 @@ class Model:
         With `patience`: the sweep of this model, from 1.
     loss : str or None
         The loss of the run; None without a run.
+    observed : bool or None
+        Whether unlisted cells were unknown to the run, not zeros; None without a run.
 
     Notes
     -----
@@ -143,6 +145,7 @@ class Model:
         self.mean: Optional[float] = None
         self.best_sweep: Optional[int] = None
         self.loss: Optional[str] = None
+        self.observed: Optional[bool] = None
 
     def _view(self, address: int, dtype: Any, shape: "tuple[int, ...]") -> Array:
         """What the library holds, as an array that keeps it alive."""
@@ -512,7 +515,7 @@ class Model:
         return ret
 
     def fold_in(self, new: Any, mode: Mode = 0, *, nonneg: bool = False, l2: float = 0,
-                observed: Optional[bool] = None, loss: str = "least-squares",
+                observed: Optional[bool] = None, loss: Optional[str] = None,
                 join: bool = False) -> "Model":
         """Rows of one mode for new data; the other factors and the weights stay as they are.
 
@@ -531,9 +534,9 @@ class Model:
             Half this number times the sum of squares of a row is added to its loss.
         observed : bool, optional
             Unlisted cells of a sparse tensor are unknown, not zeros. NaN cells of an array always
-            are.
-        loss : str
-            As in :func:`cp`.
+            are. By default as in the run of the model; False without a run.
+        loss : str, optional
+            As in :func:`cp`. By default that of the run; least squares without a run.
         join : bool
             Return the rows of the model followed by the new ones.
 
@@ -555,6 +558,10 @@ class Model:
         array([1., 2., 4.])
         """
         from ._fold import fold_in
+        if observed is None:
+            observed = self.observed
+        if loss is None:
+            loss = self.loss or "least-squares"
         made: Model = fold_in(self, new, mode, nonneg=nonneg, l2=l2, observed=observed, loss=loss,
                               join=join)
         return made

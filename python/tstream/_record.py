@@ -55,6 +55,7 @@ def _attributes(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
     history = _history(record, rank - (mean is not None), options["seed"])
     return dict(history=history[before:], sweeps_before=before, mean=mean,
                 best_sweep=record.get("best_sweep"), loss=options.get("loss", "least-squares"),
+                observed=bool(options.get("observed", False)),
                 converged=record["ended"] in ("converged", "exact"),
                 exact=record["ended"] == "exact", precision=options.get("precision"),
                 shape=tuple(record["tensor"]["shape"]))

@@ -240,6 +240,7 @@ class _Run:
         models = {key: Model(handle, o.tensor) for key, handle in zip(keys, handles)}
         for key, result in zip(keys, results):
             models[key].history, models[key].loss = self.histories[key], o.loss
+            models[key].observed = bool(o.observed)
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
         return Collection(models, rows_of(results))
 
@@ -259,6 +260,7 @@ class _Run:
             self.close_bar()
             lib.ts_session_close(self.session)
         model.history, model.loss = self.histories[o.keys[0]], o.loss
+        model.observed = bool(o.observed)
         model.converged, model.exact = bool(ended.converged), bool(ended.exact)
         model.sweeps_before = ended.sweeps_before
         model.mean = ended.mean if o.mean else None
