@@ -124,7 +124,10 @@ def run(tmp_path, checker, text):
     else:
         command = [shutil.which("pyright", path=os.path.dirname(sys.executable))
                    or shutil.which("pyright"), "--pythonpath", sys.executable]
-    env = {**os.environ, "MYPYPATH": where, "PYTHONPATH": where}
+    # mypy finds an installed package by itself, and refuses its folder in MYPYPATH
+    env = {**os.environ, "PYTHONPATH": where}
+    if os.path.basename(where) != "site-packages":
+        env["MYPYPATH"] = where
     return subprocess.run([*command, str(file)], env=env, cwd=tmp_path, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 

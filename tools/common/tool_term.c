@@ -10,13 +10,20 @@
 #include <unistd.h>
 
 #include "tools/common/tool.h"
+#include "tools/common/tool_launch.h"
+
+int tool_is_screen(void)
+{
+    uint32_t rank, n;
+    return isatty(STDOUT_FILENO) && !tool_launch_place(&rank, &n);
+}
 
 int tool_columns(void)
 {
     const char *text = getenv("COLUMNS");
     struct winsize size;
     long n = 0;
-    if (!isatty(STDOUT_FILENO))
+    if (!tool_is_screen())
         return TOOL_LEAST_COLUMNS;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0)
         n = size.ws_col;
@@ -30,7 +37,7 @@ int tool_columns(void)
 static int has_colour(void)
 {
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(STDOUT_FILENO) && (no == NULL || *no == '\0') && term != NULL &&
+    return tool_is_screen() && (no == NULL || *no == '\0') && term != NULL &&
            strcmp(term, "dumb") != 0;
 }
 

@@ -13,6 +13,11 @@
 
 #define TOOL_LEAST_COLUMNS 80
 
+/* Whether standard output is a terminal that someone looks at. That of a process which a launcher
+ * started is none: Open MPI gives it a terminal of its own, and passes on what is written there,
+ * perhaps to a file. */
+int tool_is_screen(void);
+
 /* Of standard output: 80 where it is no terminal, or a narrower one. COLUMNS counts where the
  * terminal does not say. */
 int tool_columns(void);
