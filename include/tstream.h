@@ -676,12 +676,13 @@ TS_API int ts_cpd_labels(const ts_cpd *c, uint32_t mode, uint64_t n, const uint6
 /* Which tensor a decomposition is of. ts_cpd_dim gives its shape. */
 typedef struct {
     size_t size;
-    int known;         /* 0: no tensor is named, and all other fields are 0 */
+    int known;         /* 0: no tensor is named, and other fields but float32 are 0 */
     uint32_t segments; /* directories that the tensor is in: 1 */
     uint64_t nnz;      /* its nonzeros, or its cells if it is dense */
     uint64_t checksum; /* of its index, as in run.json; of a dense tensor 0 or that of its cells */
     int has_sum;       /* the sum is known: not for dense tensors and for old ones */
     uint64_t sum[2];   /* of its cells, which does not depend on their order: see docs/format.md */
+    int float32;       /* of ts_cpd_load: factors were saved as float32, also if text has them */
 } ts_cpd_origin;
 
 /* Tells which tensor it is. The caller sets the size of *ret.

@@ -401,3 +401,15 @@ def test_an_import_is_quick(tmp_path):
     times = [float(subprocess.check_output([sys.executable, "-c", code], env=env))
              for _ in range(5)]
     assert min(times) <= 0.15
+
+
+@pytest.mark.parametrize("formats", ["ktensor", "npy", "splatt"])
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_a_saved_model_is_the_model(formats, precision, dense, tmp_path):
+    x = np.random.default_rng(4).random((5, 6, 7))
+    t = ts.from_array(x) if dense else ts.from_coo(np.argwhere(x > 0.5), x[x > 0.5], shape=x.shape)
+    m = ts.cp(t, 2, precision=precision, progress=False, cpu=True)
+    m.save(tmp_path / "m.cp", formats)
+    again = ts.load(tmp_path / "m.cp")
+    assert again == m and again.dtype == np.dtype(precision) and again.shape == m.shape

@@ -47,6 +47,13 @@ def origin_of(handle: Any) -> "Optional[Dict[str, Any]]":
                 sum=f"{origin.sum[1]:016x}{origin.sum[0]:016x}" if origin.has_sum else None)
 
 
+def is_narrow(handle: Any) -> bool:
+    """Whether the files of a model were written with factors of float32."""
+    origin = ts_cpd_origin()
+    lib.ts_cpd_tensor(handle, c.byref(origin))
+    return bool(origin.float32)
+
+
 def state_of(handle: Any, order: int, index: "Sequence[Array]") -> "Dict[str, Any]":
     """Names as they are pickled, with the labels of these indices of each mode."""
     origin = origin_of(handle)

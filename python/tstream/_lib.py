@@ -250,7 +250,7 @@ class ts_array_conf(_Sized):
 class ts_cpd_origin(_Sized):
     _fields_ = [("size", c.c_size_t), ("known", c.c_int), ("segments", c.c_uint32),
                 ("nnz", c.c_uint64), ("checksum", c.c_uint64), ("has_sum", c.c_int),
-                ("sum", c.c_uint64 * 2)]
+                ("sum", c.c_uint64 * 2), ("float32", c.c_int)]
 
 
 class ts_cpd_names(_Sized):

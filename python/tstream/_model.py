@@ -17,7 +17,7 @@ from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
 from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
                    ts_fit_result, ts_save_conf)
-from ._labels import (give_names, given_names, labels_of, names_of, origin_of, share_names,
+from ._labels import (give_names, given_names, is_narrow, labels_of, names_of, origin_of, share_names,
                      state_of)
 from ._pickle import completed, handle_of, model_state, tensor_of
 from ._record import recall
@@ -744,12 +744,14 @@ def load_one(path: Path, tensor: Optional[Tensor]) -> Model:
     """One model."""
     call = Call()
     model = Model(call.run(lib.ts_cpd_load, encoded(path), call.stop), tensor)
-    record = recall(path, model.rank)
-    if record is not None:
-        state = completed(model._state(), record.pop("precision"), record.pop("shape"))
+    record = recall(path, model.rank) or {}
+    narrow = "float32" if is_narrow(model._handle) else None
+    precision, shape = record.pop("precision", narrow), record.pop("shape", model.shape)
+    if precision == "float32" != model.dtype or shape != model.shape:
+        state = completed(model._state(), precision, shape)
         if state is not None:
             whole = Model(handle_of(state), tensor)
             share_names(whole._handle, model._handle)
             model = whole
-        model.__dict__.update(record)
+    model.__dict__.update(record)
     return model

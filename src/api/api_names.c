@@ -140,6 +140,7 @@ void ts_cpd_tensor(const ts_cpd *c, ts_cpd_origin *ret)
                                   .has_sum = t->has_sum,
                                   .sum = { t->cell[0], t->cell[1] } };
     }
+    origin.float32 = c->names != NULL && c->names->float32;
     ts_api_result(ret, &origin, sizeof origin);
 }
 

@@ -32,9 +32,10 @@ enum {
     TS_LABELS_OF_TENSOR = 1, /* a tensor is named */
     TS_LABELS_SUMS = 2,      /* with the sum of its cells */
     TS_LABELS_USED = 4,      /* labels of used rows alone */
-    TS_LABELS_LEFT_OUT = 8   /* labels of rows were not wanted */
+    TS_LABELS_LEFT_OUT = 8,  /* labels of rows were not wanted */
+    TS_LABELS_FLOAT32 = 16   /* the factors beside it are of float32, also where text has them */
 };
-#define TS_LABELS_FLAGS 15u
+#define TS_LABELS_FLAGS 31u
 
 /* Begins the file. Tables of modes, names and a checksum follow. */
 struct ts_disk_model_labels {

@@ -91,6 +91,8 @@ static void fill_head(struct pack *p)
     h->flags = p->conf->leave_out ? TS_LABELS_LEFT_OUT : 0;
     if (p->conf->open != NULL)
         h->flags |= TS_LABELS_USED;
+    if (p->conf->float32)
+        h->flags |= TS_LABELS_FLOAT32;
     if (!t->known)
         return;
     h->flags |= TS_LABELS_OF_TENSOR;

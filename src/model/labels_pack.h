@@ -22,6 +22,7 @@ typedef int ts_labels_row_fn(void *from, uint64_t *index, struct ts_err *err);
 struct ts_labels_pack_conf {
     const struct ts_model_names *names;
     int leave_out; /* no labels of rows */
+    int float32;   /* the factors are */
     /* Rows that are written; open NULL: all. It begins a mode: *from is NULL where all are. */
     int (*open)(void *ctx, uint32_t mode, void **from, struct ts_err *err);
     ts_labels_row_fn *row;

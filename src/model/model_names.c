@@ -191,6 +191,7 @@ static int make_of_file(struct ts_labels_file *f, struct ts_model_names **ret, s
         return TS_ENOMEM;
     }
     n->file = f;
+    n->float32 = (h->flags & TS_LABELS_FLOAT32) != 0;
     for (uint32_t m = 0; m <= h->order && rc == 0; m++)
         if (!copy_name(f->name[m], &n->name[m]))
             rc = ts_no_memory(err, f->path);

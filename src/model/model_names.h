@@ -36,6 +36,7 @@ struct ts_model_names_conf;
 
 struct ts_model_names {
     uint32_t order, base;         /* base: first index of the input, 0 or 1 */
+    int float32;                  /* of a file: the factors beside it are of float32 */
     char *name[TS_MAX_ORDER + 1]; /* of modes, then of values; NULL: none */
     uint64_t dim[TS_MAX_ORDER];
     uint64_t n_labels[TS_MAX_ORDER]; /* of a tensor: lines, of indices 0 to n_labels - 1 */

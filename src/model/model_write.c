@@ -550,6 +550,7 @@ static int write_labels(struct ts_model_out *o, struct ts_err *note, struct ts_e
     const uint64_t factors = o->bytes;
     const struct ts_labels_pack_conf conf = { .names = o->conf.names,
                                               .leave_out = o->conf.no_labels,
+                                              .float32 = o->conf.precision == TS_FLOAT32,
                                               .open = o->conf.used_rows ? open_rows : NULL,
                                               .row = next_row,
                                               .close = close_rows,

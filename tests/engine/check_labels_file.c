@@ -328,7 +328,7 @@ static const struct lie {
             { HEAD(order), 17, 4 },
             { HEAD(file_bytes), 1, 8 },
             { HEAD(base), 2, 4 },
-            { HEAD(flags), 16, 4 },
+            { HEAD(flags), 32, 4 },
             { HEAD(flags), TS_LABELS_SUMS, 4 },
             { HEAD(flags), TS_LABELS_OF_TENSOR, 4 },
             { HEAD(nnz), 1, 8 },
