@@ -37,14 +37,15 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
                    m->path, name[0], name[1], name[2]);
 }
 
-/* The file of labels, which must go with the factors. */
+/* The file of labels. Its sizes are those of the factors. Of used rows there are fewer. */
 static int read_names(struct ts_model *m, struct ts_err *err)
 {
     const int rc = ts_model_names_read(m->dir, &m->names, err);
     const struct ts_model_names *n = m->names;
+    const int used = n != NULL && (n->file->head.flags & TS_LABELS_USED) != 0;
     int same = n == NULL || n->order == m->order;
     for (uint32_t k = 0; n != NULL && k < m->order && same; k++)
-        same = m->index_fd[k] < 0 ? n->dim[k] == m->n_rows[k] : n->dim[k] >= m->n_rows[k];
+        same = m->index_fd[k] < 0 && !used ? n->dim[k] == m->n_rows[k] : n->dim[k] >= m->n_rows[k];
     return rc < 0 || same ? rc
                           : ts_fail(err, TS_EFORMAT,
                                     "%s/" TS_LABELS_FILE ": it does not match the factors beside "

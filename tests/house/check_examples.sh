@@ -33,7 +33,7 @@ tstream cp aminoacid.tsh --cpu -q --rank 3 -o r3.cp >> ../made
 awk 'BEGIN { for (i = 0; i < 90; i++) print i % 9 + 1, i % 10 + 1, i * 7 % 11 + 1, 1 }' > links.tns
 tshard build links.tns -q >> ../made
 rm links.tns
-for copy in result s1.cp s2.cp r8.cp r16.cp mine.cp; do cp -r amazon.cp $copy; done
+for copy in result s1.cp s2.cp r8.cp r16.cp mine.cp one.cp two.cp; do cp -r amazon.cp $copy; done
 for copy in model other theirs; do cp amazon.cp/model.ktensor $copy.ktensor; done
 cd ..
 

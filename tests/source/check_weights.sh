@@ -181,7 +181,7 @@ refused 1 "--weights names column 'conf'; there are 4: a, b, v, w" "$bin/tshard"
 refused 1 "--weights names column 'v', which is that of the values" "$bin/tshard" build bad.csv --modes a,b --value v --weights v -o no.tsh
 refused 1 'column 2 is named twice' "$bin/tshard" build bad.csv --modes a,b --value v --weights b -o no.tsh
 refused 2 '--weights and --values float64 cannot be given together' "$bin/tshard" build bad.csv --weights w --values float64 -o no.tsh
-refused 2 '--columns, --value, --weights, --text and --bin are of tables' "$bin/tshard" build x.tns --format list --weights 5 -o no.tsh
+refused 2 '--columns, --value, --weights, --text, --bin, --time-unit, --quote and --decimal are of tables' "$bin/tshard" build x.tns --format list --weights 5 -o no.tsh
 printf 'a,b,v,w\n1,1,2,3e38\n1,1,2,3e38\n1,2,3,1\n' > bad.csv
 refused 1 'the sum of the weights at (1, 1), counted from 1, is 6e+38' "$bin/tshard" build bad.csv --modes a,b --value v --weights w -o no.tsh
 

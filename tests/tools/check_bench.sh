@@ -23,7 +23,7 @@ refused()
     fi
 }
 
-refused 2 "exchange is missing"
+refused 2 "an operand is missing; usage: tstream bench"
 refused 2 "named 'exchagne'; did you mean 'exchange'?" exchagne
 refused 2 "unexpected operand 'more'" exchange more
 refused 2 "'nvlink' is none of auto|nccl|copy|host" exchange --kind nvlink

@@ -111,7 +111,10 @@ mkdir away
 mv x.tsh x.cp away
 "$bin/tstream" cp away/x.tsh --cpu -r 2 -i 1 -o there.cp > log
 mkdir empty
+(cd empty && "$bin/tstream" top ../there.cp -n 2) > labelled
+rm there.cp/labels # as of 0.2.0
 (cd empty && "$bin/tstream" top ../there.cp -n 2) > log
+cmp -s labelled log || bad "top: other names with the file of labels: $(cat labelled)"
 grep -q 'thing [0-9]' log || bad "top: no names from the tensor of run.json: $(cat log)"
 # a record as of 0.2.0, which has no checksum of its own and may be edited
 sed 's/"checksum":"[0-9a-f]*"/"checksum":"0123456789abcdef"/; s/,"file_version":[0-9]*,"file_checksum":"[0-9a-f]*"//' \
