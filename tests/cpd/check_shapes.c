@@ -453,9 +453,11 @@ START_TEST(what_cannot_be_asked_is_refused)
         { { .orthogonal = 1, .simplex = 1 }, { 0 }, "nothing else can be asked of it" },
         { { .orthogonal = 1, .bounded = 1, .upper = 1 }, { 0 }, "nothing else can be asked of it" },
         { { .orthogonal = 1, .fixed = 1 }, { 0 }, "nothing else can be asked of it" },
-        { { .orthogonal = 1 }, { .orthogonal = 1 }, "no mode is left to have it" },
-        { { .orthogonal = 1 }, { .fixed = 1 }, "no mode is left to have it" },
-        { { .orthogonal = 1 }, { .simplex = 1 }, "no mode is left to have it" },
+        { { .orthogonal = 1 },
+          { .orthogonal = 1 },
+          "another mode must be free to carry the scale" },
+        { { .orthogonal = 1 }, { .fixed = 1 }, "another mode must be free to carry the scale" },
+        { { .orthogonal = 1 }, { .simplex = 1 }, "another mode must be free to carry the scale" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const struct ts_spec spec = { .mode = { cases[i].others, cases[i].c, cases[i].others } };

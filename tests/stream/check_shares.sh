@@ -127,7 +127,7 @@ for k in 1 2 3; do
 done
 refused 1 'it cannot continue with: ' "$bin/tstream" cp --cpu --resume half.cp --orthogonal 1 -i 9 -n
 refused 1 "mode 2: its columns are to be orthonormal, so nothing else" cp_t --orthogonal 2 --nonneg -n
-refused 1 "no mode is left to have it" cp_t --orthogonal all -n
+refused 1 "another mode must be free to carry the scale" cp_t --orthogonal all -n
 refused 1 "mode 3 has 40 used indices" cp_t -r 41 --orthogonal 3 -n
 refused 1 "there is no mode 4, only 3" cp_t --orthogonal 4 -n
 refused 2 "needs least squares of all cells" cp_t --orthogonal 1 --accelerate -n
