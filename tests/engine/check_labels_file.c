@@ -59,7 +59,9 @@ static struct drawn draw(void)
                 continue;
             d.label[m][i] = malloc(length + 40);
             memset(d.label[m][i], 'a' + (int)(r % 20), length);
-            snprintf(d.label[m][i] + length, 40, r % 13 == 0 ? "" : "%llu", (unsigned long long)r);
+            d.label[m][i][length] = '\0';
+            if (r % 13 != 0)
+                snprintf(d.label[m][i] + length, 40, "%llu", (unsigned long long)r);
             if (r % 31 == 0)
                 d.label[m][i][0] = '\0';
         }
