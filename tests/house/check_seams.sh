@@ -19,7 +19,7 @@ cd "$top"
 # ---- files, and the lists of what is built ----
 find src tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.def' | sort > "$tmp/files"
 cat src/*/Makefile.inc tools/Makefile.inc python/Makefile.inc Makefile.am | tr -s ' \t\\' '\n' | sort -u > "$tmp/listed"
-comm -23 "$tmp/files" "$tmp/listed" | sed 's|^\(.*\)/\([^/]*\)$|\1/Makefile.inc: does not list \1/\2|' > "$tmp/said"
+comm -23 "$tmp/files" "$tmp/listed" | sed -E 's#^(src/[^/]*|tools)/.*$#\1/Makefile.inc: does not list &#' > "$tmp/said"
 [ "$(wc -l < "$tmp/files")" -ge 300 ] || complain "few files are found: the search for them is broken"
 # Lines are at most 100 columns wide, but for strings, which nothing breaks.
 find src tools include tests fuzz bench \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -exec \
