@@ -52,7 +52,7 @@ end
 
 unset PYTHONPATH TSTREAM_LIBRARY
 TSTREAM_PROGRAM=$bin/tstream TSTREAM_HEADER=$top/include/tstream.h TSTREAM_EXAMPLES=$top/examples \
-    timeout 600 "$python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$tmp/tree/python/tests" --rootdir "$tmp" || failed=1
+    timeout 1200 "$python" -m pytest -q -p no:cacheprovider --import-mode=importlib "$tmp/tree/python/tests" --rootdir "$tmp" || failed=1
 for command in "$python -m tstream" "$python -m tstream tshard" "$venv/bin/tstream" "$venv/bin/tshard"; do
     $command --version > version 2>&1 || bad "$command: $(cat version)"
 done
