@@ -70,4 +70,7 @@ void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const stru
 int ts_api_check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int precision,
                        struct ts_err *err);
 
+/* Copies the weights of all components, which must be finite. */
+int ts_api_take_weights(struct ts_kruskal *k, const double *weight, struct ts_err *err);
+
 #endif

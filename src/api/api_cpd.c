@@ -36,6 +36,16 @@ int ts_api_check_shape(uint32_t order, const uint64_t *dim, uint32_t rank, int p
     return 0;
 }
 
+int ts_api_take_weights(struct ts_kruskal *k, const double *weight, struct ts_err *err)
+{
+    for (uint32_t r = 0; r < k->rank; r++) {
+        k->weight[r] = weight[r];
+        if (!isfinite(weight[r]))
+            return ts_fail(err, TS_EARG, "weight %u is not a finite number", r);
+    }
+    return 0;
+}
+
 /* Numbers of a mode, which must be finite in the precision that they are kept in. */
 static int take_factor(struct ts_kruskal *k, uint32_t mode, const double *from, struct ts_err *err)
 {
@@ -64,11 +74,8 @@ ts_cpd *ts_cpd_new(uint32_t order, const uint64_t *dim, uint32_t rank, int preci
     rc = ts_api_check_shape(order, dim, rank, precision, &a.err);
     if (rc == 0)
         rc = ts_kruskal_new(order, rank, precision, dim, dim, &k, &a.err);
-    for (uint32_t r = 0; r < rank && rc == 0; r++) {
-        k->weight[r] = weight[r];
-        if (!isfinite(weight[r]))
-            rc = ts_fail(&a.err, TS_EARG, "weight %u is not a finite number", r);
-    }
+    if (rc == 0)
+        rc = ts_api_take_weights(k, weight, &a.err);
     for (uint32_t m = 0; m < order && rc == 0; m++)
         rc = take_factor(k, m, factor[m], &a.err);
     if (rc < 0) {

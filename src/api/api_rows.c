@@ -65,11 +65,8 @@ ts_cpd *ts_cpd_new_rows(uint32_t order, const uint64_t *dim, const uint64_t *n_r
         rc = check_rows(order, dim, n_rows, index, &a.err);
     if (rc == 0)
         rc = ts_kruskal_new(order, rank, precision, dim, n_rows, &k, &a.err);
-    for (uint32_t r = 0; r < rank && rc == 0; r++) {
-        k->weight[r] = weight[r];
-        if (!isfinite(weight[r]))
-            rc = ts_fail(&a.err, TS_EARG, "weight %u is not a finite number", r);
-    }
+    if (rc == 0)
+        rc = ts_api_take_weights(k, weight, &a.err);
     for (uint32_t m = 0; m < order && rc == 0; m++) {
         rc = take_index(k, m, index[m], &a.err);
         if (rc == 0)
