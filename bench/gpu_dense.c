@@ -7,10 +7,10 @@
  * Times are those of the kernels, of each mode by itself, which has to pass over all cells, and
  * their mean; `sweep` are all modes one after another, as a run takes them, by mode: what several
  * modes share is kept where there is room for it, so that there are two passes in it. Without a
- * budget, in MiB, what is kept is limited. Memory is what lies beside the cells, as the backend
- * counts it and as the driver does, beside twice the factors and 1 GiB. `observed` is a sweep with
- * a tenth of the cells held out, rows included, and the errors that it is judged by, after the
- * modes. */
+ * budget, in MiB, what is kept is limited. Memory is what a run takes in addition to the cells: as
+ * the backend counts it, as the driver does, and the limit of twice the factors and 1 GiB.
+ * `observed` is a sweep with a tenth of the cells held out, rows included, and the errors that it
+ * is judged by, after the modes. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdio.h>

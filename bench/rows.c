@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rows - what lies between two MTTKRPs of a sweep, by number of threads: parallel regions and
- * barriers, lines of the caches on their way from core to core, and the row solve with its scaling
+/* rows - times of the steps between two MTTKRPs of a sweep, by number of threads: parallel
+ * regions and barriers, cache lines that move from core to core, and the row solve with its scaling
  * beside its multiply-adds.
  *
  *   rows [--threads A,B,..] [--ranks A,B,..] [--rows A,B,..] */
