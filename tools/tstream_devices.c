@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream_devices.c - tstream devices: what a run would compute on, and why. */
-#include "config.h"
-
 #include <stdlib.h>
 
 #include "api/tools.h"
 #include "tools/common/common_opts.h"
 #include "tools/common/tool.h"
-#ifdef HAVE_CUDA
 #include "tools/common/tool_term.h"
-#endif
 #include "tools/tstream.h"
 
 struct devices_args {
@@ -22,7 +18,6 @@ static const struct ts_opt devices_opts[] = {
     { 0 },
 };
 
-#ifdef HAVE_CUDA
 /* The one that a run takes without --gpus: the first that can be used; n when none can. */
 static int default_gpu(const struct ts_gpu_device *d, int n)
 {
@@ -77,43 +72,47 @@ static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
                : usable == 2           ? "both"
                                        : "all");
 }
-#endif
+
+/* Returns the number of GPUs; 0: *why says why there is none. NULL for *ret: out of memory. */
+static int list_gpus(struct ts_gpu_device **ret, struct ts_err *why)
+{
+    const struct ts_gpu_part *part;
+    char text[160] = "";
+    int n = 0;
+    *ret = calloc(TS_GPU_MAX_DEVICES, sizeof **ret);
+    if (*ret == NULL || ts_gpu_part_find(&part, why) <= 0)
+        return 0;
+    n = part->devices(*ret, text);
+    ts_fail(why, TS_ECUDA, "%s", text);
+    return n;
+}
 
 static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct devices_args args;
     struct ts_machine machine;
+    struct ts_gpu_device *gpu;
+    struct ts_err why;
     struct tool_json j;
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     uint32_t n_operands;
+    int n;
     char **operand = calloc((size_t)argc + 1, sizeof *operand);
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     free(operand);
     if (status >= 0)
         return status;
     ts_machine_get(&machine);
-#ifdef HAVE_CUDA
-    char why[160] = "";
-    struct ts_gpu_device *gpu = calloc(TS_GPU_MAX_DEVICES, sizeof *gpu);
+    n = list_gpus(&gpu, &why);
     if (gpu == NULL)
         return tool_fail(cmd, &(struct ts_err){ .code = TS_ENOMEM, .text = "out of memory" });
-    const int n = ts_gpu_devices(gpu, why);
     if (args.json) {
         tool_json_open(&j, stdout);
         json_gpus(&j, gpu, n);
-        tool_json_str(&j, "no_gpu", n == 0 ? why : NULL);
+        tool_json_str(&j, "no_gpu", n == 0 ? why.text : NULL);
     } else
-        print_gpus(gpu, n, why);
+        print_gpus(gpu, n, why.text);
     free(gpu);
-#else
-    if (args.json) {
-        tool_json_open(&j, stdout);
-        tool_json_array(&j, "gpus");
-        tool_json_close(&j);
-        tool_json_str(&j, "no_gpu", "this program was built without CUDA");
-    } else
-        printf("no GPU: this program was built without CUDA\n");
-#endif
     if (args.json) {
         tool_json_u64(&j, "cpus", machine.cpus);
         tool_json_u64(&j, "total_bytes", machine.total_bytes);

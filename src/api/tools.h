@@ -231,15 +231,10 @@
 /* and of GPUs: ts_balance_even, ts_balance_shares */
 #include "stream/balance.h"
 
-/* ---- GPUs: which there are, and how fast they exchange. Only where CUDA is built in ---- */
+/* ---- GPUs: which there are, and how fast they exchange ---- */
 
-/* which there are: ts_gpu_devices, ts_gpu_count, ts_gpu_usable */
-#include "gpu/team/gpu_devices.h"
-/* how they exchange: ts_exchange_note, ts_exchange_used */
-#include "gpu/exchange/exchange.h"
-/* how fast: ts_exchange_speed_new, ts_exchange_speed_run, ts_exchange_speed_of,
- * ts_exchange_speed_free */
-#include "gpu/exchange/exchange_speed.h"
+/* the GPU part, whose table has all of it: ts_gpu_part_find */
+#include "engine/gpu_part_find.h"
 
 /* ---- methods: alternating least squares, and fits ---- */
 

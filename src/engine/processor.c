@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses between GPUs and CPU, and says why a GPU is not used. */
-#include "base/setting.h"
-#include "config.h"
-
 #include "engine/processor.h"
 
 #include <errno.h>
@@ -10,12 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/setting.h"
 #include "cpu/cpu_backend.h"
-#ifdef HAVE_CUDA
-#include "gpu/team/gpu_backend.h"
-#include "gpu/team/gpu_devices.h"
+#include "engine/gpu_part_find.h"
 #include "stream/comm.h"
-#endif
 
 /* What --gpus says: the first n of those that can be used, or n numbers. */
 struct wanted {
@@ -112,9 +107,8 @@ uint32_t ts_processor_gpus(const struct ts_processor *asked_for)
     return parse_gpus(asked_for->gpus, &w, &err) < 0 ? 0 : w.n;
 }
 
-#ifdef HAVE_CUDA
-static int choose_numbers(const char *asked, const struct wanted *w, int there,
-                          struct ts_backend_conf *conf, struct ts_err *err)
+static int choose_numbers(const struct ts_gpu_part *gpu, const char *asked, const struct wanted *w,
+                          int there, struct ts_backend_conf *conf, struct ts_err *err)
 {
     char why[160];
     for (uint32_t i = 0; i < w->n; i++) {
@@ -125,7 +119,7 @@ static int choose_numbers(const char *asked, const struct wanted *w, int there,
                 "%s: there is no GPU %d, only %s%d (CUDA_VISIBLE_DEVICES counts); tstream "
                 "devices lists them",
                 asked, number, there > 1 ? "0 to " : "", there - 1);
-        if (!ts_gpu_usable(number, why))
+        if (!gpu->usable(number, why))
             return ts_fail(err, TS_ECUDA, "%s: GPU %d cannot be used: %s", asked, number, why);
         conf->device[conf->n_devices++] = number;
     }
@@ -134,8 +128,8 @@ static int choose_numbers(const char *asked, const struct wanted *w, int there,
 
 /* The first n of those that can be used. Ranks of one host take them in turn: where each sees GPUs
  * of its own alone, as launchers may have it, or there are too few, they begin anew. */
-static int choose_first(const char *asked, uint32_t n, int there, struct ts_backend_conf *conf,
-                        struct ts_err *err)
+static int choose_first(const struct ts_gpu_part *gpu, const char *asked, uint32_t n, int there,
+                        struct ts_backend_conf *conf, struct ts_err *err)
 {
     const uint32_t place = ts_comm_many(conf->comm) ? conf->comm->place : 0;
     int *usable = calloc((size_t)there, sizeof *usable);
@@ -145,7 +139,7 @@ static int choose_first(const char *asked, uint32_t n, int there, struct ts_back
     if (usable == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory");
     for (int i = 0; i < there && (n_usable < n || ts_comm_many(conf->comm)); i++)
-        if (ts_gpu_usable(i, why))
+        if (gpu->usable(i, why))
             usable[n_usable++] = i;
     if (n_usable == 0)
         rc = ts_fail(err, TS_ECUDA, "%s: no GPU can be used: %s", asked, why);
@@ -158,30 +152,26 @@ static int choose_first(const char *asked, uint32_t n, int there, struct ts_back
     return rc;
 }
 
-/* Fills conf->device, or says why there is none; *there as ts_gpu_count says. */
+/* Fills conf->device, or says why there is none; *there as `count` of the GPU part says. */
 static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
                        struct ts_backend_conf *conf, int *there, struct ts_err *err)
 {
+    const struct ts_gpu_part *gpu;
+    struct ts_err none;
     char why[160];
     int rc;
-    *there = ts_gpu_count(why);
+    *there = ts_gpu_part_find(&gpu, &none);
+    if (*there <= 0)
+        return ts_fail(err, TS_ECUDA, "%s: %s", asked, none.text);
+    *there = gpu->count(why);
     if (*there <= 0)
         return ts_fail(err, TS_ECUDA, "%s: %s", asked, why);
-    rc = w->by_number ? choose_numbers(asked, w, *there, conf, err)
-                      : choose_first(asked, w->n, *there, conf, err);
+    rc = w->by_number ? choose_numbers(gpu, asked, w, *there, conf, err)
+                      : choose_first(gpu, asked, w->n, *there, conf, err);
     if (rc == 0)
-        *ret = &ts_backend_gpu;
+        *ret = gpu->backend;
     return rc;
 }
-#else
-static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
-                       struct ts_backend_conf *conf, int *there, struct ts_err *err)
-{
-    (void)w, (void)ret, (void)conf;
-    *there = 0;
-    return ts_fail(err, TS_ECUDA, "%s: this program was built without CUDA", asked);
-}
-#endif
 
 /* A backend that lacks a capability, or does not have the rank, is none for this run: where it was
  * not asked for, CPU cores compute. */
@@ -239,11 +229,8 @@ int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_ba
 
 void ts_processor_name(int number, char *ret, size_t room)
 {
+    const struct ts_gpu_part *gpu;
     ret[0] = '\0';
-#ifdef HAVE_CUDA
-    ts_gpu_name(number, ret, room);
-#else
-    (void)number;
-    (void)room;
-#endif
+    if (ts_gpu_part_find(&gpu, NULL) > 0)
+        gpu->name(number, ret, room);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* processor.h - chooses the processor of a run. It is the only place that knows whether GPUs were
- * built in.
+/* processor.h - chooses the processor of a run: GPUs, where the GPU part is there, or CPU cores.
  *
  *   errors   0 or a negative ts_code: a request that is impossible, or a device that does not exist
  */

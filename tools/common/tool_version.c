@@ -4,12 +4,6 @@
 
 #include "tools/common/tool_version.h"
 
-#ifdef HAVE_CUDA
-#include <cuda_runtime_api.h>
-#endif
-#ifdef HAVE_NCCL
-#include <nccl.h>
-#endif
 #ifdef HAVE_ISAL
 #include <isa-l.h>
 #endif
@@ -29,18 +23,16 @@ const char *tool_commit(void)
 
 static void print_gpus(FILE *to)
 {
-#ifdef HAVE_CUDA
-    fprintf(to, "GPUs: CUDA %d.%d for %s\n", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10,
-            CUDA_ARCHITECTURES);
-#else
-    fputs("GPUs: not built in\n", to);
-#endif
-#ifdef HAVE_NCCL
-    fprintf(to, "exchange: copies from GPU to GPU, or NCCL (built with %d.%d.%d)\n", NCCL_MAJOR,
-            NCCL_MINOR, NCCL_PATCH);
-#elif defined HAVE_CUDA
-    fputs("exchange: copies from GPU to GPU; NCCL is not built in\n", to);
-#endif
+    const struct ts_gpu_part *gpu;
+    char text[160];
+    if (ts_gpu_part_find(&gpu, NULL) <= 0) {
+        fputs("GPUs: not built in\n", to);
+        return;
+    }
+    gpu->built(text, sizeof text);
+    fprintf(to, "GPUs: %s\n", text);
+    gpu->built_exchange(text, sizeof text);
+    fprintf(to, "exchange: %s\n", text);
 }
 
 void tool_version_print(const char *program, FILE *to)

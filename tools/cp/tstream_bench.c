@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tstream bench: measures a part of the engine alone. So far the exchange between GPUs. */
 #include "api/tools.h"
-#include "config.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -36,21 +35,20 @@ static const struct ts_opt bench_opts[] = {
     { 0 },
 };
 
-#ifdef HAVE_CUDA
 struct row {
     uint64_t bytes, ns;
     int unequal;
 };
 
-static const char *name_of(const struct ts_exchange *x)
+static const char *name_of(enum ts_exchange_kind used)
 {
     static const char *const name[] = {
         [TS_EXCHANGE_NCCL] = "nccl", [TS_EXCHANGE_COPY] = "copy", [TS_EXCHANGE_HOST] = "host"
     };
-    return name[ts_exchange_used(x)];
+    return name[used];
 }
 
-static void print_row(const struct ts_exchange *x, const struct bench_args *args, uint32_t n,
+static void print_row(enum ts_exchange_kind used, const struct bench_args *args, uint32_t n,
                       const struct row *r)
 {
     const double rate = (double)r->bytes / (double)r->ns * 1e9;
@@ -60,7 +58,7 @@ static void print_row(const struct ts_exchange *x, const struct bench_args *args
         struct tool_json j;
         tool_json_open(&j, stdout);
         tool_json_str(&j, "event", "exchange");
-        tool_json_str(&j, "kind", name_of(x));
+        tool_json_str(&j, "kind", name_of(used));
         tool_json_u64(&j, "gpus", n);
         tool_json_u64(&j, "bytes", r->bytes);
         tool_json_str(&j, "parts", r->unequal ? "unequal" : "equal");
@@ -75,25 +73,27 @@ static void print_row(const struct ts_exchange *x, const struct bench_args *args
     tool_flush();
 }
 
-static int measure(const struct ts_cmd *cmd, struct ts_exchange_speed *s,
-                   const struct bench_args *args, uint32_t n, struct ts_err *err)
+static int measure(const struct ts_cmd *cmd, const struct ts_gpu_part *gpu,
+                   struct ts_exchange_speed *s, const struct bench_args *args, uint32_t n,
+                   struct ts_err *err)
 {
-    const struct ts_exchange *x = ts_exchange_speed_of(s);
+    const struct ts_exchange *x = gpu->speed_of(s);
+    const enum ts_exchange_kind used = gpu->exchange_used(x);
     const uint64_t first = args->bytes > 0 ? args->bytes : LEAST_BYTES;
     const uint64_t last = args->bytes > 0 ? args->bytes : MOST_BYTES;
-    if (ts_exchange_note(x) != NULL)
-        tool_note(cmd, "exchanging by copies: %s", ts_exchange_note(x));
+    if (gpu->exchange_note(x) != NULL)
+        tool_note(cmd, "exchanging by copies: %s", gpu->exchange_note(x));
     if (!args->json)
         printf("%u GPUs exchange by %s\n     bytes  parts      time (us)   algbw (GB/s) "
                "busbw (GB/s)\n",
-               n, name_of(x));
+               n, name_of(used));
     for (int unequal = 0; unequal < 2; unequal++)
         for (uint64_t bytes = first; bytes <= last; bytes *= 4) {
             struct row row = { .bytes = bytes, .unequal = unequal };
-            const int rc = ts_exchange_speed_run(s, bytes, unequal, &row.ns, err);
+            const int rc = gpu->speed_run(s, bytes, unequal, &row.ns, err);
             if (rc < 0)
                 return rc;
-            print_row(x, args, n, &row);
+            print_row(used, args, n, &row);
             if (ts_stop_asked(&tool_stop))
                 return ts_fail(err, TS_ESTOP, "stopped");
         }
@@ -102,10 +102,15 @@ static int measure(const struct ts_cmd *cmd, struct ts_exchange_speed *s,
 
 static int choose_all(struct ts_backend_conf *conf, struct ts_err *err)
 {
+    const struct ts_gpu_part *gpu;
+    struct ts_err none;
     char why[160];
-    const int there = ts_gpu_count(why);
+    int there;
+    if (ts_gpu_part_find(&gpu, &none) <= 0)
+        return ts_fail(err, TS_ECUDA, "no GPU can be used: %s", none.text);
+    there = gpu->count(why);
     for (int i = 0; i < there && conf->n_devices < TS_MAX_DEVICES; i++)
-        if (ts_gpu_usable(i, why))
+        if (gpu->usable(i, why))
             conf->device[conf->n_devices++] = i;
     return conf->n_devices > 0 ? 0 : ts_fail(err, TS_ECUDA, "no GPU can be used: %s", why);
 }
@@ -113,28 +118,18 @@ static int choose_all(struct ts_backend_conf *conf, struct ts_err *err)
 static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *args,
                             const struct ts_backend_conf *conf, struct ts_err *err)
 {
+    const struct ts_gpu_part *gpu;
     struct ts_exchange_speed *s = NULL;
-    int rc = ts_exchange_speed_new(conf->device, conf->n_devices, (enum ts_exchange_kind)args->kind,
-                                   args->bytes > 0 ? args->bytes : MOST_BYTES, &tool_stop, &s, err);
+    int rc;
+    if (ts_gpu_part_find(&gpu, err) <= 0)
+        return TS_ECUDA;
+    rc = gpu->speed_new(conf->device, conf->n_devices, (enum ts_exchange_kind)args->kind,
+                        args->bytes > 0 ? args->bytes : MOST_BYTES, &tool_stop, &s, err);
     if (rc == 0)
-        rc = measure(cmd, s, args, conf->n_devices, err);
-    ts_exchange_speed_free(s);
+        rc = measure(cmd, gpu, s, args, conf->n_devices, err);
+    gpu->speed_free(s);
     return rc;
 }
-#else
-static int choose_all(struct ts_backend_conf *conf, struct ts_err *err)
-{
-    (void)conf;
-    return ts_fail(err, TS_ECUDA, "no GPU can be used: this program was built without CUDA");
-}
-
-static int exchange_between(const struct ts_cmd *cmd, const struct bench_args *args,
-                            const struct ts_backend_conf *conf, struct ts_err *err)
-{
-    (void)cmd, (void)args, (void)conf;
-    return ts_fail(err, TS_ECUDA, "this program was built without CUDA");
-}
-#endif
 
 static int bench_exchange(const struct ts_cmd *cmd, const struct bench_args *args,
                           struct ts_err *err)

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpu_part.h - all that others call of src/gpu: one table.
+ *
+ * The engine gets the table from engine/gpu_part_find.h. It is linked in, or a shared object has it
+ * (gpu/module/gpu_note.h). So nothing outside of src/gpu calls a function of src/gpu by its name.
+ *
+ *   errors   as in the headers that are included here
+ */
+#ifndef TS_GPU_GPU_PART_H
+#define TS_GPU_GPU_PART_H
+
+#include "gpu/exchange/exchange_speed.h"
+#include "gpu/team/gpu_devices.h"
+#include "stream/backend.h"
+
+struct ts_gpu_part {
+    const struct ts_backend *backend;
+
+    /* What is built in: "CUDA 13.0 for sm_80,sm_90", and the ways of an exchange. */
+    void (*built)(char *ret, size_t room);
+    void (*built_exchange)(char *ret, size_t room);
+
+    /* gpu_devices.h */
+    int (*devices)(struct ts_gpu_device *ret, char *why);
+    void (*name)(int number, char *ret, size_t room);
+    int (*count)(char *why);
+    int (*usable)(int number, char *why);
+
+    /* Loads NCCL. 0, or a negative ts_code with the sentence that says what is missing. */
+    int (*check_nccl)(struct ts_err *err);
+
+    /* exchange.h and exchange_speed.h */
+    enum ts_exchange_kind (*exchange_used)(const struct ts_exchange *x);
+    const char *(*exchange_note)(const struct ts_exchange *x);
+    int (*speed_new)(const int *device, uint32_t n, enum ts_exchange_kind kind, uint64_t most_bytes,
+                     const volatile sig_atomic_t *stop, struct ts_exchange_speed **ret,
+                     struct ts_err *err);
+    void (*speed_free)(struct ts_exchange_speed *s);
+    const struct ts_exchange *(*speed_of)(const struct ts_exchange_speed *s);
+    int (*speed_run)(struct ts_exchange_speed *s, uint64_t bytes, int unequal, uint64_t *ns,
+                     struct ts_err *err);
+};
+
+extern const struct ts_gpu_part ts_gpu_part;
+
+#endif
