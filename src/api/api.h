@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api.h - what all functions of include/tstream.h share: the inside of the library's surface.
+/* api.h - what all functions of include/tstream.h share.
  *
- * A function that can fail begins and ends with ts_api_begin and ts_api_end: in between, sentences
- * are written as C does, whatever locale the program has, and failures are struct ts_err.
+ * A function that can fail calls ts_api_begin first and ts_api_end last. In between, the thread has
+ * the locale "C", so that messages have numbers such as 0.5 whatever the program's locale is. A
+ * failure in between is a struct ts_err.
  *
  *   threads  a struct ts_api belongs to one call
  */
@@ -49,7 +50,8 @@ int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
-/* The other way: as much of a result as the caller knows. ret may be NULL. */
+/* Copies a result to the caller's struct, which may be of an older or newer version: the members
+ * that it has room for. ret may be NULL. */
 void ts_api_result(void *ret, const void *from, size_t room);
 
 /* A condition that makes a request impossible, and the message then. */
@@ -63,7 +65,7 @@ int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
 #define TS_API_REFUSE(err, ...) \
     ts_api_rules((const struct ts_api_rule[]){ __VA_ARGS__, { 0, NULL } }, err)
 
-/* Tells a warning, if there is one. */
+/* Calls `note` with the warning, unless warn->code is 0 or `note` is NULL. */
 void ts_api_note(const struct ts_api *a, ts_note_fn *note, void *ctx, const struct ts_err *warn);
 
 /* Whether a decomposition can have this shape: TS_EARG if not. */

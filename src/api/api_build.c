@@ -16,11 +16,11 @@
 #include "format/tensor_kind.h"
 #include "format/walk.h"
 
-#define SHARD_BYTES (UINT64_C(4) << 20) /* as tshard build has it */
+#define SHARD_BYTES (UINT64_C(4) << 20) /* the default of tshard build */
 
 #define WEIGHTS_ARE_FLOAT32 "values of cells with weights are float32, not float64"
 
-/* A build that was asked for, and where it tells of itself. */
+/* A build that a program asks for, with its functions for progress and notes. */
 struct request {
     ts_build_conf conf;
     struct ts_build_options o;
@@ -28,8 +28,8 @@ struct request {
     uint32_t phase;    /* under way */
 };
 
-/* What a program or a step before it freed goes back to the system between two steps: it counts
- * beside the budget, and the C library keeps it, by the size of what was freed last. */
+/* Between two steps of a build, returns freed memory to the system. The C library would
+ * keep it, and it counts beside the budget. */
 static void next_phase(struct request *r, uint32_t phase)
 {
     if (r->phase == phase)
@@ -58,7 +58,7 @@ static void show(void *arg, const struct ts_build_step *step)
     ts_api_in();
 }
 
-/* Sizes and names, of as many modes as there are. */
+/* Copies the sizes and names of all modes. */
 static int take_modes(struct request *r, struct ts_err *err)
 {
     const ts_build_conf *c = &r->conf;
@@ -173,7 +173,7 @@ struct table {
     struct request r;
     ts_table_conf conf;
     struct ts_table_plan plan;
-    char *name[2 * TS_MAX_ORDER]; /* names of the modes that bins and units are for */
+    char *name[2 * TS_MAX_ORDER]; /* names of the modes that have bins or units */
 };
 
 /* Divides "week=7d" at its last '='. The name is NULL where there is no '='. */
@@ -249,7 +249,7 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
-/* Of files that are parts of one table, or, where `table` is NULL, of text and binary files. */
+/* Builds from files that are parts of one table. If `table` is NULL, from text and binary files. */
 static int build_paths(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
                        const char *const *path, ts_build_result *ret, ts_error *err)
 {
@@ -312,7 +312,7 @@ static void *build(void *arg)
     return NULL;
 }
 
-/* Waits for the build, which gets no more; its result. */
+/* Tells the build that no more nonzeros come, waits for it, and returns its result. */
 static int join(struct ts_builder *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -374,7 +374,7 @@ static int add(ts_builder *b, uint64_t n, const uint64_t *index, const double *v
     int rc;
     ts_api_begin(&a);
     rc = ts_push_source_add(b->source, n, index, value, weight, &a.err);
-    if (rc < 0 && join(b) < 0) { /* the build knows best */
+    if (rc < 0 && join(b) < 0) { /* the failure of the build is the cause */
         rc = b->rc;
         a.err = b->request.api.err;
     }
@@ -433,7 +433,8 @@ static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, c
     return ts_push_source_add(ctx, n, index, value, NULL, err);
 }
 
-/* What is not said is as in the tensor. */
+/* Copies the settings of a build from another tensor. Those that `given` leaves at 0 are as in
+ * that tensor. */
 static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_conf *conf,
                      uint64_t dim[], const char *name[], struct ts_err *err)
 {
@@ -490,7 +491,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
         rc = new_builder(&conf, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
-        if (rc < 0) { /* what was read is not whole: it is not put in place */
+        if (rc < 0) { /* not all was read, so the result is not put in place */
             ts_push_source_fail(b->source, &a.err);
             if (join(b) < 0) {
                 rc = b->rc;
@@ -574,7 +575,7 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
         r.o.value_bytes = t->header.value_bytes;
         r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
         r.o.weights = ts_tensor_weighted(t);
-        r.o.place = pick.side == TS_PICK_ALL ? NULL : ""; /* of Python's split there are two */
+        r.o.place = pick.side == TS_PICK_ALL ? NULL : ""; /* Python's split has two */
         r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
         rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);
     }

@@ -72,10 +72,9 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
 {
     uint64_t left = b->memory.bitmap_bytes, size[TS_MAX_ORDER];
     memset(dim, 0, TS_MAX_ORDER * sizeof *dim);
-    for (uint32_t m = 0; m < b->order;
-         m++) /* bins count from the year 1, and the set from the first one */
+    for (uint32_t m = 0; m < b->order; m++) /* bitmaps begin at the first bin that occurs */
         size[m] = b->dim[m] - b->shift[m];
-    for (;;) { /* takes the smallest mode of those left */
+    for (;;) { /* takes the smallest of the modes that are left */
         uint32_t best = b->order;
         for (uint32_t m = 0; m < b->order; m++)
             if (dim[m] == 0 && (best == b->order || size[m] < size[best]))
@@ -87,7 +86,7 @@ static void choose_bitmaps(const struct ts_build *b, uint64_t dim[])
     }
 }
 
-/* The areas hold all records: what is left of them stays where it was sorted. */
+/* All records fit into the areas. After merging, they stay where they were sorted. */
 static int merge_in_memory(struct ts_build *b, struct ts_err *err)
 {
     uint64_t before[TS_RECORD_WORDS], n, n_before;
@@ -140,8 +139,8 @@ static int merge_alone(struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
-/* Where all records lie in the area that is not free, what is left of them stays there, and is the
- * spool's. Returns whether it does. */
+/* If all records lie in one area and the other one is free, the merged records stay there, as the
+ * spool's memory. Returns whether that is so. */
 static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
 {
     const uint32_t words = b->collect.layout.words, area = b->area[1] == rec;
@@ -158,7 +157,7 @@ static int stays(struct ts_build *b, uint64_t *rec, uint64_t kept)
     return 1;
 }
 
-/* Takes the next sorted records: what is left of them goes to the spool. n == 0: there are no
+/* Merges the next sorted records, and appends the result to the spool. n is 0 if there are no
  * more. */
 static int merge_records(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
 {
@@ -234,8 +233,8 @@ int ts_build_gather_merge(struct ts_build *b, struct ts_err *err)
     struct ts_collect *c = &b->collect;
     uint64_t dim[TS_MAX_ORDER];
     int rc;
-    /* of runs, the last one is sorted first; each record is sorted, which counts twice, and
-     * merged */
+    /* with sorted runs, the last run is still to be sorted. The work of a record is counted as 2
+     * for sorting and 1 for merging */
     ts_build_phase_begin(b, TS_BUILD_MERGING,
                          3 * (c->n_read - c->n_zeros) + (b->runs != NULL ? 2 * c->n : 0));
     rc = ts_build_tell(b, "merging", "nonzeros", 0, c->n_read - c->n_zeros, err);

@@ -169,7 +169,7 @@ static int make_record(const struct ts_merge *g, const uint64_t *cell, double su
     return !zero || g->zeros;
 }
 
-/* The same for a value that is transformed first. */
+/* As make_record, but the sum is transformed first. */
 static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
                             const struct ts_merge_sum *sum, uint64_t *out, uint64_t *n_rounded,
                             struct ts_err *err)
@@ -195,8 +195,8 @@ static int make_transformed(const struct ts_merge *g, const uint64_t *cell,
     return make_record(g, cell, x, sum->weights, out, n_rounded, err);
 }
 
-/* Writes the record that comes of a sum, and takes both into the account. Returns 1, 0 when it is a
- * zero to be dropped, or a failure. */
+/* Writes the record of a cell from the sum of its records, and adds both to the account. Returns
+ * 1, 0 if the record is a zero to be dropped, or a failure. */
 static int make_cell(const struct ts_merge *g, const uint64_t *cell, const struct ts_merge_sum *sum,
                      uint64_t *out, struct ts_merge_account *a, struct ts_err *err)
 {
@@ -268,7 +268,7 @@ static void count_kept(struct ts_merge *g, uint32_t thread, const uint64_t *rec,
     }
 }
 
-/* What one thread has found. */
+/* What one thread has found in its records. */
 struct share {
     uint64_t first, n, kept, n_duplicates, n_zeros;
     int rc;
@@ -381,7 +381,8 @@ static int merge_all(struct ts_merge *g, uint64_t *rec, uint64_t n, uint64_t *ke
 
 /* ------------------------------------------------------------------ across calls */
 
-/* Takes the records that continue the open cell; returns how many. */
+/* Adds the records at the front that belong to the open cell, the last one of the call before.
+ * Returns how many they are. */
 static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
     uint64_t i = 0;
@@ -392,7 +393,8 @@ static uint64_t continue_cell(struct ts_merge *g, const uint64_t *rec, uint64_t 
     return i;
 }
 
-/* Ends the open cell. Its record, unless it is zero, goes to `before`. */
+/* Ends the open cell, to which no further record belongs. Its record goes to `before`, unless it
+ * is a zero to be dropped. */
 static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, struct ts_err *err)
 {
     int rc;
@@ -415,7 +417,8 @@ static int close_cell(struct ts_merge *g, uint64_t *before, uint64_t *n_before, 
     return 0;
 }
 
-/* Holds the last cell back as the open cell; returns the number of records before it. */
+/* Keeps the records of the last cell for the next call, which may have more of that cell (the open
+ * cell). Returns the number of records before them. */
 static uint64_t open_cell(struct ts_merge *g, const uint64_t *rec, uint64_t n)
 {
     const uint32_t words = g->layout.words;

@@ -23,12 +23,13 @@ static struct {
     atomic_int ending;
 } watch;
 
-static atomic_int wake_fd = -1; /* that the handler writes to */
+static atomic_int wake_fd = -1; /* the end of the pipe that the signal handler writes to */
 
 static void wake(void)
 {
     const int fd = atomic_load(&wake_fd);
-    ssize_t n = fd < 0 ? 0 : write(fd, "", 1); /* does not block: a full pipe wakes as well */
+    ssize_t n =
+        fd < 0 ? 0 : write(fd, "", 1); /* does not block: a full pipe wakes the thread as well */
     (void)n;
 }
 
@@ -40,7 +41,8 @@ static void on_signal(int number)
     errno = kept;
 }
 
-/* Until the next tick or a byte, which is a question unless it is the end. */
+/* Waits until the next tick, or until a byte comes: SIGUSR1 asked for the status, or the command
+ * ends. */
 static void wait_until(uint64_t tick_ns)
 {
     struct pollfd p = { .fd = watch.wake[0], .events = POLLIN };
@@ -72,7 +74,7 @@ void tool_watch_start(void)
     atomic_store(&watch.ending, 0);
     memset(&act, 0, sizeof act);
     sigemptyset(&act.sa_mask);
-    act.sa_flags = SA_RESTART; /* to be told something interrupts nothing */
+    act.sa_flags = SA_RESTART; /* SIGUSR1 interrupts no system call */
     act.sa_handler = SIG_IGN;
     if (pipe2(watch.wake, O_CLOEXEC | O_NONBLOCK) == 0) {
         if (ts_thread_new(&watch.thread, run, NULL) == 0) {
@@ -91,7 +93,7 @@ void tool_watch_end(void)
 {
     if (!watch.running)
         return;
-    signal(SIGUSR1, SIG_IGN); /* what is under way no longer */
+    signal(SIGUSR1, SIG_IGN); /* from here on, SIGUSR1 does nothing */
     atomic_store(&watch.ending, 1);
     wake();
     pthread_join(watch.thread, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tstream_ranks.h - what commands of tstream that several ranks compute together (tool_ranks.h) do
- * before and after.
+/* tstream_ranks.h - the first and last steps of a command of tstream that several ranks compute
+ * together (tool_ranks.h).
  *
  *   owner    the caller owns all
  *   threads  one
@@ -14,17 +14,19 @@
 struct ts_engine;
 struct ts_processor;
 
-/* Ranks with GPUs, or all on CPU cores where none were asked for; one that differs is refused. */
+/* Chooses GPUs for all ranks or, if the user did not ask for them, CPU cores for all. Fails if a
+ * rank differs. */
 int tstream_ranks_choose(struct ts_processor *p, struct ts_err *err);
 
-/* Whether all ranks have the same program and tensor, and these options, as text: the same answer
- * on all; `rc` is what came before. One process alone has. */
+/* Checks that all ranks have the same program, tensor and options (as text). rc: the result of
+ * this rank so far. All ranks return the same result. A single process returns rc. */
 int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, struct ts_err *err);
 
-/* Says that they compute together. */
+/* Prints a note that the ranks compute together. */
 void tstream_ranks_note(const struct ts_cmd *cmd, const struct ts_engine *e);
 
-/* What a command ended with, rc, is told by all; a stop by the signal that all are to get. */
+/* Ends a command with the same result on all ranks: rc of each, or a stop if a signal has stopped
+ * one of them. */
 int tstream_ranks_end(int rc, struct ts_err *err);
 
 #endif

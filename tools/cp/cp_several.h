@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cp_several.h - tstream cp with several ranks, starts or folds: models side by side, in one
- * directory that appears when all are done (model/model_files.h).
+/* cp_several.h - tstream cp with several ranks, starts or folds: several models, in one directory
+ * that appears when all are done (model/model_files.h).
  *
- * The tensor is opened once. src/engine/run_several.h says which models are computed at once; those
- * of a dense tensor are computed one after another.
+ * The tensor is opened once. src/engine/run_several.h says which models are computed at the same
+ * time. Models of a dense tensor are computed one after another.
  *
- * Of several processes (tools/common/tool_ranks.h) all run this: the one that speaks has the
- * directory, and tells the others which models are done; all take as many at once as the one with
- * least memory can.
+ * If several processes work together (tools/common/tool_ranks.h), all of them call this. Rank 0
+ * has the directory, and tells the others which models are done. The process with the least memory
+ * decides how many models are computed at the same time.
  *
- * Of folds (tools/cp/cp_folds.h) models of all ranks without one fold are computed side by side,
- * and those without the next one after them. Where no directory is named, nothing is written.
+ * With folds (tools/cp/cp_folds.h), a fold is held out, and the models of all ranks are computed
+ * together. Then the next fold is held out. Without a directory, nothing is written.
  *
  *   threads  one
- *   errors   0 or a negative ts_code; models that are done, and the states of those under way, stay
- *            for --resume
+ *   errors   0 or a negative ts_code; finished models, and states of unfinished ones, stay for
+ *            --resume
  */
 #ifndef TS_TOOLS_CP_SEVERAL_H
 #define TS_TOOLS_CP_SEVERAL_H

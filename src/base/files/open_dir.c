@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 struct ts_open_dir {
-    char *path; /* as sentences call it */
-    char *real; /* the same without links, from the root where that can be found out */
+    char *path; /* the name in messages */
+    char *real; /* the path without links, absolute if realpath finds it */
     int fd;
 };
 
@@ -71,7 +71,7 @@ int ts_file_crowded(int fd)
 
 /* ---- a directory ---- */
 
-/* Takes fd, also where it fails. */
+/* Makes the object, which owns fd. Closes fd on failure. */
 static int make(int fd, const char *path, const char *real, struct ts_open_dir **ret,
                 struct ts_err *err)
 {

@@ -41,11 +41,12 @@ int ts_build_comm_tell(struct ts_build_comm *b, int rc, void *bytes, uint64_t n,
 int ts_build_comm_numbers(struct ts_build_comm *b, int rc, const uint64_t *v, uint32_t n,
                           uint64_t **all, struct ts_err *err);
 
-/* The n + 1 numbers that gather and deal of the comm need, if rank `owner` alone has `bytes`, or
- * each rank if owner is n. The caller frees them. */
+/* Returns the n + 1 offsets that gather and deal of struct ts_comm take for its n ranks. Rank
+ * `owner` has `bytes` bytes and the others have none. If owner is n, each rank has `bytes` bytes.
+ * The caller frees the array; NULL: out of memory. */
 uint64_t *ts_build_comm_places(const struct ts_comm *c, uint32_t owner, uint64_t bytes);
 
-/* Calls of the comm whose time counts as exchange. */
+/* Gather and deal of struct ts_comm. Their time is added to exchange_ns. */
 int ts_build_comm_gather(struct ts_build_comm *b, void *buffer, const uint64_t *first,
                          struct ts_err *err);
 int ts_build_comm_deal(struct ts_build_comm *b, const void *send, const uint64_t *send_first,

@@ -13,9 +13,9 @@
 #include "format/layout.h"
 #include "stream/comm.h"
 
-#define LZ4_MOST  255                  /* bytes that LZ4 makes of one, at most */
-#define ROW_BYTES 6                    /* of an index in modeK.rows, at most */
-#define PAGES     (UINT64_C(64) << 10) /* of temporary files, whose last page is whole on disk */
+#define LZ4_MOST  255                  /* one byte of LZ4 becomes at most so many */
+#define ROW_BYTES 6                    /* most bytes of an index in modeK.rows */
+#define PAGES     (UINT64_C(64) << 10) /* for the last pages of temporary files */
 #define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -38,8 +38,9 @@ static uint32_t words_of(const uint32_t *width, uint32_t order, uint32_t value_b
     return l.words;
 }
 
-/* Words of a record as it is read, and as it is packed: of rows, of which there are no more than
- * nonzeros. `slack`: of sorted runs that came before the largest indices. */
+/* Words of a record as it is read, with indices of the full size of their modes. high: for the
+ * largest sizes that are possible, else for the smallest. slack: bits by which indices are
+ * narrower in sorted runs that were written before the largest indices came. */
 static double read_words(const struct ts_build_space_in *in, int high, uint32_t slack)
 {
     const uint32_t value = in->o->weights ? 64 : 8 * in->o->value_bytes;
@@ -66,8 +67,9 @@ static double packed_words(const struct ts_build_space_in *in, int high)
     return words_of(width, in->order, high ? in->value_bits : 0);
 }
 
-/* A copy with every index at its full width: of a row only where it begins, of each level its
- * flags, of each stream and block what block_codec.h says. */
+/* Most bytes of the copy of a mode: every index at its full width, except that a row has its index
+ * only where it begins. The flags of each level and the headers of streams and blocks are added
+ * (block_codec.h). */
 static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
 {
     const uint32_t levels = in->order - 1, streams = 2 * levels + 2;
@@ -79,14 +81,14 @@ static double copy_high(const struct ts_build_space_in *in, uint32_t mode)
     return body + (body / ((double)in->o->shard_bytes / 2) + 2) * TS_PAGE;
 }
 
-/* Headers of blocks, which LZ4 may shrink; and the information of the cells that rows and index do
- * not have. */
+/* Least bytes of a copy: the headers of its blocks, as small as LZ4 can make them, or the entropy
+ * of the cells less what rows and index hold of it, whichever is more. */
 static double copy_low(const struct ts_build_space_in *in)
 {
     const uint32_t levels = in->order - 1;
     double least_bits = 0, rows = 0;
     const double blocks = ceil((double)in->nnz.low / TS_BLOCK_NNZ);
-    for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) { /* log2 of dim choose rows */
+    for (uint32_t m = 0; m < in->order && in->cell_bits > 0; m++) { /* log2 of (dim over n) */
         const double dim = ts_space_number(in->dim[m].high);
         const double n = fmin(ts_space_number(in->nnz.high), dim / 2);
         rows += fmin(dim, n * (log2(dim / n) + 1.4427));
@@ -112,7 +114,8 @@ static void estimate_result(const struct ts_build_space_in *in, struct ts_need *
     s->result = (struct ts_space){ ts_space_bytes(low), ts_space_bytes(high + ahead) };
 }
 
-/* Whether a mode may be numbered by a sort (high), or certainly is. */
+/* Whether a mode is numbered by a sort, as its bitmap may be too large. high: whether that is
+ * possible, else whether it is certain. */
 static int is_numbered(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        int high)
 {
@@ -125,7 +128,7 @@ static int is_numbered(const struct ts_build_space_in *in, const struct ts_build
     return sum > (double)m->bitmap_bytes;
 }
 
-/* What records take at most, and all that is held beside them; no more than is allowed. */
+/* Most memory of records and of all that is held beside them, within the memory that is allowed. */
 static double memory_high(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                           double words)
 {
@@ -135,7 +138,8 @@ static double memory_high(const struct ts_build_space_in *in, const struct ts_bu
     return fmin(all, (double)in->o->memory) + (double)PROGRAM;
 }
 
-/* Of several ranks this one's: what it reads lies in two areas, two rooms and a file. */
+/* Least bytes of temporary files of this rank of several: its records, without those that fit into
+ * its two areas, two rooms and scratch memory. */
 static double rank_low(const struct ts_build_space_in *in, const struct ts_build_memory *m,
                        double words)
 {
@@ -173,7 +177,7 @@ void ts_build_space_estimate(const struct ts_build_space_in *in, struct ts_need 
         high = fmax(high, 8 * nnz * (w + p));
         pack_high = 16 * nnz * p;
     }
-    if (ranks) { /* what is dealt, its runs, what comes of it; packed partitions of two modes */
+    if (ranks) { /* records to be sent, runs, merged records; packed partitions */
         high = 8 * (2 * read + nnz) * w;
         pack_high = 24 * nnz * p + (double)s.result.high;
     }

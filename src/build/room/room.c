@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Compares bounds with what is free, and writes the sentences. */
+/* Compares the disk and memory that a build needs, as bounds, with what is free. Writes the
+ * messages. */
 #include "build/room/room.h"
 
 #include <stdio.h>
@@ -41,7 +42,8 @@ int ts_room_is_one_disk(const struct ts_room *r)
     return r->out.device == r->in_tmp.device;
 }
 
-/* Where else the result may lie, or temporary files, `with_tmp`. */
+/* Writes the advice of a message: another place for the result or, if with_tmp, for temporary
+ * files. */
 static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_t size)
 {
     const char *place = r->place == NULL ? TS_SET_OUTPUT : r->place;
@@ -52,7 +54,7 @@ static void print_advice(const struct ts_room *r, int with_tmp, char *ret, size_
                        : ", or one for temporary files with " TS_SET_TMP);
 }
 
-/* One comparison: need bytes in dir, where there are some free. */
+/* Fails with a message: `need` bytes are needed in dir, `there` are free. */
 static int refuse(const struct ts_room *r, const char *when, uint64_t need, uint64_t there,
                   const char *dir, const char *files, const char *advice, struct ts_err *err)
 {

@@ -15,22 +15,22 @@
 #include "format/part.h"
 
 struct ts_part_conf {
-    const struct ts_tensor *tensor; /* whole, or a part that has these shards */
+    const struct ts_tensor *tensor; /* the whole tensor, or a part of it that has these shards */
     struct ts_part part;            /* wanted */
     const char *out;
-    int force;                               /* replaces a tensor that is there */
-    int no_space_check;                      /* starts however little is free */
+    int force;                               /* replaces an existing tensor */
+    int no_space_check;                      /* starts even if too little of the disk is free */
     const volatile sig_atomic_t *stop;       /* NULL, or not 0 when the user wants to stop */
-    void (*done)(void *ctx, uint64_t bytes); /* so many of shards are copied in all; or NULL */
+    void (*done)(void *ctx, uint64_t bytes); /* bytes of shards copied so far; may be NULL */
     void *ctx;
 };
 
-/* *bytes: of the shards that were copied. warn->code is not 0 when something failed after the
- * directory was in its place. */
+/* Copies the part. *bytes: bytes of the shards that were copied. warn->code is not 0 if something
+ * failed after the directory was in place, which then stays. */
 int ts_part_write(const struct ts_part_conf *conf, uint64_t *bytes, struct ts_err *warn,
                   struct ts_err *err);
 
-/* What that will be. */
+/* The bytes that ts_part_write will copy. */
 uint64_t ts_part_shard_bytes(const struct ts_tensor *t, const struct ts_part *part);
 
 #endif

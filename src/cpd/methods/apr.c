@@ -29,7 +29,7 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/loss.h"
 
-#define GROW 0.01 /* what an inadmissible zero gets, of a column of sum 1 */
+#define GROW 0.01 /* added to an inadmissible zero (see above) of a column with the sum 1 */
 
 struct apr {
     /* violation so far in the sweep, or in the last one; log-likelihood after the last mode */
@@ -49,7 +49,7 @@ static int check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- modes ---- */
 
-/* Columns get sums of 1, weights the rest. */
+/* Scales each column to the sum 1, and its weight accordingly. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -86,8 +86,8 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return 0;
 }
 
-/* The violation of the sweep begins with its first mode: until that is there, a state has that of
- * the sweep before. */
+/* The violation of a sweep is reset when the rows of its first mode are computed. A state saved
+ * before that has the violation of the sweep before. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -28,18 +28,18 @@
 #define POLAR_NONE 1e-13
 #define DRAW_SEED  UINT64_C(0x706F6C6172)
 #define MOST_DRAWS 8u   /* for a column */
-#define LEAST_LEFT 1e-6 /* of a drawn column's square, once the others are taken off */
+#define LEAST_LEFT 1e-6 /* least share of a drawn column's square that must be left */
 
 struct polar {
     const struct ts_init_conf *init;
     uint32_t mode, rank;
-    double *d; /* rank: eigenvalues; and behind them rank: of one row or column */
+    double *d; /* rank eigenvalues, then rank numbers for one row or column */
     double *x;
     double *v, *w; /* rank x rank */
 };
 
-/* v := sum of z z' / sqrt(d) over eigenvectors of gram whose d is above `least`. Returns how many
- * they are; w has them all. */
+/* v := sum of z z' / sqrt(d) over the eigenvectors z of gram whose eigenvalue d is above a share
+ * of the largest. Returns their number. w gets all eigenvectors. */
 static int inverse_root(struct polar *s, const double *gram, double share, double *sum,
                         uint32_t *ret, struct ts_err *err)
 {
@@ -66,8 +66,8 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* How far from 0 or 1 the eigenvalues are that the Gram matrix has: |gram gram - gram|, which is 0
- * for a projector; where all are to be 1, |gram - I|. */
+/* How far the eigenvalues of the Gram matrix are from 0 or 1: |gram gram - gram|, which is 0 for a
+ * projector. If all eigenvalues should be 1 (whole): |gram - I|. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;
@@ -91,7 +91,8 @@ static double drawn(const struct polar *s, uint64_t row, uint32_t which)
     return ts_init_entry(s->init->seed + DRAW_SEED, s->mode, row, which) - 0.5;
 }
 
-/* What is left of the square of drawn column `which` beside the columns of A: x := A' of it. */
+/* *ret := squared length of the drawn column u (number `which`) without its part in the space of
+ * the columns of A. x := A' u. */
 static int project(struct polar *s, uint32_t which, double *chunk, double *ret, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -118,7 +119,7 @@ static int project(struct polar *s, uint32_t which, double *chunk, double *ret, 
     return rc;
 }
 
-/* A += e z', e being what is left of the drawn column, of length 1 */
+/* A += e z'. e is the drawn column without its part in the space of A, scaled to the length 1. */
 static int add_column(struct polar *s, uint32_t which, double left, const double *z, double *chunk,
                       struct ts_err *err)
 {
@@ -142,7 +143,8 @@ static int add_column(struct polar *s, uint32_t which, double left, const double
     return rc;
 }
 
-/* Columns in all directions that A has none in: those of small eigenvalues of its Gram matrix. */
+/* Completes A to orthonormal columns. Each eigenvector of A' A with a small eigenvalue is a
+ * direction that A lacks: it gets a drawn column, orthogonal to the others. */
 static int complete(struct polar *s, double *gram, struct ts_err *err)
 {
     uint32_t which = 0;
@@ -173,7 +175,7 @@ static int solve(struct polar *s, enum ts_precision precision, const struct ts_r
     uint32_t kept, again;
     int rc = backend->gram(s->init->be, s->mode, sums->gram, err);
     for (size_t i = 0; i < (size_t)s->rank * s->rank && rc == 0; i++)
-        if (!isfinite(sums->gram[i])) { /* which the fit will show */
+        if (!isfinite(sums->gram[i])) { /* the fit will not be finite either, and is reported */
             memcpy(s->v, sums->gram, (size_t)s->rank * s->rank * sizeof *s->v);
             return backend->solve(s->init->be, s->mode, &update, sums, err);
         }

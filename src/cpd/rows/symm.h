@@ -19,11 +19,11 @@
 
 #include "base/err.h"
 
-/* Above this estimate of 1 / condition number, and above the cut, the inverse is taken by
- * Cholesky. */
+/* The inverse is computed by Cholesky if the estimate of 1 / condition number is above this and
+ * above the cut. */
 #define TS_SYMM_RCOND 1e-8
-/* A cut for matrices that are right to float64: solutions may be 1e5 times what they sum up to, and
- * then keep 1e-6 of it beside the roundings of their own squares. */
+/* A cut for matrices that have errors of float64. Entries of a solution may be 1e5 times their
+ * sum. Their squares then have rounding errors of 1e-6 of the square of that sum. */
 #define TS_SYMM_CUT 1e-10
 
 /* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it
@@ -35,13 +35,13 @@
 int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *ret, int *singular, struct ts_err *err);
 
-/* The same by so many threads, 0: all, where there are rows enough for them. Eigenvectors are one
- * thread's. */
+/* ts_symm_pinv with `threads` threads (0: all), if there are enough rows for them. Eigenvectors
+ * are computed by one thread. */
 int ts_symm_pinv_by(uint32_t threads, uint32_t n, const double *v, double cut,
                     const volatile sig_atomic_t *stop, double *ret, int *singular,
                     struct ts_err *err);
 
-/* The same bits with the instructions that every machine has: for tests. */
+/* ts_symm_pinv with the instructions that every machine has, with the same bits: for tests. */
 int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
                           const volatile sig_atomic_t *stop, double *ret, int *singular,
                           struct ts_err *err);
@@ -50,7 +50,7 @@ int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
  * what a pseudo-inverse is made of, for tests. v is finite. */
 int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err);
 
-/* Memory that a call takes for a while. */
+/* Bytes of memory that a call allocates until it returns. */
 uint64_t ts_symm_bytes(uint32_t n);
 
 #endif

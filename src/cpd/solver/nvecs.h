@@ -38,14 +38,15 @@
 struct ts_nvecs_conf {
     const struct ts_init_conf *init;
     struct ts_feed *feed;
-    int first;       /* the first mode is computed as well */
+    int first;       /* whether the first mode is computed as well */
     double *gram;    /* order x rank x rank: at the end, the Gram matrices of the factors */
     double *scratch; /* 2 x rank x rank */
 };
 
 int ts_nvecs_start(const struct ts_nvecs_conf *conf, struct ts_err *err);
 
-/* Entry (j, r) of the matrix O of a mode. */
+/* Entry (j, r) of the orthogonal rank x rank matrix O_m of a mode, which mixes singular vectors
+ * (see above). */
 double ts_nvecs_mix(uint64_t seed, uint32_t mode, uint32_t rank, uint32_t j, uint32_t r);
 
 #endif

@@ -14,37 +14,37 @@
 #include "cpd/solver/accelerate.h"
 #include "cpd/solver/best.h"
 
-#define CHUNK_BYTES   (UINT64_C(1) << 20) /* of float64 rows from the backend */
-#define SECTION_BYTES 48                  /* at most, of a section beside what it holds */
-#define SHARE         100                 /* of the time one part in so many may go into states */
+#define CHUNK_BYTES   (UINT64_C(1) << 20) /* buffer for float64 rows from the backend */
+#define SECTION_BYTES 48                  /* most bytes of a section beside its contents */
+#define SHARE         100                 /* a run spends at most 1 / SHARE of its time on saving */
 
 struct ts_checkpoint {
     struct ts_checkpoint_conf conf;
-    struct ts_state state; /* that is written: the caller's part comes with each call */
+    struct ts_state state; /* the state to be written; each call brings the caller's part */
     struct ts_state_past *past;
     struct ts_disk_figures *figures;
     uint32_t n_past, past_room;
-    uint64_t start_ns, run_ns; /* of this process; time before it */
+    uint64_t start_ns, run_ns; /* start of this process; time of the processes before it */
     uint64_t due_ns;
-    int saved; /* a state is on disk, of these: */
+    int saved; /* a state is on disk, that of saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
-    int ended;                        /* all sweeps were made, and that state is not on disk */
-    struct ts_accelerate *accelerate; /* it has what that state needs; NULL: nothing */
+    int ended;                        /* all sweeps are done, and their state is not on disk yet */
+    struct ts_accelerate *accelerate; /* that state is written from it; NULL: it needs none */
     struct ts_best *best;             /* the same */
     void *moments;                    /* the same */
     uint64_t moment_bytes;
-    double *chunk; /* of rows as the backend gives them; NULL: none are asked for */
+    double *chunk; /* CHUNK_BYTES while rows are read from the backend, else NULL */
     uint64_t chunk_rows;
 
     /* the copy, and the thread that writes it */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
-    double *gram; /* and lambda behind it, and what an accelerated run has of the sweep before */
+    double *gram; /* copies of Gram matrices, lambda and, if accelerated, of the sweep before */
     struct ts_state_past *past_copy;
     struct ts_disk_figures *figures_copy;
     pthread_t thread;
     int running;
-    uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: the thread's */
+    uint64_t began_ns, pause_ns, cpu_ns; /* cpu_ns: CPU time of the thread */
     atomic_int give_up, finished;
     int rc;
     struct ts_err err;
@@ -52,8 +52,8 @@ struct ts_checkpoint {
 
 /* ---- sizes ---- */
 
-/* Most that a state between two modes has: it lacks the factor of the mode that comes next, unless
- * that stays. */
+/* Most bytes of factors in a state between two modes. Such a state lacks the factor of the next
+ * mode, unless that factor is fixed. */
 static uint64_t factor_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec)
 {
@@ -115,7 +115,7 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
 
 /* ---- rows ---- */
 
-/* From the backend, for ts_state_rows_fn. */
+/* Reads rows of a factor from the backend (a ts_state_rows_fn). */
 static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
                      struct ts_err *err)
 {
@@ -137,14 +137,14 @@ static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *r
     return 0;
 }
 
-/* Models side by side, of which one asks at a time, need one chunk together. */
+/* Frees the chunk: several models, which save one after another, have one chunk at a time. */
 static void end_live_rows(struct ts_checkpoint *c)
 {
     free(c->chunk);
     c->chunk = NULL;
 }
 
-/* From the copy. */
+/* Reads rows of a factor from the copy (a ts_state_rows_fn). */
 static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
                        struct ts_err *err)
 {
@@ -157,7 +157,7 @@ static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void 
 
 /* ---- one state ---- */
 
-/* What the caller did not fill. */
+/* Fills c->state: from s what the caller has, and the rest from c. */
 static void complete(struct ts_checkpoint *c, const struct ts_state *s)
 {
     struct ts_state *to = &c->state;
@@ -183,7 +183,7 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
 }
 
-/* Under the name of its turn, or that of the end. */
+/* Writes the state: two names in turn during a run, and a third one at its end. */
 static int write_state(struct ts_checkpoint *c, ts_state_rows_fn *rows, struct ts_err *err)
 {
     const struct ts_state *s = &c->state;
@@ -204,7 +204,7 @@ static int write_live(struct ts_checkpoint *c, struct ts_err *err)
     return rc;
 }
 
-/* One is written, or was not: the serial moves on with those that are there. */
+/* After a state was written (rc 0), counts it. After a failure, warns. */
 static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
 {
     if (rc == 0) {
@@ -242,7 +242,7 @@ static void set_due(struct ts_checkpoint *c)
     c->due_ns = c->began_ns + wait_ns;
 }
 
-/* Waits for the thread, which may be there or not. */
+/* Waits for the thread, if it runs. */
 static void join(struct ts_checkpoint *c)
 {
     if (!c->running)
@@ -260,7 +260,7 @@ static void give_up(struct ts_checkpoint *c)
     atomic_store(&c->give_up, 0);
 }
 
-/* The state's Gram matrices and norms, which are the caller's, become ours. */
+/* Copies the state's Gram matrices and norms, which belong to the caller. */
 static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;
@@ -301,7 +301,7 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
     return 0;
 }
 
-/* Of all matrices that it holds beside the factors. */
+/* Bytes of all matrices that a state holds beside the factors. */
 static uint64_t moment_bytes(const struct ts_state *s)
 {
     uint64_t n = 0;
@@ -409,7 +409,7 @@ void ts_checkpoint_free(struct ts_checkpoint *c)
 {
     if (c == NULL)
         return;
-    join(c); /* after a failure it is what the run goes on from */
+    join(c); /* after a failure, the run is resumed from the state that the thread writes */
     ts_bigmem_free(c->rows, c->rows_bytes);
     free(c->gram);
     free(c->past);
@@ -474,7 +474,7 @@ void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t si
 void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s)
 {
     struct ts_err err;
-    give_up(c); /* what it writes is older */
+    give_up(c); /* the state that the thread writes is older */
     complete(c, s);
     note(c, write_live(c, &err), &err);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descend.h - one step of rows against a gradient, when the part of the gradient from nonzeros is
- * computed.
+/* descend.h - one step of the rows of a mode against the gradient of a loss.
  *
- * Adds the part of the unlisted cells, from column sums and at drawn columns or cells. Then it
- * makes Adam's step, or returns the gradient (stream/row_update.h, struct ts_descent).
+ * The caller has computed the part of the gradient that comes from the nonzeros. The functions here
+ * add the part of the unlisted cells, from column sums and from drawn columns or cells. Then they
+ * make Adam's step, or return the gradient (stream/row_update.h, struct ts_descent).
  *
  *   owner    the object owns its memory, the caller the matrices and moments
  *   threads  one thread calls; inside, OpenMP threads
- *   errors   0 or a negative ts_code; calls with a share fail only where messages do
- *   bits     of the factors, the moments and `descent`: not of threads
+ *   errors   0 or a negative ts_code; with a share, only messages between processes can fail
+ *   bits     depend on factors, moments and `descent`, and not on the number of threads
  */
 #ifndef TS_CPU_DESCEND_H
 #define TS_CPU_DESCEND_H
@@ -23,9 +23,10 @@ int ts_steps_new(const struct ts_tensor *t, uint32_t rank, uint32_t threads, str
 void ts_steps_free(struct ts_steps *s); /* s may be NULL */
 uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threads);
 
-/* Makes the step of the rows of `mode`. factor: all factors. apart: the gradient at the nonzeros of
- * `mode`. With several ranks (share not NULL), rank r has rows has[r] .. has[r + 1] - 1 of apart,
- * and makes their step. Then rank 0 gets all moments, or all ranks get the whole gradient. */
+/* Makes the step of the rows of `mode`. factor: all factors. apart: the part of the gradient of
+ * `mode` that comes from the nonzeros. With several ranks (share not NULL), rank r has rows has[r]
+ * .. has[r + 1] - 1 of apart, and makes their step. Then rank 0 gets all moments, or all ranks get
+ * the whole gradient. */
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
                   struct ts_fmat *factor, const struct ts_fmat *apart,
                   const struct ts_descent *descent, struct ts_err *err);

@@ -32,14 +32,16 @@ uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t
 void ts_share_shards_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                         uint32_t rank, uint64_t *first, uint64_t *end);
 
-/* A row with parts in partitions of several ranks. */
+/* A row that has nonzeros in partitions of several ranks. Each of these partitions has a partial
+ * sum of the row (a part). */
 struct ts_share_row {
     uint32_t row;
-    /* The rank that has the row's first part among its rows. It is equal to `to` if the first part
-     * is a head, too. */
+    /* The rank whose partition has the first part as its last row. Equal to `to` if the first part
+     * is a head (the first row of its partition). */
     uint32_t from;
     uint32_t to; /* the rank that folds the row, the last one with a part of it */
-    /* The row's parts are the heads of partitions first .. last. */
+    /* The other parts are the heads of partitions first .. last, that is the sums of their first
+     * rows. */
     uint64_t first, last;
 };
 
@@ -48,8 +50,8 @@ struct ts_share_row {
 uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partitions,
                            const uint64_t *cut, uint32_t n, struct ts_share_row *ret);
 
-/* Parts begin .. end - 1 that rank r folds, numbered as in ts_share_ends. There are none if begin
- * >= end. */
+/* Rank r adds up (folds) parts begin .. end - 1, numbered as in ts_share_ends. There are none if
+ * begin >= end. */
 void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut,
                         uint32_t r, uint64_t *begin, uint64_t *end);
 
@@ -57,11 +59,12 @@ void ts_share_fold_ends(const struct ts_share_row *row, uint32_t n_rows, const u
 void ts_share_round(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                     uint64_t *cut);
 
-/* Partitions begin .. end - 1 whose heads rank r folds. There are none if begin >= end. */
+/* Rank r adds the heads of partitions begin .. end - 1 to their rows. There are none if begin >=
+ * end. */
 void ts_share_fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                    uint64_t *begin, uint64_t *end);
 
-/* The first part of a row. */
+/* The number of the first part of a row, counted as in ts_share_ends. */
 static inline uint64_t ts_share_first_end(const struct ts_share_row *row)
 {
     return row->from == row->to ? 2 * row->first : 2 * row->first - 1;

@@ -19,25 +19,25 @@
 
 #define MAX_GROUPS   64u
 #define MIN_GROUPS   4u
-#define GROUPS_BYTES (UINT64_C(16) << 20)   /* for partial Gram matrices */
+#define GROUPS_BYTES (UINT64_C(16) << 20)   /* most bytes of partial Gram matrices */
 #define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
 #define WHOLE_GROUPS 4u /* groups for each thread from which on threads take whole groups */
-#define ROOM_BYTES   (UINT64_C(16) << 20) /* for rows whose sums wait for those of others */
+#define ROOM_BYTES   (UINT64_C(16) << 20) /* most bytes of rows whose sums must wait */
 #define STEP_ROWS    32u   /* rows solved at a time: with 64, rank 128 takes 1.25 x the time */
-#define SPINS        2000u /* before a thread that waits gives its core away */
+#define SPINS        2000u /* turns that a thread waits before it yields its core */
 
 /* With less work than this, one thread works alone. Updates that read the old rows take several
  * times as long, so they have a limit of their own. */
 /* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
 #define LONE_COST (UINT64_C(700) << 10)
-#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, of those updates */
+#define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for updates that read the old rows */
 
 /* The division of a factor into blocks and groups of rows. */
 struct layout {
     uint64_t n_rows, n_blocks, groups;
 };
 
-/* What threads share in a run. */
+/* What the threads of one call share. */
 struct job {
     struct ts_rowsolve *s;
     struct ts_fmat *f;
@@ -73,7 +73,7 @@ static struct layout lay_out(const struct ts_rowsolve *s, uint64_t n_rows)
                             .groups = groups_of(n_rows, s->padded) };
 }
 
-/* Fills in the sizes only. */
+/* Returns an object with its sizes and no memory. */
 static struct ts_rowsolve plan(uint64_t max_rows, uint32_t rank, uint32_t threads)
 {
     struct ts_rowsolve s = {
@@ -166,7 +166,7 @@ static uint64_t group_begin(const struct layout *l, uint64_t g)
     return l->n_blocks * g / l->groups;
 }
 
-/* A block whose m is there and its a `rows` rows behind. */
+/* The block whose product is at m. Its rows are `rows` rows after m in the same buffer. */
 static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows)
 {
     const struct ts_rowsolve *s = j->s;
@@ -201,8 +201,8 @@ static void update(const struct job *j, uint64_t row, uint32_t n, const struct t
         j->s->ops->product(j->f, row, n, b);
 }
 
-/* Part p of a group's sums, with n rows more: a panel of its Gram matrix, or, behind the last of
- * them, inner and size. */
+/* Adds n rows to part p of a group's sums. A part is a panel of the Gram matrix; the last part is
+ * inner and size. */
 static void sum_rows(const struct job *j, const struct ts_rowblock *b, uint32_t n, uint32_t p,
                      int more, double *own)
 {
@@ -278,8 +278,8 @@ static uint64_t group_of(const struct layout *l, uint64_t block)
     return g;
 }
 
-/* Part `me` of n equal ones: first what the next thread waits for, last what the one before has
- * begun. */
+/* Solves part `me` of n equal parts of the blocks. The group that the next thread continues comes
+ * first, the group that the thread before has begun comes last. */
 static void solve_part(const struct job *j, uint32_t me, uint64_t n)
 {
     const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;
@@ -301,7 +301,7 @@ static void solve_part(const struct job *j, uint32_t me, uint64_t n)
     solve_segment(j, g, begin, group_begin(&j->l, g + 1));
 }
 
-/* Row p of gram: the groups' sums, in order; what lies below the diagonal mirrors it. */
+/* Adds up row p of the Gram matrix over the groups, in order, and mirrors it below the diagonal. */
 static void add_row(const struct job *j, uint32_t p)
 {
     const struct ts_rowsolve *s = j->s;
@@ -343,7 +343,7 @@ static void run_alone(struct job *j)
     ts_fpmode_restore(mode);
 }
 
-/* Of all threads of a team. */
+/* Adds up all rows of the Gram matrix. Every thread of a team calls it. */
 static void add_rows(const struct job *j)
 {
 #pragma omp for schedule(static) nowait
@@ -373,7 +373,7 @@ static void run_together(struct job *j)
     }
     if (j->ranks == NULL)
         return;
-    exchange(j); /* whose threads are these, too */
+    exchange(j); /* it uses the same threads */
 #pragma omp parallel num_threads(j->s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();
@@ -390,7 +390,8 @@ static int is_lone(const struct job *j)
                                : j->l.n_rows * s->padded * (s->padded + 24) <= LONE_COST);
 }
 
-/* Steps and weights of an update that reads the old rows. */
+/* Copies what an update that reads the old rows needs: the weight of each column and, for
+ * coordinate descent, its step (1 / diagonal, threshold, bounds); for the simplex, the inverse. */
 static void prepare(struct job *j, const struct ts_row_update *update)
 {
     struct ts_rowsolve *s = j->s;
@@ -425,7 +426,7 @@ static void prepare(struct job *j, const struct ts_row_update *update)
     j->simple = update->l1 == 0 && update->upper == INFINITY;
 }
 
-/* The groups' 8 partial sums at `at`, in order. */
+/* Adds up the 8 partial sums at offset `at` of each group, in the order of the groups. */
 static double add_sums(const struct job *j, uint64_t at)
 {
     const struct ts_rowsolve *s = j->s;

@@ -43,7 +43,7 @@ static inline uint32_t listed_at(const struct parse *b, uint32_t level)
     return b->word[level / 4] >> 8 * (level % 4) >> 3 & 31;
 }
 
-/* Counts the flags of every level. */
+/* Sets n_set[l]: how many flags level l has. */
 static int count_flags(struct parse *b, struct ts_err *err)
 {
     for (uint32_t l = 0; l < b->leaf; l++) {
@@ -70,7 +70,8 @@ static int count_flags(struct parse *b, struct ts_err *err)
     return 0;
 }
 
-/* Finds the words of every stream. */
+/* Sets the first word and the width of each stream (of index differences or values), from the
+ * stream descriptors. */
 static int find_streams(struct parse *b, struct ts_packed *stream, struct ts_err *err)
 {
     for (uint32_t s = 0; s < b->n_streams; s++) {
@@ -312,7 +313,7 @@ int ts_block_finite(const struct ts_block *b, uint32_t value_kind)
 int ts_block_weights(const struct ts_block *b)
 {
     int good = 1;
-    for (uint32_t p = 0; p < b->n; p++) /* of no sign, and below infinity */
+    for (uint32_t p = 0; p < b->n; p++) /* weights are finite and not negative */
         good &= b->code[1][p] < UINT32_C(0x7f800000);
     return good;
 }

@@ -24,7 +24,7 @@
 struct ts_unpack_conf {
     uint32_t order, n_codes;
     uint32_t value_kind;
-    int weights;   /* nonzeros have weights, which the second code is */
+    int weights;   /* nonzeros have weights: their second value code */
     int as_double; /* values are wanted as float64, else float32 */
     int small;     /* the kind is TS_VALUE_INT, and float32 holds all values exactly */
     double value_base;
@@ -34,12 +34,12 @@ struct ts_unpack_conf {
 #define TS_UNPACK_SLACK 32u
 
 struct ts_unpacked {
-    uint32_t n;                                     /* nonzeros */
-    uint32_t row;                                   /* row of the first nonzero */
-    uint32_t n_starts;                              /* rows that start inside: level-0 flags */
-    int shared;                                     /* see idx; only for orders above 3 */
-    uint32_t n_fibres;                              /* when shared */
-    uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* their positions, ascending, never 0 */
+    uint32_t n;        /* nonzeros */
+    uint32_t row;      /* row of the first nonzero */
+    uint32_t n_starts; /* number of rows that start after the first nonzero */
+    int shared;        /* idx is by fibre (see there); only for orders above 3 */
+    uint32_t n_fibres; /* when shared */
+    uint16_t start[TS_BLOCK_NNZ + TS_UNPACK_SLACK]; /* where they start: ascending, never 0 */
     union {
         float f[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
         double d[TS_BLOCK_NNZ + TS_UNPACK_SLACK];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sizes of what a GPU backend holds of a dense tensor, and what of it stays on the devices. */
+/* Memory of a GPU backend for a dense tensor: the sizes of its buffers, and how much of the tensor
+ * stays on the devices. */
 #include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,14 +11,15 @@
 #include "gpu/team/gpu_fail.h"
 #include "gpu/team/gpu_plan.h"
 
-/* Most memory for what passes between two kernels, each; but what cannot be divided. With less,
- * launches have fewer thread blocks than fill a large GPU for long. */
+/* Most bytes of each of the buffers between two kernels, unless one row or step needs more. With
+ * smaller buffers, launches have too few thread blocks for a large GPU. */
 #define Y_BYTES     (UINT64_C(128) << 20)
 #define PART_BYTES  (UINT64_C(32) << 20)
 #define PIECE_BYTES (UINT64_C(128) << 20)
 
-/* Without a budget Y may take what is left of so much and twice the factors, or a part of the
- * cells. */
+/* Without --gpu-memory, what stays of Y (the tensor times the factors of the inner modes) takes at
+ * most BESIDE_BYTES + twice the factors - other work memory, or 1 / BESIDE_PART of the cells,
+ * whichever is more. */
 #define BESIDE_BYTES (UINT64_C(1) << 30)
 #define BESIDE_PART  16u
 
@@ -82,7 +84,7 @@ uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_
     return n > 0 ? n : 1;
 }
 
-/* Elements of a row of Y in scratch, with its parts. */
+/* Elements of a row of Y, and of its partial sums, in scratch memory. */
 static uint64_t y_elements(const struct ts_cells_shape *s)
 {
     const int parts = s->n_parts > 1 || s->chunk_cols < s->cols;
@@ -105,7 +107,7 @@ void ts_gpu_cells_choose(struct ts_gpu_cells *c)
             c->y_rows = more(c->y_rows, t.cut.step);
     }
     c->y_rows = less(c->y_rows, s->rows);
-    /* no more than there is of steps and pieces */
+    /* no more than all steps and pieces need */
     c->part_elements = less(c->part_elements, more(s->rows, s->cols) * 3 * s->ld);
     c->piece_elements = piece * less(more(pieces, 1), ts_cells_step(&s->piece, s->rows));
 }
@@ -176,7 +178,7 @@ void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char
     ts_gpu_cells_pairs_take(g, me, base, used);
 }
 
-/* Rows of a member whose Y is kept in so many bytes. */
+/* The number of rows of Y, in whole chunks, that a member can keep in `bytes` bytes. */
 static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -184,7 +186,8 @@ static uint64_t y_rows_in(const struct ts_gpu_cells *c, uint64_t bytes)
     return rows >= c->most_rows ? c->most_rows : rows / s->chunk_rows * s->chunk_rows;
 }
 
-/* Bytes of Y that may be kept where all cells, `all` bytes of them, stay and leave so many. */
+/* Most bytes of Y that are kept, if all cells (`all` bytes) stay on the device and `left` bytes
+ * are free then. */
 static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
 {
     const uint64_t work = ts_gpu_device_work_bytes(g);
@@ -193,8 +196,8 @@ static uint64_t y_room(const struct ts_gpu *g, uint64_t all, uint64_t left)
     return g->cells->asked > 0 ? left : less(left, room);
 }
 
-/* All cells stay if they can, and of Y as much as then can. Where cells have to be sent in each
- * pass, Y comes first: it saves passes. */
+/* Keeps all cells on the devices if they fit into `left` bytes, and as much of Y as fits then. If
+ * cells have to be sent in each pass, Y comes first, because it saves passes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
 {
     struct ts_gpu_cells *c = g->cells;
@@ -208,7 +211,7 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
         c->y_kept = c->most_rows;
     if (all > left) {
         g->slot_bytes = ts_gpu_cells_chunk_bytes(g);
-        if (left < ts_gpu_cells_y_bytes(g) + 2 * g->slot_bytes) /* the cells must come through */
+        if (left < ts_gpu_cells_y_bytes(g) + 2 * g->slot_bytes) /* cells need two slots */
             c->y_kept = 0;
         left -= ts_gpu_cells_y_bytes(g);
         g->n_slots = 3 * g->slot_bytes <= left / 2 ? 3 : 2;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses on GPUs: a pass for the gradient over the nonzeros, then the steps of
- * all rows; and sums of the loss.
+/* Models by losses other than least squares and poisson on GPUs: a pass for the gradient over the
+ * nonzeros, then the steps of all rows; and sums of the loss.
  *
- * The gradient lies where other updates have their products (`apart`), and is summed, folded and
- * sent like a product. Members divide the rows then: each adds what cells that are not listed
- * say of its rows, makes their step and sends them. Moments and gradients that are wanted are
- * the caller's, in host memory: they pass through `stage`. */
+ * The gradient lies where other updates have their products (`apart`). It is summed, folded and
+ * sent like a product. Then the members divide the rows. Each adds the part of the gradient from
+ * unlisted cells to its rows, makes their step and sends them. Moments, and gradients that the
+ * caller wants, are in the caller's host memory: they pass through `stage`. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -75,8 +75,8 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_descent *descent;
-    double *of_group; /* on the host, of all groups; NULL: rows make their step */
-    double model;     /* sum of the model, in the job of the first member here */
+    double *of_group; /* in host memory, a value for each group of rows */
+    double model;     /* sum of the model, set by the first member of this process */
 };
 
 static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_member *me)
@@ -123,14 +123,14 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
     return s;
 }
 
-/* Rows that go through `stage` at a time, `each` of them for a row. */
+/* Rows that fit into `stage` at a time if `each` rows are sent for one; at most `left`. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint32_t each, uint64_t left)
 {
     const uint64_t most = 8 * of->gpu->stage / (each * (uint64_t)of->rank * of->gpu->element);
     return left < most ? left : most;
 }
 
-/* Rows first .. end - 1 make their step, or their gradient goes to the host. */
+/* Makes the step of rows first .. end - 1, or copies their gradient to the host. */
 static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
                               const struct ts_gpu_steps *s, uint64_t first, uint64_t end)
 {
@@ -191,7 +191,7 @@ static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64
     return rc == 0 ? ts_exchange_check(g->exchange, me->number, err) : rc;
 }
 
-/* The first of n things that each member has. */
+/* Divides n things equally: member k has first[k] .. first[k + 1] - 1. */
 static void divide(const struct ts_gpu *g, uint64_t n, uint64_t *first)
 {
     for (uint32_t i = 0; i <= g->n_members; i++)
@@ -213,7 +213,7 @@ static int step_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->n_members > 1 && j->descent->gradient == NULL ? send_rows(j, me, first, err) : 0;
 }
 
-/* Every member has the sum of the model, and the groups of its share. */
+/* Computes the sum of the model, which every member has, and the values of this member's groups. */
 static int value_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -258,7 +258,8 @@ static int zeros_of(struct job *j, double *ret, struct ts_err *err)
     return rc;
 }
 
-/* Steps of all rows; of what comes to the host every process has all rows. */
+/* Makes the steps of all rows. Moments or gradients in host memory are then complete in every
+ * process. */
 static int make_steps(struct job *j, struct ts_feed *feed, struct ts_err *err)
 {
     struct ts_gpu *g = j->of->gpu;
@@ -293,8 +294,8 @@ int ts_gpu_descend_zeros(void *be, uint32_t mode, const struct ts_descent *desce
     return rc == 0 ? zeros_of(&j, zeros, err) : rc;
 }
 
-/* The gradients of all models, then the steps of one after the other: they pass through the same
- * memory. */
+/* Computes the gradients of all models, then makes the steps of one model after another, because
+ * they pass through the same memory. */
 int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struct ts_feed *feed,
                    struct ts_backend_times *times, struct ts_err *err)
 {
@@ -383,7 +384,7 @@ int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct
     };
     const struct ts_gpu_sums_pass pass = { &ask, TS_LOSS_SUMS, losses_of, add_share,
                                            "sums of a loss" };
-    const int rc = check(first, err); /* the same of all models, in all processes */
+    const int rc = check(first, err); /* all models, and all processes, have the same result */
     for (uint32_t k = 0; k < n && rc == 0; k++)
         of[k].losses->kept = of[k].losses->held = (struct ts_cell_losses){ 0 };
     return rc == 0 ? ts_gpu_sums_run(first->gpu, &pass, times, err) : rc;

@@ -12,8 +12,8 @@
 #include "gpu/team/gpu_state.h"
 
 /* ---- gpu_layout.c */
-/* Divides one allocation among everything but the shards; returns its size, which is all that is
- * wanted where base is NULL. */
+/* Divides one allocation, which begins at base, among everything but the shards. Returns its size.
+ * base NULL: only computes the size. */
 uint64_t ts_gpu_layout(const struct ts_gpu *g, struct ts_gpu_member *me, char *base);
 uint64_t ts_gpu_device_work_bytes(const struct ts_gpu *g); /* factors included */
 
@@ -28,8 +28,8 @@ void ts_gpu_device_close(struct ts_gpu_member *me);
 int ts_gpu_device_warm(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err);
 
 /* ---- gpu_update.c */
-/* Sends what an update of a model's rows needs to its `w`: its matrix, and where it reads the old
- * rows the table of columns behind that, and its inverse. */
+/* Sends what a row update of a model needs to its device memory `w`: the matrix and, if the update
+ * reads the old rows, a table of columns after the matrix. The simplex also needs the inverse. */
 ts_gpu_error ts_gpu_device_send_update(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                                        const struct ts_row_update *update);
 

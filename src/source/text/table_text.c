@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* table_text.c - a line of a table to a nonzero. */
+/* table_text.c - parses lines of a table to nonzeros. */
 #include "source/text/table_text.h"
 
 #include <math.h>
@@ -30,7 +30,8 @@ struct parser {
     struct ts_table_facts facts[TS_MAX_ORDER];
 };
 
-/* Large numbers with an exponent are names by their digits: "1e19" takes four times the room. */
+/* Most digits of a large number, such as "1e19", that becomes a name: that name takes several
+ * times the room of the text. */
 #define MOST_DIGITS 20u
 
 uint32_t ts_table_side(const struct ts_table *t)
@@ -54,8 +55,8 @@ static void add_fact(struct parser *p, uint32_t m, enum ts_table_fact fact,
     of->n[fact]++;
 }
 
-/* Digits, e, digits: a number such as 1e5, or a code. Programs write numbers with points or
- * signs. */
+/* Whether a field is digits, e, digits: a number such as 1e5, or a code. Numbers that programs
+ * write this way have a point or a sign. */
 static int may_be_code(const struct ts_csv_field *f)
 {
     struct ts_csv_field part = *f;
@@ -71,7 +72,7 @@ static int may_be_code(const struct ts_csv_field *f)
     return ts_csv_is_digits(&part);
 }
 
-/* Undoes doubled quotes, in the side text, and ends the field there. */
+/* Copies a field to the side text with doubled quotes made single. The copy ends with a 0. */
 static void copy_aside(struct parser *p, struct ts_csv_field *f)
 {
     char *at = p->side + p->n_side, *const first = at;
@@ -79,13 +80,13 @@ static void copy_aside(struct parser *p, struct ts_csv_field *f)
         *at++ = *q;
         q += *q == '"';
     }
-    *at = '\0'; /* where the second of the quotes around it was */
+    *at = '\0'; /* in the place of the closing quote */
     f->begin = first;
     f->end = at;
     p->n_side = (size_t)(at + 1 - p->side);
 }
 
-/* Puts the column in front of a sentence. */
+/* Fails with a message that begins with the column. */
 static int column_fails(const struct parser *p, uint32_t column, const char *fault,
                         struct ts_err *err)
 {
@@ -105,8 +106,9 @@ static int mode_fails(const struct parser *p, uint32_t m, const char *sentence, 
                          sentence);
 }
 
-/* Whether nothing stands in a field. In a mode of names that is an empty field alone: 'NA' may be
- * Namibia, and programs write names that are missing as nothing. Large numbers are numbers. */
+/* Whether a field is missing. In a mode of names, only an empty field is: 'NA' may be Namibia. In
+ * a mode of names that are whole numbers, 'NA' and the like are missing, as in a column of
+ * numbers. */
 static int is_missing(const struct parser *p, uint8_t role, const struct ts_csv_field *f)
 {
     if (role < TS_MAX_ORDER && p->t->mode[role].field == TS_TABLE_NAME && !p->t->mode[role].whole)
@@ -128,7 +130,8 @@ static int take_missing(const struct parser *p, uint32_t column, uint8_t role,
                           f->begin, f->end, err);
 }
 
-/* A number too large for an index is a name: its digits, however it is written. */
+/* Reads a whole number. A number too large for an index becomes a name: its digits, whatever the
+ * notation. */
 static int take_whole(struct parser *p, uint32_t m, const struct ts_csv_field *f, uint64_t *ret,
                       struct ts_err *err)
 {
@@ -350,7 +353,7 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     return added;
 }
 
-/* Looks the names of nonzeros [first, end) up. */
+/* Looks up the names of nonzeros [first, end). */
 static void find_names(const struct parser *p, struct ts_batch *b, uint64_t first, uint64_t end)
 {
     for (uint32_t m = 0; m < b->order; m++) {

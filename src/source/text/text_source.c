@@ -21,7 +21,7 @@ struct worker {
     struct ts_source_thread thread;
     struct ts_text_source *source;
     struct ts_batch batch;
-    char *text, *side; /* side: as large as the text, for the kind's own use */
+    char *text, *side; /* side: memory as large as the text, which the kind of text uses */
 };
 
 struct ts_text_source {
@@ -31,7 +31,7 @@ struct ts_text_source {
     struct ts_tns_rules rules;
     struct ts_text_input *input;
     struct ts_sink to;
-    struct worker *worker; /* plan.threads of them, of which */
+    struct worker *worker; /* array of plan.threads workers */
     uint32_t threads;      /* work */
 
     pthread_mutex_t lock;         /* protects what follows and the input */
@@ -74,8 +74,7 @@ const struct ts_text_kind *ts_text_source_kind(const struct ts_text_source *s)
 
 /* ------------------------------------------------------------------ opening */
 
-/* The next piece. A file that turns out to be a binary one, behind others that are text, is refused
- * by its name. */
+/* Reads the next piece. A binary file behind text files is refused, with its name. */
 static int next_piece(struct ts_text_source *s, char *text, struct ts_text_piece *ret,
                       struct ts_err *err)
 {
@@ -123,7 +122,7 @@ static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, 
     return 0;
 }
 
-/* Whether the line that gives the order may be one: 1, or a failure. */
+/* Checks that the line that gives the order has a valid one. Returns 1, or a failure. */
 static int check_order(const struct ts_text_source *s, const char *first, uint64_t number,
                        struct ts_err *err)
 {
@@ -133,8 +132,8 @@ static int check_order(const struct ts_text_source *s, const char *first, uint64
     return rc < 0 ? rc : 1;
 }
 
-/* The first line with words of the pending piece gives the order, as a header or by its number of
- * fields. Returns 1 then, 0 when there is none. */
+/* Finds the order from the first line of the pending piece that is no comment: a header, or the
+ * number of its fields. Returns 1, or 0 if there is no such line. */
 static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
 {
     const char *const text = s->worker[0].text, *first, *end;
@@ -171,7 +170,7 @@ static int order_of_piece(struct ts_text_source *s, struct ts_err *err)
     return check_order(s, first, line, err);
 }
 
-/* Reads pieces until one has a line with words. */
+/* Reads pieces until one gives the order. */
 static int find_order(struct ts_text_source *s, struct ts_err *err)
 {
     for (;;) {
@@ -308,8 +307,8 @@ static void take_own(struct worker *w, const struct ts_text_piece *piece, size_t
     *skip = piece->own;
 }
 
-/* Takes the next piece. Returns 1 with a piece, 0 at the end, negative after a failure, whose place
- * is *number. */
+/* Takes the next piece from the input. Returns 1 with a piece, 0 at the end, or a negative code
+ * after a failure at *number. */
 static int take_piece(struct ts_text_source *s, struct worker *w, struct ts_text_piece *piece,
                       struct ts_tns_rules *rules, size_t *skip, uint64_t *line, uint64_t *number,
                       struct ts_err *err)
@@ -385,7 +384,7 @@ static int parse_job(struct job *j, struct ts_err *err)
     return rc;
 }
 
-/* The line in the file of a line counted in what was read of it. */
+/* The number of a line in its file. `line` is counted from the first byte that was read. */
 static uint64_t line_of(struct ts_text_source *s, const struct ts_text_piece *piece, uint64_t line)
 {
     if (line > 0 && piece->skipped) {
@@ -406,8 +405,8 @@ static int parse_again(void *arg, struct ts_err *err)
     return parse_job(j, err);
 }
 
-/* Turns the names of a batch into indices, or moves the batch to those that wait, and it is empty
- * then. */
+/* Replaces the names of a batch by their indices. If these are not known yet, sets the batch aside
+ * until all text is read, and empties it. */
 static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
 {
     struct worker *w = j->w;
@@ -427,8 +426,8 @@ static int give_names(struct job *j, uint64_t generation, struct ts_err *err)
     return rc;
 }
 
-/* Reads and parses the next piece. 1, 0 at the end, negative after a failure, which the sink was
- * told. */
+/* Reads and parses the next piece. Returns 1, 0 at the end, or a negative code after a failure
+ * that was reported to the sink. */
 static int read_piece(struct worker *w)
 {
     struct ts_text_source *s = w->source;
@@ -469,8 +468,8 @@ static int read_piece(struct worker *w)
     return s->to.put(s->to.self, j.number, &w->batch) < 0 ? -1 : 1;
 }
 
-/* Called when no thread reads any more: one thread ends the names. Returns whether there are
- * indices. */
+/* Called when no thread reads any more. One thread gives all names their indices, the others wait.
+ * Returns whether that succeeded. */
 static int end_names(struct ts_text_source *s)
 {
     struct ts_err why;
@@ -493,7 +492,7 @@ static int end_names(struct ts_text_source *s)
     return known;
 }
 
-/* Counts off a thread that reads no more, or that could not be started. */
+/* Records that a thread has stopped reading, or could not be started. */
 static void stop_reading(struct ts_text_source *s, int failed)
 {
     pthread_mutex_lock(&s->lock);
@@ -504,7 +503,7 @@ static void stop_reading(struct ts_text_source *s, int failed)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* Brings the nonzeros that waited for the indices of their names. */
+/* Passes the nonzeros that were set aside to the sink. Their names have indices now. */
 static void bring_waiting(struct worker *w)
 {
     struct ts_text_source *s = w->source;

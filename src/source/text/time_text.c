@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* time_text.c - what the times of a column are, and one of them to seconds. */
+/* time_text.c - finds the unit of the times in a column, and converts a time to seconds. */
 #include "source/text/time_text.h"
 
 #include <inttypes.h>
@@ -10,17 +10,17 @@
 #include "source/text/number_text.h"
 
 #define DAY         INT64_C(86400)
-#define EPOCH_DAY   INT64_C(719162) /* of 1970-01-01, from 0001-01-01 */
+#define EPOCH_DAY   INT64_C(719162) /* days from 0001-01-01 to 1970-01-01 */
 #define LAST_YEAR   9999
-#define FIRST_CLEAR 1900 /* years and dates of eight digits that are taken for such */
+#define FIRST_CLEAR 1900 /* clearly a year, or that of a date like 20260131 */
 #define LAST_CLEAR  2100
-#define FIRST_MAYBE 1000 /* and that may be such */
+#define FIRST_MAYBE 1000 /* perhaps a year, or that of a date */
 #define LAST_MAYBE  2999
 
 static const struct {
     const char *name, *words;
-    int32_t digits;     /* of a unit: 10^digits of them are a second */
-    int32_t first, end; /* numbers from 10^first below 10^end are clearly of it; 0: none */
+    int32_t digits;     /* 10^digits of the unit are a second */
+    int32_t first, end; /* 10^first to 10^end: clearly in this unit; 0: none */
 } units[TS_TIME_UNITS] = {
     [TS_TIME_S] = { "s", "in seconds since 1970", 0, 0, 10 },
     [TS_TIME_MS] = { "ms", "in milliseconds since 1970", 3, 11, 13 },
@@ -150,7 +150,7 @@ static int parse_zone(const char *p, const char *end, int64_t *ret)
     return 0;
 }
 
-/* Four digits and '-': what follows is a date of ISO 8601, or nothing. */
+/* Whether a text begins with four digits and '-', as only dates of ISO 8601 do. */
 static int begins_iso(const char *p, size_t n)
 {
     return n >= 7 && p[4] == '-' && digits(p, p + n, 4) >= 0;
@@ -201,7 +201,7 @@ static int as_year(const struct ts_number *x, int64_t *ret, int64_t *year)
     return 0;
 }
 
-/* A number in a unit, whatever its size. */
+/* Converts a number in a unit to seconds, whatever its size. */
 static int as_unit(enum ts_time_unit unit, const struct ts_number *x, int64_t *ret)
 {
     int64_t year;
@@ -216,7 +216,8 @@ static int as_unit(enum ts_time_unit unit, const struct ts_number *x, int64_t *r
     return *ret < ts_time_day(LAST_YEAR + 1, 1, 1) * DAY ? 0 : -1;
 }
 
-/* Whether a number is a date of eight digits (bit TS_TIME_DATE), or a year, between these years. */
+/* Returns bits: whether a number is a date of eight digits (TS_TIME_DATE) or a year (TS_TIME_YEAR)
+ * in the years first .. last. */
 static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t last)
 {
     int64_t at, year = 0;
@@ -228,7 +229,8 @@ static uint32_t calendar_units(const struct ts_number *x, int64_t first, int64_t
     return found;
 }
 
-/* The units that a number is clearly of, as bits: dates and years are clear seconds, too. */
+/* Returns bits: the units in which a number is clearly meant. Dates and years have the bit of
+ * seconds as well. */
 static uint32_t clear_units(const struct ts_number *x)
 {
     uint32_t found = calendar_units(x, FIRST_CLEAR, LAST_CLEAR);
@@ -263,8 +265,8 @@ struct ts_time_rule ts_time_look_rule(const struct ts_time_look *l, int by_days)
             most = l->of[u];
             r.unit = (enum ts_time_unit)u;
         }
-    /* A number that is no date, or no year, is refused then, with both readings. Of seconds that
-     * lie anywhere, fewer than one in 25 look like a date. */
+    /* If the column holds dates or years, a number that is none is refused, and the message has
+     * both readings. Of arbitrary times in seconds, fewer than one in 25 look like a date. */
     if (l->numbers > 0 && 10 * l->of[TS_TIME_DATE] >= l->numbers)
         r.unit = TS_TIME_DATE;
     if (l->numbers > 0 && 2 * l->of[TS_TIME_YEAR] >= l->numbers)
@@ -312,7 +314,7 @@ int ts_time_read(const struct ts_time_rule *r, const char *text, size_t n, int64
 
 /* ------------------------------------------------------------------ sentences */
 
-/* The reading in a unit, with the words for it. */
+/* Writes the time that a number is in a unit, with the words for that unit. */
 static size_t put_reading(uint32_t unit, const struct ts_number *x, char *ret, size_t room)
 {
     char at[TS_TIME_CHARS] = "no time";
