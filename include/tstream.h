@@ -577,6 +577,8 @@ typedef struct {
     ts_note_fn *note;
     void *ctx;
     int no_labels; /* write no labels of rows; names of modes and the tensor are written anyway */
+    /* NULL, or a JSON object that begins with {"program":"tstream": the file history.json */
+    const char *history;
 } ts_save_conf;
 
 /* Writes a decomposition as files in `dir`, which appears when it is complete and on disk. conf may

@@ -413,3 +413,57 @@ def test_a_saved_model_is_the_model(formats, precision, dense, tmp_path):
     m.save(tmp_path / "m.cp", formats)
     again = ts.load(tmp_path / "m.cp")
     assert again == m and again.dtype == np.dtype(precision) and again.shape == m.shape
+    assert len(m.history) > 1 and all(getattr(again, x) == getattr(m, x) for x in HISTORY)
+
+
+SAVED = {
+    "least squares": {}, "penalties": {"l2": 0.1}, "poisson": {"loss": "poisson"},
+    "huber": {"loss": "huber:1", "hold_out": 0.1},
+    "mean and patience": {"observed": True, "mean": True, "hold_out": 0.2, "patience": 1,
+                          "sweeps": 9}}
+
+
+@pytest.mark.parametrize("what", SAVED)
+def test_a_saved_model_keeps_its_history(tensor, what, tmp_path):
+    """Each attribute, through files, again and again, and from the files of a run."""
+    m = ts.cp(tensor, 3, out=tmp_path / "x.cp", **{**RUN, **SAVED[what]})
+    again = m
+    for turn in range(2):
+        again.save(tmp_path / "m.cp", replace=turn > 0)
+        again = ts.load(tmp_path / "m.cp", tensor)
+        assert {x: getattr(again, x) for x in HISTORY} == {x: getattr(m, x) for x in HISTORY}
+        assert again.observed == m.observed and again == m
+        assert all(type(a.fit) is float and type(a.sweep) is int for a in again.history)
+    ts.load(tmp_path / "x.cp").save(tmp_path / "x.cp", replace=True)
+    assert sorted(os.listdir(tmp_path / "x.cp")) == ["history.json", "labels", "model.ktensor"]
+    assert ts.load(tmp_path / "x.cp").history == m.history
+
+
+def test_a_model_without_a_run_has_no_history(tmp_path):
+    m = ts.Model.from_factors([2.0], [[[1.0], [0.0]], [[1.0]]])
+    m.history = []
+    m.save(tmp_path / "m.cp")
+    assert not (tmp_path / "m.cp" / "history.json").exists()
+    assert ts.load(tmp_path / "m.cp").history == []
+
+
+def test_numbers_that_are_not_finite_are_saved(tensor, tmp_path):
+    m = ts.cp(tensor, 2, **RUN)
+    m.history[0].log_likelihood, m.history[1].objective = float("-inf"), np.float64("inf")
+    m.history[1].n_dead = np.int64(3)
+    m.save(tmp_path / "m.cp")
+    assert ts.load(tmp_path / "m.cp").history == m.history
+
+
+@pytest.mark.parametrize("damage", [
+    lambda x: x[:60] + "7" + x[61:], lambda x: x[:-9], lambda x: "{}", lambda x: "",
+    lambda x: json.dumps({k: v for k, v in json.loads(x).items() if k[:5] != "file_"} | {
+        "sweeps": [{"fit": 1}]})])
+def test_a_damaged_history_is_left_out(tensor, damage, tmp_path):
+    m = ts.cp(tensor, 2, **RUN)
+    m.save(tmp_path / "m.cp", "npy")
+    file = tmp_path / "m.cp" / "history.json"
+    file.write_text(damage(file.read_text()))
+    with pytest.warns(ts.TstreamWarning, match="history.json"):
+        back = ts.load(tmp_path / "m.cp")
+    assert back == m and back.history == []

@@ -135,7 +135,7 @@ class ts_select_conf(_Sized):
 class ts_save_conf(_Sized):
     _fields_ = [("size", c.c_size_t), ("formats", c.c_uint), ("held_rows", c.c_int),
                 ("replace", c.c_int), ("threads", c.c_uint32), ("stop", _stop), ("note", note_fn),
-                ("ctx", c.c_void_p), ("no_labels", c.c_int)]
+                ("ctx", c.c_void_p), ("no_labels", c.c_int), ("history", c.c_char_p)]
 
 
 work_fn = c.CFUNCTYPE(None, c.c_void_p, c.c_uint64)

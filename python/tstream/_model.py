@@ -20,7 +20,7 @@ from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts
 from ._labels import (give_names, given_names, is_narrow, labels_of, names_of, origin_of, share_names,
                      state_of)
 from ._pickle import completed, handle_of, model_state, tensor_of
-from ._record import recall
+from ._record import history_of, recall
 from ._sweep import Sweep
 from ._table import Table
 from ._tensor import Tensor, as_tensor
@@ -98,7 +98,7 @@ class Model:
     rank : int
     history : list of Sweep
         Sweeps of the run; empty without a run. :func:`load` reads them, and what follows, from
-        ``run.json``, which a run with `out` writes.
+        ``run.json``, which a run with `out` writes, or from ``history.json`` of :meth:`save`.
     converged, exact : bool
         How the run ended. converged: the fit changed by less than the tolerance. exact: only rounding was left.
     sweeps_before : int
@@ -680,6 +680,8 @@ class Model:
              rows: str = "all", labels: bool = True, replace: bool = False) -> None:
         """Writes a directory, like ``tstream cp``. It appears complete or not at all.
 
+        The file ``history.json`` has the sweeps of the run and what else the model says of it.
+
         Parameters
         ----------
         path : path
@@ -709,7 +711,7 @@ class Model:
         call = Call()
         conf = ts_save_conf(formats=files_of(formats, rows), held_rows=rows == "used",
                             no_labels=not labels, replace=bool(replace), stop=call.stop,
-                            note=call.note)
+                            note=call.note, history=history_of(self))
         call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
 
 

@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What run.json beside the factors says of the run of a model."""
+"""What files beside the factors say of the run of a model.
+
+A run writes ``run.json``, and :meth:`Model.save` writes ``history.json``.
+"""
 
 import ctypes as c
+import dataclasses
 import json
+import math
 import os
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from ._errors import Error, warn
 from ._lib import Path, check, lib, ts_error
@@ -33,20 +38,61 @@ def recall(path: Path, rank: int) -> "Optional[Dict[str, Any]]":
 
     A damaged record is left out with a warning, because the factors are whole without it.
     """
-    file = os.path.join(os.fsdecode(path), "run.json")
-    try:
-        with open(file, "rb") as f:
-            data = f.read()
-    except OSError:
+    readers: "Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]]" = {
+        "history.json": _told, "run.json": lambda record: _attributes(record, rank)}
+    for name, attributes in readers.items():
+        file = os.path.join(os.fsdecode(path), name)
+        try:
+            with open(file, "rb") as f:
+                data = f.read()
+        except OSError:
+            continue
+        err = ts_error()
+        try:
+            check(lib.ts_json_file_check(os.fsencode(file), data, len(data), c.byref(err)), err)
+            return attributes(json.loads(data))
+        except (AttributeError, Error, KeyError, TypeError, ValueError) as e:
+            reason = str(e) if isinstance(e, Error) else f"{file}: is no record of a run"
+            warn(f"{reason}: the model is without its history")
+    return None
+
+
+# ---- history.json ----
+
+# Attributes of a model in the file, beside its sweeps, and what they are without a run.
+_TOLD: "Dict[str, Any]" = {"converged": False, "exact": False, "sweeps_before": 0, "mean": None,
+                           "best_sweep": None, "loss": None, "observed": None}
+# A number that is not finite has no form in JSON.
+_TEXTS = {math.inf: "inf", -math.inf: "-inf"}
+
+
+def _json(x: Any) -> Any:
+    x = x.item() if hasattr(x, "item") else x
+    return x if not isinstance(x, float) or math.isfinite(x) else _TEXTS.get(x)
+
+
+def history_of(model: Any) -> Optional[bytes]:
+    """The object of ``history.json``; None for a model without a run."""
+    told = {name: _json(getattr(model, name)) for name in _TOLD}
+    if not model.history and told == _TOLD:
         return None
-    err = ts_error()
-    try:
-        check(lib.ts_json_file_check(os.fsencode(file), data, len(data), c.byref(err)), err)
-        return _attributes(json.loads(data), rank)
-    except (AttributeError, Error, KeyError, TypeError, ValueError) as e:
-        reason = str(e) if isinstance(e, Error) else f"{file}: is no record of a run"
-        warn(f"{reason}: the model is without its history")
-        return None
+    sweeps = [{name: _json(x) for name, x in dataclasses.asdict(each).items()}
+              for each in model.history]
+    whole = {"program": "tstream", "version": lib.ts_library_version().decode(), **told,
+             "sweeps": sweeps}
+    return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _number(x: Any) -> Any:
+    return float("nan") if x is None else float(x) if isinstance(x, str) else x
+
+
+def _told(record: "Dict[str, Any]") -> "Dict[str, Any]":
+    sweeps = [Sweep(**{name: _number(x) for name, x in row.items()}) for row in record["sweeps"]]
+    return {**{name: record[name] for name in _TOLD}, "history": sweeps}
+
+
+# ---- run.json ----
 
 
 def _attributes(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":

@@ -2,11 +2,13 @@
 /* Decompositions: made of arrays, read, written, looked at. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "base/setting.h"
 #include "base/machine/threads.h"
 #include "model/kruskal.h"
+#include "model/model_files.h"
 #include "model/model_write.h"
 #include "model/predict.h"
 #include "model/strongest.h"
@@ -121,9 +123,20 @@ int ts_cpd_save(const ts_cpd *c, const char *dir, const ts_save_conf *given, ts_
         rc = ts_fail(&a.err, TS_EARG, "formats of files are ktensor, npy and splatt");
     if (rc == 0)
         rc = ts_threads_get(conf.threads, 0, &threads, &a.err);
-    if (rc == 0)
-        rc = ts_kruskal_write(c, dir, conf.formats, conf.held_rows, conf.no_labels, conf.replace,
-                              threads, conf.stop, &warn, &a.err);
+    if (rc == 0 && conf.history != NULL &&
+        (strncmp(conf.history, TS_MODEL_RECORD_BEGINS, strlen(TS_MODEL_RECORD_BEGINS)) != 0 ||
+         conf.history[strlen(conf.history) - 1] != '}'))
+        rc = ts_fail(&a.err, TS_EARG, "history is no JSON object that begins with the program");
+    if (rc == 0) {
+        const struct ts_kruskal_files files = { .formats = conf.formats,
+                                                .used_rows = conf.held_rows,
+                                                .no_labels = conf.no_labels,
+                                                .force = conf.replace,
+                                                .history = conf.history,
+                                                .threads = threads,
+                                                .stop = conf.stop };
+        rc = ts_kruskal_write(c, dir, &files, &warn, &a.err);
+    }
     if (rc == 0)
         ts_api_note(&a, conf.note, conf.ctx, &warn);
     return ts_api_end(&a, rc, err);

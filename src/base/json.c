@@ -5,6 +5,8 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -130,6 +132,21 @@ void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n)
         return; /* there is no memory, as ferror tells */
     snprintf(sum, sizeof sum, "%016" PRIx64, (uint64_t)XXH3_64bits(*text, *n));
     ts_json_str(j, "file_checksum", sum);
+}
+
+char *ts_json_sealed(const char *object, size_t *n)
+{
+    const size_t inside = strrchr(object, '}') == NULL ? 0 : strrchr(object, '}') - object;
+    char *begin, *ret = NULL;
+    int length =
+        asprintf(&begin, "%.*s,\"file_version\":%u", (int)inside, object, TS_JSON_FILE_VERSION);
+    if (length < 0)
+        return NULL;
+    length = asprintf(&ret, "%s" TS_JSON_SEAL "%016" PRIx64 "\"}\n", begin,
+                      (uint64_t)XXH3_64bits(begin, (size_t)length));
+    free(begin);
+    *n = length < 0 ? 0 : (size_t)length;
+    return length < 0 ? NULL : ret;
 }
 
 void ts_json_time_text(time_t t, char ret[TS_JSON_TIME_CHARS])

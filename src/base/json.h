@@ -42,6 +42,9 @@ void ts_json_close(struct ts_json *j);
 #define TS_JSON_SEAL         ",\"file_checksum\":\"" /* then 16 digits, "}" and a newline */
 void ts_json_seal(struct ts_json *j, char *const *text, const size_t *n);
 
+/* The text of a whole object with these members: n bytes, to be freed; NULL: there is no memory. */
+char *ts_json_sealed(const char *object, size_t *n);
+
 /* "2026-11-22T03:30:00+01:00", local time; null, or "", where the system cannot say. */
 #define TS_JSON_TIME_CHARS 40
 void ts_json_time(struct ts_json *j, const char *key, time_t t);

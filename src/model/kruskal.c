@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/machine/bigmem.h"
 #include "base/setting.h"
 #include "base/stop.h"
+#include "model/model_files.h"
 #include "model/model_write.h"
 
 #define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
@@ -308,21 +310,36 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
     return rc;
 }
 
-int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
-                     int no_labels, int force, uint32_t threads, const volatile sig_atomic_t *stop,
-                     struct ts_err *warn, struct ts_err *err)
+/* The history of the run, as the caller has it. */
+static int add_history(struct ts_model_out *out, const char *object, struct ts_err *err)
+{
+    size_t n;
+    char *text;
+    int rc;
+    if (object == NULL)
+        return 0;
+    text = ts_json_sealed(object, &n);
+    if (text == NULL)
+        return ts_no_memory(err, TS_MODEL_HISTORY);
+    rc = ts_model_add(out, TS_MODEL_HISTORY, text, n, err);
+    free(text);
+    return rc;
+}
+
+int ts_kruskal_write(const struct ts_kruskal *k, const char *dir,
+                     const struct ts_kruskal_files *files, struct ts_err *warn, struct ts_err *err)
 {
     struct ts_model_conf conf = { .dir = dir,
-                                  .formats = formats,
-                                  .used_rows = used_rows,
+                                  .formats = files->formats,
+                                  .used_rows = files->used_rows,
                                   .shape = { .order = k->order },
                                   .rank = k->rank,
-                                  .threads = threads,
-                                  .force = force,
+                                  .threads = files->threads,
+                                  .force = files->force,
                                   .precision = k->precision,
                                   .names = k->names,
-                                  .no_labels = no_labels,
-                                  .stop = stop };
+                                  .no_labels = files->no_labels,
+                                  .stop = files->stop };
     struct ts_model_out *out = NULL;
     int rc;
     for (uint32_t m = 0; m < k->order; m++) {
@@ -331,6 +348,8 @@ int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned forma
         conf.shape.index[m] = k->index[m];
     }
     rc = ts_model_begin(&conf, &out, err);
+    if (rc == 0)
+        rc = add_history(out, files->history, err);
     if (rc == 0)
         rc = ts_model_write(out, ts_kruskal_held, (void *)(uintptr_t)k, k->weight, NULL, warn, err);
     ts_model_end(out);

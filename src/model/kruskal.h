@@ -64,11 +64,18 @@ uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t ind
 int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **ret,
                      struct ts_err *err);
 
-/* Writes files like those of `tstream cp`: formats is a sum of ts_model_format, used_rows,
- * no_labels and force are as in model_write.h. warn->code is not 0 when something failed after they
+/* Which files of a model are written, and how. */
+struct ts_kruskal_files {
+    unsigned formats;                /* sum of ts_model_format */
+    int used_rows, no_labels, force; /* as in model_write.h */
+    const char *history; /* the object of TS_MODEL_HISTORY (model_files.h); NULL: no such file */
+    uint32_t threads;    /* 0: all */
+    const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
+};
+
+/* Writes files like those of `tstream cp`. warn->code is not 0 when something failed after they
  * were in place. */
-int ts_kruskal_write(const struct ts_kruskal *k, const char *dir, unsigned formats, int used_rows,
-                     int no_labels, int force, uint32_t threads, const volatile sig_atomic_t *stop,
-                     struct ts_err *warn, struct ts_err *err);
+int ts_kruskal_write(const struct ts_kruskal *k, const char *dir,
+                     const struct ts_kruskal_files *files, struct ts_err *warn, struct ts_err *err);
 
 #endif

@@ -21,7 +21,7 @@
 
 #define PARTIAL       ".partial"
 #define RECORD        "run.json"
-#define RECORD_BEGINS "{\"program\":\"tstream\""
+#define RECORD_BEGINS TS_MODEL_RECORD_BEGINS
 
 /* ---- files of one model ---- */
 
@@ -70,6 +70,7 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
                  { "state.0", "TSHSTATE", TS_ATOMIC_STATE },
                  { "state.1", "TSHSTATE", TS_ATOMIC_STATE },
                  { RECORD, RECORD_BEGINS, TS_ATOMIC_OURS },
+                 { TS_MODEL_HISTORY, RECORD_BEGINS, TS_ATOMIC_OURS },
                  { "status.json", "{", TS_ATOMIC_OURS } };
     for (uint32_t i = 0; i < sizeof file / sizeof file[0]; i++) {
         const size_t n = strlen(file[i].name);
@@ -94,8 +95,9 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
 static int has_record(int dir)
 {
     const int saved = errno;
-    const int there =
-        begins(dir, RECORD, RECORD_BEGINS) || ts_written_is_dir(dir) != TS_WRITTEN_OTHER;
+    const int there = begins(dir, RECORD, RECORD_BEGINS) ||
+                      begins(dir, TS_MODEL_HISTORY, RECORD_BEGINS) ||
+                      ts_written_is_dir(dir) != TS_WRITTEN_OTHER;
     errno = saved;
     return there;
 }
@@ -108,7 +110,7 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
     char byte;
     int ours, right;
     if (strncmp(name, "state", 5) == 0 || strncmp(name, "run.", 4) == 0 ||
-        strncmp(name, "status.", 7) == 0)
+        strncmp(name, "status.", 7) == 0 || strncmp(name, "history.", 8) == 0)
         return kind_of_record(dir, name, whole);
     if (strcmp(name, TS_MODEL_START ".new") == 0)
         return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS

@@ -20,6 +20,10 @@
 #include "base/files/atomic_out.h"
 #include "base/files/open_dir.h"
 
+/* What a caller of the library knows of the run of a model that it saves. */
+#define TS_MODEL_HISTORY       "history.json"
+#define TS_MODEL_RECORD_BEGINS "{\"program\":\"tstream\"" /* of it, and of run.json */
+
 #define TS_MODELS_JSON       "models.json"
 #define TS_MODELS_TSV        "models.tsv"
 #define TS_MODELS_RUN        "models.run"

@@ -484,6 +484,7 @@ START_TEST(memory_holds_what_files_hold)
     struct ts_model *m = NULL, *again = NULL;
     struct test_cp a;
     struct ts_err err = { 0 }, warn = { 0 };
+    struct ts_kruskal_files files = { .used_rows = used, .threads = 2 };
     char copy[4200], command[9000];
     double rows[2 * 4];
     conf.formats = binary ? TS_WRITE_NPY : TS_WRITE_KTENSOR;
@@ -497,8 +498,8 @@ START_TEST(memory_holds_what_files_hold)
     ts_model_close(m);
     ck_assert_int_eq(k->precision, conf.precision);
     snprintf(copy, sizeof copy, "%s/copy.cp", tmp);
-    ck_assert_msg(ts_kruskal_write(k, copy, conf.formats, used, 0, 0, 2, NULL, &warn, &err) == 0,
-                  "%s", err.text);
+    files.formats = conf.formats;
+    ck_assert_msg(ts_kruskal_write(k, copy, &files, &warn, &err) == 0, "%s", err.text);
     snprintf(command, sizeof command, "diff -r %s %s", out, copy);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(ts_model_open(copy, &m, &err), 0);
