@@ -945,10 +945,10 @@ typedef struct {
      * positive part). They depend on seed and take about the time of
      * two sweeps. */
     int nvecs;
-    /* Bit m: columns of the factor of mode m are orthonormal, on CPU
-     * cores. The mode can have no other constraint and needs at least
-     * as many used indices as the rank. At least one mode must be free
-     * of fix, simplex, bounds and orthogonal. */
+    /* Bit m: columns of the factor of mode m are orthonormal. The mode
+     * can have no other constraint and needs at least as many used
+     * indices as the rank. At least one mode must be free of fix,
+     * simplex, bounds and orthogonal. */
     uint32_t orthogonal;
     /* A penalty for each mode; NULL: none. smooth / 2 times the sum of
      * squared second differences of neighbouring rows is added to the

@@ -125,6 +125,17 @@ def test_rows_without_cells_are_zeros_and_the_penalty_is_that_of_ridge():
 LOSSES = ["poisson", "bernoulli", "bernoulli-logit", "gamma", "poisson-log", "huber:0.3"]
 
 
+def test_each_loss_is_folded_in_or_refused():
+    """A loss with formulas is one of LOSSES; any other is refused in words."""
+    tested = {loss.split(":")[0] for loss in LOSSES}
+    for loss in (name.split(":")[0] for name in ts.losses()[1:]):
+        if loss in tested:
+            assert len(_fold._curves(loss, 0.3)) == 5
+        else:
+            with pytest.raises(ValueError, match="cannot be folded in"):
+                _fold._curves(loss, 0.3)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("kind", ["dense", "missing", "zeros", "observed"])
 def test_rows_of_other_losses_are_stationary(loss, kind):
