@@ -1084,6 +1084,9 @@ typedef struct {
     double score;         /* factor match score with the best of its rank; 1: the same components */
     double held_out_rmse; /* as in ts_cp_result */
     double held_out_loss; /* as in ts_cp_result */
+    /* as in ts_cp_result; of a model that an earlier run finished, mean is NaN and best_sweep 0 */
+    double mean;
+    uint32_t best_sweep, sweeps_before;
 } ts_several_result;
 
 /* Computes n_ranks x restarts models, those of rank[0] first. As many as fit in memory are computed

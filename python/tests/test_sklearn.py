@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
 
+import tstream as ts  # noqa: E402
 from tstream.sklearn import CP  # noqa: E402
 
 EXPECTED_FAILURES = {}  # name of a check: its cause
@@ -188,6 +189,32 @@ def test_rows_are_least_squares_and_the_model_is_their_sum(x):
     np.testing.assert_allclose(one.sizes_, np.linalg.norm(rows, axis=0))
     for f in one.factors_:
         np.testing.assert_allclose(np.linalg.norm(f, axis=0), 1)
+
+
+@pytest.mark.parametrize("shape", [(30, 12), (24, 7, 5)])
+@pytest.mark.parametrize("nonneg", [False, True])
+@pytest.mark.parametrize("holes", [False, True])
+def test_rows_have_the_penalty_of_fit(shape, nonneg, holes):
+    """Those of the samples are the rows of cp, and those of others ridge regressions of NumPy."""
+    rng = np.random.default_rng(8)
+    x = rng.random(shape) + 0.2 * rng.standard_normal(shape)
+    if holes:
+        x[rng.random(shape) < 0.1] = np.nan
+    l2 = 0.5
+    model = CP(2, l2=l2, nonneg=nonneg, max_iter=20_000, tol=1e-14, random_state=3).fit(x)
+    seed = int(np.random.RandomState(3).randint(1, 2**31 - 2))
+    run = ts.cp(x, 2, l2=l2, nonneg=nonneg, sweeps=20_000, tol=1e-14, seed=seed, threads=1,
+                precision="float64", observed=holes, cpu=True, progress=False)
+    own = np.asarray(run.factors[0]) * run.weights
+    assert np.allclose(model.transform(x), own, rtol=1e-4, atol=1e-6 * np.abs(own).max())
+    if nonneg:
+        return
+    lengths = run.weights ** (1 - 1 / len(shape))
+    design = model.components_.reshape(2, -1).T
+    new = rng.random((4, *shape[1:]))
+    for row, sample in zip(model.transform(new), new):
+        ridge = design.T @ design + l2 * np.diag(lengths**-2)
+        assert np.allclose(row, np.linalg.solve(ridge, design.T @ sample.ravel()), rtol=1e-8)
 
 
 def test_a_matrix_is_as_near_as_its_singular_vectors():

@@ -439,6 +439,30 @@ def test_a_saved_model_keeps_its_history(tensor, what, tmp_path):
     assert ts.load(tmp_path / "x.cp").history == m.history
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_each_of_several_models_says_what_one_says(tensor, resume, tmp_path):
+    options = {**RUN, "observed": True, "mean": True, "hold_out": 0.2, "patience": 1, "sweeps": 9}
+    out = tmp_path / "x.cp"
+    if resume:  # one of the models is done when the run is stopped
+        def stop(sweep):
+            if sweep.rank == 2 and sweep.sweep >= 2:
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            ts.cp(tensor, [1, 2], out=out, on_sweep=stop, checkpoint=1e-9, **options)
+    several = ts.cp(tensor, [1, 2], out=out, resume="auto" if resume else False, **options)
+    for key, m in several.models.items():
+        alone = ts.cp(tensor, key[0], **{**options, "seed": key[1]})
+        assert m == alone and m.mean == alone.mean is not None
+        assert m.best_sweep == alone.best_sweep is not None
+        assert m.sweeps_before + len(m.history) == len(alone.history)
+        if not resume:
+            assert all(getattr(m, x) == getattr(alone, x) for x in HISTORY if x != "history")
+            assert [s.fit for s in m.history] == [s.fit for s in alone.history]
+    plain = ts.cp(tensor, [1, 2], **RUN)
+    assert all(m.mean is None and m.best_sweep is None for m in plain)
+
+
 def test_a_model_without_a_run_has_no_history(tmp_path):
     m = ts.Model.from_factors([2.0], [[[1.0], [0.0]], [[1.0]]])
     m.history = []

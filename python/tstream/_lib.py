@@ -215,7 +215,8 @@ class ts_several_result(_Sized):
                 ("seed", c.c_uint64), ("fit", c.c_double), ("objective", c.c_double),
                 ("converged", c.c_int), ("exact", c.c_int), ("n_dead", c.c_uint32),
                 ("best", c.c_int), ("seconds", c.c_double), ("score", c.c_double),
-                ("held_out_rmse", c.c_double), ("held_out_loss", c.c_double)]
+                ("held_out_rmse", c.c_double), ("held_out_loss", c.c_double),
+                ("mean", c.c_double), ("best_sweep", c.c_uint32), ("sweeps_before", c.c_uint32)]
 
 
 class ts_fit_result(_Sized):

@@ -19,6 +19,7 @@ from ._lib import (Call, encoded, lib, mode_fn, several_sweep_fn, sweep_fn, ts_c
 from ._losses import OPTIMIZERS, POISSON, loss_of
 from ._model import Model
 from ._modes import bounds_of, mode_bits, penalties
+from ._record import recall
 from ._seeds import seed_of
 from ._starts import starts_of
 from ._sweep import Sweep
@@ -242,6 +243,14 @@ class _Run:
             models[key].history, models[key].loss = self.histories[key], o.loss
             models[key].observed = bool(o.observed)
             models[key].converged, models[key].exact = bool(result.converged), bool(result.exact)
+            models[key].sweeps_before = result.sweeps_before
+            models[key].mean = result.mean if o.mean else None
+            models[key].best_sweep = result.best_sweep or None
+            if not self.histories[key] and o.out is not None:  # an earlier run finished it
+                folder = os.path.join(os.fsdecode(o.out), f"r{key[0]}.s{key[1]}")
+                record = recall(folder, models[key].rank) or {}
+                for name in ("mean", "best_sweep"):
+                    setattr(models[key], name, record.get(name))
         return Collection(models, rows_of(results))
 
     def one(self) -> Model:

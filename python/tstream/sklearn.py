@@ -35,7 +35,8 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     loss : str, default 'least-squares'
         As in :func:`tstream.cp`. Losses whose models are nonnegative imply `nonneg`.
     l2 : float, default 0
-        Penalty in ``fit``: half this number times the sum of squares of each factor.
+        Penalty: half this number times the sum of squares of each factor. Rows of new samples have
+        the penalty that they would have in ``fit``, with the other factors as they are.
     n_init : int, default 1
         Starts, of which the one with the best fit counts.
     max_iter : int, default 200
@@ -181,6 +182,8 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             np.ones(self.n_components),
             n_iter,
         )
+        # Where the penalty is least, the columns of a component have one length in all modes.
+        self._lengths = np.asarray(model.weights) ** (1 - 1 / x.ndim)
         rows = self._rows(x)
         self.sizes_ = np.linalg.norm(rows, axis=0)
         self.reconstruction_err_ = float(np.sqrt(self._left(x, rows)))
@@ -202,6 +205,7 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Of zeros there are no components: columns are zeros."""
         self.factors_ = [np.zeros((n, self.n_components)) for n in x.shape[1:]]
         self.sizes_, self.n_iter_, self.reconstruction_err_ = np.zeros(self.n_components), 1, 0.0
+        self._lengths = np.zeros(self.n_components)
         return self
 
     @staticmethod
@@ -228,10 +232,14 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self._sum(np.eye(len(self.sizes_)))
 
     def _rows(self, x: Array) -> Array:
-        rows = self.model_.fold_in(
-            np.asarray(x, dtype=np.float64), 0, nonneg=self.nonneg, loss=self.loss
-        )
-        return np.array(rows.factors[0])
+        x = np.asarray(x, dtype=np.float64)
+        if self.l2 == 0:
+            rows = self.model_.fold_in(x, 0, nonneg=self.nonneg, loss=self.loss)
+            return np.array(rows.factors[0])
+        # The penalty is that of rows beside columns of these lengths, not of length 1.
+        fixed = Model.from_factors(self._lengths, list(self.model_.factors))
+        rows = fixed.fold_in(x, 0, nonneg=self.nonneg, loss=self.loss, l2=self.l2)
+        return np.array(rows.factors[0]) * self._lengths
 
     def _sum(self, rows: Array) -> Array:
         """The array of these rows."""

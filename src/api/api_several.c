@@ -264,7 +264,8 @@ static int take_earlier(struct several *s, uint32_t row, const char *dir, struct
     to->objective = r->objective;
     to->held_out_rmse = r->held_out;
     to->held_out_loss = r->held_out_loss;
-    to->sweeps = r->n_sweeps;
+    to->sweeps = to->sweeps_before = r->n_sweeps;
+    to->mean = NAN;
     to->exact = strcmp(r->ended, "exact") == 0;
     to->converged = to->exact || strcmp(r->ended, "converged") == 0;
     to->n_dead = r->n_dead;
@@ -390,6 +391,9 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
                                              .converged = r.converged,
                                              .exact = r.exact,
                                              .n_dead = r.n_dead,
+                                             .mean = r.mean,
+                                             .best_sweep = r.best_sweep,
+                                             .sweeps_before = r.sweeps_before,
                                              .seconds = 1e-9 * (double)o->run.run.sweeps_ns };
     row->fit = r.fit;
     row->objective = r.objective;
