@@ -171,7 +171,7 @@ int ts_cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err)
 const char *ts_cpu_link(const void *be)
 {
     const struct ts_cpu *c = be;
-    return c->factor[0].shared ? "through memory that those of a machine share" : NULL;
+    return c->factor[0].shared ? "through memory that the ranks of a machine share" : NULL;
 }
 
 void ts_cpu_deal(void *be, struct ts_feed_deal *ret)

@@ -98,7 +98,7 @@ END
 
 # ---- one copy of the factors, or one for each ----
 mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o shared.cp > log 2> err || bad "factors are shared: $(cat err)"
-grep -q 'rows travel through memory that those of a machine share' err || bad "that factors are shared is not told: $(cat err)"
+grep -q 'rows travel through memory that the ranks of a machine share' err || bad "that factors are shared is not told: $(cat err)"
 TSTREAM_OWN_FACTORS=1 mpi 3 x.tsh -r 9 -i 4 --tol 0 --rows all -o own.cp > log 2> err || bad "own factors: $(cat err)"
 ! grep -q 'rows travel' err || bad "TSTREAM_OWN_FACTORS=1: $(cat err)"
 for how in shared own; do
