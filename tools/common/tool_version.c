@@ -35,10 +35,17 @@ static void print_gpus(FILE *to)
     fprintf(to, "exchange: %s\n", text);
 }
 
+/* What vectors of 16 bytes are there. */
+#ifdef __aarch64__
+#define PORTABLE "NEON"
+#else
+#define PORTABLE "none; portable C"
+#endif
+
 void tool_version_print(const char *program, FILE *to)
 {
     static const char *const isa[] = {
-        [TS_ISA_PORTABLE] = "none; portable C", [TS_ISA_AVX2] = "AVX2", [TS_ISA_AVX512] = "AVX-512"
+        [TS_ISA_PORTABLE] = PORTABLE, [TS_ISA_AVX2] = "AVX2", [TS_ISA_AVX512] = "AVX-512"
     };
     fprintf(to, "%s %s (commit %s)\n", program, tool_version(), tool_commit());
     print_gpus(to);

@@ -162,9 +162,7 @@ INLINE void NAME(term_dots_of_n)(const struct NAME(chunk) * c, struct NAME(opera
 INLINE void NAME(sum_weighted)(const VEC *restrict p, const TS_REAL *restrict g, uint32_t n,
                                uint32_t n_vec, uint32_t n_some, SUMS *restrict phi)
 {
-    VEC sum[4];
-    TS_EACH(v, n_some)
-        sum[v] = (VEC){ 0 };
+    VEC sum[4] = { { 0 } };
     uint32_t i = 0;
     if (n_some <= 2 && n > 1) {
         VEC odd[2] = { { 0 }, { 0 } };

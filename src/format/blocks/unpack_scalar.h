@@ -1,7 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_scalar.h - the decoder without vector code, for unpack_ISA.c to include and compile for
- * its machine. Loops have no branches that depend on the data, but for the kinds of parts. */
+/* unpack_scalar.h - the decoder without vector code of its own but that of unpack_neon.h, for
+ * unpack_ISA.c to include and compile for its machine. Loops have no branches that depend on the
+ * data, but for the kinds of parts. */
 #include "format/blocks/unpack_parse.h"
+
+#ifdef __aarch64__
+#include "format/blocks/unpack_neon.h"
+#else
+/* out[i] := base + entry i */
+static inline void unpack_entries(const struct ts_packed *s, uint32_t *out)
+{
+    const uint8_t *bytes = (const uint8_t *)s->word;
+    for (uint32_t i = 0, bit = 0; i < s->n; i++, bit += s->width)
+        out[i] = s->base + parse_bits(bytes, bit, s->width);
+}
+#endif
 
 static inline uint32_t flag_at(const struct ts_flags *f, uint32_t p)
 {
@@ -10,9 +23,7 @@ static inline uint32_t flag_at(const struct ts_flags *f, uint32_t p)
 
 static inline void unpack_stream(const struct ts_packed *s, const uint8_t *side, uint32_t *out)
 {
-    const uint8_t *bytes = (const uint8_t *)s->word;
-    for (uint32_t i = 0, bit = 0; i < s->n; i++, bit += s->width)
-        out[i] = s->base + parse_bits(bytes, bit, s->width);
+    unpack_entries(s, out);
     for (uint32_t i = 0; i < s->n_exc; i++)
         out[parse_bits(side, s->pos_bit + 8 * i, 8)] +=
             parse_bits(side, s->high_bit + i * s->exc_width, s->exc_width) << s->width;
