@@ -15,11 +15,11 @@ class BuildError(Exception):
 
 
 class Side:
-    def __init__(self, name, folder, top, commit, args):
+    def __init__(self, name, folder, top, commit, args, build_dir=None):
         self.name, self.folder, self.top, self.commit = name, folder, top, commit
         self.cc, self.configure = args.cc, args.configure + ([] if args.gpu else ["--with-cuda=no"])
         self.source = os.path.join(folder, "tree")
-        self.build_dir = os.path.join(self.source, "build")
+        self.build_dir = os.path.abspath(build_dir or os.path.join(self.source, "build"))
         self.log = os.path.join(folder, "build.log")
         self.door = os.path.join(self.build_dir, "bits_door")
 

@@ -45,6 +45,10 @@ class Machine:
         self.dir = os.path.abspath(args.dir)
         self.lacking = {}  # instruction sets that this machine does not have
         self.n_gpus = None  # not looked at
+        if args.built:
+            self.base, self.head = (Side(name, folder, top, None, args, folder)
+                                    for name, folder in zip(("base", "head"), args.built))
+            return
         base = self._commit(args.base or cases.base)
         head = self._commit(args.head) if args.head else None
         self.base = self._side("base", f"base-{base[:12]}", base)
@@ -64,11 +68,16 @@ class Machine:
 
     def build(self, sides=None):
         for side in sides or (self.base, self.head):
-            print(f"building {side.name}: {side.commit or 'the working tree'}", flush=True)
             try:
-                side.build(os.cpu_count())
+                if self.args.built:
+                    print(f"{side.name}: what is built in {side.build_dir}", flush=True)
+                else:
+                    print(f"building {side.name}: {side.commit or 'the working tree'}", flush=True)
+                    side.build(os.cpu_count())
             except BuildError as e:
                 raise RunError(e) from e
+            if self.args.isa is not None:
+                continue
             best = side.vector_code(None)
             for isa, code in CODE.items():
                 said = side.vector_code(isa)
@@ -227,7 +236,7 @@ class Machine:
 
     def _case(self, case):
         """What comes of a case: a Result, or why it is skipped."""
-        isa = case.about.get("isa")
+        isa = self.args.isa or case.about.get("isa")
         if isa in self.lacking:
             return self.lacking[isa]
         if self.n_gpus is not None and int(case.about.get("gpus", 0)) > self.n_gpus:
@@ -290,7 +299,8 @@ class Machine:
 
     def _other(self, run):
         name, command = run
-        results = self._both(f"run:{name}", lambda side: [["sh", "-eu", "-c", command]])
+        results = self._both(f"run:{name}", lambda side: [["sh", "-eu", "-c", command]],
+                             self.args.isa)
         found = self._compare(*results)
         status = _refused(results[0])
         self._forget(results, found)
