@@ -91,11 +91,11 @@ static uint64_t place_bytes(void)
     return most;
 }
 
-/* Budgets from two slots to everything. */
+/* Budgets from two slots to everything: memory is taken in whole pages. */
 static uint64_t budget(int i)
 {
     static const uint64_t slots[] = { 2, 3, 4, 7, 12, 1000 };
-    return slots[i] * place_bytes() + 2 * TS_PAGE;
+    return slots[i] * place_bytes() + 2 * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 #define N_BUDGETS 6
 
