@@ -73,17 +73,23 @@ static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
                                        : "all");
 }
 
-/* Returns the number of GPUs; 0: *why says why there is none. NULL for *ret: out of memory. */
-static int list_gpus(struct ts_gpu_device **ret, struct ts_err *why)
+/* Returns the number of GPUs; 0: *why says why there is none. NULL for *ret: out of memory.
+ * *no_nccl: why several of them exchange without NCCL; or its code is 0. */
+static int list_gpus(struct ts_gpu_device **ret, struct ts_err *why, struct ts_err *no_nccl)
 {
     const struct ts_gpu_part *part;
     char text[160] = "";
-    int n = 0;
+    int n = 0, usable = 0;
+    no_nccl->code = 0;
     *ret = calloc(TS_GPU_MAX_DEVICES, sizeof **ret);
     if (*ret == NULL || ts_gpu_part_find(&part, why) <= 0)
         return 0;
     n = part->devices(*ret, text);
     ts_fail(why, TS_ECUDA, "%s", text);
+    for (int i = 0; i < n; i++)
+        usable += (*ret)[i].usable;
+    if (usable > 1)
+        (void)part->check_nccl(no_nccl);
     return n;
 }
 
@@ -92,7 +98,7 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
     struct devices_args args;
     struct ts_machine machine;
     struct ts_gpu_device *gpu;
-    struct ts_err why;
+    struct ts_err why, no_nccl;
     struct tool_json j;
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     uint32_t n_operands;
@@ -103,15 +109,19 @@ static int run_devices(const struct ts_cmd *cmd, int argc, char **argv)
     if (status >= 0)
         return status;
     ts_machine_get(&machine);
-    n = list_gpus(&gpu, &why);
+    n = list_gpus(&gpu, &why, &no_nccl);
     if (gpu == NULL)
         return tool_fail(cmd, &(struct ts_err){ .code = TS_ENOMEM, .text = "out of memory" });
     if (args.json) {
         tool_json_open(&j, stdout);
         json_gpus(&j, gpu, n);
         tool_json_str(&j, "no_gpu", n == 0 ? why.text : NULL);
-    } else
+        tool_json_str(&j, "no_nccl", no_nccl.code < 0 ? no_nccl.text : NULL);
+    } else {
         print_gpus(gpu, n, why.text);
+        if (no_nccl.code < 0)
+            printf("no NCCL: %s\n", no_nccl.text);
+    }
     free(gpu);
     if (args.json) {
         tool_json_u64(&j, "cpus", machine.cpus);
@@ -129,9 +139,11 @@ const struct ts_cmd tstream_devices = {
     .name = "devices",
     .operands = "",
     .summary = "list the GPUs and CPUs that a run would use, and why",
-    .text = "Lists the GPUs and whether each is usable, and the CPUs and memory of this process. A "
-            "run takes the first usable GPU unless --gpus or --cpu is given. CUDA_VISIBLE_DEVICES "
-            "hides and orders GPUs, as in every CUDA program.",
+    .text =
+        "Lists the GPUs and whether each is usable, and the CPUs and memory of this process. A "
+        "run takes the first usable GPU unless --gpus or --cpu is given. CUDA_VISIBLE_DEVICES "
+        "hides and orders GPUs, as in every CUDA program. If something that GPUs need is missing, "
+        "a sentence says what: the GPU part of tstream, a driver, or NCCL for several GPUs.",
     .examples = "tstream devices\n  list all devices\n",
     .opts = devices_opts,
     .run = run_devices,

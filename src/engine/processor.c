@@ -161,7 +161,7 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
     char why[160];
     int rc;
     *there = ts_gpu_part_find(&gpu, &none);
-    if (*there <= 0)
+    if (*there <= 0) /* as without a driver, or with one that cannot be used */
         return ts_fail(err, TS_ECUDA, "%s: %s", asked, none.text);
     *there = gpu->count(why);
     if (*there <= 0)

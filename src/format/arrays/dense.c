@@ -418,3 +418,17 @@ void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, 
         for (uint64_t i = 0; i < n; i++)
             ret[i] = (float)number(d, from + i * d->cell_bytes);
 }
+
+void ts_dense_get_all(const struct ts_dense *d, const void *cells, uint64_t n, int narrow,
+                      uint32_t threads, void *ret)
+{
+    const uint64_t piece = 1 << 16;
+#pragma omp parallel for num_threads(threads) schedule(static)
+    for (uint64_t at = 0; at < n; at += piece) {
+        const uint64_t k = n - at < piece ? n - at : piece;
+        if (narrow)
+            ts_dense_get_f32(d, cells, at, k, (float *)ret + at);
+        else
+            ts_dense_get_f64(d, cells, at, k, (double *)ret + at);
+    }
+}

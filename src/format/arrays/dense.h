@@ -148,6 +148,10 @@ void ts_dense_get_f64(const struct ts_dense *d, const void *cells, uint64_t at, 
 void ts_dense_get_f32(const struct ts_dense *d, const void *cells, uint64_t at, uint64_t n,
                       float *ret);
 
+/* The first n cells, by so many threads: float32 where `narrow`, else float64. */
+void ts_dense_get_all(const struct ts_dense *d, const void *cells, uint64_t n, int narrow,
+                      uint32_t threads, void *ret);
+
 /* 0; or TS_EARG where cells are unknown (NaN), which names the first one. Cells were looked at. */
 int ts_dense_check_known(const struct ts_dense *d, struct ts_err *err);
 

@@ -94,16 +94,8 @@ static ts_gpu_error compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_membe
 /* A slab as it goes through `stage`. */
 static void convert(const struct ts_gpu_cells *c, const struct ts_slab_view *v, void *to)
 {
-    const uint64_t n = v->part.rows * v->part.cols, piece = 1 << 16;
-    const struct ts_dense *d = c->shape.dense;
-#pragma omp parallel for num_threads(c->threads) schedule(static)
-    for (uint64_t at = 0; at < n; at += piece) {
-        const uint64_t k = n - at < piece ? n - at : piece;
-        if (c->shape.narrow)
-            ts_dense_get_f32(d, v->cells, at, k, (float *)to + at);
-        else
-            ts_dense_get_f64(d, v->cells, at, k, (double *)to + at);
-    }
+    ts_dense_get_all(c->shape.dense, v->cells, v->part.rows * v->part.cols, c->shape.narrow,
+                     c->threads, to);
 }
 
 /* Enqueues the copy of a slab. */

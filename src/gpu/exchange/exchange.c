@@ -19,6 +19,8 @@
 
 #define AWAKE_NS 300000
 
+const char *ts_exchange_nccl_file;
+
 static int check_cuda(struct ts_err *err, ts_gpu_error e, const char *what)
 {
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);

@@ -43,6 +43,9 @@ struct ts_exchange_way {
 
 extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_host, ts_exchange_nccl;
 
+/* The path of an NCCL that is tried before that of the machine; NULL: none. */
+extern const char *ts_exchange_nccl_file;
+
 /* Whether NCCL can be used by this process: 0, or TS_ELIMIT and why not. */
 int ts_exchange_nccl_there(struct ts_err *err);
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Looks at each folder on the way to a file, and at the file. */
+#include "base/files/trusted.h"
+
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define ENTRY_BYTES 4096 /* of a user or a group with few members */
+
+/* Whether the group is the user's alone: of the same name, and without other members. */
+static int is_own_group(gid_t gid)
+{
+    char user_text[ENTRY_BYTES], group_text[ENTRY_BYTES];
+    struct passwd user, *found_user;
+    struct group group, *found_group;
+    if (getpwuid_r(geteuid(), &user, user_text, sizeof user_text, &found_user) != 0 ||
+        getgrgid_r(gid, &group, group_text, sizeof group_text, &found_group) != 0)
+        return 0;
+    if (found_user == NULL || found_group == NULL || user.pw_gid != gid ||
+        strcmp(user.pw_name, group.gr_name) != 0)
+        return 0;
+    for (char **member = group.gr_mem; *member != NULL; member++)
+        if (strcmp(*member, user.pw_name) != 0)
+            return 0;
+    return 1;
+}
+
+/* With access lists, the bits of the group are those that any user or group may have. */
+static int has_access_list(const char *path)
+{
+    return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
+}
+
+/* is_above: it is a folder above that of the file. */
+static int check_one(const char *path, int is_above, struct ts_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) < 0)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    if (st.st_uid != 0 && st.st_uid != geteuid())
+        return ts_fail(err, TS_EARG, "%s belongs to another user", path);
+    if (is_above && (st.st_mode & S_ISVTX) != 0)
+        return 0;
+    if ((st.st_mode & S_IWOTH) != 0)
+        return ts_fail(err, TS_EARG, "%s can be written by all users", path);
+    if ((st.st_mode & S_IWGRP) != 0 && (has_access_list(path) || !is_own_group(st.st_gid)))
+        return ts_fail(err, TS_EARG, "%s can be written by other users of its group", path);
+    return 0;
+}
+
+int ts_trusted_path(const char *path, char **ret, struct ts_err *err)
+{
+    char *real = realpath(path, NULL), *end;
+    int rc, is_above = 0;
+    *ret = NULL;
+    if (real == NULL)
+        return ts_fail_errno(err, TS_EIO, "%s", path);
+    *ret = strdup(real);
+    rc = *ret == NULL ? ts_no_memory(err, path) : check_one(real, 0, err);
+    while (rc == 0 && (end = strrchr(real, '/')) != NULL && real[1] != '\0') {
+        end[end == real] = '\0';
+        rc = check_one(real, is_above, err);
+        is_above = 1;
+    }
+    free(real);
+    if (rc < 0) {
+        free(*ret);
+        *ret = NULL;
+    }
+    return rc;
+}

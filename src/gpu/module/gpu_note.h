@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* gpu_note.h - what a shared object with the GPU part, libtstream-cuda.so, says of itself.
+ *
+ * Both sides share structs of headers that are no promise to anyone. So both have to be of one
+ * version, and of headers with one hash (gpu_abi.h, which make writes), and their structs have to
+ * have the same sizes. The shared object has all that in a note of its file, which is read before
+ * any of its code is loaded. It shows one function, which is called after that.
+ *
+ *   format   an ELF note of the owner "tstream"
+ */
+#ifndef TS_GPU_GPU_NOTE_H
+#define TS_GPU_GPU_NOTE_H
+
+#include <stdint.h>
+
+#include "gpu/module/gpu_calls.h"
+#include "gpu/team/gpu_part.h"
+
+#define TS_GPU_NOTE_OWNER "tstream"
+#define TS_GPU_NOTE_TYPE  1u
+#define TS_GPU_NOTE_CHARS 48u
+
+/* What has to be the same on both sides. */
+struct ts_gpu_note {
+    char version[TS_GPU_NOTE_CHARS], abi[TS_GPU_NOTE_CHARS];
+    uint32_t bytes[8]; /* of structs */
+};
+
+#define TS_GPU_NOTE_FILL(version_, abi_)                                            \
+    {                                                                               \
+        .version = version_, .abi = abi_,                                           \
+        .bytes = { sizeof(struct ts_backend),       sizeof(struct ts_backend_conf), \
+                   sizeof(struct ts_backend_times), sizeof(struct ts_tensor),       \
+                   sizeof(struct ts_request),       sizeof(struct ts_err),          \
+                   sizeof(struct ts_gpu_part),      sizeof(struct ts_gpu_calls) },  \
+    }
+
+/* The note as it lies in a file. */
+struct ts_gpu_note_section {
+    uint32_t owner_bytes, note_bytes, type;
+    char owner[sizeof TS_GPU_NOTE_OWNER];
+    struct ts_gpu_note note;
+};
+
+_Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");
+
+/* Puts the note into a shared object. Sections of such a name are notes for assemblers. */
+#define TS_GPU_NOTE_SECTION(version_, abi_)                                                  \
+    __attribute__((section(".note.tstream"), used,                                           \
+                   aligned(4))) static const struct ts_gpu_note_section ts_gpu_note_here = { \
+        .owner_bytes = sizeof TS_GPU_NOTE_OWNER,                                             \
+        .note_bytes = sizeof(struct ts_gpu_note),                                            \
+        .type = TS_GPU_NOTE_TYPE,                                                            \
+        .owner = TS_GPU_NOTE_OWNER,                                                          \
+        .note = TS_GPU_NOTE_FILL(version_, abi_),                                            \
+    }
+
+/* The one function that the shared object shows. `calls` must stay. */
+#define TS_GPU_MODULE_FUNCTION "ts_gpu_module_open"
+const struct ts_gpu_part *ts_gpu_module_open(const struct ts_gpu_calls *calls);
+
+#endif
