@@ -5,9 +5,11 @@
 What sentences call a setting (src/base/setting.c) is what its row says.
 Every keyword of tstream.cp and every field of ts_cp_conf and ts_session_conf is that of a setting, or is listed here as none; and the
 other way round. Defaults agree. The functions of the package that have settings are what scripts/python_settings makes
-of the table. The structs of ctypes have the fields of tstream.h in their order.
+of the table. The structs of ctypes have the fields of tstream.h in their order. The library
+reads each field, and the package each keyword.
 """
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -158,6 +160,29 @@ for option, keyword, own, fields, default in settings:
         struct, member = field.split(".")
         if struct not in NO_FIELDS and member not in fields_of(struct):
             bad(f"{HEADER}: {struct} has no field {member}, which {DEF} gives to --{option}")
+
+# ---- readers ----
+# A field that nobody reads, and a keyword that nobody passes on, would be taken and ignored.
+API, PACKAGE = "src/api", "python/tstream"
+
+
+def folder(name, ending):
+    files = sorted(os.listdir(f"{top}/{name}"))
+    return "".join(read(f"{name}/{f}") for f in files if f.endswith(ending))
+
+
+library, package, run = folder(API, (".c", ".h")), folder(PACKAGE, ".py"), read(f"{PACKAGE}/_run.py")
+for struct in NO_FIELDS:
+    for field in fields_of(struct):
+        if field not in NO_FIELDS[struct] and not re.search(rf"(->|\.){field}\b(?! = )", library):
+            bad(f"{API}: nothing reads {struct}.{field} of {HEADER}")
+        if field not in NO_FIELDS[struct] and not re.search(rf"\b{field}=", run):
+            bad(f"{PACKAGE}/_run.py: {struct}.{field} of {HEADER} is never set")
+for keyword in signature:
+    if keyword in OF_TABLES or keyword in aliases:
+        continue
+    if not re.search(rf'\b(o|settings)\.{keyword}\b|\["{keyword}"\]', package):
+        bad(f"{PACKAGE}: nothing reads the keyword {keyword} of cp()")
 
 # ---- names in sentences ----
 marks = re.findall(r'\{ (TS_SET_\w+),\s*\{\s*"([^"]*)",\s*"([^"]*)",\s*"--([a-z0-9-]+)[^"]*"\s*\} \}', read(SETTING))
