@@ -16,6 +16,12 @@ if [ -e "$installed/$name" ]; then echo "skipped: $installed has $name"; exit 77
 version=$(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$built/config.h")
 abi=$(sed -n 's/.*TS_GPU_ABI "\(.*\)"/\1/p' "$built/src/gpu/module/gpu_abi.h")
 
+# One place has the names, and the package of Python the same.
+for pair in GPU_PACKAGE:tstream-cuda13 GPU_PYTHON:tstream_cuda13 GPU_EXTRA:cuda13; do
+    grep -q "^#define ${pair%:*} \"${pair#*:}\"" "$built/config.h" || bad "config.h: ${pair%:*}"
+done
+grep -q '^cuda13 = \["tstream-cuda13"\]' "$top/pyproject.toml" || bad 'pyproject.toml: cuda13'
+
 # fake FILE FLAGS...
 fake()
 {
