@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that beats and listens, around the ring of ranks. */
+/* A thread that beats and listens, around the ring of ranks, and one that asks the kernel about the
+ * network, which MPI cannot keep waiting. */
 #include "mpi/heartbeat.h"
 
 #include <fcntl.h>
@@ -15,12 +16,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "mpi/launcher.h"
+#include "mpi/wire.h"
 
 #define BEAT_NS  UINT64_C(500000000)
 #define END_NS   UINT64_C(1000000) /* between looks for the end of the rank before */
 #define HOST     64
 #define TAG_BEAT 1
 #define TAG_END  2
+#define TAG_GONE 3 /* some rank hears nothing from the one before it */
 
 struct ts_heartbeat {
     MPI_Comm comm;
@@ -29,13 +33,24 @@ struct ts_heartbeat {
     uint32_t patience; /* beats of its own without any from the rank before */
     int say;           /* standard error, whatever the program does with its own */
     char *hosts;       /* n x HOST */
+    MPI_Request sent;  /* while sends */
+    int sends;
+    MPI_Request *request; /* n: of tell_gone */
     void (*look)(void *ctx);
     void *ctx;
-    pthread_t thread;
+    pthread_t thread, watcher;
+    atomic_flag ends; /* one sentence is enough */
     atomic_int stops;
     pthread_mutex_t lock;
     pthread_cond_t stop; /* stops was set */
 };
+
+/* Another rank has said that one is gone. */
+static void end_as_told(void)
+{
+    ts_launcher_end_soon();
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
 
 /* What the rank before has said since the last time: 1 something, 2 that it ends, 0 nothing. */
 static int listen_before(const struct ts_heartbeat *h)
@@ -49,6 +64,8 @@ static int listen_before(const struct ts_heartbeat *h)
         if (!there)
             return heard;
         MPI_Recv(&byte, 1, MPI_CHAR, h->before, status.MPI_TAG, h->comm, MPI_STATUS_IGNORE);
+        if (status.MPI_TAG == TAG_GONE)
+            end_as_told();
         heard = status.MPI_TAG == TAG_END ? 2 : 1;
         if (heard == 2)
             return heard;
@@ -62,17 +79,22 @@ static void rest(uint64_t ns)
 }
 
 /* Until the next look, or until it is to stop, which no rank shall wait for at its end. */
-static void rest_unless_stopped(struct ts_heartbeat *h)
+static void rest_unless_stopped(struct ts_heartbeat *h, uint64_t ns)
 {
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_nsec += (long)(BEAT_NS / 10);
+    until.tv_nsec += (long)ns;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     pthread_mutex_lock(&h->lock);
     while (!atomic_load(&h->stops) && pthread_cond_timedwait(&h->stop, &h->lock, &until) == 0)
         continue;
     pthread_mutex_unlock(&h->lock);
+}
+
+static uint32_t seconds_of(const struct ts_heartbeat *h)
+{
+    return (uint32_t)(h->patience * BEAT_NS / 1000000000);
 }
 
 /* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a
@@ -85,21 +107,113 @@ static void wait_for_reader(int fd)
     rest(BEAT_NS / 10);
 }
 
+/* Ranks of other machines learn of it, too: a launcher there may hear nothing of an abort. What MPI
+ * cannot send stays with it until the end, which is near. */
+static void tell_gone(const struct ts_heartbeat *h)
+{
+    static const char byte = 0;
+    int n = 0;
+    for (int r = 0; r < h->n; r++)
+        if (r != h->rank && r != h->before)
+            MPI_Isend(&byte, 1, MPI_CHAR, r, TAG_GONE, h->comm, &h->request[n++]);
+    for (int turn = 0; turn < 5; turn++) {
+        for (int i = 0; i < n; i++) {
+            MPI_Status status;
+            int done;
+            MPI_Test(&h->request[i], &done, &status);
+        }
+        rest(BEAT_NS / 25);
+    }
+}
+
 /* The words are one write, which those of others do not cut. The name is that of the program that a
  * user knows. */
-static void end_all(const struct ts_heartbeat *h)
+static void say(const struct ts_heartbeat *h, int rank, const char *what)
 {
-    char text[400];
-    const int n = snprintf(
-        text, sizeof text,
-        "%.*s: rank %d of %d, on %s: has said nothing for %u seconds: it was stopped, or its "
-        "machine or the network is gone; all ranks end\n",
-        (int)strcspn(h->name, "-"), h->name, h->before, h->n, h->hosts + (size_t)h->before * HOST,
-        (unsigned)(h->patience * BEAT_NS / 1000000000));
+    char text[500];
+    const int n =
+        snprintf(text, sizeof text, "%.*s: rank %d of %d, on %s: %s\n", (int)strcspn(h->name, "-"),
+                 h->name, rank, h->n, h->hosts + (size_t)rank * HOST, what);
     if (n > 0 && write(h->say, text, (size_t)n) < 0)
         (void)n; /* nobody listens: the exit status says it */
+}
+
+static void end_all(struct ts_heartbeat *h)
+{
+    char what[200];
+    if (atomic_flag_test_and_set(&h->ends))
+        return;
+    ts_launcher_end_soon();
+    (void)snprintf(what, sizeof what,
+                   "has said nothing for %u seconds: it was stopped, or its machine or the network "
+                   "is gone; all ranks end",
+                   seconds_of(h));
+    say(h, h->before, what);
+    tell_gone(h);
     wait_for_reader(h->say);
     MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* The thread of the beats tells others, if MPI lets it. */
+static void end_without(struct ts_heartbeat *h, const char *peer, uint32_t ms)
+{
+    char what[200];
+    if (atomic_flag_test_and_set(&h->ends))
+        return;
+    ts_launcher_end_soon();
+    (void)snprintf(what, sizeof what,
+                   "%s has not answered for %u seconds: its machine or the network is gone; all "
+                   "ranks end",
+                   peer, (ms + 500) / 1000);
+    say(h, h->rank, what);
+    wait_for_reader(h->say);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* Twice in a row: a machine that was suspended has had no time to answer. A second is left for what
+ * else there is to do. */
+static void *watch(void *ctx)
+{
+    struct ts_heartbeat *h = ctx;
+    const uint32_t s = seconds_of(h), ms = 1000 * (s > 2 ? s - 1 : s);
+    int times = 0;
+    while (!atomic_load(&h->stops)) {
+        char peer[64];
+        uint32_t silent;
+        rest_unless_stopped(h, BEAT_NS);
+        silent = atomic_load(&h->stops) ? 0 : ts_wire_silent_ms(ms, peer, sizeof peer);
+        times = silent > 0 ? times + 1 : 0;
+        if (times > 1)
+            end_without(h, peer, silent);
+    }
+    return NULL;
+}
+
+static void end_if_told(const struct ts_heartbeat *h)
+{
+    int there = 0;
+    MPI_Iprobe(MPI_ANY_SOURCE, TAG_GONE, h->comm, &there, MPI_STATUS_IGNORE);
+    if (there)
+        end_as_told();
+}
+
+/* Whether the last one is on its way: some MPI cannot begin another where the network is gone, and
+ * this thread waits for none. */
+static int was_sent(struct ts_heartbeat *h)
+{
+    MPI_Status status;
+    int done = 1;
+    if (h->sends)
+        MPI_Test(&h->sent, &done, &status);
+    h->sends = !done;
+    return done;
+}
+
+static void send_next(struct ts_heartbeat *h, int tag)
+{
+    static const char byte = 0;
+    MPI_Isend(&byte, 1, MPI_CHAR, h->next, tag, h->comm, &h->sent);
+    h->sends = 1;
 }
 
 static void *beat(void *ctx)
@@ -108,32 +222,32 @@ static void *beat(void *ctx)
     uint64_t last = 0;
     uint32_t silent = 0;
     int listens = 1, said_end = 0;
-    while (listens || !said_end) {
+    while (listens || !said_end || !was_sent(h)) {
         const uint64_t now = ts_clock_ns();
         const int stops = atomic_load(&h->stops), heard = listens ? listen_before(h) : 0;
-        char byte = 0;
         h->look(h->ctx);
+        end_if_told(h);
         if (heard > 0)
             silent = 0;
         if (heard == 2)
             listens = 0;
-        if (stops && !said_end) {
-            MPI_Send(&byte, 1, MPI_CHAR, h->next, TAG_END, h->comm);
+        if (stops && !said_end && was_sent(h)) {
+            send_next(h, TAG_END);
             said_end = 1;
         }
         if (now - last >= BEAT_NS) {
-            if (!said_end)
-                MPI_Send(&byte, 1, MPI_CHAR, h->next, TAG_BEAT, h->comm);
+            if (!said_end && was_sent(h))
+                send_next(h, TAG_BEAT);
             if (listens && heard == 0 && last > 0 && now - last < 3 * BEAT_NS)
                 silent++;
             last = now;
-            if (silent > h->patience)
+            if (silent >= h->patience)
                 end_all(h);
         }
-        if (said_end && listens)
+        if (stops)
             rest(END_NS);
-        else if (!said_end)
-            rest_unless_stopped(h);
+        else
+            rest_unless_stopped(h, BEAT_NS / 10);
     }
     return NULL;
 }
@@ -156,6 +270,7 @@ static void close_all(struct ts_heartbeat *h)
     pthread_cond_destroy(&h->stop);
     pthread_mutex_destroy(&h->lock);
     free(h->hosts);
+    free(h->request);
     free(h);
 }
 
@@ -170,13 +285,15 @@ static void init_lock(struct ts_heartbeat *h)
 }
 
 /* Signals are for the threads that know what to do with them. */
-static int start_thread(struct ts_heartbeat *h)
+static int start_threads(struct ts_heartbeat *h)
 {
     sigset_t all, before;
     int failed;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     failed = pthread_create(&h->thread, NULL, beat, h);
+    if (!failed)
+        failed = pthread_create(&h->watcher, NULL, watch, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
 }
@@ -189,14 +306,16 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     int mine = 0, all;
     if (h != NULL) {
         init_lock(h);
+        atomic_flag_clear(&h->ends);
         h->comm = MPI_COMM_NULL;
         MPI_Comm_size(MPI_COMM_WORLD, &h->n);
         MPI_Comm_rank(MPI_COMM_WORLD, &h->rank);
         h->hosts = calloc((size_t)h->n, HOST);
+        h->request = calloc((size_t)h->n, sizeof *h->request);
         h->patience = patience();
         h->say = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
         mine = level >= MPI_THREAD_MULTIPLE && h->n > 1 && h->patience > 0 && h->hosts != NULL &&
-               h->say >= 0;
+               h->request != NULL && h->say >= 0;
     }
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!all) {
@@ -211,7 +330,7 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     h->next = (h->rank + 1) % h->n;
     (void)gethostname(host, sizeof host - 1);
     MPI_Allgather(host, HOST, MPI_CHAR, h->hosts, HOST, MPI_CHAR, h->comm);
-    if (start_thread(h) != 0) {
+    if (start_threads(h) != 0) {
         fprintf(stderr, "%s: rank %d: a thread cannot be started\n", name, h->rank);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
@@ -224,8 +343,9 @@ void ts_heartbeat_stop(struct ts_heartbeat *h)
         return;
     pthread_mutex_lock(&h->lock);
     atomic_store(&h->stops, 1);
-    pthread_cond_signal(&h->stop);
+    pthread_cond_broadcast(&h->stop);
     pthread_mutex_unlock(&h->lock);
+    pthread_join(h->watcher, NULL);
     pthread_join(h->thread, NULL);
     close_all(h);
 }

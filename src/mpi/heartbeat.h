@@ -9,6 +9,11 @@
  * its own that came in time count as waiting, so that a job that is suspended as a whole goes on
  * later.
  *
+ * Another thread asks the kernel whether machines at the other end of TCP connections answer
+ * (mpi/wire.h): a rank that waits in MPI may keep the beats out. Where a machine is gone, a
+ * launcher waits for it. So its processes on this machine are ended a second later
+ * (mpi/launcher.h).
+ *
  *   owner    the caller owns it, between MPI_Init_thread and MPI_Finalize
  *   threads  start and stop from one
  *   errors   NULL: there is none, as MPI is not for several threads at once, and nothing is noticed

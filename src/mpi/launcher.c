@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A process that outlives its rank. Between fork and _exit it calls what may be called there. */
+#include "mpi/launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST   8  /* processes of a launcher above a rank */
+#define CLIMBS 32 /* parents that are looked at */
+#define STAT   512
+
+struct process {
+    pid_t pid;
+    unsigned long long start; /* two processes of one number began at different times */
+};
+
+/* Open MPI, PRRTE, MPICH's Hydra and Intel's. Slurm's slurmstepd is none: Slurm itself looks after
+ * nodes that are gone. */
+int ts_launcher_is(const char *comm)
+{
+    static const char *const names[] = { "mpirun", "mpiexec", "orterun", "orted",
+                                         "prte",   "prun",    "hydra_" };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(comm, names[i], strlen(names[i])) == 0)
+            return 1;
+    return 0;
+}
+
+/* Field n of proc(5)'s stat, of those behind the name: the parent is 4, when it began 22. */
+static unsigned long long field_of(const char *rest, int n)
+{
+    for (int i = 3; i < n && *rest != '\0'; i++)
+        rest += strcspn(rest, " ") + 1;
+    return strtoull(rest, NULL, 10);
+}
+
+/* NULL: there is no such process. Otherwise its field 3, in text; its name, cut off where it ends,
+ * begins behind the first bracket of text. A name may hold brackets and spaces itself. */
+static const char *read_stat(pid_t pid, char *text)
+{
+    char path[64], *end;
+    ssize_t n;
+    int fd;
+    snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    n = read(fd, text, STAT - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    end = strrchr(text, ')');
+    if (end == NULL || strchr(text, '(') == NULL || end[1] != ' ')
+        return NULL;
+    *end = '\0';
+    return end + 2;
+}
+
+/* Those nearest to the rank: another launcher may have started a program that started these. */
+static uint32_t find_launcher(struct process *ret)
+{
+    pid_t pid = getppid();
+    uint32_t n = 0;
+    for (int i = 0; i < CLIMBS && n < MOST && pid > 1; i++) {
+        char text[STAT];
+        const char *rest = read_stat(pid, text);
+        if (rest == NULL)
+            break;
+        if (ts_launcher_is(strchr(text, '(') + 1))
+            ret[n++] = (struct process){ .pid = pid, .start = field_of(rest, 22) };
+        else if (n > 0)
+            break;
+        pid = (pid_t)field_of(rest, 4);
+    }
+    return n;
+}
+
+static void rest_ms(long ms)
+{
+    struct timespec t = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000 };
+    while (nanosleep(&t, &t) != 0)
+        continue;
+}
+
+static void signal_all(const struct process *p, uint32_t n, int signal)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        char text[STAT];
+        const char *rest = read_stat(p[i].pid, text);
+        if (rest != NULL && field_of(rest, 22) == p[i].start)
+            kill(p[i].pid, signal);
+    }
+}
+
+/* A launcher waits until nobody can write any more to the pipes that it has given to a rank. */
+static void close_files(void)
+{
+    struct rlimit most;
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, 0U, ~0U, 0U) == 0)
+        return;
+#endif
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur > 1 << 20)
+        most.rlim_cur = 1 << 20;
+    for (int fd = 0; fd < (int)most.rlim_cur; fd++)
+        close(fd);
+}
+
+static void end_all(const struct process *rank, const struct process *launcher, uint32_t n)
+{
+    (void)setsid(); /* a launcher ends the group of its rank */
+    close_files();
+    rest_ms(700);
+    signal_all(rank, 1, SIGKILL);
+    rest_ms(300);
+    signal_all(launcher, n, SIGKILL);
+}
+
+void ts_launcher_end_soon(void)
+{
+    static atomic_flag was_called = ATOMIC_FLAG_INIT;
+    struct process launcher[MOST], rank = { .pid = getpid() };
+    char text[STAT];
+    const char *rest = read_stat(rank.pid, text);
+    const uint32_t n = find_launcher(launcher);
+    if (rest == NULL || atomic_flag_test_and_set(&was_called))
+        return;
+    rank.start = field_of(rest, 22);
+    if (fork() == 0) {
+        end_all(&rank, launcher, n);
+        _exit(0);
+    }
+}
