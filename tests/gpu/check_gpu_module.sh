@@ -75,7 +75,7 @@ mkdir other
 cp good.so "other/$name"
 cp good.so "$name"
 LD_LIBRARY_PATH=$tmp/other:$tmp PATH=$tmp/other:$PATH is "$absent" absent
-(cd other && TOP=$tmp && LD_LIBRARY_PATH=. ../at/tstream devices | grep -qF "$absent") ||
+(cd other && LD_LIBRARY_PATH=. ../at/tstream devices | grep -qF "$absent") ||
     bad 'the current folder has it'
 rm "$name"
 put good.so
