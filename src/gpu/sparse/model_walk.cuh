@@ -42,8 +42,17 @@ enum walk_marks {
 
 /* Of each lane of a warp and its 8 positions: bit k, the nonzero at position k counts, or is
  * held out. */
-template <bool KEPT, bool HELD> struct block_marks {
-    unsigned char kept[KEPT ? WARPS : 1][32], held[HELD ? WARPS : 1][32];
+template <bool KEPT> struct kept_marks {
+};
+template <> struct kept_marks<true> {
+    unsigned char kept[WARPS][32];
+};
+template <bool HELD> struct held_marks {
+};
+template <> struct held_marks<true> {
+    unsigned char held[WARPS][32];
+};
+template <bool KEPT, bool HELD> struct block_marks : kept_marks<KEPT>, held_marks<HELD> {
 };
 
 /* N sums, of which the first USED are not always 0. */
@@ -170,7 +179,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
     typedef share_walk<T, LPR, NL> walk;
     typedef lane_columns<T, T, LPR, NL> columns;
     static constexpr bool MARKS_KEPT = V::MARKS == MARK_ALL,
-                          MARKS_HELD = MARKS_KEPT || (V::MARKS == MARK_HELD && SUM),
+                          MARKS_HELD = SUM && V::MARKS != MARK_NONE,
                           CLEARS_HELD = V::MARKS == MARK_HELD && !SUM;
     typedef block_marks<MARKS_KEPT, MARKS_HELD> marks;
 
@@ -274,7 +283,8 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
         if constexpr (MARKS_KEPT) {
             const uint32_t held = what.hold_out.share > 0 ? held_of_lane(what, w, block) : 0;
             to.kept[warp][lane] = (unsigned char)(there_of_lane(block.n, lane) & ~held);
-            to.held[warp][lane] = (unsigned char)held;
+            if constexpr (MARKS_HELD)
+                to.held[warp][lane] = (unsigned char)held;
         } else if constexpr (MARKS_HELD) {
             to.held[warp][lane] = (unsigned char)held_of_lane(what, w, block);
         } else if constexpr (CLEARS_HELD) {
@@ -289,13 +299,17 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
                                                        const marks &marked, uint32_t row, sums &sum)
     {
         const uint32_t warp = w.at.warp;
-        own_row<T> own((const char *)what.own + own_columns.byte, own_columns.active, row,
-                       own_columns.row_bytes);
         const auto visit = [&](run_rows<T> &rows) {
+            /* Made after the run of rows: before it, more registers are spilled. */
+            own_row<T> own((const char *)what.own + own_columns.byte, own_columns.active, row,
+                           own_columns.row_bytes);
             return w.each_eight([&](auto begins, uint32_t place, uint32_t byte, uint32_t f) {
                 constexpr bool FLAGS = decltype(begins)::value;
-                const uint32_t kept = MARKS_KEPT ? marked.kept[warp][byte] : 255;
-                const uint32_t held = MARKS_HELD ? marked.held[warp][byte] : 0;
+                uint32_t kept = 255, held = 0;
+                if constexpr (MARKS_KEPT)
+                    kept = marked.kept[warp][byte];
+                if constexpr (MARKS_HELD)
+                    held = marked.held[warp][byte];
                 if constexpr (V::APART)
                     visit_apart<FLAGS>(w.p, what, own_columns, w.at.member, w.mem.index + place,
                                        w.mem.val + place, f, kept, held, own, rows, sum);
@@ -311,7 +325,7 @@ template <class V, class T, int LPR, int NL, int U, bool SUM> struct model_walk 
         } else {
             w.sum_rows(own_columns, row, visit);
         }
-        if constexpr (MARKS_HELD)
+        if constexpr (MARKS_KEPT || MARKS_HELD)
             __syncwarp(); /* they are written again */
     }
 
