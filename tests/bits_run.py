@@ -161,14 +161,16 @@ class Machine:
             if not side.has_mpi():
                 raise bits_list.ListError("no MPI")
             program = ["mpirun", "-n", str(processes), side.tool("tstream-mpi"), "cp"]
-        last = ["--tol=0", "--seed=5", "--output=out", "--quiet"]
+        # Names that both sides know: the program of an earlier commit has no --output.
+        last = ["--tol=0", "--seed=5", "-o", "out", "--quiet"]
+        of_door = ["--tol=0", "--seed=5", "--out=out", "--quiet"]
         tensor = self._input(case)[1]
         again = [*program, "--resume=out", f"--iters={iters}", "--quiet",
                  *(o for o in options if re.match("--(cpu|gpus|threads|host-memory)", o))]
         if road == "library":
-            return [[side.door, tensor, *options, *last, f"--iters={iters}"]]
+            return [[side.door, tensor, *options, *of_door, f"--iters={iters}"]]
         if road == "stopped":
-            return [[side.door, tensor, *options, *last, f"--iters={iters}", "--stop=2.1"], again]
+            return [[side.door, tensor, *options, *of_door, f"--iters={iters}", "--stop=2.1"], again]
         if road == "resumed":
             return [[*program, tensor, *options, *last, f"--iters={iters // 2}"], again]
         return [[*program, tensor, *options, *last, f"--iters={iters}"]]
