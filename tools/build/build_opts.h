@@ -24,8 +24,8 @@ struct build_opts {
 /* clang-format off */
 #define BUILD_FORCE_OPT(base) \
     { "force", 'f', TS_OPT_FLAG, (base) + offsetof(struct build_opts, force), NULL, NULL, \
-      "replace an existing result. It stays until the new one is complete. Files that tshard did " \
-      "not write are never touched, and a directory that holds one is refused" }
+      "replace an existing result. The existing result stays until the new one is complete. Files " \
+      "that tshard did not write are never touched, and a directory that holds one is refused" }
 #define BUILD_PLACE_OPTS(base) \
     { "memory", 'm', TS_OPT_SIZE, (base) + offsetof(struct build_opts, memory), NULL, "SIZE", \
       "memory to use; the rest goes to temporary files. The program itself takes 24M more. " \

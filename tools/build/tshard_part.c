@@ -30,8 +30,8 @@ static const struct ts_opt part_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "NAME.tsh",
       "directory to write. Default: the name of the tensor with .part2of4.tsh" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
-      "replace an existing result. It stays until the new one is complete. Files that tshard did "
-      "not write are never touched" },
+      "replace an existing result. The existing result stays until the new one is complete. Files "
+      "that tshard did not write are never touched" },
     TOOL_SPACE_OPT(AT(no_space_check)),
     { "quiet", 'q', TS_OPT_FLAG, AT(quiet), NULL, NULL, "do not print what was written" },
     { 0 },

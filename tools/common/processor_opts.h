@@ -10,10 +10,10 @@
 #define HELP_CPU "compute on CPU cores, even if there is a GPU"
 #define HELP_GPUS                                                                             \
     "number of GPUs, or a list of GPU numbers such as 0,2. N takes the first N usable GPUs. " \
-    "A list needs a comma: '2,' is GPU 2 alone. With several processes (mpirun, srun) each "  \
-    "process takes N GPUs of its host in turn, or those of the list. The result does not "    \
-    "depend on it. Default: 1 if there is a GPU; with several processes none. See tstream "   \
-    "devices"
+    "A list needs a comma: '2,' is GPU 2 alone. Each of several processes (mpirun, srun) "    \
+    "takes the next N GPUs of its host, or with a list those GPUs. The result does not "      \
+    "depend on the GPUs. Default: 1 if there is a GPU; with several processes none. See "     \
+    "tstream devices"
 #define HELP_GPU_MEMORY                                                                  \
     "memory of each GPU for the whole run. It includes about 0.5G for the CUDA driver. " \
     "Shards that do not fit are sent from host memory in each sweep. Default: the free " \
