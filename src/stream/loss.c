@@ -65,7 +65,7 @@ const char ts_loss_help[] =
     "multiplicative updates, no negative entries)"
 #define LOSS(KIND, function, IN_X, text, letter, about, ...) ". " text letter ": " about
 #include "stream/losses.def"
-    ". The losses after poisson are minimised by --optimizer, which takes a few hundred sweeps";
+    ". The losses after poisson are minimised in small steps, and need a few hundred sweeps";
 
 static const char all_names[] = "least-squares, poisson"
 #define LOSS(KIND, function, IN_X, text, letter, ...) ", " text letter
