@@ -11,8 +11,9 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 import numpy as np
 
 from . import _column, _files, _inputs
+from ._checks import integer, is_several
 from ._inputs import InputTypeError, renamed
-from ._lib import (ArgumentError, Array, Call, FormatError, Mode, Path, Size, encoded, lib,
+from ._lib import (ArgumentError, ArgumentTypeError, Array, Call, FormatError, Mode, Path, Size, encoded, lib,
                    progress_fn, reals, size, strings, ts_build_conf, ts_build_result, ts_error,
                    ts_select_conf, ts_table_conf, warn, whole)
 from ._tensor import Tensor
@@ -48,6 +49,11 @@ class _Build(Call):
             raise ArgumentError(f"duplicates={duplicates!r}: one of {', '.join(_duplicates)}")
         if zeros not in _zeros:
             raise ArgumentError(f"zeros={zeros!r}: one of {', '.join(_zeros)}")
+        threads = integer("threads", threads)
+        if isinstance(progress, bool) and not progress:
+            progress = None
+        if progress is not None and not callable(progress):
+            raise ArgumentTypeError(f"progress={progress!r}: a function is wanted, or None")
         dtype = np.dtype(dtype)
         if dtype not in (np.dtype("f4"), np.dtype("f8")):
             raise ArgumentError(f"dtype={dtype}: values are float32 or float64")
@@ -503,7 +509,11 @@ def write_labels(path: str, texts: "Iterable[Any]", mode: int) -> None:
                     f"label {text!r} of mode {mode} has a "
                     f"{'line end' if chr(10) in text else 'NUL byte'}"
                 )
-            f.write(text + "\r\n")
+            try:
+                f.write(text + "\r\n")
+            except UnicodeEncodeError:
+                raise ArgumentError(f"label {text!r} of mode {mode} has half of a pair of "
+                                    "surrogates, which is no text") from None
 
 
 def _write_labels(folder: str, labels: "Sequence[Any]", order: int) -> "list[Any]":
@@ -673,6 +683,11 @@ def wanted_columns(modes: "Optional[Sequence[Any]]", *others: Any) -> "Optional[
     """The columns of a table that are read; None where they are not known."""
     if modes is None or isinstance(modes, (str, bytes)):
         return None
+    if not is_several(modes):
+        raise ArgumentTypeError(f"modes={modes!r}: a list of columns is wanted")
+    for name in (*modes, *others):
+        if type(name).__hash__ is None:
+            raise ArgumentTypeError(f"{name!r} is no name of a column: one is a text or a number")
     return list(dict.fromkeys([*modes, *(x for x in others if x is not None and x != "none")]))
 
 

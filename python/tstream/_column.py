@@ -210,6 +210,12 @@ def _of_polars(series: Any) -> Column:
     if kind.startswith("Enum"):
         codes = series.to_physical().cast(_same_module(series, "Int64")).fill_null(-1).to_numpy()
         return _of_codes(codes, series.dtype.categories.to_list(), True)
+    if kind in ("Int128", "UInt128"):  # NumPy has no such type
+        try:
+            series = series.cast(_same_module(series, "Int64"))
+        except Exception as e:
+            raise ArgumentError(f"it is of polars' type {kind}, and a number does not fit into "
+                                "64 bits") from e
     if kind.startswith(("Int", "UInt")):
         return Column(len(series), gone, plain=series.fill_null(0).to_numpy())
     if kind.startswith(("Float", "Datetime", "Date", "Duration")):

@@ -4,14 +4,17 @@
 Tables come in batches of rows.
 """
 
+import contextlib
 import importlib
 import os
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence
 
 import numpy as np
 
-from ._inputs import STEP, Cells, Columns, Dense, InputTypeError, Rows, Source, cells, read
-from ._lib import ArgumentError, FormatError, Path
+from . import _spool
+from ._inputs import (STEP, Cells, Columns, Dense, InputTypeError, Rows, Source, cells, compressed,
+                      read)
+from ._lib import ArgumentError, Error, FormatError, Path
 
 _ROWS = STEP // 4  # of a batch
 
@@ -23,6 +26,25 @@ def _package(name: str, path: str) -> Any:
         root = name.split(".")[0]
         raise ArgumentError(
             f"{path}: {root} reads this file, and it is not installed: pip install {root}") from e
+
+
+@contextlib.contextmanager
+def _reading(path: str) -> "Iterator[None]":
+    """What packages raise for a damaged file becomes a FormatError; each has its own exceptions."""
+    try:
+        yield
+    except (Error, MemoryError):
+        raise
+    except Exception as e:
+        if isinstance(e, OSError) and e.errno is not None:
+            raise
+        raise FormatError(f"{path}: cannot be read: {str(e).splitlines()[0] if str(e) else e!r}"
+                          ) from e
+
+
+def _guarded(path: str, batches: "Iterator[Any]") -> "Iterator[Any]":
+    with _reading(path):
+        yield from batches
 
 
 def _known(path: str, names: "Sequence[str]", columns: Columns) -> None:
@@ -152,14 +174,13 @@ def _hdf5(path: str, variable: Optional[str]) -> Source:
         x = found[_chosen(path, found, variable)]
         matlab = "MATLAB_class" in x.attrs
         if isinstance(x, h5py.Group) and "MATLAB_sparse" in x.attrs:
-            columns = x["jc"][()].astype(np.int64)
-            n, rows = len(columns) - 1, x["ir"][()].astype(np.int64) if "ir" in x else np.empty(
-                0, dtype=np.int64)
-            values = x["data"][()] if "data" in x else np.empty(0)
-            return cells((rows, np.repeat(np.arange(n), np.diff(columns))), values,
-                         (int(x.attrs["MATLAB_sparse"]), n))
+            rows, values = (
+                _spool.of_dataset(x[what]) if what in x else np.empty(0, dtype=kind)
+                for what, kind in (("ir", np.int64), ("data", np.float64)))
+            return compressed(x["jc"][()], rows, values,
+                              (int(x.attrs["MATLAB_sparse"]), len(x["jc"]) - 1), False)
         if isinstance(x, h5py.Group):
-            return _struct(lambda what: x[what][()].T)
+            return _struct(lambda what: _spool.of_dataset(x[what]).T)
         source = read(x, None)
         return Dense(source.cells.T) if matlab and isinstance(source, Dense) else source
 
@@ -175,10 +196,18 @@ def _npz(path: str, variable: Optional[str]) -> Source:
                     "are 0 "
                     "in a sparse tensor"
                 )
-            return cells(tuple(file["coords"]), file["data"], file["shape"])
+            return cells(tuple(_spool.of_npz(file, "coords")), _spool.of_npz(file, "data"),
+                         file["shape"])
         if not {"format", "data", "shape"} <= names or variable is not None:
             found = {name: None for name in file.files}
-            return read(file[_chosen(path, found, variable)], None)
+            return read(_spool.of_npz(file, _chosen(path, found, variable)), None)
+        kind = bytes(file["format"].item()) if file["format"].dtype.kind == "S" else b""
+        if kind == b"coo" and {"row", "col"} <= names:
+            return cells([_spool.of_npz(file, name) for name in ("row", "col")],
+                         _spool.of_npz(file, "data"), file["shape"])
+        if kind in (b"csr", b"csc") and {"indices", "indptr"} <= names:
+            return compressed(file["indptr"], _spool.of_npz(file, "indices"),
+                              _spool.of_npz(file, "data"), file["shape"], kind == b"csr")
     return read(_package("scipy.sparse", path).load_npz(path), None)
 
 
@@ -260,8 +289,9 @@ def read_files(paths: "Sequence[Path]", kind: str, columns: Columns,
     if kind in _tables:
         if variable is not None:
             raise ArgumentError("variable= is for files of arrays")
-        return Rows(_tables[kind](names, columns), False)
+        return Rows(_guarded(names[0], _tables[kind](names, columns)), False)
     if len(names) > 1:
         raise InputTypeError(
             "several files of arrays are several tensors; numpy.stack joins arrays")
-    return _arrays[kind](names[0], variable)
+    with _reading(names[0]):
+        return _arrays[kind](names[0], variable)

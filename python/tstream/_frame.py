@@ -336,11 +336,11 @@ def _no_column(table: Any, name: Any, chosen: Any, e: Exception) -> Exception:
     for attribute in ("column_names", "columns"):
         columns = getattr(table, attribute, None) if columns is None else columns
     columns = table.dtype.names if columns is None and isinstance(table, np.ndarray) else columns
-    columns = [] if columns is None else [x for x in columns if isinstance(x, (str, int))]
-    if not columns or name in columns:
+    columns = [] if columns is None else list(columns)
+    if any(x is name or x == name for x in columns):
         return e
     return ArgumentError(f"there is no column {name!r}; the table has "
-                         f"{', '.join(map(repr, columns[:20]))}")
+                         f"{', '.join(map(repr, columns[:20])) or 'none'}")
 
 
 class _Spool:
@@ -500,6 +500,9 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             "a table is no tensor by itself: modes=[...] names the columns that are modes, and "
             "value= that of the values"
         )
+    if isinstance(chosen, (str, bytes)):
+        raise InputTypeError(f"modes={chosen!r}: a list of columns is wanted, such as "
+                             f"[{chosen!r}, ...]")
     columns = list(chosen)
     texts = [text] if not isinstance(text, (list, tuple, set, frozenset)) else list(text)
     for name in texts:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optio
 
 import numpy as np
 
-from . import _column
+from . import _column, _spool
 from ._lib import ArgumentError, Array
 
 STEP = 1 << 20  # cells of a batch
@@ -134,14 +134,21 @@ def _list(x: Any, columns: Columns) -> Source:
 
 
 def _h5py(x: Any, columns: Columns) -> Source:
-    """A dataset of HDF5: mapped where its cells lie in the file one after another."""
+    """A dataset of HDF5: mapped where its cells lie in the file one after another, else read
+    piece by piece."""
+    if not x:
+        raise ArgumentError("the file of the h5py.Dataset is closed")
+    if x.shape is None or x.ndim == 0 or x.dtype.kind not in "biuf":
+        raise ArgumentError(
+            f"dataset {x.name!r} is of {x.dtype} and shape {x.shape}: an array of real numbers is "
+            "wanted")
     file = x.file
     whole = x.chunks is None and x.external is None and not x.is_virtual and x.size > 0
     offset = x.id.get_offset() if whole and x.dtype.kind in "iuf" else None
     if offset is not None and file.driver == "sec2" and file.mode == "r":
         return Dense(
             np.memmap(file.filename, mode="r", dtype=x.dtype, shape=x.shape, offset=offset))
-    return Dense(x[()])
+    return Dense(_spool.of_dataset(x))
 
 
 def _xarray(x: Any, columns: Columns) -> Source:
@@ -184,6 +191,21 @@ def cells(coords: "Sequence[Any]", values: Any, shape: Any) -> Cells:
     return Cells(cut(columns, values), tuple(int(n) for n in shape), values)
 
 
+def compressed(first: Any, index: Any, values: Any, shape: Any, rows: bool) -> Cells:
+    """Cells of a matrix by compressed rows, or else columns: where each begins, and the index of
+    the other mode of each cell."""
+    begin = np.asarray(first).astype(np.int64)
+
+    def batches() -> "Iterator[Any]":
+        for at in range(0, max(len(values), 1), STEP):
+            end = min(at + STEP, len(values))
+            major = np.searchsorted(begin, np.arange(at, end), side="right") - 1
+            minor = np.asarray(index[at:end])
+            yield (major, minor) if rows else (minor, major), np.asarray(values[at:end])
+
+    return Cells(batches(), tuple(int(n) for n in shape), values)
+
+
 def _scipy(x: Any, columns: Columns) -> Source:
     x = x.tocoo()
     return cells(x.coords if hasattr(x, "coords") else (x.row, x.col), x.data, x.shape)
@@ -205,6 +227,14 @@ def _sptensor(x: Any, columns: Columns) -> Source:
 
 
 # ---- tables ----
+
+
+def known_columns(names: "Sequence[Any]", columns: Columns) -> None:
+    """Refuses columns that a table does not have."""
+    for name in columns or ():
+        if name not in names:
+            raise ArgumentError(f"there is no column {name!r}; the table has "
+                                f"{', '.join(map(repr, names)) or 'none'}")
 
 
 def _frame(x: Any, columns: Columns) -> Source:
@@ -235,6 +265,7 @@ def _batch_reader(x: Any, columns: Columns) -> Source:
 def _dataset(x: Any, columns: Columns) -> Source:
     """A dataset of pyarrow, or a scanner of one."""
     if hasattr(x, "scanner"):
+        known_columns(x.schema.names, columns)
         x = x.scanner(columns=None if columns is None else list(columns), batch_size=STEP // 4)
     return Rows(iter(x.to_reader()), False)
 
@@ -242,6 +273,7 @@ def _dataset(x: Any, columns: Columns) -> Source:
 def _lazy(x: Any, columns: Columns) -> Source:
     """A lazy frame of polars: read in pieces, where polars gives them."""
     if columns is not None:
+        known_columns(x.collect_schema().names(), columns)
         x = x.select(list(columns))
     if hasattr(x, "collect_batches"):
         return Rows(x.collect_batches(chunk_size=STEP // 4, maintain_order=True), False)
@@ -281,6 +313,7 @@ _kinds: "dict[tuple[str, str], _Read]" = {
     ("pyttb", "tensor"): lambda x, columns: Dense(np.asarray(x.data)),
     ("xarray", "DataArray"): _xarray,
     ("h5py", "Dataset"): _h5py,
+    ("builtins", "memoryview"): lambda x, columns: Dense(np.asarray(x)),
     ("builtins", "list"): _list,
     ("builtins", "tuple"): _list,
     **_tables,

@@ -57,7 +57,10 @@ def whole(what: str, number: Any, kind: Any = c.c_uint64) -> int:
     """A number as an integer of C, which ctypes would cut."""
     if isinstance(number, np.bool_) or isinstance(number, float) and number.is_integer():
         number = int(number)
-    n = operator.index(number)
+    try:
+        n = operator.index(number)
+    except TypeError:
+        raise ArgumentTypeError(f"{what}={shown(number)}: a whole number is wanted") from None
     least, bits = _bits[kind]
     if not least <= n < 1 << bits:
         raise ArgumentError(f"{what}={n}: a whole number {'of 0 or more ' if least == 0 else ''}below 2^{bits} is wanted")
@@ -501,6 +504,8 @@ def size(text: Size) -> int:
 
 def encoded(text: Path) -> bytes:
     """A path or a name as the library takes it, for which it would end at a NUL."""
+    if not isinstance(text, (str, bytes, os.PathLike)):
+        raise ArgumentTypeError(f"{shown(text)} is no path or name: a text is wanted")
     ret = os.fsencode(text)
     if b"\0" in ret:
         raise ArgumentError(f"{text!r} has a NUL in it, which no path or name can have")
