@@ -68,12 +68,6 @@ static int rows(struct ts_solver *a, struct ts_err *err)
                                     : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
-static int judge(struct ts_solver *a, struct ts_err *err)
-{
-    a->pending = 1;
-    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
-}
-
 /* Some losses are of any sign. */
 static int judged(struct ts_solver *a, struct ts_err *err)
 {
@@ -108,7 +102,7 @@ const struct ts_method ts_gcp = {
     .request = request,
     .rows = rows,
     .norm = ts_solver_norm,
-    .judge = judge,
+    .judge = ts_solver_pass_again,
     .judged = judged,
     .tell = ts_gcp_tell,
     .objective = ts_gcp_objective,

@@ -416,19 +416,12 @@ static double slope_at(const struct ts_solver *a, double length)
     return sum_spans(&w, slope_of);
 }
 
-/* The last mode is passed over once more, for F. */
-static int sum_again(struct ts_solver *a, struct ts_err *err)
-{
-    a->pending = 1;
-    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
-}
-
 static int try_length(struct ts_solver *a, double length, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const int rc = move(a, length, 0, err);
     l->gcp.rate = length;
-    return rc < 0 ? rc : sum_again(a, err);
+    return rc < 0 ? rc : ts_solver_pass_again(a, err);
 }
 
 /* From the point on: along the direction, or, where that leads nowhere, against the gradient. */
@@ -504,7 +497,7 @@ static int judge(struct ts_solver *a, struct ts_err *err)
     struct lbfgsb *l = a->own;
     int rc;
     if (a->pending)
-        return sum_again(a, err);
+        return ts_solver_pass_again(a, err);
     close_pair(a);
     l->known = 0;
     rc = move(a, 0, 1, err);

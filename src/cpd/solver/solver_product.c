@@ -49,6 +49,12 @@ int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind
     return rc < 0 ? rc : TS_SOLVER_WANTED;
 }
 
+int ts_solver_pass_again(struct ts_solver *a, struct ts_err *err)
+{
+    a->pending = 1;
+    return ts_solver_begin_product(a, a->order - 1, TS_ROW_KEEP, err);
+}
+
 int ts_solver_request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     *ret = (struct ts_request){ .be = a->conf->init.be };

@@ -97,6 +97,10 @@ enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
  * sums alone are needed. Returns TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err);
+
+/* Begins another pass over the last mode, whose rows stay, for the sums that the sweep is judged
+ * by. Returns as ts_solver_begin_product. */
+int ts_solver_pass_again(struct ts_solver *a, struct ts_err *err);
 void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
 
 /* Fills the request for the pass that the run waits for. It is valid until the next call of
