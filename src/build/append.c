@@ -201,6 +201,47 @@ static int follow(const struct append *a, const struct ts_append_conf *conf,
                          conf->path);
 }
 
+/* Whether a mode may have bins: those of times have labels. */
+static int has_labels(const struct ts_tensor *t)
+{
+    for (uint32_t m = 0; m < t->order; m++)
+        if (t->mode[m].disk.labels_bytes > 0)
+            return 1;
+    return 0;
+}
+
+/* Refuses a tensor whose values are not those that were read, unless the new ones are scaled, too.
+ * Its sums do not show this where values of a cell were added or zeros dropped, and where modes may
+ * have bins, whose indices are not those that were read: then *maybe is set. */
+static int check_transform(const struct append *a, const struct ts_append_conf *conf, int *maybe,
+                           struct ts_err *err)
+{
+    const int scaled = conf->build->transform.kind == TS_TRANSFORM_SCALE;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < a->old->n; i++) {
+        struct ts_tensor *t = NULL;
+        struct ts_tensor_sums s;
+        rc = ts_segments_tensor(a->old, i, &t, err);
+        if (rc == 0)
+            rc = ts_tensor_sums_read(t, &s, err);
+        const int labelled = t != NULL && has_labels(t);
+        ts_tensor_close(t);
+        if (rc < 0)
+            return rc;
+        const int same = rc == 1 && ts_cell_sum_same(&s.records, &s.cells);
+        if (!same && (rc == 0 || s.records.n != s.cells.n || scaled || labelled))
+            *maybe = 1;
+        else if (!same)
+            return ts_fail(err, TS_EARG,
+                           "%s: its values are not those that were read, as it was built "
+                           "with " TS_SET_TRANSFORM ". Nothing is appended to log1p and binary; "
+                           "for scale= give it again",
+                           conf->path);
+        rc = 0;
+    }
+    return rc;
+}
+
 /* Builds the new segment in the new directory, and makes its entry. */
 static int build_segment(const struct append *a, const struct ts_append_conf *conf,
                          struct ts_build_report *report, struct ts_err *err)
@@ -238,6 +279,8 @@ int ts_append_paths(const struct ts_append_conf *conf, struct ts_build_report *b
     int rc = begin(&a, conf->path, err);
     memset(ret, 0, sizeof *ret);
     memset(build, 0, sizeof *build);
+    if (rc == 0)
+        rc = check_transform(&a, conf, &ret->maybe_transformed, err);
     if (rc == 0)
         rc = build_segment(&a, conf, build, err);
     if (rc == 0)

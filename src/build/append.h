@@ -33,6 +33,7 @@ struct ts_append_conf {
 struct ts_append_report {
     uint32_t n_segments;            /* afterwards */
     struct ts_disk_segment segment; /* the one that was appended, or taken back */
+    int maybe_transformed;          /* segments do not show whether their values are as read */
     struct ts_err warn;             /* code 0, or a failure after the tensor was in place */
 };
 

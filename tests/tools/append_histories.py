@@ -232,6 +232,22 @@ def refusals():
     refused("has 3 modes", "append", "r.tsh", "flat.tns", *ROOM)
     refused("those of segment 1", "append", "r.tsh", "base.tns", *ROOM)
     refused("nothing is appended with log1p", "append", "r.tsh", "more.tns", "--transform", "log1p", *ROOM)
+    for transform in ("log1p", "binary", "scale=3"):  # the sums show it, but where values of a cell were added
+        for text in ("1 1 1 1\n2 2 2 2\n", "1 1 1 1\n2 2 2 2\n2 2 2 3\n"):
+            open("once.tns", "w").write(text)
+            done("build", "once.tns", "-o", "x.tsh", "--force", "--transform", transform, *ROOM)
+            if text.count("\n") == 2:
+                refused("built with --transform", "append", "x.tsh", "more.tns", *ROOM)
+            else:
+                rc, _, err = run("append", "x.tsh", "more.tns", *ROOM)
+                assert rc == 0 and "does not show whether it was built with --transform" in err, err
+    for header in ("yes", "no"):  # bins are no transform
+        open("x.csv", "w").write("who,when,n\n" * (header == "yes") + "ann,2020-01-01,3\nbob,2020-01-09,4\n")
+        open("y.csv", "w").write("who,when,n\n" * (header == "yes") + "cyd,2020-02-01,5\n")
+        done("build", "x.csv", "-o", "x.tsh", "--force", "--header", header, "--bin", "2=7d", *ROOM)
+        done("append", "x.tsh", "y.csv", "--header", header, "--bin", "2=7d", *ROOM)
+    done("build", "base.tns", "-o", "x.tsh", "--force", "--transform", "scale=3", *ROOM)
+    done("append", "x.tsh", "more.tns", "--transform", "scale=3", *ROOM)
     refused("No such file", "append", "none.tsh", "more.tns", *ROOM)
     assert files("r.tsh") == old
     done("append", "r.tsh", "more.tns", *ROOM)

@@ -114,6 +114,11 @@ static int append(const struct ts_cmd *cmd, const struct tshard_build_job *job, 
     print_appended(job, &build, &report);
     for (uint32_t i = 0; i < build.n_notes; i++)
         tool_note(cmd, "%s", build.note[i]);
+    if (report.maybe_transformed)
+        tool_note(cmd,
+                  "%s does not show whether it was built with --transform; after log1p or binary, "
+                  "take this back with tshard undo",
+                  conf.path);
     return tool_flushed(err);
 }
 
@@ -135,8 +140,10 @@ const struct ts_cmd tshard_append_cmd = {
         "make the modes longer. An index, a name and a time mean the same slice as before. Give "
         "the options that the tensor was built with: bins of another width, other values and other "
         "modes are refused. Columns of a table are found by the names of the modes.\n\n"
-        "Values of a cell that several segments have are added. So nothing is appended to a tensor "
-        "of --transform log1p or binary, and the tensor does not show by itself that it is one. "
+        "Values of a cell that several segments have are added. So nothing may be appended to a "
+        "tensor of --transform log1p or binary. It is refused where the sums of the tensor show a transform. "
+        "Where they cannot show it, a note says so: if values of a cell were added or zeros dropped, "
+        "and for bins. "
         "Files whose nonzeros are those of a segment are refused, unless --repeat is given.\n\n"
         "The segment appears whole or not at all. Runs that have the tensor open go on with what "
         "they opened. A second writer is refused. tshard undo takes the last segment back. Most "
