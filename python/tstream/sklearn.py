@@ -60,6 +60,8 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         The same as arrays of the shape of a sample.
     sizes_ : ndarray, shape (n_components,)
         Norms of the columns of the samples that were fitted.
+    lengths_ : ndarray, shape (n_components,)
+        Lengths of the components without samples in ``fit``, which the penalty `l2` refers to.
     n_iter_ : int
         Sweeps of the best start.
     reconstruction_err_ : float
@@ -183,7 +185,7 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             n_iter,
         )
         # Where the penalty is least, the columns of a component have one length in all modes.
-        self._lengths = np.asarray(model.weights) ** (1 - 1 / x.ndim)
+        self.lengths_ = np.asarray(model.weights) ** (1 - 1 / x.ndim)
         rows = self._rows(x)
         self.sizes_ = np.linalg.norm(rows, axis=0)
         self.reconstruction_err_ = float(np.sqrt(self._left(x, rows)))
@@ -205,7 +207,7 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Of zeros there are no components: columns are zeros."""
         self.factors_ = [np.zeros((n, self.n_components)) for n in x.shape[1:]]
         self.sizes_, self.n_iter_, self.reconstruction_err_ = np.zeros(self.n_components), 1, 0.0
-        self._lengths = np.zeros(self.n_components)
+        self.lengths_ = np.zeros(self.n_components)
         return self
 
     @staticmethod
@@ -237,9 +239,9 @@ class CP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             rows = self.model_.fold_in(x, 0, nonneg=self.nonneg, loss=self.loss)
             return np.array(rows.factors[0])
         # The penalty is that of rows beside columns of these lengths, not of length 1.
-        fixed = Model.from_factors(self._lengths, list(self.model_.factors))
+        fixed = Model.from_factors(self.lengths_, list(self.model_.factors))
         rows = fixed.fold_in(x, 0, nonneg=self.nonneg, loss=self.loss, l2=self.l2)
-        return np.array(rows.factors[0]) * self._lengths
+        return np.array(rows.factors[0]) * self.lengths_
 
     def _sum(self, rows: Array) -> Array:
         """The array of these rows."""
