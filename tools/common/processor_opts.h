@@ -11,7 +11,7 @@
 #define HELP_GPUS                                                                             \
     "number of GPUs, or a list of GPU numbers such as 0,2. N takes the first N usable GPUs. " \
     "A list needs a comma: '2,' is GPU 2 alone. Each of several processes (mpirun, srun) "    \
-    "takes the next N GPUs of its host, or with a list those GPUs. The result does not "      \
+    "takes the next N GPUs of its host; a list holds for each of them. The result does not "  \
     "depend on the GPUs. Default: 1 if there is a GPU; with several processes none. See "     \
     "tstream devices"
 #define HELP_GPU_MEMORY                                                                  \
