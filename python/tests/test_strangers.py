@@ -213,7 +213,7 @@ WRONG = {
     "a lazy frame without a column": (lazy, cp_table, ts.ArgumentError, "no column 'd'"),
     "a list for a column": (lambda p: TABLE, lambda x: cp_table(x, value=["v"]), TypeError,
                             r"\['v'\] is no name of a column"),
-    "a text for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes="ud"), TypeError,
+    "a text for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes="user"), ts.ArgumentError,
                              "a list of columns"),
     "a number for the modes": (lambda p: TABLE, lambda x: cp_table(x, modes=3), TypeError,
                                "a list of columns"),

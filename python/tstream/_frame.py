@@ -500,10 +500,10 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             "a table is no tensor by itself: modes=[...] names the columns that are modes, and "
             "value= that of the values"
         )
-    if isinstance(chosen, (str, bytes)):
+    if isinstance(chosen, bytes):
         raise InputTypeError(f"modes={chosen!r}: a list of columns is wanted, such as "
                              f"[{chosen!r}, ...]")
-    columns = list(chosen)
+    columns = list(chosen)  # a text is a list of columns with names of one letter
     texts = [text] if not isinstance(text, (list, tuple, set, frozenset)) else list(text)
     for name in texts:
         if name not in columns:

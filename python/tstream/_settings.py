@@ -180,8 +180,8 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
         'gamma' it is the default if all cells are listed.
     mean : bool, default False
         With `observed`: subtract the mean of the listed cells that are not held out. The result has
-        one component more than `rank`, with equal entries in each column, so that score and predict
-        add the mean.
+        one more component than `rank`, which adds the mean to each cell. So score and predict need
+        no option.
     l2_scale : {'none', 'count'}, default 'none'
         With `observed`: count `l2` once for each row (none), or once for each nonzero of the row
         (count).
@@ -198,15 +198,16 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
         error, its ``best_sweep``. This needs memory for a second model.
     simplex : int, str or sequence of int, str or bool, optional
         Rows of these factors are nonnegative and sum to 1. An entry is then the share of a
-        component. The columns of these modes are not normalised, so the weights are those of the
-        other modes.
+        component. The columns of these modes are not normalised. So the weights come from the
+        columns of the other modes alone.
     bounds : pair of float or dict, optional
         Lower and upper number for entries of factors; one of them may be infinite. ``(0, 1)`` is
         for all modes, and ``{mode: (lower, upper)}`` names modes. The columns of these modes are
         not normalised.
     orthogonal : int, str or sequence of int, str or bool, optional
-        Orthonormal columns in the factors of these modes. Such a mode needs at least as many used
-        indices as the rank. At least one mode must be free to carry the scale.
+        Orthonormal columns in the factors of these modes. Such a mode needs at least as many
+        nonempty slices as components. At least one mode must not be orthogonal, as its factor has
+        the scale.
     smooth : dict or sequence of float, optional
         Penalty: half this number times the sum of squared second differences of neighbouring rows.
         ``{mode: number}`` names modes, a sequence has a number for each mode. Use it for modes with
@@ -229,8 +230,8 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
         Memory for shards; the rest is streamed from disk. Factor matrices need memory in addition.
         Default: the free memory of the machine, less an eighth and 64M.
     precision : {'float32', 'float64'}, default 'float32'
-        Precision of factor matrices and products. Gram matrices and solves are always float64. So
-        are the products behind the fit when the fit is near 1.
+        Precision of factor matrices and products. Gram matrices and solves are always float64. When
+        the fit is near 1, it is computed from products in float64.
     out, output : path, optional
         Directory for the result, or for all models. Until it is complete, checkpoints lie beside
         it, in ``OUT.partial``. With the format npy the model's large factors are these files,
@@ -254,9 +255,9 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
     max_time : float, optional
         Seconds after which the run is stopped (:class:`Stopped`).
     replace, force : bool, default False
-        Replace an existing result at `out` or `trace`. It stays until the new one is complete. The
-        checkpoint of an unfinished run is deleted. Files that tstream did not write are never
-        touched.
+        Replace an existing result at `out` or `trace`. The existing result stays until the new one
+        is complete. The checkpoint of an unfinished run is deleted. Files that tstream did not
+        write are never touched.
     cpu : bool, default False
         Compute on CPU cores, even if there is a GPU.
     gpus : int, str or sequence of int, optional
