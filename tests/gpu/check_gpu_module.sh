@@ -11,7 +11,7 @@ umask 022
 built=$(cd "$bin/.." && pwd)
 if grep -q 'define HAVE_CUDA 1' "$built/config.h"; then echo 'skipped: the GPU part is linked in'; exit 77; fi
 name=libtstream-cuda.so
-installed=$(sed -n 's/.*TS_GPU_MODULE_DIR "\(.*\)"/\1/p' "$built/src/gpu/module/gpu_abi.h")
+installed=$(sed -n 's/.*TS_GPU_MODULE_DIR "\(.*\)"/\1/p' "$built/config.h")
 if [ -e "$installed/$name" ]; then echo "skipped: $installed has $name"; exit 77; fi
 version=$(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$built/config.h")
 abi=$(sed -n 's/.*TS_GPU_ABI "\(.*\)"/\1/p' "$built/src/gpu/module/gpu_abi.h")
