@@ -48,7 +48,7 @@ static void json_gpus(struct tool_json *j, const struct ts_gpu_device *d, int n)
 
 static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
 {
-    struct tool_words w = { .indent = 7, .columns = tool_columns() };
+    struct tool_words w = { .indent = n > 0 ? 7 : 8, .columns = tool_columns() };
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
     int usable = 0;
     for (int i = 0; i < n; i++) {
@@ -63,9 +63,11 @@ static void print_gpus(const struct ts_gpu_device *d, int n, const char *why)
             tool_words_putf(&w, "not used, because %s", d[i].why);
         usable += d[i].usable;
     }
+    if (n == 0) {
+        tool_words_start(&w, "no GPU:");
+        tool_words_put(&w, why);
+    }
     tool_words_end(&w);
-    if (n == 0)
-        printf("no GPU: %s\n", why);
     if (usable > 1)
         printf("--gpus %d uses %s of them\n", usable < TS_MAX_DEVICES ? usable : TS_MAX_DEVICES,
                usable > TS_MAX_DEVICES ? "that many"

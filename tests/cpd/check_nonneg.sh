@@ -120,7 +120,7 @@ sed 's/-//' minus.tns > plus.tns
 grep -q '1 of 2 components died: .* or another start than that of --init may' plus.err ||
     bad "no word on what died: $(cat plus.err)"
 
-"$bin/tstream" cp --help | tr -s " \n" " " | grep -q "Weights of --init count by their magnitudes" || bad "no word on weights of a start"
+"$bin/tstream" cp --help | tr -s " \n" " " | grep -q "negative weights of --init start as their magnitudes" || bad "no word on weights of a start"
 
 # A start without positive entries would be a model of zeros.
 awk 'BEGIN { for (i = 1; i <= 4; i++) for (j = 1; j <= 5; j++) for (k = 1; k <= 3; k++) print i, j, k, 2 }' > two.tns

@@ -29,7 +29,7 @@ says()
 {
     quiet=$1 text=$2 version=$3 init=$4
     with "$version" "$init" "$bin/tstream" devices > log
-    grep -q "^no GPU: .*$text" log || bad "devices ($version, $init): $(cat log)"
+    tr -s ' \n' ' ' < log | grep -q "^no GPU: .*$text" || bad "devices ($version, $init): $(cat log)"
     with "$version" "$init" "$bin/tstream" devices --json > log
     grep -q "^{\"gpus\":\[\],\"no_gpu\":\"$text" log || bad "devices ($version, $init): $(cat log)"
     for option in --gpus=1 --gpus=0,1 --gpu-memory=1G; do

@@ -45,7 +45,7 @@ is()
 {
     text=$1 what=$2 program=${3:-at/tstream}
     "$program" devices > log 2> err || bad "$what: devices: exit $?: $(cat err)"
-    grep -qF -- "no GPU: $text" log || bad "$what: devices: no \"$text\" in: $(cat log)"
+    tr -s ' \n' ' ' < log | grep -qF -- "no GPU: $text" || bad "$what: devices: no \"$text\" in: $(cat log)"
     [ ! -s err ] || bad "$what: devices: $(cat err)"
     "$program" devices --json > log 2> err || bad "$what: devices --json: $(cat err)"
     grep -qF '{"gpus":[],"no_gpu":"' log || bad "$what: devices --json: $(cat log)"
@@ -75,7 +75,7 @@ mkdir other
 cp good.so "other/$name"
 cp good.so "$name"
 LD_LIBRARY_PATH=$tmp/other:$tmp PATH=$tmp/other:$PATH is "$absent" absent
-(cd other && LD_LIBRARY_PATH=. ../at/tstream devices | grep -qF "$absent") ||
+(cd other && LD_LIBRARY_PATH=. ../at/tstream devices | tr -s ' \n' ' ' | grep -qF "$absent") ||
     bad 'the current folder has it'
 rm "$name"
 put good.so
@@ -129,18 +129,18 @@ is "$tmp/at/$name is no GPU part of tstream" 'a folder'
 fake wrong.so -DFUNCTION=ts_another_name
 put wrong.so
 at/tstream devices > log 2> err || bad "no function: exit $?: $(cat err)"
-grep -qF "no GPU: $tmp/at/$name lacks the function ts_gpu_module_open" log || bad "no function: $(cat log)"
+tr -s ' \n' ' ' < log | grep -qF "no GPU: $tmp/at/$name lacks the function ts_gpu_module_open" || bad "no function: $(cat log)"
 # of any length: no crash, and nothing of it is loaded unless all that is loaded is there
 bytes=$(wc -c < good.so)
 cut=0
 for part in 1 2 4 8 12 16 20 24 28 30 31; do
     rm -rf "at/$name" && head -c $((bytes * part / 32)) good.so > "at/$name"
     at/tstream devices > log 2> err || bad "cut to $part/32: exit $?: $(cat err)"
-    if grep -qF "$tmp/at/$name is cut short: install it again" log; then
+    if tr -s ' \n' ' ' < log | grep -qF "$tmp/at/$name is cut short: install it again"; then
         cut=$((cut + 1))
         [ ! -s err ] || bad "cut to $part/32: $(cat err)"
     else
-        grep -qE 'GPU 0: Fake|cannot be loaded' log || bad "cut to $part/32: $(cat log)"
+        tr -s ' \n' ' ' < log | grep -qE 'GPU 0: Fake|cannot be loaded' || bad "cut to $part/32: $(cat log)"
     fi
 done
 [ "$cut" -ge 5 ] || bad "only $cut of the shortened files are found to be short"
