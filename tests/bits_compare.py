@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """bits_compare.py - whether two folders of results hold the same: every byte, but for times and the like.
 
-Of JSON the members are compared that the first folder has, of a state the sections and options: new ones may
-be added. What is left out: members of `exceptions`, times in a state, and checksums of what holds times. A file
+Of JSON the members are compared that the first folder has, of a state the sections and options, of models.run the
+options: new ones may be added. What is left out: members of `exceptions`, times in a state, and checksums of what holds times. A file
 whose exception is "+" is compared where both folders have it, and may be missing in the first.
 compare(a, b, exceptions) gives sentences, none where all is the same.
 """
@@ -61,6 +61,8 @@ def _compare_file(name, one, other, exceptions):
             return [] if x == y else [_first_line(x, y)]
         if "+" in exceptions.get(last, ()):
             return [_first_byte(x, y)]
+        if last in exceptions and last.endswith(".run"):
+            return _differences(_options(x), _options(y), "", exceptions[last])
         if last in exceptions and last.endswith(".tsv"):
             return _differences(_table(x), _table(y), "", exceptions[last])
         if last in exceptions:
@@ -91,6 +93,11 @@ def _first_line(x, y):
         if p != q:
             return f"\"{p}\" is now \"{q}\""
     return "more lines"
+
+
+def _options(data):
+    """What a file of the options of a run says: NAME=VALUE, each ended by a zero byte."""
+    return dict(t.partition("=")[::2] for t in data.decode().split("\0"))
 
 
 def _table(data):

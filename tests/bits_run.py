@@ -266,7 +266,7 @@ class Machine:
     def _compare(self, one, other):
         found = bits_compare.compare(one, other, self.cases.exceptions)
         if self.args.bits_alone:
-            found = [f for f in found if not f.startswith("stderr: ")]
+            found = [f for f in found if not f.startswith(("stderr: ", "stdout: "))]
         return found
 
     def _crossed(self, case, results, isa):

@@ -149,8 +149,8 @@ const struct ts_cmd tshard_append_cmd = {
         "they opened. A second writer is refused. tshard undo takes the last segment back. Most "
         "commands read a tensor of several segments only after tshard compact.",
     .examples =
-        "tshard append ratings.tsh monday.csv\n  append a table whose header names the same columns\n"
-        "tshard append r.tsh new.csv --bin week=7d\n  go on with the weeks of the tensor\n",
+        "tshard append amazon.tsh monday.tns\n  append the nonzeros of a file\n"
+        "tshard append r.tsh new.csv --bin week=7d\n  append a table whose header names the same columns, and continue the weeks\n",
     .opts = tshard_append_opts,
     .run = run_append,
 };
