@@ -16,9 +16,6 @@ extern const struct ts_cmd tshard_index_cmd;
 extern const struct ts_cmd tshard_part_cmd;
 extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
-extern const struct ts_cmd tshard_append_cmd;
-extern const struct ts_cmd tshard_undo_cmd;
-extern const struct ts_cmd tshard_compact_cmd;
 
 /* All of tshard but what becomes of several processes. Returns the exit status. */
 int tshard_run(int argc, char **argv);
@@ -29,14 +26,13 @@ int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
 int tshard_open_any(const char *operand, struct ts_tensor **ret,
                     struct ts_err *err); /* or a dense one */
 
-/* What tshard build, plan and append share: the options, and a command line made of them. */
+/* What tshard build and tshard plan share: the options, and a command line made of them. */
 struct tshard_build_job {
     const void *args; /* for tool_json_options */
     struct ts_build_options *o;
     const char *const *paths;
     uint32_t n_paths;
     int json;
-    int quiet, repeat; /* of append */
     struct tool_progress *progress;
 };
 typedef int tshard_build_fn(const struct ts_cmd *cmd, const struct tshard_build_job *job,
@@ -50,12 +46,5 @@ extern const unsigned char tshard_build_section[];
 /* Parses, completes the options, calls fn, which returns 0 or a negative ts_code, and returns the
  * exit status. */
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
-
-/* The same for append: o->out is the tensor, the first operand, and the paths are the others. */
-extern const struct ts_opt tshard_append_opts[];
-int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn);
-
-/* Of a tensor of several segments: its path, malloc'ed, or NULL for any other operand. */
-char *tshard_segmented(const char *operand);
 
 #endif

@@ -123,9 +123,6 @@
 #include "format/tensor_sums.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
-/* what was appended: ts_segments_open, ts_segments_close, ts_segments_tensor,
- * ts_segments_follows */
-#include "format/segments.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block */
 #include "format/shard.h"
 /* the codes of a block: ts_header_codes, ts_weight_of_code, ts_block_weights,
@@ -139,11 +136,8 @@
 /* how long a name may be */
 #include "format/mode_names.h"
 
-/* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor,
- * ts_build_segments */
+/* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
-/* changes of a tensor: ts_append_paths, ts_append_undo */
-#include "build/append.h"
 /* the place of one: ts_build_dir_check */
 #include "build/build_dir.h"
 /* some shards of a tensor: ts_part_write, ts_part_shard_bytes */

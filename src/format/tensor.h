@@ -64,12 +64,7 @@ struct ts_tensor {
     struct ts_dense *dense;
 };
 
-/* A tensor of several segments is refused: format/segments.h opens these. */
 int ts_tensor_open(const char *path, struct ts_tensor **ret, struct ts_err *err);
-
-/* The tensor in the directory `name` of an open one; `path` is what sentences call it. */
-int ts_tensor_open_inside(const struct ts_open_dir *parent, const char *name, const char *path,
-                          struct ts_tensor **ret, struct ts_err *err);
 void ts_tensor_close(struct ts_tensor *t); /* NULL is fine */
 
 /* The index in the input of each row of a mode, ascending: *ret is an array of n_rows to be freed,

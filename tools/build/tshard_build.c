@@ -28,7 +28,6 @@ enum { FORMAT_AUTO, FORMAT_LIST, FORMAT_CSV, FORMAT_TSV, FORMAT_TABLE };
 struct build_args {
     const char *out, *dims, *modes, *columns, *value, *weights, *text, *separator, *transform;
     int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
-    int repeat; /* of append */
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
 };
@@ -57,26 +56,6 @@ const unsigned char tshard_build_section[] = {
 _Static_assert(sizeof tshard_build_section + 1 ==
                    sizeof tshard_build_opts / sizeof *tshard_build_opts,
                "each option is in a section");
-
-const struct ts_opt tshard_append_opts[] = {
-#define ROW(section, name, letter, type, member, ...) \
-    { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
-    ROW(INPUT, "format", 'i', CHOICE, format, "auto", "auto|list|csv|tsv|table",
-        "form of the files, as in tshard build")
-        ROW(INPUT, "modes", 0, STRING, modes, NULL, "NAME,...",
-            "names of the modes. In a table with a header line they select the columns that are "
-            "modes. Default: the names that the tensor has")
-#include "tools/build/tshard_table.def"
-            ROW(CELLS, "missing", 0, CHOICE, missing, "error", "error|skip",
-                "what to do with a line that lacks a field, as in tshard build")
-                ROW(CELLS, "transform", 0, STRING, transform, NULL, "scale=X",
-                    "scale=X: X times the value. It should be the scale of the build")
-                    ROW(CELLS, "repeat", 0, FLAG, repeat, NULL, NULL,
-                        "append the files even if their nonzeros are those of one of the segments")
-#undef ROW
-                        BUILD_PLACE_OPTS(AT(build)),
-    { 0 },
-};
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
 
@@ -346,16 +325,13 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
     return rc == 0 ? plan_units(a, t, &copy[2 + TS_MAX_ORDER], err) : rc;
 }
 
-/* appends: the first operand is the tensor. */
-static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appends,
-                       tshard_build_fn *fn)
+int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
 {
-    struct build_args args = { 0 };
+    struct build_args args;
     struct ts_build_options o = { 0 };
     struct tool_progress progress;
     struct ts_err err = { 0 };
     char **operands = malloc((size_t)argc * sizeof *operands), *found[TS_MAX_ORDER] = { 0 };
-    char *const *inputs = operands + appends;
     char *out = NULL, *names = NULL, *copy[COPIES] = { NULL };
     struct ts_table_plan table = { 0 };
     uint32_t n = 0;
@@ -372,18 +348,14 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
     o.zeros = args.zeros;
     o.partial_map = args.partial_map;
     o.skip_missing = args.missing;
-    n -= (uint32_t)appends;
-    if (check_operands(cmd, inputs, n, &err) < 0) {
+    if (check_operands(cmd, operands, n, &err) < 0) {
         free(operands);
         return tool_usage(cmd, "%s", err.text);
     }
-    out = appends            ? tool_operand(operands[0], ".tsh")
-          : args.out != NULL ? strdup(args.out)
-                             : default_out(inputs[0], &err);
+    out = args.out != NULL ? strdup(args.out) : default_out(operands[0], &err);
     o.out = out;
-    rc = out == NULL && appends ? ts_fail(&err, TS_ENOMEM, "out of memory")
-         : out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
-                       : build_opts_apply(&args.build, &o, &progress, &err);
+    rc = out == NULL ? (args.out != NULL ? ts_fail(&err, TS_ENOMEM, "out of memory") : err.code)
+                     : build_opts_apply(&args.build, &o, &progress, &err);
     if (rc == 0 && args.dims != NULL) {
         rc = build_opts_dims(args.dims, o.dim, &err);
         o.n_dims = rc > 0 ? (uint32_t)rc : 0;
@@ -393,9 +365,9 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
     if (rc >= 0 && args.transform != NULL)
         rc = parse_transform(args.transform, &o.transform, &err);
     if (rc >= 0)
-        rc = plan_table(&args, inputs[0], &o, &table, copy, &err);
-    if (rc >= 0 && !appends)
-        rc = find_maps(&args, inputs[0], &o, found, &err);
+        rc = plan_table(&args, operands[0], &o, &table, copy, &err);
+    if (rc >= 0)
+        rc = find_maps(&args, operands[0], &o, found, &err);
     if (rc == TS_ENOMEM) {
         status = tool_fail(cmd, &err);
     } else if (rc < 0) {
@@ -404,10 +376,8 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
         const struct tshard_build_job job = { .args = &args,
                                               .o = &o,
                                               .n_paths = n,
-                                              .paths = (const char *const *)inputs,
+                                              .paths = (const char *const *)operands,
                                               .json = args.build.json,
-                                              .quiet = args.build.quiet,
-                                              .repeat = args.repeat,
                                               .progress = &progress };
         rc = fn(cmd, &job, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
@@ -420,16 +390,6 @@ static int run_command(const struct ts_cmd *cmd, int argc, char **argv, int appe
     free(out);
     free(operands);
     return status;
-}
-
-int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
-{
-    return run_command(cmd, argc, argv, 0, fn);
-}
-
-int tshard_append_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
-{
-    return run_command(cmd, argc, argv, 1, fn);
 }
 
 /* Counted from 0, a file whose indices start at 1 is taken, too: index 0 is then an empty slice of

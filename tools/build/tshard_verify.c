@@ -206,31 +206,25 @@ static int verify_all(struct verify *v, struct ts_err *err)
     return rc;
 }
 
-static void put_json(struct tool_json *j, const struct verify *v, uint64_t ns)
-{
-    char text[TS_CELL_SUM_CHARS];
-    tool_json_str(j, "tensor", v->t->path);
-    tool_json_bool(j, "sound", 1);
-    tool_json_u64(j, "nnz", v->t->nnz);
-    tool_json_u64(j, "shards", v->n_here);
-    tool_json_u64(j, "part", v->t->part.n > 0 ? v->t->part.part : 1);
-    tool_json_u64(j, "parts", v->t->part.n > 0 ? v->t->part.n : 1);
-    tool_json_u64(j, "bytes", v->total);
-    tool_json_f64(j, "seconds", (double)ns * 1e-9);
-    tool_json_bool(j, "has_sums", v->has_sums);
-    tool_json_array(j, "cell_sums");
-    for (uint32_t m = 0; m < v->t->order; m++)
-        tool_json_str(j, NULL, ts_cell_sum_text(&v->cells[m], text));
-    tool_json_close(j);
-}
-
 static void report(const struct verify *v, const struct verify_args *args, uint64_t ns)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS], c[TS_NUM_CHARS], d[TS_NUM_CHARS], path[4096];
     if (args->json) {
         struct tool_json j;
         tool_json_open(&j, stdout);
-        put_json(&j, v, ns);
+        tool_json_str(&j, "tensor", v->t->path);
+        tool_json_bool(&j, "sound", 1);
+        tool_json_u64(&j, "nnz", v->t->nnz);
+        tool_json_u64(&j, "shards", v->n_here);
+        tool_json_u64(&j, "part", v->t->part.n > 0 ? v->t->part.part : 1);
+        tool_json_u64(&j, "parts", v->t->part.n > 0 ? v->t->part.n : 1);
+        tool_json_u64(&j, "bytes", v->total);
+        tool_json_f64(&j, "seconds", (double)ns * 1e-9);
+        tool_json_bool(&j, "has_sums", v->has_sums);
+        tool_json_array(&j, "cell_sums");
+        for (uint32_t m = 0; m < v->t->order; m++)
+            tool_json_str(&j, NULL, ts_cell_sum_text(&v->cells[m], path));
+        tool_json_close(&j);
         tool_json_close(&j);
     } else if (!args->quiet && v->t->part.n > 0) {
         printf("%s: sound: part %u of %u, %s of %s shards, %s in %s\n",
@@ -247,78 +241,15 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         printf("  the file sums is missing: tensors that version 0.2.0 or older built have none\n");
 }
 
-/* shown: the report is printed. */
-static int verify_tensor(const struct ts_tensor *t, const struct verify_args *args, int shown,
-                         struct ts_err *err)
-{
-    const uint64_t start = ts_clock_ns();
-    struct verify v = { .t = t };
-    int rc = ts_threads_get(args->threads, 0, &v.n_threads, err);
-    if (rc == 0)
-        rc = verify_all(&v, err);
-    if (rc == 0 && shown)
-        report(&v, args, ts_clock_ns() - start);
-    return rc;
-}
-
-/* The sums of the list are those of the segment. */
-static int check_entry(const struct ts_segments *s, uint32_t i, const struct ts_tensor *t,
-                       struct ts_err *err)
-{
-    const struct ts_disk_segment *e = &s->entry[i];
-    struct ts_tensor_sums sums;
-    const int rc = ts_tensor_sums_read(t, &sums, err);
-    if (rc < 0)
-        return rc;
-    if (e->n_records == sums.records.n && e->record[0] == sums.records.word[0] &&
-        e->record[1] == sums.records.word[1] && e->cell[0] == sums.cells.word[0] &&
-        e->cell[1] == sums.cells.word[1])
-        return 0;
-    return ts_fail(err, TS_EFORMAT, "%s/index: the sums of segment %" PRIu32 " are not those of %s",
-                   s->path, i + 1, t->path);
-}
-
-/* Each segment on its own, and whether it fits the one before and the list. */
-static int verify_segments(const char *path, const struct verify_args *args, struct ts_err *err)
-{
-    struct ts_segments *s = NULL;
-    struct ts_tensor *before = NULL, *t = NULL;
-    uint64_t nnz = 0;
-    int rc = ts_segments_open(path, &s, err);
-    for (uint32_t i = 0; rc == 0 && i < s->n; i++) {
-        rc = ts_segments_tensor(s, i, &t, err);
-        if (rc == 0 && before != NULL)
-            rc = ts_segments_follows(before, t, err);
-        if (rc == 0 && s->listed)
-            rc = check_entry(s, i, t, err);
-        if (rc == 0)
-            rc = verify_tensor(t, args, !args->json, err);
-        nnz += rc == 0 ? t->nnz : 0;
-        ts_tensor_close(before);
-        before = t;
-        t = NULL;
-    }
-    if (rc == 0 && args->json) {
-        struct tool_json j;
-        tool_json_open(&j, stdout);
-        tool_json_str(&j, "tensor", path);
-        tool_json_bool(&j, "sound", 1);
-        tool_json_u64(&j, "segments", s->n);
-        tool_json_u64(&j, "stored_nnz", nnz);
-        tool_json_close(&j);
-    }
-    ts_tensor_close(before);
-    ts_segments_close(s);
-    return rc;
-}
-
 static int run(const struct ts_cmd *cmd, int argc, char **argv)
 {
+    struct verify v = { 0 };
     struct verify_args args;
-    struct ts_tensor *t = NULL;
+    struct ts_tensor *t;
     struct ts_err err;
-    char *operand[argc], *segmented;
+    char *operand[argc];
     uint32_t n_operands;
+    uint64_t start;
     int rc;
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
@@ -334,15 +265,15 @@ static int run(const struct ts_cmd *cmd, int argc, char **argv)
             operand[0]);
         return tool_fail(cmd, &err);
     }
-    segmented = tshard_segmented(operand[0]);
-    if (segmented != NULL) {
-        rc = verify_segments(segmented, &args, &err);
-        free(segmented);
-        return rc < 0 ? tool_fail(cmd, &err) : 0;
-    }
     if (tshard_open(operand[0], &t, &err) < 0)
         return tool_fail(cmd, &err);
-    rc = verify_tensor(t, &args, 1, &err);
+    start = ts_clock_ns();
+    v.t = t;
+    rc = ts_threads_get(args.threads, 0, &v.n_threads, &err);
+    if (rc == 0)
+        rc = verify_all(&v, &err);
+    if (rc == 0)
+        report(&v, &args, ts_clock_ns() - start);
     ts_tensor_close(t);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }
