@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -491,3 +492,43 @@ def test_a_damaged_history_is_left_out(tensor, damage, tmp_path):
     with pytest.warns(ts.TstreamWarning, match="history.json"):
         back = ts.load(tmp_path / "m.cp")
     assert back == m and back.history == []
+
+
+def spoiled(what, folder):
+    """Makes a record of the run in the folder that `what` names."""
+    if what == "a pipe":
+        os.remove(folder / "history.json")
+        os.mkfifo(folder / "history.json")
+    elif what == "another rank":
+        other = ts.cp(np.random.default_rng(1).random((6, 5, 4)), 3, sweeps=3)
+        other.save(folder.parent / "other.cp")
+        shutil.copy(folder.parent / "other.cp" / "history.json", folder / "history.json")
+
+
+@pytest.mark.parametrize("what, says", [
+    ("a pipe", None), ("another rank", "is no record of a run")])
+def test_a_record_that_is_not_of_the_model(tmp_path, what, says):
+    m = ts.cp(np.random.default_rng(0).random((6, 5, 4)), 2, sweeps=3)
+    m.save(tmp_path / "m.cp")
+    spoiled(what, tmp_path / "m.cp")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        got = ts.load(tmp_path / "m.cp")
+    assert got.history == [] and all(np.array_equal(a, b) for a, b in zip(got.factors, m.factors))
+    assert says is None or any(says in str(w.message) for w in told)
+
+
+@pytest.mark.parametrize("shape", [
+    "null", "2.5", '"999"', '["a", 2, 2]', "[0, 1, 2]", f"[{2**70}, 1, 2]"])
+def test_a_run_json_with_another_shape(tmp_path, shape):
+    ts.cp(np.random.default_rng(0).random((6, 5, 4)), 2, sweeps=3, out=tmp_path / "x.cp")
+    file = tmp_path / "x.cp" / "run.json"
+    record = json.loads(file.read_text())
+    record["tensor"]["shape"] = json.loads(shape)
+    record.pop("checksum", None)
+    record.pop("file_checksum", None)
+    file.write_text(json.dumps(record))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        m = ts.load(tmp_path / "x.cp")
+    assert m.rank == 2 and any("without its history" in str(w.message) for w in told)

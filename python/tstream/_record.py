@@ -39,10 +39,12 @@ def recall(path: Path, rank: int) -> "Optional[Dict[str, Any]]":
     A damaged record is left out with a warning, because the factors are whole without it.
     """
     readers: "Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]]" = {
-        "history.json": _told, "run.json": lambda record: _attributes(record, rank)}
+        "history.json": lambda record: _told(record, rank), "run.json": lambda record: _attributes(record, rank)}
     for name, attributes in readers.items():
         file = os.path.join(os.fsdecode(path), name)
         try:
+            if not os.path.isfile(file):
+                continue  # a pipe would be waited for
             with open(file, "rb") as f:
                 data = f.read()
         except OSError:
@@ -78,8 +80,8 @@ def history_of(model: Any) -> Optional[bytes]:
         return None
     sweeps = [{name: _json(x) for name, x in dataclasses.asdict(each).items()}
               for each in model.history]
-    whole = {"program": "tstream", "version": lib.ts_library_version().decode(), **told,
-             "sweeps": sweeps}
+    whole = {"program": "tstream", "version": lib.ts_library_version().decode(),
+             "rank": model.rank, **told, "sweeps": sweeps}
     return json.dumps(whole, allow_nan=False, separators=(",", ":")).encode()
 
 
@@ -87,7 +89,9 @@ def _number(x: Any) -> Any:
     return float("nan") if x is None else float(x) if isinstance(x, str) else x
 
 
-def _told(record: "Dict[str, Any]") -> "Dict[str, Any]":
+def _told(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
+    if record.get("rank", rank) != rank:
+        raise ValueError("the history of another model")
     sweeps = [Sweep(**{name: _number(x) for name, x in row.items()}) for row in record["sweeps"]]
     return {**{name: record[name] for name in _TOLD}, "history": sweeps}
 
@@ -104,4 +108,10 @@ def _attributes(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
                 observed=bool(options.get("observed", False)),
                 converged=record["ended"] in ("converged", "exact"),
                 exact=record["ended"] == "exact", precision=options.get("precision"),
-                shape=tuple(record["tensor"]["shape"]))
+                shape=_shape(record["tensor"]["shape"]))
+
+
+def _shape(x: Any) -> "Tuple[int, ...]":
+    if not isinstance(x, list) or not all(type(n) is int and 0 < n <= 1 << 40 for n in x):
+        raise ValueError(x)
+    return tuple(x)

@@ -33,7 +33,11 @@ def _room(shape: "Tuple[int, ...]", dtype: Any) -> Array:
         raise LimitError(f"{n:.3g} bytes of cells do not fit in {folder}, which has {free:.3g} "
                          "free: TMPDIR names another place")
     with tempfile.TemporaryFile(dir=folder) as file:
-        os.posix_fallocate(file.fileno(), 0, n)  # a full disk is found here, not in a mapped page
+        try:  # a full disk is found here, not in a mapped page
+            os.posix_fallocate(file.fileno(), 0, n)
+        except OSError as e:
+            raise LimitError(f"{n:.3g} bytes of cells do not fit in {folder} ({e.strerror}): "
+                             "TMPDIR names another place") from e
         return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
 

@@ -174,7 +174,7 @@ static int read_note(int fd, const char *path, struct ts_gpu_note *ret, struct t
 static int check_note(const char *path, struct ts_err *err)
 {
     struct ts_gpu_note note;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe has no writer */
     int rc;
     if (fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);

@@ -255,8 +255,13 @@ static void *beat(void *ctx)
 static uint32_t patience(void)
 {
     const char *text = getenv("TSTREAM_RANK_TIMEOUT");
-    const long seconds = text == NULL ? TS_HEARTBEAT_SECONDS : strtol(text, NULL, 10);
-    return seconds <= 0 ? 0 : (uint32_t)((uint64_t)seconds * 1000000000 / BEAT_NS);
+    char *end = NULL;
+    const long said = text == NULL ? 0 : strtol(text, &end, 10);
+    /* Seconds of a day at most; what is no number of them counts as not said. */
+    const long seconds = end == NULL || end == text || *end != '\0' || said < 0 || said > 86400
+                             ? TS_HEARTBEAT_SECONDS
+                             : said;
+    return (uint32_t)((uint64_t)seconds * 1000000000 / BEAT_NS);
 }
 
 static void close_all(struct ts_heartbeat *h)

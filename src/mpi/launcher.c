@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST   8  /* processes of a launcher above a rank */
+#define MOST   2  /* a launcher and its proxy */
 #define CLIMBS 32 /* parents that are looked at */
 #define STAT   512
 
@@ -27,12 +27,15 @@ struct process {
  * nodes that are gone. */
 int ts_launcher_is(const char *comm)
 {
-    static const char *const names[] = { "mpirun", "mpiexec", "orterun", "orted",
-                                         "prte",   "prun",    "hydra_" };
+    static const char *const names[] = {
+        "mpirun",         "mpiexec",       "mpiexec.hydra", "mpiexec.openmpi",
+        "mpirun.openmpi", "mpiexec.mpich", "mpirun.mpich",  "orterun",
+        "orted",          "prte",          "prted",         "prterun"
+    };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(comm, names[i], strlen(names[i])) == 0)
+        if (strcmp(comm, names[i]) == 0)
             return 1;
-    return 0;
+    return strncmp(comm, "hydra_", 6) == 0;
 }
 
 /* Field n of proc(5)'s stat, of those behind the name: the parent is 4, when it began 22. */
@@ -64,20 +67,25 @@ static const char *read_stat(pid_t pid, char *text)
     return end + 2;
 }
 
-/* Those nearest to the rank: another launcher may have started a program that started these. */
+/* The launcher nearest to the rank. MPICH's has a proxy between, and is the parent of this. Nothing
+ * above them: another launcher may have started a program that started these. */
 static uint32_t find_launcher(struct process *ret)
 {
     pid_t pid = getppid();
     uint32_t n = 0;
     for (int i = 0; i < CLIMBS && n < MOST && pid > 1; i++) {
         char text[STAT];
-        const char *rest = read_stat(pid, text);
+        const char *rest = read_stat(pid, text),
+                   *name = rest == NULL ? NULL : strchr(text, '(') + 1;
         if (rest == NULL)
             break;
-        if (ts_launcher_is(strchr(text, '(') + 1))
+        if (ts_launcher_is(name)) {
             ret[n++] = (struct process){ .pid = pid, .start = field_of(rest, 22) };
-        else if (n > 0)
+            if (strncmp(name, "hydra_", 6) != 0)
+                break;
+        } else if (n > 0) {
             break;
+        }
         pid = (pid_t)field_of(rest, 4);
     }
     return n;

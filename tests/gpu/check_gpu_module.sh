@@ -126,6 +126,10 @@ put empty
 is "$tmp/at/$name is no GPU part of tstream" 'an empty file'
 rm "at/$name" && mkdir "at/$name"
 is "$tmp/at/$name is no GPU part of tstream" 'a folder'
+rmdir "at/$name" && mkfifo "at/$name"
+timeout 20 at/tstream --version > log 2> err || bad "a pipe: exit $?: $(cat err)"
+is "$tmp/at/$name is no GPU part of tstream" 'a pipe'
+rm "at/$name"
 fake wrong.so -DFUNCTION=ts_another_name
 put wrong.so
 at/tstream devices > log 2> err || bad "no function: exit $?: $(cat err)"

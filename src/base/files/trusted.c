@@ -12,6 +12,18 @@
 
 #define ENTRY_BYTES 4096 /* of a user or a group with few members */
 
+/* Whether another user has this group as the first one. */
+static int is_first_of_another(gid_t gid)
+{
+    const struct passwd *p;
+    int found = 0;
+    setpwent();
+    while (!found && (p = getpwent()) != NULL)
+        found = p->pw_gid == gid && p->pw_uid != geteuid();
+    endpwent();
+    return found;
+}
+
 /* Whether the group is the user's alone: of the same name, and without other members. */
 static int is_own_group(gid_t gid)
 {
@@ -27,7 +39,7 @@ static int is_own_group(gid_t gid)
     for (char **member = group.gr_mem; *member != NULL; member++)
         if (strcmp(*member, user.pw_name) != 0)
             return 0;
-    return 1;
+    return !is_first_of_another(gid);
 }
 
 /* With access lists, the bits of the group are those that any user or group may have. */
