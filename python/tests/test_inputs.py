@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Objects of other packages and files as tensors, each beside the array that it stands for."""
 
+import gzip
 import itertools
 import os
 import pickle
@@ -825,3 +826,19 @@ def test_any_type_order_and_missing_value():
         assert (whole == seen).all() and t.skipped == mask.sum()
 
     check()
+
+
+@pytest.mark.parametrize("end", [".csv", ".tsv", ".tab", ".csv.gz"])
+def test_a_table_of_text_by_its_name(tmp_path, end):
+    """ts.build knows a table by its name, as ts.open, ts.cp and `tshard build` do."""
+    path = tmp_path / f"sales{end}"
+    between = "," if ".csv" in end else "\t"
+    lines = [["who", "what", "amount"], ["ann", "lamp", "3"], ["bob", "rug", "4"],
+             ["ann", "rug", "5"]]
+    data = "".join(between.join(line) + "\n" for line in lines).encode()
+    path.write_bytes(gzip.compress(data) if end.endswith(".gz") else data)
+    built, opened = ts.build(path, tmp_path / "x.tsh"), ts.open(path)
+    for t in (built, opened):
+        assert t.shape == (2, 2) and t.mode_names == ("who", "what")
+        assert t.labels("what", [0, 1]) == ["lamp", "rug"]
+    assert built.norm == opened.norm == pytest.approx(50**0.5)

@@ -157,7 +157,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     progress : callable, optional
         Called a few times a second with a dict of what, phase, phases, done, total and unit.
     columns, value, weights, text, bin, time_unit, separator, header, sorted_names : optional
-        With one of these the files are tables: CSV, TSV, or columns separated by blanks. columns
+        With one of these, or if the name of the first file ends like .csv, .tsv or .tab, the files
+        are tables: CSV, TSV, or columns separated by blanks. columns
         are the columns that are modes, by name or number from 0. value and weights are one column
         each; value='none' counts each line as 1. text are modes whose fields are names, even if
         they look like numbers. bin={'week': '7d'} puts times into bins, and time_unit is the unit
@@ -226,6 +227,7 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
                          **options)
     if variable is not None:
         raise ArgumentError("variable= is for files of MATLAB, HDF5 and .npz")
+    said = said or _files.bare(paths[0]).endswith(_files.TEXT_TABLES)  # as `tshard build` does
     if numbered:
         if columns is not None:
             raise ArgumentError("modes= are names beside columns=")
