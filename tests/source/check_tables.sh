@@ -120,6 +120,14 @@ printf '%%%%MatrixMarket matrix coordinate real symmetric\n%% 3 3 3\n3 3 3\n1 1 
 refused 1 "d.mtx:6: a second nonzero at 1 3, which --duplicates error forbids; the first is at d.mtx:5" \
     "$bin/tshard" build d.mtx -o no.tsh --duplicates error
 
+# any option that names a field of the first line makes it a header, also where no column has numbers
+printf '%s\n' ip,url,when 1.1.1.1,/a,2026-01-05T10:00 1.1.1.2,/b,2026-01-05T11:00 > events.csv
+for said in '--bin when=1h' '--text ip' '--modes url,ip' '--columns ip,url' '--bin when=1h --time-unit when=iso'; do
+    # shellcheck disable=SC2086
+    "$bin/tshard" build events.csv --value none $said -f -o events.tsh > log 2>&1 || bad "$said: $(cat log)"
+    grep -q ' 2 nonzeros$' log || bad "$said: $(cat log)"
+done
+
 # several files of one table: the header of each is dropped
 { head -n 1 r.csv; echo 'carl,book,2024-07-01,1'; } > r2.csv
 "$bin/tshard" build r.csv r2.csv --bin when=1mo -o two.tsh > log 2>&1 || bad "$(cat log)"

@@ -194,18 +194,27 @@ static int find_column(const struct ts_table *t, const struct look *l, const cha
                    t->header == NULL ? ", and no header line that would name them" : "");
 }
 
+/* Whether this is the name of a field of the first line, and not the number of one. */
+static int names_field(const struct look *l, const char *name)
+{
+    return name != NULL && column_named(l, name) != NO_COLUMN &&
+           column_numbered(l, name) == NO_COLUMN;
+}
+
 /* Whether one of the names that the user gave is in the first line. */
 static int names_in_header(const struct ts_table_plan *p, const struct look *l)
 {
-    int found = p->value != NULL && column_named(l, p->value) != NO_COLUMN &&
-                column_numbered(l, p->value) == NO_COLUMN;
-    found |= p->weight != NULL && column_named(l, p->weight) != NO_COLUMN &&
-             column_numbered(l, p->weight) == NO_COLUMN;
+    int found = names_field(l, p->value) || names_field(l, p->weight);
     for (uint32_t i = 0; i < p->n_modes; i++)
         found |= column_named(l, p->mode[i]) != NO_COLUMN;
     for (uint32_t i = 0; i < p->n_columns; i++)
-        found |= column_named(l, p->column[i]) != NO_COLUMN &&
-                 column_numbered(l, p->column[i]) == NO_COLUMN;
+        found |= names_field(l, p->column[i]);
+    for (uint32_t i = 0; i < p->n_text; i++)
+        found |= names_field(l, p->text[i]);
+    for (uint32_t i = 0; i < p->n_bins; i++)
+        found |= names_field(l, p->binned[i]);
+    for (uint32_t i = 0; i < p->n_units; i++)
+        found |= names_field(l, p->timed[i]);
     return found;
 }
 
