@@ -668,8 +668,9 @@ def test_files_of_tables(tmp_path):
     (tmp_path / "y.csv").write_text("\n".join([*lines, "ben,86400,7,1"]) + "\n")
     with pytest.raises(ts.FormatError, match="y.csv:5: column 1 .*1970-01-02.*; time_unit week=s or week=date decides"):
         ts.build(tmp_path / "y.csv", tmp_path / "e.tsh", modes=modes, value="stars", **options)
+    (tmp_path / "x.list").write_text((tmp_path / "x.csv").read_text())  # no name of a table
     with pytest.raises(ts.LimitError, match="separator=',' reads such a file"):
-        ts.build(tmp_path / "x.csv", tmp_path / "e.tsh")
+        ts.build(tmp_path / "x.list", tmp_path / "e.tsh")
     for given in (dict(bin={"week": "7d"}), dict(sorted_names=True)):
         with pytest.raises(ts.ArgumentError, match="for files; from_frame"):
             ts.build(iter([]), tmp_path / "e.tsh", **given)
