@@ -215,7 +215,7 @@ def notebooks(o):
             "at most those of the peer")
 
 
-# Name, function, and whether it is measured on two cores, and on --cores, too.
+# Name, function, and whether it is measured on --cores as well as on two cores.
 PARTS = {"import": (imports, False), "categories": (categories, True), "tables": (tables, True),
          "arrays": (arrays, False), "notebooks": (notebooks, False)}
 

@@ -95,7 +95,7 @@ def check_needs():
 
 
 def check_stages():
-    """A stage by name alone has a line in the table, which says when it was last run."""
+    """Each stage that runs only when it is named has a line in the table, with its last run."""
     text = read(".ci/run")
     by_name = text[text.rindex("    case $stage in\n"):]
     names = re.findall(r"^    ([a-z]+)\) ", by_name[:by_name.index("esac")], re.M)
