@@ -5,23 +5,19 @@
 #include "engine/gpu_part_open.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/files/fd.h"
 #include "base/files/trusted.h"
+#include "engine/gpu_part_file.h"
 #include "gpu/module/gpu_abi.h"
 #include "gpu/module/gpu_note.h"
 
-#define FILE_NAME       "libtstream-cuda.so"
-#define WHEEL_FOLDER    "_native" /* of the package tstream, where its libtstream is */
-#define MOST_NOTE_BYTES 4096u
+#define FILE_NAME    "libtstream-cuda.so"
+#define WHEEL_FOLDER "_native" /* of the package tstream, where its libtstream is */
 
 static const struct ts_gpu_calls calls = {
 #define GIVE(type, name, params, args) .name = name,
@@ -35,9 +31,9 @@ static const struct ts_gpu_note wanted = TS_GPU_NOTE_FILL(PACKAGE_VERSION, TS_GP
 
 /* ---- where it may be ---- */
 
-/* The folder of the file that this code is in, for the caller to free; NULL: the kernel does not
- * say. Unlike dladdr, which repeats the first argument of a program, it says the true one. */
-static char *own_folder(void)
+/* The file that this code is in, for the caller to free; NULL: the kernel does not say. Unlike
+ * dladdr, which repeats the first argument of a program, it says the true one. */
+static char *own_file(void)
 {
     const uintptr_t here = (uintptr_t)&wanted;
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -48,13 +44,22 @@ static char *own_folder(void)
         const char *path = strchr(line, '/');
         if (path != NULL && sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &first, &last) == 2 &&
             first <= here && here < last) {
-            *strrchr(line, '/') = '\0';
-            ret = strdup(*path == '\0' ? "/" : path);
+            line[strcspn(line, "\n")] = '\0';
+            ret = strdup(path);
         }
     }
     free(line);
     if (maps != NULL)
         fclose(maps);
+    return ret;
+}
+
+/* The folder of a file, for the caller to free. */
+static char *folder_of(const char *file)
+{
+    char *ret = file == NULL ? NULL : strdup(file), *end = ret == NULL ? NULL : strrchr(ret, '/');
+    if (end != NULL)
+        end[end == ret] = '\0'; /* "/" stays */
     return ret;
 }
 
@@ -91,101 +96,13 @@ static char *find(const char *own)
  * there. */
 static const char *find_nccl(const char *path)
 {
-    char *folder = strdup(path), *file, *ret = NULL;
-    if (folder == NULL)
-        return NULL;
-    *strrchr(folder, '/') = '\0';
+    char *folder = folder_of(path), *file, *ret = NULL;
     if (is_there(folder, "../nvidia/nccl/lib/libnccl.so.2", &file)) {
-        (void)ts_trusted_path(file, &ret, NULL);
+        (void)ts_trusted_path(file, path, &ret, NULL);
         free(file);
     }
     free(folder);
     return ret;
-}
-
-/* ---- what the file says of itself ---- */
-
-static int is_ours(const struct ts_gpu_note_section *n)
-{
-    return n->owner_bytes == sizeof n->owner && n->type == TS_GPU_NOTE_TYPE &&
-           memcmp(n->owner, TS_GPU_NOTE_OWNER, sizeof n->owner) == 0 &&
-           memchr(n->note.version, '\0', sizeof n->note.version) != NULL &&
-           memchr(n->note.abi, '\0', sizeof n->note.abi) != NULL;
-}
-
-/* Looks for our note among n bytes of notes: whether it is there. */
-static int find_note(const unsigned char *at, size_t n, struct ts_gpu_note *ret)
-{
-    uint32_t head[3];
-    while (n >= sizeof head) {
-        struct ts_gpu_note_section section;
-        uint64_t bytes;
-        memcpy(head, at, sizeof head);
-        bytes = sizeof head + (((uint64_t)head[0] + 3) & ~UINT64_C(3)) +
-                (((uint64_t)head[1] + 3) & ~UINT64_C(3));
-        if (n >= sizeof section) {
-            memcpy(&section, at, sizeof section);
-            if (is_ours(&section)) {
-                *ret = section.note;
-                return 1;
-            }
-        }
-        if (bytes > n)
-            break;
-        at += bytes;
-        n -= bytes;
-    }
-    return 0;
-}
-
-/* Reads the note. Fails if it is none of our files, or if a part of what is to be loaded is
- * missing: to load that would end the process. */
-static int read_note(int fd, const char *path, struct ts_gpu_note *ret, struct ts_err *err)
-{
-    unsigned char notes[MOST_NOTE_BYTES];
-    struct stat st;
-    ElfW(Ehdr) head;
-    int found = 0, whole = 1;
-    if (fstat(fd, &st) < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", path);
-    if (pread(fd, &head, sizeof head, 0) != sizeof head ||
-        memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 ||
-        head.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-        head.e_phentsize != sizeof(ElfW(Phdr)))
-        return ts_fail(err, TS_EFORMAT, "%s is no GPU part of tstream", path);
-    for (uint32_t i = 0; i < head.e_phnum && whole; i++) {
-        ElfW(Phdr) part;
-        const off_t at = (off_t)(head.e_phoff + i * sizeof part);
-        whole = pread(fd, &part, sizeof part, at) == sizeof part;
-        if (whole && part.p_type == PT_LOAD)
-            whole = part.p_offset <= (uint64_t)st.st_size &&
-                    part.p_filesz <= (uint64_t)st.st_size - part.p_offset;
-        if (whole && part.p_type == PT_NOTE && !found) {
-            const size_t n = part.p_filesz < sizeof notes ? part.p_filesz : sizeof notes;
-            whole = pread(fd, notes, n, (off_t)part.p_offset) == (ssize_t)n;
-            found = whole && find_note(notes, n, ret);
-        }
-    }
-    if (!whole)
-        return ts_fail(err, TS_EFORMAT, "%s is cut short: install it again", path);
-    return found ? 0 : ts_fail(err, TS_EFORMAT, "%s is no GPU part of tstream", path);
-}
-
-static int check_note(const char *path, struct ts_err *err)
-{
-    struct ts_gpu_note note;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe has no writer */
-    int rc;
-    if (fd < 0)
-        return ts_fail_errno(err, TS_EIO, "%s", path);
-    rc = read_note(fd, path, &note, err);
-    close(fd);
-    if (rc == 0 && memcmp(&note, &wanted, sizeof note) != 0)
-        rc = ts_fail(err, TS_EARG,
-                     "the GPU part in %s is of tstream %s (%s), and this is tstream %s (%s): pip "
-                     "install " GPU_PACKAGE "==%s, or install both from one build",
-                     path, note.version, note.abi, wanted.version, wanted.abi, wanted.version);
-    return rc;
 }
 
 /* ---- opening it ---- */
@@ -211,7 +128,7 @@ static int load(const char *path, const struct ts_gpu_part **ret, struct ts_err 
 
 int ts_gpu_part_open(const struct ts_gpu_part **ret, struct ts_err *why)
 {
-    char *own = own_folder(), *path = find(own), *real = NULL;
+    char *self = own_file(), *own = folder_of(self), *path = find(own), *real = NULL;
     struct ts_err err;
     int rc = 0;
     if (path == NULL) {
@@ -220,14 +137,15 @@ int ts_gpu_part_open(const struct ts_gpu_part **ret, struct ts_err *why)
                     ? "pip install 'tstream[" GPU_EXTRA "]'"
                     : "install the package tstream-cuda, or build tstream with CUDA");
     } else {
-        rc = ts_trusted_path(path, &real, &err);
+        rc = ts_trusted_path(path, self, &real, &err);
         if (rc < 0)
             ts_fail(why, rc, "the GPU part is not used, because %s", err.text);
         if (rc == 0)
-            rc = check_note(real, why);
+            rc = ts_gpu_part_file_check(real, &wanted, why);
         if (rc == 0)
             rc = load(real, ret, why);
     }
+    free(self);
     free(own);
     free(real);
     rc = path == NULL ? 0 : rc < 0 ? -1 : 1;

@@ -5,10 +5,11 @@
  * of Python, that is in the folder of tstream-cuda13 beside the package. The last place is
  * libdir/tstream, which configure has set. No variable of the environment, and not the current
  * folder, leads to another file, so a caller cannot make a program with more rights load its code.
- * For the same reason nobody else may be able to write there (base/files/trusted.h).
+ * For the same reason nobody else may be able to write there but the owner of that first file,
+ * whose code runs already (base/files/trusted.h).
  *
  * Before any of its code is loaded, the file is checked: it is whole, and its note says that it
- * fits (gpu/module/gpu_note.h).
+ * fits (engine/gpu_part_file.h).
  *
  *   owner    an open shared object stays until the process ends
  *   threads  one

@@ -14,6 +14,7 @@ name=libtstream-cuda.so
 installed=$(sed -n 's/.*TS_GPU_MODULE_DIR "\(.*\)"/\1/p' "$built/config.h")
 if [ -e "$installed/$name" ]; then echo "skipped: $installed has $name"; exit 77; fi
 version=$(sed -n 's/^#define PACKAGE_VERSION "\(.*\)"/\1/p' "$built/config.h")
+seal=$built/src/gpu_part_seal
 abi=$(sed -n 's/.*TS_GPU_ABI "\(.*\)"/\1/p' "$built/src/gpu/module/gpu_abi.h")
 
 # One place has the names, and the package of Python the same.
@@ -31,7 +32,7 @@ fake()
     # shellcheck disable=SC2086
     ${CC:-cc} -std=gnu11 -shared -fPIC -fvisibility=hidden -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 \
         -I"$top/src" -I"$built/src" -I"$built" -I"$top/include" "$@" -o "$file" \
-        "$top/tests/gpu/fake_module.c"
+        "$top/tests/gpu/fake_module.c" && { [ -n "${unsealed:-}" ] || "$seal" "$file"; }
 }
 fake good.so > log 2>&1 || { echo "skipped: no shared object can be linked: $(cat log)"; exit 77; }
 printf '%s\n' '1 1 1 2' '1 2 3 4' '2 3 2 1' > x.tns
@@ -115,7 +116,8 @@ put wrong.so
 is "the GPU part in $tmp/at/$name is of tstream $version ($abi), $this" 'other sizes'
 
 # ---- what is not whole, or another file ----
-fake wrong.so -DNO_NOTE
+if fake wrong.so -DNO_NOTE 2> err; then bad 'a file without a note is sealed'; fi
+grep -qx 'gpu_part_seal: wrong.so is no GPU part of tstream' err || bad "seal: $(cat err)"
 put wrong.so
 is "$tmp/at/$name is no GPU part of tstream" 'no note'
 echo 'not a shared object, but long enough to have the header of one: 0123456789' > text
@@ -148,6 +150,41 @@ for part in 1 2 4 8 12 16 20 24 28 30 31; do
     fi
 done
 [ "$cut" -ge 5 ] || bad "only $cut of the shortened files are found to be short"
+# damaged anywhere: a block of zeros, as disks that were switched off leave them, and a changed bit
+damaged="$tmp/at/$name is damaged, or was changed after it was made: install it again"
+readelf -lW good.so | awk '$1 == "LOAD" { print $2, $5 }' > segments
+[ -s segments ] || bad 'readelf shows no segments'
+is_loaded() # of the block from $1
+{
+    while read -r first length; do
+        [ $1 -lt $((first + length)) ] && [ $(($1 + 512)) -gt $((first)) ] && return 0
+    done < segments
+    return 1
+}
+zeros=0 at=0
+while [ $at -lt "$bytes" ]; do
+    put good.so
+    dd if=/dev/zero of="at/$name" bs=512 seek=$((at / 512)) count=1 conv=notrunc 2> err
+    truncate -s "$bytes" "at/$name"
+    at/tstream devices > log 2> err || bad "zeros at $at: exit $?: $(cat err)"
+    if tr -s ' \n' ' ' < log | grep -qF -e "no GPU: $damaged" \
+        -e "$tmp/at/$name is no GPU part of tstream"; then
+        zeros=$((zeros + 1))
+    else
+        grep -qF 'GPU 0: Fake' log || bad "zeros at $at: $(cat log)"
+        ! is_loaded $at || cmp good.so "at/$name" > log || bad "zeros at $at are loaded"
+    fi
+    at=$((at + 512))
+done
+[ "$zeros" -ge 5 ] || bad "only $zeros of the files with zeros are found to be damaged"
+unsealed=1 fake wrong.so
+put wrong.so
+is "$damaged" 'a file without a hash'
+put good.so
+if command -v strip > log; then
+    strip --strip-unneeded "at/$name"
+    is_used 'a stripped file'
+fi
 
 # ---- where others can write ----
 not='the GPU part is not used, because'
@@ -181,5 +218,26 @@ if [ "$(id -u)" -eq 0 ]; then
     chown 0 "at/$name"
     chown 1 at
     is "$not $tmp/at belongs to another user" 'a folder of another user'
+    at/tstream --version > log 2> err || bad "--version: $(cat err)"
+    grep -qx "GPUs: refused: $not $tmp/at belongs to another user" log || bad "--version: $(cat log)"
+    # software that another account has installed, as a tree of EasyBuild or Spack
+    chown 1 at at/tstream "at/$name"
+    is_used 'all of one owner'
+    chown 0 "at/$name"
+    is_used 'a file of root in it'
+    chown 2 "at/$name"
+    is "$not $tmp/at/$name belongs to another user" 'a file of a third user'
+    chown 1 "at/$name"
+    chmod 775 at
+    is "$not $tmp/at can be written by other users of its group" 'a folder of its group'
+    chmod 755 at
+    # root is nobody in a namespace of a user
+    if unshare --user --map-user=5 true 2> err && command -v setpriv > log; then
+        chown 0 at at/tstream "at/$name"
+        chmod 755 "$tmp"
+        setpriv --reuid 7 --regid 7 --clear-groups unshare --user --map-user=5 at/tstream devices \
+            > log 2> err || bad "root is nobody: $(cat err)"
+        grep -qF 'GPU 0: Fake' log || bad "root is nobody: $(cat log)"
+    fi
 fi
 exit $failed

@@ -27,7 +27,7 @@
 __attribute__((section(".note.tstream"), used,
                aligned(4))) static const struct ts_gpu_note_section note = {
     sizeof TS_GPU_NOTE_OWNER,
-    sizeof(struct ts_gpu_note),
+    sizeof(struct ts_gpu_note) + 8,
     TS_GPU_NOTE_TYPE,
     TS_GPU_NOTE_OWNER,
     { VERSION_HERE, ABI, { BYTES } }

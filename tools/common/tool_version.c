@@ -24,11 +24,15 @@ const char *tool_commit(void)
 static void print_gpus(FILE *to)
 {
     const struct ts_gpu_part *gpu;
+    struct ts_err why;
     char text[160];
-    if (ts_gpu_part_find(&gpu, NULL) <= 0) {
+    const int found = ts_gpu_part_find(&gpu, &why);
+    if (found < 0)
+        fprintf(to, "GPUs: refused: %s\n", why.text);
+    else if (found == 0)
         fputs("GPUs: not built in\n", to);
+    if (found <= 0)
         return;
-    }
     gpu->built(text, sizeof text);
     fprintf(to, "GPUs: %s\n", text);
     gpu->built_exchange(text, sizeof text);

@@ -48,13 +48,13 @@ static int has_access_list(const char *path)
     return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;
 }
 
-/* is_above: it is a folder above that of the file. */
-static int check_one(const char *path, int is_above, struct ts_err *err)
+/* is_above: it is a folder above that of the file. owner: may have it, beside root and the user. */
+static int check_one(const char *path, int is_above, uid_t owner, struct ts_err *err)
 {
     struct stat st;
     if (stat(path, &st) < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
-    if (st.st_uid != 0 && st.st_uid != geteuid())
+    if (st.st_uid != 0 && st.st_uid != geteuid() && st.st_uid != owner)
         return ts_fail(err, TS_EARG, "%s belongs to another user", path);
     if (is_above && (st.st_mode & S_ISVTX) != 0)
         return 0;
@@ -65,18 +65,20 @@ static int check_one(const char *path, int is_above, struct ts_err *err)
     return 0;
 }
 
-int ts_trusted_path(const char *path, char **ret, struct ts_err *err)
+int ts_trusted_path(const char *path, const char *like, char **ret, struct ts_err *err)
 {
     char *real = realpath(path, NULL), *end;
+    struct stat st;
+    const uid_t owner = like != NULL && stat(like, &st) == 0 ? st.st_uid : geteuid();
     int rc, is_above = 0;
     *ret = NULL;
     if (real == NULL)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     *ret = strdup(real);
-    rc = *ret == NULL ? ts_no_memory(err, path) : check_one(real, 0, err);
+    rc = *ret == NULL ? ts_no_memory(err, path) : check_one(real, 0, owner, err);
     while (rc == 0 && (end = strrchr(real, '/')) != NULL && real[1] != '\0') {
         end[end == real] = '\0';
-        rc = check_one(real, is_above, err);
+        rc = check_one(real, is_above, owner, err);
         is_above = 1;
     }
     free(real);

@@ -4,7 +4,9 @@
  * Both sides share structs of headers that are no promise to anyone. So both have to be of one
  * version, and of headers with one hash (gpu_abi.h, which make writes), and their structs have to
  * have the same sizes. The shared object has all that in a note of its file, which is read before
- * any of its code is loaded. It shows one function, which is called after that.
+ * any of its code is loaded. The note also has a hash of all that is loaded of the file, which
+ * tells a damaged one (engine/gpu_part_file.h). Make writes it after the link. The shared object
+ * shows one function, which is called after that.
  *
  *   format   an ELF note of the owner "tstream"
  */
@@ -40,6 +42,7 @@ struct ts_gpu_note_section {
     uint32_t owner_bytes, note_bytes, type;
     char owner[sizeof TS_GPU_NOTE_OWNER];
     struct ts_gpu_note note;
+    uint32_t loaded[2]; /* a hash of what is loaded, its lower half first */
 };
 
 _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");
@@ -49,7 +52,7 @@ _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4
     __attribute__((section(".note.tstream"), used,                                           \
                    aligned(4))) static const struct ts_gpu_note_section ts_gpu_note_here = { \
         .owner_bytes = sizeof TS_GPU_NOTE_OWNER,                                             \
-        .note_bytes = sizeof(struct ts_gpu_note),                                            \
+        .note_bytes = sizeof(struct ts_gpu_note) + 8,                                        \
         .type = TS_GPU_NOTE_TYPE,                                                            \
         .owner = TS_GPU_NOTE_OWNER,                                                          \
         .note = TS_GPU_NOTE_FILL(version_, abi_),                                            \
