@@ -646,6 +646,24 @@ def test_what_bins_refuse():
 
 # ---- tables in files ----
 
+HEADERS = [("user,item|ann,book|bob,lamp", {}, "doubt"), ("user,item|ann,book|bob,lamp", dict(header=True), "header"),
+           ("user,item|ann,book|bob,lamp", dict(header=False), "data"), ("ann,book|bob,lamp|ann,lamp", {}, "data"),
+           ("user,item|ann,book|bob,lamp", dict(modes=["who", "what"]), "doubt"), ("user,n|ann,1|bob,2", {}, "header"),
+           ("user,when|ann,2024-01-31|bob,2024-02-01", {}, "header"), ("ann,2024-01-31|bob,2024-02-01", {}, "data")]
+
+
+@pytest.mark.parametrize("lines, options, verdict", HEADERS)
+def test_the_first_line_of_a_table(lines, options, verdict, tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text(lines.replace("|", "\n") + "\n")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        t = ts.build(path, tmp_path / "x.tsh", value="none", **options)
+    assert t.nnz == lines.count("|") + (verdict != "header")
+    notes = [str(w.message) for w in told if "looks like the names of columns" in str(w.message)]
+    assert len(notes) == (verdict == "doubt") and all("header says which it is" in n for n in notes)
+
+
 def test_files_of_tables(tmp_path):
     lines = ["user,week,item,stars", "ann,20240131,7,3", "ben,20240207,8,4", "ann,20240301,7,5"]
     (tmp_path / "x.csv").write_text("\n".join(lines) + "\n")

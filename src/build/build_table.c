@@ -86,6 +86,17 @@ static char *new_note(struct ts_build *b, uint32_t m, char mode[MODE_CHARS])
     return r->n_notes < TS_BUILD_NOTES ? r->note[r->n_notes++] : NULL;
 }
 
+/* Column names that are read as data make a row of each mode, and a nonzero. */
+static void note_first_line(struct ts_build *b)
+{
+    struct ts_build_report *r = b->report;
+    if (ts_table_doubtful(b->table) && r->n_notes < TS_BUILD_NOTES)
+        ts_setting_print(
+            r->note[r->n_notes++], sizeof r->note[0],
+            "the first line was read as data, but looks like the names of columns: " TS_SET_HEADER
+            " says which it is");
+}
+
 /* All lines in one bin is most likely a wrong unit, or too wide a bin. */
 static void note_one_bin(struct ts_build *b, uint32_t m, uint64_t bin)
 {
@@ -192,6 +203,7 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     rc = tell_facts(b, rc, err);
     if (rc < 0)
         return rc;
+    note_first_line(b);
     for (uint32_t m = 0; m < b->order; m++) {
         const enum ts_table_field field = ts_table_mode_field(b->table, m);
         if (field == TS_TABLE_NAME) {

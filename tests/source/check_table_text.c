@@ -272,12 +272,12 @@ static const struct {
     { "1,x,\"y\"z,5\n", "behind the closing quote" },
     { "1,x,y\n", "found 3 fields, expected 4" },
     { "1,x,y,5,6\n", "found 5 fields, expected 4" },
-    { "q,x,y,5\n", "tshard build --text 1 takes" },
+    { "q,x,y,5\n", "text 1 takes" },
     { "0,x,y,5\n", "first_index 0" },
     { "1,,y,5\n", "column 2: the field is empty" },
     { "1,x,y,\n", "the value is empty" },
     { "1,x,y,5z\n", "a finite number" },
-    { "-1,x,y,5\n", "tshard build --text 1 takes" },
+    { "-1,x,y,5\n", "text 1 takes" },
 };
 
 START_TEST(bad_lines_are_refused)

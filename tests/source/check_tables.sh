@@ -128,6 +128,44 @@ for said in '--bin when=1h' '--text ip' '--modes url,ip' '--columns ip,url' '--b
     grep -q ' 2 nonzeros$' log || bad "$said: $(cat log)"
 done
 
+# The first line: `header` is one by itself; `data` is a nonzero; `doubt` is one, with a note. What the user says
+# of it is done, without a note, but for `only` such options. Lines are divided by |.
+while IFS=' ' read -r verdict lines options; do
+    echo "$lines" | tr '|' '\n' > first.csv
+    all=$(wc -l < first.csv)
+    for said in '' '--header yes' '--header no'; do
+        case $verdict,$said in *-only,?*) continue ;; esac
+        wanted=$all
+        case $said,$verdict in *yes,* | ,header*) wanted=$((all - 1)) ;; esac
+        # shellcheck disable=SC2086
+        "$bin/tshard" build first.csv --duplicates keep $options $said -f -o first.tsh > log 2>&1 ||
+            { bad "$lines $options $said: $(cat log)"; continue; }
+        tr -s ' \n' ' ' < log | grep -q "read $wanted," || bad "$lines $options $said: not $wanted: $(cat log)"
+        notes=$(tr -s ' \n' ' ' < log | grep -c 'the first line was read as data, but looks like .*--header' || true)
+        case $said,$verdict in ,doubt*) told=1 ;; *) told=0 ;; esac
+        [ "$notes" = "$told" ] || bad "$lines $options $said: $notes notes: $(cat log)"
+    done
+done << 'end'
+doubt user,item|ann,book|bob,lamp|ann,lamp --value none
+doubt user,item,place|ann,book,x|bob,lamp,y --value none
+doubt user,item|ann,a7|bob,b9 --value none
+doubt user;item|ann;book|bob;lamp --separator ; --value none
+doubt user,item,place|ann,book,x|bob,lamp,y --columns 1,3 --value none
+doubt-only user,item|ann,book|bob,lamp --value none --modes who,what
+doubt user,item|ann,book|bob,lamp --value none --names sorted
+doubt "user","item"|ann,book|bob,lamp --value none
+header user,n|ann,1|bob,2 --value none
+header user,when|ann,2024-01-31|bob,2024-02-01T10:00 --value none
+header-only user,when|ann,2024-01-31|bob,2024-02-01 --value none --bin 2=1d
+data ann,book|bob,lamp|ann,lamp --value none
+data ann,book|bob,lamp|carl,book --value none
+data ann@x.org,book|bob@x.org,lamp --value none
+data 10.0.0.1,/a|10.0.0.2,/b --value none
+data ann,2024-01-31|bob,2024-02-01 --value none
+data ann,7|bob,8 --value none
+data-only user,item --value none
+end
+
 # several files of one table: the header of each is dropped
 { head -n 1 r.csv; echo 'carl,book,2024-07-01,1'; } > r2.csv
 "$bin/tshard" build r.csv r2.csv --bin when=1mo -o two.tsh > log 2>&1 || bad "$(cat log)"

@@ -1,49 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_columns.c - what the columns of a table are: by what the user said, the header line, and a
  * sample of the lines. */
-#include "base/num.h"
-#include "base/setting.h"
 #include "source/text/table_columns.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
+#include "base/setting.h"
 #include "format/mode_names.h"
 #include "source/text/csv_field.h"
-#include "source/text/number_text.h"
-#include "source/text/tns_number.h"
+#include "source/text/table_sample.h"
 
 #define NO_COLUMN UINT32_MAX
-
-/* ------------------------------------------------------------------ lines of the sample */
-
-/* All fields of a line, of which the first `room` are stored; *stop is behind its '\n'. */
-static int split(const char *p, const struct ts_table_plan *plan, struct ts_csv_field f[],
-                 uint32_t room, uint32_t *n, const char **stop, struct ts_err *err)
-{
-    const char separator = plan->separator;
-    struct ts_csv_field one;
-    *n = 0;
-    if (ts_csv_is_end(ts_csv_skip_blanks(p, separator))) {
-        while (*p != '\n')
-            p++;
-        *stop = p + 1;
-        return 0;
-    }
-    for (;;) {
-        const int rc = ts_csv_next(&p, separator, !plan->no_quotes, &one, err);
-        if (rc < 0)
-            return rc;
-        if (rc > 0 && *n < room)
-            f[*n] = one;
-        *n += rc > 0;
-        if (rc == 0 || !ts_csv_go_on(&p, separator))
-            break;
-    }
-    *stop = p + 1;
-    return 0;
-}
+#define MOST_NAME ((size_t)64) /* bytes of a field that could be the name of a column */
 
 /* What a field says, malloc'ed. */
 static char *copy_field(const struct ts_csv_field *f)
@@ -68,96 +39,9 @@ static int is_word(const struct ts_csv_field *f, const char *word)
     return p >= f->end && *word == '\0';
 }
 
-static int is_number(const struct ts_table_plan *plan, const struct ts_csv_field *f)
-{
-    double x;
-    return f->end > f->begin && ts_table_decimal(plan, f, &x, NULL) == 0;
-}
-
-static int is_missing(const struct ts_csv_field *f)
-{
-    return ts_number_missing(f->begin, (size_t)(f->end - f->begin));
-}
-
-int ts_table_is_whole(const struct ts_csv_field *f, uint64_t most)
-{
-    struct ts_number x;
-    uint64_t v;
-    return ts_csv_is_index(f) || (ts_number_read(f->begin, (size_t)(f->end - f->begin), &x) &&
-                                  ts_number_whole(&x, &v) && v <= most);
-}
-
 /* ------------------------------------------------------------------ what the columns are */
 
-/* Of the sample: whether each column that is not empty everywhere has nothing but indices, or
- * numbers. */
-struct look {
-    uint32_t n_columns;
-    uint64_t n_lines;
-    struct ts_csv_field first[TS_TABLE_MAX_COLUMNS], second[TS_TABLE_MAX_COLUMNS];
-    uint8_t any[TS_TABLE_MAX_COLUMNS], index[TS_TABLE_MAX_COLUMNS], number[TS_TABLE_MAX_COLUMNS];
-    uint8_t whole[TS_TABLE_MAX_COLUMNS]; /* an index, or a larger number */
-    struct ts_time_look time[TS_TABLE_MAX_COLUMNS];
-    const char *behind_first; /* the line after the first one */
-    uint64_t line_of_first;   /* from 1 */
-};
-
-/* Takes the first line, and looks at those behind it. */
-static int look_at(const struct ts_table *t, const char *text, size_t bytes, struct look *l,
-                   struct ts_err *err)
-{
-    const char *p = text, *end = text + bytes;
-    uint32_t n = 0, blank = 0;
-    int rc;
-    l->behind_first = text;
-    for (l->line_of_first = 0; n == 0 && p < end; l->line_of_first++) {
-        rc = split(p, &t->plan, l->first, TS_TABLE_MAX_COLUMNS, &n, &p, err);
-        if (rc < 0) {
-            l->line_of_first++;
-            return rc;
-        }
-    }
-    l->n_columns = n;
-    l->behind_first = p;
-    if (n == 1 && !t->known) {
-        rc = ts_table_other_separator(&t->plan, text, end, err);
-        if (rc < 0)
-            return rc;
-    }
-    if (n > TS_TABLE_MAX_COLUMNS)
-        return ts_fail(err, TS_ELIMIT, "%u columns; at most %u are possible", n,
-                       TS_TABLE_MAX_COLUMNS);
-    memset(l->any, 0, sizeof l->any);
-    memset(l->index, 1, sizeof l->index);
-    memset(l->number, 1, sizeof l->number);
-    memset(l->whole, 1, sizeof l->whole);
-    memset(l->time, 0, sizeof l->time);
-    end = bytes < TS_TABLE_SAMPLE ? end : text + TS_TABLE_SAMPLE;
-    for (l->n_lines = 0; p < end && memchr(p, '\n', (size_t)(end - p)) != NULL;) {
-        rc = split(p, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &p, err);
-        if (rc < 0 && l->n_lines == 0 && !t->known) {
-            l->line_of_first += 1 + blank;
-            return rc; /* without it nothing tells a header */
-        }
-        if (rc < 0)
-            break; /* it will be refused when it is parsed */
-        blank += n == 0;
-        for (uint32_t c = 0; c < n && c < l->n_columns; c++) {
-            const struct ts_csv_field *f = &l->second[c];
-            if (is_missing(f))
-                continue;
-            l->any[c] = 1;
-            l->index[c] = l->index[c] && ts_table_is_whole(f, TS_MAX_DIM);
-            l->whole[c] = l->whole[c] && ts_table_is_whole(f, UINT64_MAX);
-            l->number[c] = l->number[c] && is_number(&t->plan, f);
-            ts_time_look_at(&l->time[c], f->begin, (size_t)(f->end - f->begin));
-        }
-        l->n_lines += n > 0;
-    }
-    return 0;
-}
-
-static uint32_t column_named(const struct look *l, const char *name)
+static uint32_t column_named(const struct ts_table_sample *l, const char *name)
 {
     for (uint32_t c = 0; c < l->n_columns; c++)
         if (is_word(&l->first[c], name))
@@ -165,7 +49,7 @@ static uint32_t column_named(const struct look *l, const char *name)
     return NO_COLUMN;
 }
 
-static uint32_t column_numbered(const struct look *l, const char *text)
+static uint32_t column_numbered(const struct ts_table_sample *l, const char *text)
 {
     uint32_t n = 0;
     for (; *text >= '0' && *text <= '9' && n < 100000; text++)
@@ -174,8 +58,8 @@ static uint32_t column_numbered(const struct look *l, const char *text)
 }
 
 /* A column by its name, where there is a header, or its number. */
-static int find_column(const struct ts_table *t, const struct look *l, const char *setting,
-                       const char *name, uint32_t *ret, struct ts_err *err)
+static int find_column(const struct ts_table *t, const struct ts_table_sample *l,
+                       const char *setting, const char *name, uint32_t *ret, struct ts_err *err)
 {
     char list[512] = "";
     size_t n = 0;
@@ -195,14 +79,14 @@ static int find_column(const struct ts_table *t, const struct look *l, const cha
 }
 
 /* Whether this is the name of a field of the first line, and not the number of one. */
-static int names_field(const struct look *l, const char *name)
+static int names_field(const struct ts_table_sample *l, const char *name)
 {
     return name != NULL && column_named(l, name) != NO_COLUMN &&
            column_numbered(l, name) == NO_COLUMN;
 }
 
 /* Whether one of the names that the user gave is in the first line. */
-static int names_in_header(const struct ts_table_plan *p, const struct look *l)
+static int names_in_header(const struct ts_table_plan *p, const struct ts_table_sample *l)
 {
     int found = names_field(l, p->value) || names_field(l, p->weight);
     for (uint32_t i = 0; i < p->n_modes; i++)
@@ -218,17 +102,43 @@ static int names_in_header(const struct ts_table_plan *p, const struct look *l)
     return found;
 }
 
-static int has_header(const struct ts_table *t, const struct look *l)
+static int has_header(const struct ts_table *t, const struct ts_table_sample *l)
 {
     if (t->plan.header != 0)
         return t->plan.header == 1;
     if (names_in_header(&t->plan, l))
         return 1;
-    for (uint32_t c = 0; c < l->n_columns; c++) /* words above numbers */
-        if (l->any[c] && l->number[c] && !is_number(&t->plan, &l->first[c]) &&
-            !is_missing(&l->first[c]))
+    for (uint32_t c = 0; c < l->n_columns; c++) { /* a word above numbers or dates */
+        const struct ts_csv_field *f = &l->first[c];
+        if (l->any[c] && !ts_table_is_missing(f) &&
+            ((l->number[c] && !ts_table_is_number(&t->plan, f)) ||
+             (l->date[c] && !ts_table_is_date(f))))
             return 1;
+    }
     return 0;
+}
+
+/* Whether a field could be the name of a column: it begins with a letter, and has no characters
+ * that addresses have and names of columns do not. */
+static int like_a_name(const struct ts_csv_field *f)
+{
+    const unsigned char c = f->begin < f->end ? (unsigned char)*f->begin : '\0';
+    const int letter = (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || c >= 0x80;
+    const size_t n = (size_t)(f->end - f->begin);
+    return letter && n <= MOST_NAME && memchr(f->begin, '@', n) == NULL &&
+           memmem(f->begin, n, "://", 3) == NULL;
+}
+
+/* Whether the first line, taken for data, may be a header all the same: each of its fields could be
+ * a name, and none occurs again in its column. */
+static int like_a_header(const struct ts_table *t, const struct ts_table_sample *l)
+{
+    if (t->header != NULL || t->plan.header != 0 || l->n_lines == 0)
+        return 0;
+    for (uint32_t c = 0; c < l->n_columns; c++)
+        if (l->again[c] || !like_a_name(&l->first[c]) || ts_table_is_missing(&l->first[c]))
+            return 0;
+    return 1;
 }
 
 static int take_role(struct ts_table *t, uint32_t column, uint8_t role, struct ts_err *err)
@@ -239,7 +149,7 @@ static int take_role(struct ts_table *t, uint32_t column, uint8_t role, struct t
     return 0;
 }
 
-static int find_value(struct ts_table *t, const struct look *l, struct ts_err *err)
+static int find_value(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
     int rc;
@@ -250,7 +160,7 @@ static int find_value(struct ts_table *t, const struct look *l, struct ts_err *e
     return rc < 0 ? rc : take_role(t, t->value_column, TS_TABLE_VALUE, err);
 }
 
-static int find_weight(struct ts_table *t, const struct look *l, struct ts_err *err)
+static int find_weight(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const char *name = t->plan.weight;
     uint32_t column;
@@ -265,7 +175,7 @@ static int find_weight(struct ts_table *t, const struct look *l, struct ts_err *
 }
 
 /* The columns of the modes. */
-static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *err)
+static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
     const int by_name = p->n_columns == 0 && t->header != NULL && p->n_modes > 0;
@@ -324,7 +234,7 @@ static int find_modes(struct ts_table *t, const struct look *l, struct ts_err *e
 }
 
 /* Columns that nobody named: one of them may be meant as the value, and that must be said. */
-static int check_left(struct ts_table *t, const struct look *l, struct ts_err *err)
+static int check_left(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     uint32_t left = 0, one = 0;
     char buf[TS_CSV_QUOTE];
@@ -379,7 +289,7 @@ static void take_text(struct ts_table_mode *mode)
 }
 
 /* The bins of a mode of times. What its numbers are is decided by the start of the first file. */
-static void take_bin(struct ts_table *t, const struct look *l, uint32_t m,
+static void take_bin(struct ts_table *t, const struct ts_table_sample *l, uint32_t m,
                      const struct ts_time_bin *bin)
 {
     struct ts_table_mode *mode = &t->mode[m];
@@ -412,12 +322,13 @@ static int take_unit(struct ts_table *t, const char *name, enum ts_time_unit uni
 }
 
 /* Whether a mode's fields are numbers, names or times. */
-static int find_fields(struct ts_table *t, const struct look *l, struct ts_err *err)
+static int find_fields(struct ts_table *t, const struct ts_table_sample *l, struct ts_err *err)
 {
     const struct ts_table_plan *p = &t->plan;
     for (uint32_t m = 0; m < t->order; m++) {
         const uint32_t c = t->mode[m].column;
-        const int first = t->header == NULL && !is_missing(&l->first[c]), any = first || l->any[c];
+        const int first = t->header == NULL && !ts_table_is_missing(&l->first[c]),
+                  any = first || l->any[c];
         ts_table_decide(
             &t->mode[m],
             any && l->index[c] && (!first || ts_table_is_whole(&l->first[c], TS_MAX_DIM)),
@@ -478,7 +389,8 @@ static int is_told(const struct ts_table_plan *p)
            p->weight != NULL || p->n_text > 0 || p->n_bins > 0;
 }
 
-static int decide(struct ts_table *t, const char *text, const struct look *l, struct ts_err *err)
+static int decide(struct ts_table *t, const char *text, const struct ts_table_sample *l,
+                  struct ts_err *err)
 {
     int rc = 0;
     memset(t->role, TS_TABLE_SKIP, sizeof t->role);
@@ -503,22 +415,13 @@ static int decide(struct ts_table *t, const char *text, const struct look *l, st
         rc = check_left(t, l, err);
     if (rc == 0)
         rc = find_fields(t, l, err);
+    t->doubtful = like_a_header(t, l);
     if (rc == 0 && t->order < TS_MIN_ORDER)
         rc = ts_fail(err, TS_ELIMIT,
                      "%u column%s, so a tensor of %u mode%s: a decomposition needs at least 2%s",
                      l->n_columns, ts_num_plural(l->n_columns), t->order, ts_num_plural(t->order),
                      l->n_columns == 1 ? " (" TS_SET_SEPARATOR " says what divides columns)" : "");
     return rc;
-}
-
-static int same_field(const struct ts_csv_field *a, const struct ts_csv_field *b)
-{
-    const char *p = a->begin, *q = b->begin;
-    while (p < a->end && q < b->end && *p == *q) {
-        p += 1 + (a->doubled && *p == '"');
-        q += 1 + (b->doubled && *q == '"');
-    }
-    return p >= a->end && q >= b->end;
 }
 
 const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char ret[TS_CSV_QUOTE])
@@ -535,30 +438,31 @@ const char *ts_table_column_name(const struct ts_table *t, uint32_t column, char
 }
 
 /* Whether the first line says what the header of the first file says, however it is written. */
-static int same_header(const struct ts_table *t, struct look *l)
+static int same_header(const struct ts_table *t, struct ts_table_sample *l)
 {
     const char *end;
     uint32_t n = 0;
-    int same = split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) == 0 &&
-               n == l->n_columns;
+    int same =
+        ts_table_split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) == 0 &&
+        n == l->n_columns;
     for (uint32_t c = 0; same && c < n; c++)
-        same = same_field(&l->first[c], &l->second[c]);
+        same = ts_table_same_field(&l->first[c], &l->second[c]);
     return same;
 }
 
 /* Whether the first line has the names of the first file's header in another order, and no value
  * where one is. */
-static int is_reordered(const struct ts_table *t, struct look *l)
+static int is_reordered(const struct ts_table *t, struct ts_table_sample *l)
 {
     const char *end;
     uint32_t n = 0, found = 0;
-    if (split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) < 0 ||
+    if (ts_table_split(t->header, &t->plan, l->second, TS_TABLE_MAX_COLUMNS, &n, &end, NULL) < 0 ||
         n != l->n_columns || t->value_column == NO_COLUMN ||
-        is_number(&t->plan, &l->first[t->value_column]))
+        ts_table_is_number(&t->plan, &l->first[t->value_column]))
         return 0;
     for (uint32_t c = 0; c < n; c++)
         for (uint32_t k = 0; k < n; k++)
-            if (same_field(&l->first[c], &l->second[k])) {
+            if (ts_table_same_field(&l->first[c], &l->second[k])) {
                 found++;
                 break;
             }
@@ -570,14 +474,14 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
 {
     const size_t mark = bytes >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
     struct ts_tns_header h = { .bytes = mark };
-    struct look *l;
+    struct ts_table_sample *l;
     int rc = 0;
     *line = 1;
     *ret = h;
     l = malloc(sizeof *l);
     if (l == NULL)
         return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
-    rc = look_at(t, text + mark, bytes - mark, l, err);
+    rc = ts_table_sample_take(t, text + mark, bytes - mark, l, err);
     *line = l->line_of_first;
     if (rc == 0 && l->n_columns > 0) {
         const char *first = l->behind_first;

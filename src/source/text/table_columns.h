@@ -50,6 +50,7 @@ struct ts_table {
     uint8_t role[TS_TABLE_MAX_COLUMNS]; /* a mode, or enum ts_table_role */
     char *header;                       /* the line, with its newline; NULL: there is no header */
     int known;
+    int doubtful;         /* there is no header, but the first line looks like one */
     pthread_mutex_t lock; /* protects the facts of modes */
 };
 

@@ -14,6 +14,11 @@ const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode)
     return t->mode[mode].name;
 }
 
+int ts_table_doubtful(const struct ts_table *t)
+{
+    return t->doubtful;
+}
+
 char ts_table_separator(const struct ts_table *t)
 {
     return t->plan.separator;

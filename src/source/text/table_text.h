@@ -62,6 +62,8 @@ int ts_table_header(struct ts_table *t, const char *text, size_t bytes, struct t
 enum ts_table_field { TS_TABLE_NUMBER, TS_TABLE_NAME, TS_TABLE_TIME };
 enum ts_table_field ts_table_mode_field(const struct ts_table *t, uint32_t mode);
 const char *ts_table_mode_name(const struct ts_table *t, uint32_t mode); /* NULL: none */
+int ts_table_doubtful(
+    const struct ts_table *t); /* the first line, read as data, looks like a header */
 char ts_table_separator(const struct ts_table *t);
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
