@@ -97,6 +97,33 @@ compare 0.08 wide.tns
 compare 0.08 wide.tns.gz
 rm -f wide.tns
 
+# ---- many small files: a sample of the files, not a piece of each of them ----
+python3 - << 'EOP'
+import os, zlib
+text = b"".join(line + b" " * 400 + b"\n" for line in open("few.tns", "rb").read().splitlines()[:900])
+open("small.tns", "wb").write(text)
+z = zlib.compressobj(0, zlib.DEFLATED, 31)
+open("small.tns.gz", "wb").write(z.compress(text) + z.flush())
+for i in range(600):
+    os.link("small.tns", f"many{i}.tns")
+    if i < 150:
+        os.link("small.tns.gz", f"many{i}.tns.gz")
+EOP
+for ending in tns tns.gz; do
+    "$bin/tshard" plan -o x.tsh -t 2 many*."$ending" --duplicates keep --json > plan.json 2> log || bad "many: $(cat log)"
+    python3 - "$ending" << 'EOP' || bad "many files ($ending): $(cat plan.json)"
+import json, os, sys
+plan = json.load(open("plan.json"))
+n, packed = (150, 4) if sys.argv[1] == "tns.gz" else (600, 1)
+size = os.path.getsize("small." + sys.argv[1])
+wanted = (96 << 20) / (packed * n * size)
+share = plan["measured"]["share_of_text"]
+sys.exit(not (0.8 < share / wanted < 1.25 and abs(plan["read"] / (900 * n) - 1) < 0.02 and not plan["exact"]))
+EOP
+    left_nothing plan of many files
+done
+rm -f many*.tns many*.tns.gz
+
 # ---- no room on the disk for the whole, though there is for the sample ----
 mkdir small
 if unshare -rm mount -t tmpfs none small > log 2>&1; then
@@ -146,4 +173,22 @@ sleep 0.2
 kill -INT $pid 2> err || true
 wait $pid || true
 left_nothing interrupted plan
+
+# ---- stopped while it looks at many files: at once ----
+python3 -c 'import zlib
+z = zlib.compressobj(1, zlib.DEFLATED, 31)
+open("long.tns.gz", "wb").write(z.compress(b"1 2 3 4\n" * 200000) + z.flush())'
+i=0
+while [ $i -lt 900 ]; do
+    ln long.tns.gz long$i.tns.gz
+    i=$((i + 1))
+done
+"$bin/tshard" plan long*.tns.gz -o x.tsh -t 1 > log 2>&1 &
+pid=$!
+sleep 0.3
+kill -INT $pid 2> err || true
+from=$(date +%s)
+wait $pid || true
+[ $(($(date +%s) - from)) -le 5 ] || bad "plan of many files: stopped after $(($(date +%s) - from)) s"
+left_nothing interrupted plan of many files
 exit $failed

@@ -1,28 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard_plan.c - tshard plan: what a build will take, before it starts.
+/* tshard_plan.c - tshard plan: the disk space, memory and time of a build, before it starts.
  *
- * A trial build (ts_build_options.trial) takes all steps of the real one over a share of the text:
- * about SAMPLE_BYTES of it, in pieces spread over plain files, from the start of gzip files, whose
- * text counts as GZIP_RATIO bytes for each on disk. It writes where the real one would, into
- * NAME.tsh.building, so that the disks are the right ones and what the real one would refuse is
- * refused; all of it is removed at the end, and after a kill by the next build of that name.
+ * A trial build (ts_build_options.trial) takes all steps of the real one over a sample of the text,
+ * about SAMPLE_BYTES: pieces spread over plain files, the start of packed files, or some of many
+ * small files. Each byte of a gzip file counts as GZIP_RATIO bytes of text. The trial writes to
+ * NAME.tsh.building, as the real build does, so it uses the same disks and meets the same errors.
+ * All of it is removed at the end. After a kill, the next build of that name removes it.
  *
- * Where that is all of the text, the figures are those of the build. Else there are two trials, of
- * a quarter of the sample and of the sample, and:
+ * If the sample is all of the text, the figures are those of the build. Otherwise there are two
+ * trials, of a quarter of the sample and of the sample, and these figures are extrapolated:
  *
- *   nonzeros  read: in proportion to the bytes of the files sizes, rows, share of duplicates  x(n)
- *   grows as a power of n, the exponent that of the two, 0 to 1: 1 for
- *             a mode that a sorted gzip file goes along, 0 for one that the sample shows whole
- *   bytes     of a nonzero in a mode's copy: the gaps between indices shrink as nonzeros get
- *             denser. The entropy bound, log2(cells choose n) / n, falls by 1 bit with each
- *             doubling of n where cells are drawn at random, less where they come in clusters: the
- *             fall between the two trials goes on, at most that of the bound
- *   time      of each phase in proportion to what it works on. A build that goes through sorted
- *             runs is tried in areas smaller by the same factor, so the trial goes through as many
- *             runs
- *   memory    of records by their size; the rest is what a trial had resident beside its records,
- *             and where all is sorted in memory as much more for each nonzero as between the two:
- *             scratch of sorts
+ *   nonzeros  The number read is proportional to the bytes of the files. Sizes, used rows and the
+ *             share of duplicates grow as a power of it. The two trials give the exponent, from 0
+ *             (the sample shows the whole mode) to 1 (a sorted file goes along the mode).
+ *   bytes     The gaps between indices shrink as nonzeros get denser, and so do the bytes of a
+ *             nonzero. The entropy bound, log2(cells choose n) / n, falls by 1 bit with each
+ *             doubling of n if cells are drawn at random, and by less if they come in clusters. The
+ *             fall between the two trials is continued, at most that of the bound.
+ *   time      The time of each phase is proportional to what it works on. If the build needs sorted
+ *             runs, the trial sorts in areas smaller by the same factor, so it has as many runs.
+ *   memory    Records take their size. The rest is what a trial had in memory beside its records.
+ *             If all is sorted in memory, scratch of sorts grows as between the two trials.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -44,6 +42,8 @@
 
 struct plan {
     const struct ts_build_options *o;
+    struct tool_progress *progress;
+    uint32_t n_trials;                /* begun */
     uint64_t input_bytes, text_bytes; /* of all files; as text, roughly */
     double share;                     /* of the text that was read */
     struct ts_build_report trial, quarter;
@@ -91,13 +91,27 @@ static int count_file(const char *path, struct plan *p, struct ts_err *err)
 
 /* ---- trials ---- */
 
-static int try_build(const struct tshard_build_job *job, double share, uint64_t area_words,
-                     int maps, struct ts_build_report *ret, struct ts_err *err)
+static void show_trial(void *arg, const struct ts_build_step *step)
+{
+    struct plan *p = arg;
+    char what[TOOL_PROGRESS_CHARS];
+    snprintf(what, sizeof what, "sample %" PRIu32 " of %d, %s", p->n_trials, p->share < 1 ? 2 : 1,
+             step->what);
+    if (strcmp(p->progress->what, what) != 0)
+        tool_progress_start(p->progress, what, strcmp(step->unit, "bytes") == 0 ? "bytes" : "",
+                            step->phase == 1 && p->share < 1 ? 0 : step->total);
+    tool_progress_update(p->progress, step->done);
+}
+
+static int try_build(const struct tshard_build_job *job, struct plan *p, double share,
+                     uint64_t area_words, int maps, struct ts_build_report *ret, struct ts_err *err)
 {
     struct ts_build_options o = *job->o;
     struct ts_err why;
     int rc;
-    o.progress = NULL;
+    p->n_trials++;
+    o.progress = show_trial;
+    o.progress_arg = p;
     o.note = NULL;
     o.trial = share;
     o.area_words = area_words;
@@ -142,12 +156,12 @@ static int try_all(const struct tshard_build_job *job, struct plan *p, struct ts
     int rc = 0;
     p->share = p->text_bytes <= SAMPLE_BYTES ? 1 : (double)SAMPLE_BYTES / (double)p->text_bytes;
     if (p->share < 1) {
-        rc = try_build(job, p->share / 4, 0, 0, &p->quarter, err);
+        rc = try_build(job, p, p->share / 4, 0, 0, &p->quarter, err);
         p->trial_area = rc == 0 ? trial_area(p, &p->quarter) : 0;
         p->quarter_peak = ts_machine_peak_bytes();
     }
     if (rc == 0)
-        rc = try_build(job, p->share, p->trial_area, 1, &p->trial, err);
+        rc = try_build(job, p, p->share, p->trial_area, 1, &p->trial, err);
     p->trial_peak = ts_machine_peak_bytes();
     p->measured_s = (double)(ts_clock_ns() - start) * 1e-9;
     return rc;
@@ -485,7 +499,7 @@ static int plan_all(const struct ts_cmd *cmd, const struct tshard_build_job *job
     int rc = 0;
     for (uint32_t i = 0; i < job->n_paths && rc == 0; i++)
         rc = count_file(job->paths[i], p, err);
-    tool_progress_start(job->progress, "building from a sample", "", 0);
+    tool_progress_start(job->progress, "looking at the files", "", 0);
     if (rc == 0)
         rc = try_all(job, p, err);
     tool_progress_end(job->progress);
@@ -510,7 +524,7 @@ static int plan_all(const struct ts_cmd *cmd, const struct tshard_build_job *job
 
 static int plan(const struct ts_cmd *cmd, const struct tshard_build_job *job, struct ts_err *err)
 {
-    struct plan p = { .o = job->o };
+    struct plan p = { .o = job->o, .progress = job->progress };
     int rc;
     ts_room_look("the build", job->o->out, job->o->tmp, &p.room);
     rc = plan_all(cmd, job, &p, err);
@@ -539,7 +553,8 @@ const struct ts_cmd tshard_plan_cmd = {
         "given. perhaps: free space is between the two; this is a warning. All other errors of "
         "tshard build are errors here as well.\n\n"
         "The figures come from a build of a sample, which takes a few seconds. The sample is "
-        "about 96 MiB in pieces from all files, or the start of a gzip file. It is built in "
+        "about 96 MiB: pieces of each file, the start of a gzip file, or some of many small "
+        "files. It is built in "
         "NAME.tsh.building, where the result would be, and then removed. If the files are small "
         "enough to be read whole, all figures but time and memory are exact. Otherwise nonzeros "
         "are assumed to grow with the size of the files. The bytes per nonzero follow the trend "

@@ -16,7 +16,8 @@
 #define PIECES 16 /* pieces of a file that are looked at */
 #define PIECE  32768
 #define HEAD   (UINT64_C(1) << 20) /* bytes of a packed file that are unpacked and looked at */
-#define VALUES 1024                /* values of a binary file that are looked at in each place */
+#define FILES  64   /* files that are looked at; of more, each of the others is guessed by these */
+#define VALUES 1024 /* values of a binary file that are looked at in each place */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
@@ -243,32 +244,46 @@ static int look_at_plain(const struct ts_build_space_in *in, int fd, uint64_t si
     return 0;
 }
 
-/* Lines of a file; *packed: it is one that must be unpacked. Of what cannot be seen nothing is
- * known. */
-static void look_at_file(const struct ts_build_space_in *in, const char *path, uint64_t memory,
-                         double *low, double *high, int *packed)
+/* A file of text on disk. */
+struct text_file {
+    int fd; /* -1: it cannot be looked at */
+    int packed;
+    int gzip;
+    uint64_t size;
+};
+
+static struct text_file open_text(const char *path)
 {
     static const unsigned char starts[][2] = {
         { 0x1f, 0x8b }, { 0x28, 0xb5 }, { 0xfd, '7' }, { 'B', 'Z' }
     };
-    struct stat st;
-    const int fd = ts_byte_input_look(path, &st);
+    struct text_file f = { .fd = -1 };
     unsigned char head[2] = { 0 };
+    struct stat st;
+    f.fd = ts_byte_input_look(path, &st);
+    if (f.fd < 0)
+        return f;
+    f.size = (uint64_t)st.st_size;
+    if (pread(f.fd, head, sizeof head, 0) < 0) {
+        close(f.fd);
+        f.fd = -1;
+    }
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
+        f.packed |= memcmp(head, starts[i], sizeof head) == 0;
+    f.gzip = f.packed && head[0] == 0x1f;
+    return f;
+}
+
+/* Lines of a file. Nothing is known of a file that cannot be read. */
+static void look_at_file(const struct ts_build_space_in *in, const char *path,
+                         const struct text_file *f, uint64_t memory, double *low, double *high)
+{
     *low = 0;
     *high = INFINITY;
-    *packed = 0;
-    if (fd < 0)
-        return;
-    if (pread(fd, head, sizeof head, 0) >= 0) {
-        const uint64_t size = (uint64_t)st.st_size;
-        for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-            *packed |= memcmp(head, starts[i], sizeof head) == 0;
-        if (*packed)
-            *low = look_at_packed(in, path, fd, size, head[0] == 0x1f, memory);
-        else if (look_at_plain(in, fd, size, low, high) < 0)
-            *low = 0, *high = INFINITY;
-    }
-    close(fd);
+    if (f->fd >= 0 && f->packed)
+        *low = look_at_packed(in, path, f->fd, f->size, f->gzip, memory);
+    else if (f->fd >= 0 && look_at_plain(in, f->fd, f->size, low, high) < 0)
+        *low = 0, *high = INFINITY;
 }
 
 /* Of several ranks each reads a part of each plain file, and a packed one whole, in turn. */
@@ -287,16 +302,53 @@ static void set_read(struct ts_build_space_in *in, double low, double own, doubl
                                  in->read.high };
 }
 
+/* Lines for each byte of files of one kind: the fewest and the most of the files seen. */
+struct density {
+    int any;
+    double low, high;
+};
+
+static void add_density(struct density *d, const struct text_file *f, double low, double high)
+{
+    if (f->fd < 0 || f->size == 0)
+        return;
+    d->low = d->any ? fmin(d->low, low / (double)f->size) : low / (double)f->size;
+    d->high = d->any ? fmax(d->high, high / (double)f->size) : high / (double)f->size;
+    d->any = 1;
+}
+
+/* Lines of a file by those of others, with the same margins as between the pieces of a file. */
+static void guess_by_others(const struct density *d, const struct text_file *f, double *low,
+                            double *high)
+{
+    *low = f->fd >= 0 && d->any ? 0.8 * d->low * (double)f->size : 0;
+    *high = f->fd >= 0 && d->any ? 1.25 * d->high * (double)f->size + 1 : INFINITY;
+}
+
 void ts_build_space_of_text(const char *const paths[], uint32_t n_paths, uint64_t unpack_bytes,
                             struct ts_build_space_in *in)
 {
+    const uint32_t step = n_paths <= FILES ? 1 : (n_paths + FILES - 1) / FILES;
+    struct density seen[2] = { { 0 } }; /* of plain files, and of packed ones */
     double sum_low = 0, sum_own = 0, sum_high = 0;
-    for (uint32_t i = 0; i < n_paths; i++) {
+    for (uint32_t i = 0, pass = 0; pass < 2; i = i + 1 == n_paths ? (pass++, 0) : i + 1) {
+        struct text_file f;
         double low, high;
-        int packed;
-        look_at_file(in, paths[i], unpack_bytes, &low, &high, &packed);
+        if ((i % step == 0) != (pass == 0))
+            continue;
+        if (in->o->stop != NULL && *in->o->stop) /* the build ends before it uses the sums */
+            break;
+        f = open_text(paths[i]);
+        if (pass == 0) {
+            look_at_file(in, paths[i], &f, unpack_bytes, &low, &high);
+            add_density(&seen[f.packed], &f, low, high);
+        } else {
+            guess_by_others(&seen[f.packed], &f, &low, &high);
+        }
+        if (f.fd >= 0)
+            close(f.fd);
         sum_low += low;
-        sum_own += low * own_share(in->o->comm, i, packed);
+        sum_own += low * own_share(in->o->comm, i, f.packed);
         sum_high += high;
     }
     set_read(in, sum_low, sum_own, sum_high);

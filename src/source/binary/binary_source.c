@@ -51,6 +51,7 @@ struct ts_binary_source {
     uint32_t next_path;   /* next_path - 1 is open */
     uint64_t next_number;
     int ended;
+    double due;          /* of a sample: bytes that files to come should leave out */
     uint64_t done_bytes; /* atomic: progress reads it without the lock */
 };
 
@@ -179,15 +180,19 @@ static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *
     return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
 }
 
+static int is_sample(const struct ts_binary_source *s)
+{
+    return s->plan.share > 0 && s->plan.share < 1;
+}
+
 /* How the file, paths[i], is cut into pieces, and which of them are this source's. */
 static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
 {
-    const double share = s->plan.share;
     const uint64_t part = s->plan.part, n_parts = s->plan.n_parts;
     f->n_pieces = (f->form.nnz + s->piece_nnz - 1) / s->piece_nnz;
     f->n_taken = f->n_pieces;
-    if (share > 0 && share < 1 && f->fd >= 0)
-        f->n_taken = (uint64_t)ceil(share * (double)f->n_pieces);
+    if (is_sample(s) && f->fd >= 0)
+        f->n_taken = (uint64_t)ceil(s->plan.share * (double)f->n_pieces);
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
@@ -376,7 +381,7 @@ static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
 /* A sample of a file that is read in turn is its start. */
 static int sample_ended(const struct ts_binary_source *s, const struct file *f)
 {
-    return s->plan.share > 0 && s->plan.share < 1 && f->fd < 0 && f->piece > 0 &&
+    return is_sample(s) && f->fd < 0 && f->piece > 0 &&
            (double)ts_byte_input_position(f->in) >=
                s->plan.share * (double)ts_byte_input_size(f->in);
 }
@@ -409,6 +414,28 @@ static int read_stream(struct ts_binary_source *s, struct job *j, struct ts_err 
     return 0;
 }
 
+/* Of a sample: adds to what is due what was read of a file beyond its share. */
+static void count_due(struct ts_binary_source *s, const struct file *f)
+{
+    const uint64_t size = ts_byte_input_size(f->in);
+    const uint64_t read = f->fd < 0 ? ts_byte_input_position(f->in)
+                                    : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
+    if (is_sample(s) && size > 0)
+        s->due += (double)read / s->plan.share - (double)size;
+}
+
+/* Of a sample: passes over whole files, as a piece is often more of a small file than its share. */
+static void pass_over(struct ts_binary_source *s)
+{
+    struct stat st;
+    while (is_sample(s) && s->due > 0 && s->next_path < s->plan.n_paths &&
+           stat(s->plan.paths[s->next_path], &st) == 0 && S_ISREG(st.st_mode) &&
+           (double)st.st_size <= s->due) {
+        s->due -= (double)st.st_size;
+        s->next_path++;
+    }
+}
+
 /* Takes the next piece, under the lock. Returns 1, 0 at the end, negative after a failure in its
  * place. */
 static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *err)
@@ -419,6 +446,8 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
         return 0;
     j->number = s->next_number++;
     while (rc == 0) {
+        if (s->file == NULL)
+            pass_over(s);
         if (s->file == NULL && s->next_path == s->plan.n_paths) {
             s->ended = 1;
             return 0;
@@ -429,6 +458,7 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
             if (rc == 0)
                 file_cut(s, s->file, s->next_path - 1);
         } else if (s->file->piece == s->file->end || sample_ended(s, s->file)) {
+            count_due(s, s->file);
             rc = leave_file(s, s->file->piece == s->file->n_pieces, err);
         } else {
             break;

@@ -24,6 +24,7 @@ struct ts_text_input {
     uint64_t unpack_bytes; /* most memory for decompression */
     uint64_t cut_bytes;    /* bytes of the open file read but not given: a gap cut their line */
     double share;          /* share of each file to read; 0: all */
+    double due;            /* of a sample: bytes on disk that files to come should leave out */
     int after_gap;         /* what is read next begins within a line */
     char *carry;           /* the start of an incomplete line */
     size_t n_carry;
@@ -75,8 +76,12 @@ static uint64_t disk_bytes(const struct ts_text_input *in)
 
 static void close_file(struct ts_text_input *in)
 {
+    uint64_t size;
     if (in->open == NULL)
         return;
+    size = ts_byte_input_size(in->open);
+    if (in->share > 0 && in->share < 1 && size > 0)
+        in->due += (double)disk_bytes(in) / in->share - (double)size;
     in->done_bytes += disk_bytes(in);
     in->cut_bytes = 0;
     ts_byte_input_close(in->open);
@@ -199,6 +204,18 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     return 0;
 }
 
+/* Of a sample: passes over whole files. A piece is often more of a small file than its share, and
+ * without this a sample of thousands of small files would be all of them. */
+static void pass_over(struct ts_text_input *in)
+{
+    struct stat st;
+    while (in->due > 0 && in->next_path < in->n_paths && stat(in->paths[in->next_path], &st) == 0 &&
+           S_ISREG(st.st_mode) && (double)st.st_size <= in->due) {
+        in->due -= (double)st.st_size;
+        in->next_path++;
+    }
+}
+
 /* Goes on where the part begins, or where the file ends. The part's first line is the first one
  * behind a line feed at or after the byte before it. */
 static void jump(struct ts_text_input *in)
@@ -273,6 +290,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
         const char *last;
         int rc = 0;
         if (in->open == NULL) {
+            pass_over(in);
             if (in->next_path == in->n_paths)
                 return 0;
             rc = open_file(in, err);

@@ -48,7 +48,8 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
 
 /* To be called before the first piece: only this share of each file will be read, at least a
  * piece. Pieces of a plain file are spread over it, so that a sorted file is seen from end to
- * end; a compressed file is read from its start. Lines cut by a gap are not given and not
+ * end; a compressed file is read from its start. Where a piece is more than the share of its file,
+ * files that follow are left out to make up for it. Lines cut by a gap are not given and not
  * counted as read. */
 void ts_text_input_sample(struct ts_text_input *in, double share);
 
