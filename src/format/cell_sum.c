@@ -1,155 +1,118 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of hashes, as loops that compilers vectorise: once for any machine and once for AVX-512,
- * which multiplies 64 bits in one instruction. */
+/* Sums of hashes: the loops of cell_sum_body.h for each instruction set. */
 #include "format/cell_sum.h"
 
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
-#include "base/machine/isa.h"
+#include "format/cell_sum_loops.h"
 #include "format/shard.h"
-#include "format/blocks/unpack.h"
 
 #define INLINE static inline __attribute__((always_inline))
 #define PIECE  TS_BLOCK_NNZ
 
 /* ------------------------------------------------------------------ the loops */
 
-INLINE void term_64(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)
+/* An index, code or weight of 32 bits, whatever its type. */
+INLINE uint64_t load_32(const uint32_t *at)
 {
-    for (uint32_t i = 0; i < n; i++)
-        s[i] += x[i] * key;
+    uint32_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
 }
 
-INLINE void term_32(uint64_t *s, const uint32_t *x, uint32_t n, uint64_t key)
-{
-    for (uint32_t i = 0; i < n; i++)
-        s[i] += x[i] * key;
-}
-
-INLINE void term_weighted(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key,
-                          uint64_t weight_key)
-{
-    for (uint32_t i = 0; i < n; i++)
-        s[i] += (x[i] >> 32) * key + (x[i] & UINT32_MAX) * weight_key;
-}
-
-INLINE void mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum)
-{
-    const uint64_t first = ts_mix(101) | 1, second = ts_mix(102) | 1;
-    uint64_t word0 = 0, word1 = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const uint64_t a = s[i] + more, x = (a ^ a >> 32) * first, x2 = x ^ x >> 29;
-        const uint64_t y = x2 * second;
-        word0 += x2;
-        word1 += y ^ y >> 32;
-    }
-    sum->n += n;
-    sum->word[0] += word0;
-    sum->word[1] += word1;
-}
-
-/* The keys of the levels of a copy, and of its codes. */
-struct keys {
-    uint32_t order, n_codes;
-    uint64_t level[TS_MAX_ORDER], code[2];
-};
-
-/* The cells of a decoded block. Its codes lie where their values would, bit for bit. */
-INLINE void add_unpacked(const struct keys *k, const struct ts_unpacked *u, struct ts_cell_sum *sum)
-{
-    const uint32_t n = u->n, leaf = k->order - 1;
-    uint64_t s[TS_BLOCK_NNZ], fibre[TS_BLOCK_NNZ];
-    uint32_t code[TS_BLOCK_NNZ];
-    for (uint32_t r = 0, p = 0; r <= u->n_starts; r++) {
-        const uint64_t row = (uint64_t)(u->row + r) * k->level[0];
-        for (const uint32_t end = r < u->n_starts ? u->start[r] : n; p < end; p++)
-            s[p] = row;
-    }
-    if (u->shared) {
-        memset(fibre, 0, u->n_fibres * sizeof *fibre);
-        for (uint32_t l = 1; l < leaf; l++)
-            term_32(fibre, u->idx[l], u->n_fibres, k->level[l]);
-        for (uint32_t p = 0; p < n; p++)
-            s[p] += fibre[u->idx[0][p]];
-    } else {
-        for (uint32_t l = 1; l < leaf; l++)
-            term_32(s, u->idx[l], n, k->level[l]);
-    }
-    term_32(s, u->idx[leaf], n, k->level[leaf]);
-    if (k->n_codes > 0) {
-        memcpy(code, u->value.f, n * sizeof *code);
-        term_32(s, code, n, k->code[0]);
-    }
-    if (k->n_codes > 1) {
-        memcpy(code, u->weight, n * sizeof *code);
-        term_32(s, code, n, k->code[1]);
-    }
-    mix(s, n, 0, sum);
-}
-
-typedef void term_fn(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
-typedef void weighted_fn(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key,
-                         uint64_t weight_key);
-typedef void mix_fn(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
-typedef void unpacked_fn(const struct keys *k, const struct ts_unpacked *u,
-                         struct ts_cell_sum *sum);
-
-/* The functions of one kind of machine. */
-#define FUNCTIONS(machine)                                                                   \
-    static void term_##machine(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)     \
-    {                                                                                        \
-        term_64(s, x, n, key);                                                               \
-    }                                                                                        \
-    static void weighted_##machine(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key, \
-                                   uint64_t weight_key)                                      \
-    {                                                                                        \
-        term_weighted(s, x, n, key, weight_key);                                             \
-    }                                                                                        \
-    static void mix_##machine(const uint64_t *s, uint32_t n, uint64_t more,                  \
-                              struct ts_cell_sum *sum)                                       \
-    {                                                                                        \
-        mix(s, n, more, sum);                                                                \
-    }                                                                                        \
-    static void unpacked_##machine(const struct keys *k, const struct ts_unpacked *u,        \
-                                   struct ts_cell_sum *sum)                                  \
-    {                                                                                        \
-        add_unpacked(k, u, sum);                                                             \
-    }
-
-FUNCTIONS(any)
+#define TS_SUM_NAME(x) x##_any
+#define TS_LANES       1
+#define TS_VECTOR      uint64_t
+#define LOAD(p)        (*(p))
+#define STORE(p, x)    (*(p) = (x))
+#define SET(x)         ((uint64_t)(x))
+#define WIDEN(p)       load_32(p)
+#define ADD(x, y)      ((x) + (y))
+#define XOR(x, y)      ((x) ^ (y))
+#define RIGHT(x, n)    ((x) >> (n))
+#define TIMES(x, y)    ((x) * (y))
+#define LOW(x)         ((x)&UINT32_MAX)
+#define LEFT_32(x)     ((x) << 32)
+#include "format/cell_sum_body.h"
 
 #ifdef __x86_64__
-#include "base/machine/target_avx512.h"
-FUNCTIONS(avx512)
+#include "base/machine/target_avx2.h"
+
+INLINE __m256i times_256(__m256i x, __m256i y)
+{
+    const __m256i cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(x, 32), y),
+                                           _mm256_mul_epu32(x, _mm256_srli_epi64(y, 32)));
+    return _mm256_add_epi64(_mm256_mul_epu32(x, y), _mm256_slli_epi64(cross, 32));
+}
+
+#define TS_SUM_NAME(x)  x##_avx2
+#define TS_LANES        4
+#define TS_VECTOR       __m256i
+#define LOAD(p)         _mm256_loadu_si256((const void *)(p))
+#define STORE(p, x)     _mm256_storeu_si256((void *)(p), x)
+#define SET(x)          _mm256_set1_epi64x((long long)(x))
+#define WIDEN(p)        _mm256_cvtepu32_epi64(_mm_loadu_si128((const void *)(p)))
+#define ADD(x, y)       _mm256_add_epi64(x, y)
+#define XOR(x, y)       _mm256_xor_si256(x, y)
+#define RIGHT(x, n)     _mm256_srli_epi64(x, n)
+#define TIMES(x, y)     times_256(x, y)
+#define LOW_TIMES(x, y) _mm256_mul_epu32(x, y)
+#define LEFT_32(x)      _mm256_slli_epi64(x, 32)
+#include "format/cell_sum_body.h"
+
 #include "base/machine/target_pop.h"
-#else
-#define term_avx512     term_any
-#define weighted_avx512 weighted_any
-#define mix_avx512      mix_any
-#define unpacked_avx512 unpacked_any
+#include "base/machine/target_avx512.h"
+
+#define TS_SUM_NAME(x)  x##_avx512
+#define TS_LANES        8
+#define TS_VECTOR       __m512i
+#define LOAD(p)         _mm512_loadu_si512(p)
+#define STORE(p, x)     _mm512_storeu_si512(p, x)
+#define SET(x)          _mm512_set1_epi64((long long)(x))
+#define WIDEN(p)        _mm512_cvtepu32_epi64(_mm256_loadu_si256((const void *)(p)))
+#define ADD(x, y)       _mm512_add_epi64(x, y)
+#define XOR(x, y)       _mm512_xor_si512(x, y)
+#define RIGHT(x, n)     _mm512_srli_epi64(x, n)
+#define TIMES(x, y)     _mm512_mullo_epi64(x, y)
+#define LOW_TIMES(x, y) _mm512_mul_epu32(x, y)
+#define LEFT_32(x)      _mm512_slli_epi64(x, 32)
+#include "format/cell_sum_body.h"
+
+#include "base/machine/target_pop.h"
 #endif
 
-static inline int wide(void)
+const struct ts_cell_sum_loops ts_cell_sum_loops[TS_N_ISA] = {
+    [TS_ISA_PORTABLE] = { term_any, weighted_any, mix_any, unpacked_any, ts_unpack_portable },
+#ifdef __x86_64__
+    [TS_ISA_AVX2] = { term_avx2, weighted_avx2, mix_avx2, unpacked_avx2, ts_unpack_avx2 },
+    [TS_ISA_AVX512] = { term_avx512, weighted_avx512, mix_avx512, unpacked_avx512,
+                        ts_unpack_avx512 },
+#endif
+};
+
+static inline const struct ts_cell_sum_loops *here(void)
 {
-    return ts_isa_here(TS_ISA_AVX512);
+    return &ts_cell_sum_loops[ts_isa_best()];
 }
 
 /* ------------------------------------------------------------------ columns and rows */
 
 void ts_cell_sum_term(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key)
 {
-    (wide() ? term_avx512 : term_any)(s, x, n, key);
+    here()->term(s, x, n, key);
 }
 
 void ts_cell_sum_weighted(uint64_t *s, const uint64_t *x, uint32_t n)
 {
-    (wide() ? weighted_avx512 : weighted_any)(s, x, n, ts_cell_key(TS_CELL_VALUE),
-                                              ts_cell_key(TS_CELL_WEIGHT));
+    here()->weighted(s, x, n, ts_cell_key(TS_CELL_VALUE), ts_cell_key(TS_CELL_WEIGHT));
 }
 
 void ts_cell_sum_mix(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum)
 {
-    (wide() ? mix_avx512 : mix_any)(s, n, more, sum);
+    here()->mix(s, n, more, sum);
 }
 
 INLINE void rows(uint32_t order, const uint64_t key[], const uint64_t *index, uint32_t n,
@@ -206,12 +169,11 @@ int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32
     const struct ts_unpack_conf conf = {
         .order = order, .n_codes = n_codes, .value_kind = TS_VALUE_F32, .weights = n_codes > 1
     };
-    ts_unpack_fn *unpack = wide()                     ? ts_unpack_avx512
-                           : ts_isa_here(TS_ISA_AVX2) ? ts_unpack_avx2
-                                                      : ts_unpack_portable;
-    struct keys k = { .order = order,
-                      .n_codes = n_codes,
-                      .code = { ts_cell_key(TS_CELL_VALUE), ts_cell_key(TS_CELL_WEIGHT) } };
+    const struct ts_cell_sum_loops *with = here();
+    struct ts_cell_sum_keys k = { .order = order,
+                                  .n_codes = n_codes,
+                                  .code = { ts_cell_key(TS_CELL_VALUE),
+                                            ts_cell_key(TS_CELL_WEIGHT) } };
     struct ts_block_parts parts;
     struct ts_unpacked u;
     for (uint32_t l = 0; l < order; l++)
@@ -223,11 +185,8 @@ int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32
         const int rc = ts_block_parse(at.word, at.n_words, order, at.nnz, n_codes, &parts, err);
         if (rc < 0)
             return rc;
-        unpack(&conf, &at, &u);
-        if (wide())
-            unpacked_avx512(&k, &u, sum);
-        else
-            unpacked_any(&k, &u, sum);
+        with->unpack(&conf, &at, &u);
+        with->unpacked(&k, &u, sum);
     }
     return 0;
 }

@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "build/build.h"
 #include "build/merge.h"
-#include "format/cell_sum.h"
+#include "format/cell_sum_loops.h"
 #include "format/shard.h"
 #include "tests/support/run_suite.h"
 
@@ -39,6 +39,34 @@ START_TEST(rows_are_the_obvious_loop)
     ts_cell_sum_rows(order, index, value, 300, weights, &sum);
     ts_cell_sum_rows(order, index + 300 * order, value + 300, N - 300, weights, &sum);
     ck_assert(ts_cell_sum_same(&sum, &want));
+}
+END_TEST
+
+/* Columns of any length by each instruction set. */
+START_TEST(columns_are_the_obvious_loop)
+{
+    enum { N = 77 };
+    const struct ts_cell_sum_loops *with = &ts_cell_sum_loops[_i];
+    if (!ts_isa_here((enum ts_isa)_i))
+        return;
+    for (uint32_t n = 0; n <= N; n++) {
+        uint64_t x[N], s[N + 1], obvious[N + 1];
+        struct ts_cell_sum sum = { 0 }, want = { 0 };
+        for (uint32_t i = 0; i <= N; i++)
+            s[i] = obvious[i] = ts_mix(i + 100);
+        for (uint32_t i = 0; i < N; i++)
+            x[i] = ts_mix(i + n);
+        with->term(s, x, n, ts_cell_key(3));
+        with->weighted(s, x, n, ts_cell_key(TS_CELL_VALUE), ts_cell_key(TS_CELL_WEIGHT));
+        with->mix(s, n, 12345, &sum);
+        for (uint32_t i = 0; i < n; i++) {
+            obvious[i] += x[i] * ts_cell_key(3) + (x[i] >> 32) * ts_cell_key(TS_CELL_VALUE) +
+                          (x[i] & UINT32_MAX) * ts_cell_key(TS_CELL_WEIGHT);
+            ts_cell_sum_add(&want, obvious[i] + 12345);
+        }
+        ck_assert_mem_eq(s, obvious, sizeof s);
+        ck_assert(ts_cell_sum_same(&sum, &want));
+    }
 }
 END_TEST
 
@@ -75,11 +103,35 @@ START_TEST(changes_are_seen)
 }
 END_TEST
 
-/* Shards of any order and number of codes, long fibres and short ones; then each of some bits of it
- * is another. */
+/* The sum of a shard by one instruction set. */
+static struct ts_cell_sum sum_by(enum ts_isa isa, const struct ts_disk_shard *shard,
+                                 const uint32_t *raw, uint32_t order, uint32_t n_codes,
+                                 const uint8_t modes[])
+{
+    const struct ts_cell_sum_loops *with = &ts_cell_sum_loops[isa];
+    const struct ts_unpack_conf conf = {
+        .order = order, .n_codes = n_codes, .value_kind = TS_VALUE_F32, .weights = n_codes > 1
+    };
+    struct ts_cell_sum_keys k = {
+        order, n_codes, { 0 }, { ts_cell_key(TS_CELL_VALUE), ts_cell_key(TS_CELL_WEIGHT) }
+    };
+    struct ts_cell_sum ret = { 0 };
+    static struct ts_unpacked u;
+    for (uint32_t l = 0; l < order; l++)
+        k.level[l] = ts_cell_key(modes[l]);
+    for (uint32_t b = 0; b < shard->n_blocks; b++) {
+        const struct ts_block_at at = ts_shard_block(shard, raw, b);
+        with->unpack(&conf, &at, &u);
+        with->unpacked(&k, &u, &ret);
+    }
+    return ret;
+}
+
+/* Shards of any order and number of codes, long fibres and short ones, by each instruction set;
+ * then each of some bits of it is another. */
 START_TEST(shards_are_decoded)
 {
-    enum { N = 3000 };
+    enum { N = 3003 }; /* the last block is not full */
     const uint32_t order = (uint32_t)_i / 3 + 2, n_codes = (uint32_t)_i % 3;
     static uint32_t column[TS_MAX_ORDER][N], code[2][N];
     const uint32_t *level[TS_MAX_ORDER], *codes[2] = { code[0], code[1] };
@@ -111,6 +163,12 @@ START_TEST(shards_are_decoded)
     ck_assert_msg(ts_cell_sum_shard(&shard, raw, order, n_codes, modes, &sum, &err) == 0, "%s",
                   err.text);
     ck_assert(ts_cell_sum_same(&sum, &want));
+    for (int isa = 0; isa < TS_N_ISA; isa++) {
+        if (!ts_isa_here((enum ts_isa)isa))
+            continue;
+        sum = sum_by((enum ts_isa)isa, &shard, raw, order, n_codes, modes);
+        ck_assert_msg(ts_cell_sum_same(&sum, &want), "instruction set %d", isa);
+    }
     for (uint32_t bit = 0; bit < 2000; bit++) {
         const uint64_t at = ts_mix(bit) % (8 * (uint64_t)shard.raw_bytes);
         uint32_t *word = &raw[at / 32];
@@ -180,6 +238,7 @@ int main(void)
     Suite *s = suite_create("cell_sum");
     TCase *t = tcase_create("all");
     tcase_add_loop_test(t, rows_are_the_obvious_loop, 0, 10);
+    tcase_add_loop_test(t, columns_are_the_obvious_loop, 0, TS_N_ISA);
     tcase_add_test(t, changes_are_seen);
     tcase_add_loop_test(t, shards_are_decoded, 0, 15);
     tcase_add_loop_test(t, merges_are_accounted_for, 0, 3);

@@ -69,11 +69,19 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
     const __m512i zero = _mm512_setzero_si512(), last = _mm512_set1_epi32(15);
     __m512i carry = zero;
     for (uint32_t k = 0; 64 * k < n; k++) {
+        const uint32_t end = n < 64 * k + 64 ? n : 64 * k + 64;
+        const uint64_t used = end % 64 == 0 ? UINT64_MAX : (UINT64_C(1) << end % 64) - 1;
+        if ((~restart->bit[k] & used) == 0) { /* all restart, as leaves of short fibres do */
+            for (uint32_t i = 64 * k; i < end; i += 16, abs += 16)
+                _mm512_storeu_si512(out + i, _mm512_loadu_si512(abs));
+            carry = _mm512_set1_epi32((int)out[end - 1]);
+            continue;
+        }
         /* step j adds the entry 2^j before, unless a restart or the group's start lies between */
         const uint64_t go = ~restart->bit[k];
         uint64_t k1 = go & ~UINT64_C(0x0001000100010001), k2 = k1 & k1 << 1, k4 = k2 & k2 << 2;
         uint64_t k8 = k4 & k4 << 4, rest = go;
-        for (uint32_t i = 64 * k; i < 64 * k + 64 && i < n; i += 16) {
+        for (uint32_t i = 64 * k; i < end; i += 16) {
             const __mmask16 m = (__mmask16)rest, head = (__mmask16)(m & ~(m + 1u));
             __m512i v = _mm512_maskz_expandloadu_epi32(m, delta);
             v = _mm512_mask_expandloadu_epi32(v, (__mmask16)~m, abs);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* cell_sum_loops.h - the loops of cell_sum.c by instruction set, for cell_sum.c and its test. All
+ * give the same sums.
+ *
+ *   units    numbers, cells
+ *   threads  all functions are pure
+ *   errors   none
+ */
+#ifndef TS_FORMAT_CELL_SUM_LOOPS_H
+#define TS_FORMAT_CELL_SUM_LOOPS_H
+
+#include "base/machine/isa.h"
+#include "format/blocks/unpack.h"
+#include "format/cell_sum.h"
+
+/* The keys of the levels of a copy, and of its codes. */
+struct ts_cell_sum_keys {
+    uint32_t order, n_codes;
+    uint64_t level[TS_MAX_ORDER], code[2];
+};
+
+struct ts_cell_sum_loops {
+    /* s += x * key */
+    void (*term)(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key);
+
+    /* s += the high half of x * key + the low half * weight_key */
+    void (*weighted)(uint64_t *s, const uint64_t *x, uint32_t n, uint64_t key, uint64_t weight_key);
+
+    /* Adds n cells with these s + more. */
+    void (*mix)(const uint64_t *s, uint32_t n, uint64_t more, struct ts_cell_sum *sum);
+
+    /* Adds the cells of a decoded block, whose codes lie in place of its values and weights. */
+    void (*unpacked)(const struct ts_cell_sum_keys *k, const struct ts_unpacked *u,
+                     struct ts_cell_sum *sum);
+
+    ts_unpack_fn *unpack; /* the decoder of the same instruction set */
+};
+
+/* NULL in sets that this build does not have. */
+extern const struct ts_cell_sum_loops ts_cell_sum_loops[TS_N_ISA];
+
+#endif
