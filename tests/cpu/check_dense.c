@@ -417,6 +417,18 @@ START_TEST(high_ranks_equal_the_loop)
 }
 END_TEST
 
+/* Numbers of columns that have code of their own, in grids of one mode, two and three. */
+START_TEST(few_columns_equal_the_loop)
+{
+    static const struct shape few[] = { { 2, { 40, 30 }, 4096 },
+                                        { 3, { 5, 61, 20 }, 4096 },
+                                        { 4, { 5, 6, 7, 8 }, 512 } };
+    for (uint32_t rank = 1; rank <= 9; rank++)
+        for (int c = 0; c < 8; c++)
+            check_products(&few[_i], rank, c & 1, c >> 1 & 1, c >> 2 & 1 ? TS_FLOAT64 : TS_FLOAT32);
+}
+END_TEST
+
 /* ---- cells that are held out, and a mean ---- */
 
 static const struct learnt {
@@ -854,6 +866,7 @@ int main(void)
     tcase_add_loop_test(c, cells_of_all_types_are_numbers, 0, TS_N_CELLS);
     tcase_add_loop_test(c, products_equal_the_loop, 0, N_SHAPES);
     tcase_add_loop_test(c, high_ranks_equal_the_loop, 0, 4);
+    tcase_add_loop_test(c, few_columns_equal_the_loop, 0, 3);
     tcase_add_loop_test(c, products_of_what_is_learnt_equal_the_loop, 0, N_SHAPES);
     tcase_add_test(c, rows_do_not_know_what_was_held_out_before);
     tcase_add_test(c, a_sweep_takes_two_passes);

@@ -19,10 +19,19 @@ static int always_wide(const struct ts_dense_product_conf *conf)
     return conf->precision == TS_FLOAT64 || !ts_cell_is_narrow(conf->tensor->dense->array.type);
 }
 
+/* Where vectors of AVX2 hold a row, those of AVX-512 would be half empty. Both give the same
+ * bits. */
+static const struct ts_gemm *gemm_of(const struct ts_dense_product_conf *conf, int wide)
+{
+    const struct ts_gemm *half = ts_gemm_of(TS_ISA_AVX2, wide);
+    return conf->isa == TS_ISA_AVX512 && conf->rank <= half->lanes ? half
+                                                                   : ts_gemm_of(conf->isa, wide);
+}
+
 static uint32_t most_width(const struct ts_dense_product_conf *conf)
 {
-    const uint32_t a = round_up(conf->rank, ts_gemm_of(conf->isa, 0)->lanes);
-    const uint32_t b = round_up(conf->rank, ts_gemm_of(conf->isa, 1)->lanes);
+    const uint32_t a = round_up(conf->rank, gemm_of(conf, 0)->lanes);
+    const uint32_t b = round_up(conf->rank, gemm_of(conf, 1)->lanes);
     return a > b ? a : b;
 }
 
@@ -54,7 +63,7 @@ uint64_t ts_dense_product_bytes(const struct ts_dense_product_conf *conf)
 static uint64_t y_bytes(const struct ts_dense_product_conf *conf)
 {
     const int wide = always_wide(conf);
-    return conf->tensor->dense->outer * round_up(conf->rank, ts_gemm_of(conf->isa, wide)->lanes) *
+    return conf->tensor->dense->outer * round_up(conf->rank, gemm_of(conf, wide)->lanes) *
            (wide ? sizeof(double) : sizeof(float));
 }
 
@@ -274,7 +283,7 @@ int ts_dense_product_run(struct ts_dense_product *p, uint32_t mode, const struct
     for (uint32_t l = 0; l < d->n_outer; l++)
         is_outer |= d->layout[l] == mode;
     p->wide = always_wide(&p->conf) || summed == TS_FLOAT64;
-    p->gemm = ts_gemm_of(p->conf.isa, p->wide);
+    p->gemm = gemm_of(&p->conf, p->wide);
     p->width = round_up(p->rank, p->gemm->lanes);
     take_factors(p, mode, factor);
     memset(p->sum, 0, d->array.dim[mode] * p->rank * sizeof *p->sum);

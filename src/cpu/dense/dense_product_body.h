@@ -3,17 +3,61 @@
  * REAL, NAME(x) and GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of
  * REAL; W is float64. */
 
-/* Row q of the products of the factors' rows, in panels: at `place` of panels of `n` rows. */
-static void NAME(put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
-                               uint64_t q, void *panels, uint64_t n, uint64_t place, double *row)
+/* Rows first .. end - 1 of the products of the factors' rows, in panels of `n` rows: the first at
+ * `place` of them. */
+static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                           uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
+                           double *row)
 {
-    grid_row(p, g, q, row);
-    for (uint32_t r = 0; r < p->width; r += panel_cols(p, r)) {
-        const uint32_t cols = panel_cols(p, r);
-        REAL *to = (REAL *)panels + r * n + place * cols;
-        for (uint32_t i = 0; i < cols; i++)
-            to[i] = (REAL)row[r + i];
+    struct grid_walk w;
+    walk_from(p, g, first, 0, &w);
+    for (uint64_t q = first; q < end; q++, place++) {
+        const double *x = walk_row(&w, row, p->rank);
+        uint32_t cols;
+        for (uint32_t r = 0; r < p->width; r += cols) {
+            cols = panel_cols(p, r);
+            REAL *to = (REAL *)panels + r * n + place * cols;
+            for (uint32_t i = 0; i < cols; i++)
+                to[i] = r + i < p->rank ? (REAL)x[r + i] : 0;
+        }
+        walk_on(p, g, &w);
     }
+}
+
+/* The same for rows of one mode or two, and one panel. */
+PART void NAME(put_pairs)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                          uint64_t first, uint64_t end, REAL *to, uint32_t rank)
+{
+    const uint32_t width = p->width, last = g->mode[g->n - 1], before = g->mode[0];
+    const uint64_t dim = p->dense->array.dim[last], stride = p->stride[last];
+    double x[FEW];
+    for (uint64_t q = first; q < end;) {
+        const uint64_t l = q / dim, i = q % dim, run = dim - i < end - q ? dim - i : end - q;
+        const double *y = p->table[last] + i * stride;
+        TS_EACH(c, rank)
+            x[c] = g->n == 1 ? 1 : p->table[before][l * p->stride[before] + c];
+        for (uint64_t k = 0; k < run; k++, y += stride, to += width) {
+            TS_EACH(c, rank)
+                to[c] = (REAL)(y[c] * x[c]);
+            for (uint32_t c = rank; c < width; c++)
+                to[c] = 0;
+        }
+        q += run;
+    }
+}
+
+static void NAME(put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                               uint64_t first, uint64_t end, void *panels, uint64_t n,
+                               uint64_t place, double *row)
+{
+    REAL *to = (REAL *)panels + place * p->width;
+    if (p->rank > FEW || p->width > 2 * p->gemm->lanes || g->n > 2) {
+        NAME(put_rows)(p, g, first, end, panels, n, place, row);
+        return;
+    }
+#define OF_RANK(N) NAME(put_pairs)(p, g, first, end, to, N)
+    FEW_COLS(p->rank, OF_RANK, break)
+#undef OF_RANK
 }
 
 /* 0 where cells are NaN. As vectors, since any of them may be: branches would be guessed wrong. */
@@ -147,40 +191,78 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
+/* acc(:) := the sum of n rows of z times the products of the rows behind, from row `at` of these
+ * on. */
+PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *behind,
+                         const REAL *x, uint64_t at, uint64_t n, uint32_t col, double *acc,
+                         double *other, uint32_t cols)
+{
+    TS_EACH(c, cols)
+        acc[c] = 0;
+    if (behind->n == 1) {
+        const uint64_t stride = p->stride[behind->mode[0]];
+        const double *y = p->table[behind->mode[0]] + at * stride + col;
+        for (uint64_t q = 0; q < n; q++, x += p->width, y += stride)
+            TS_EACH(c, cols)
+                acc[c] += x[c] * y[c];
+        return;
+    }
+    struct grid_walk w;
+    walk_from(p, behind, at, col, &w);
+    for (uint64_t q = 0; q < n; q++, x += p->width) {
+        const double *y = walk_row(&w, other, cols);
+        TS_EACH(c, cols)
+            acc[c] += x[c] * y[c];
+        walk_on(p, behind, &w);
+    }
+}
+
 /* The work of a task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first
  * .. end - 1 of z (`rows`). Row q lies at z + (q - base) * width. */
+PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_dense_target *t,
+                            const void *rows, uint64_t base, uint64_t first, uint64_t end,
+                            const struct gather_task *w, struct scratch *s, uint32_t n)
+{
+    const uint64_t dim = t->dim, after = t->after;
+    const REAL *z = (const REAL *)rows + w->col;
+    double few[FEW], *acc = n <= FEW ? few : s->row + p->width;
+    double *const other = s->row + 2 * (size_t)p->width;
+    for (uint64_t l = first / (dim * after); l * dim * after < end; l++) {
+        const double *left = NULL;
+        for (uint64_t i = w->row; i < w->row_end; i++) {
+            const uint64_t from = (l * dim + i) * after;
+            const uint64_t a = from > first ? from : first;
+            const uint64_t e = from + after < end ? from + after : end;
+            const REAL *x = z + (a - base) * p->width;
+            double *sum = p->sum + i * p->rank + w->col;
+            if (a >= e)
+                continue;
+            if (left == NULL) {
+                struct grid_walk before;
+                walk_from(p, &t->before, l, w->col, &before);
+                left = walk_row(&before, s->row, n);
+            }
+            if (t->behind.n == 0) { /* the row itself; 0 + -0 is 0 */
+                TS_EACH(c, n)
+                    sum[c] += (0 + (double)x[c]) * left[c];
+                continue;
+            }
+            NAME(sum_rows)(p, &t->behind, x, a - from, e - a, w->col, acc, other, n);
+            TS_EACH(c, n)
+                sum[c] += acc[c] * left[c];
+        }
+    }
+}
+
 static void NAME(gather)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                          const void *rows, uint64_t base, uint64_t first, uint64_t end,
                          uint32_t task, struct scratch *s)
 {
     const struct gather_task w = task_of(t, task, p->rank);
-    const uint64_t dim = t->dim, after = t->after;
-    const REAL *z = rows;
     const uint32_t n = w.col_end - w.col;
-    double *const left = s->row, *const acc = s->row + p->width, *const other = acc + p->width;
-    for (uint64_t l = first / (dim * after); l * dim * after < end; l++) {
-        int known = 0;
-        for (uint64_t i = w.row; i < w.row_end; i++) {
-            const uint64_t from = (l * dim + i) * after;
-            const uint64_t a = from > first ? from : first;
-            const uint64_t e = from + after < end ? from + after : end;
-            double *sum = p->sum + i * p->rank + w.col;
-            if (a >= e)
-                continue;
-            if (!known)
-                grid_part(p, &t->before, l, w.col, n, left);
-            known = 1;
-            memset(acc, 0, n * sizeof *acc);
-            for (uint64_t q = a; q < e; q++) {
-                const REAL *x = z + (q - base) * p->width + w.col;
-                const double *y = grid_part(p, &t->behind, q - from, w.col, n, other);
-                for (uint32_t c = 0; c < n; c++)
-                    acc[c] += x[c] * y[c];
-            }
-            for (uint32_t c = 0; c < n; c++)
-                sum[c] += acc[c] * left[c];
-        }
-    }
+#define OF_COLS(N) NAME(gather_cols)(p, t, rows, base, first, end, &w, s, N)
+    FEW_COLS(n, OF_COLS, OF_COLS(n))
+#undef OF_COLS
 }
 
 static const struct slab_ops NAME(ops) = { NAME(put_products), NAME(along), NAME(across),

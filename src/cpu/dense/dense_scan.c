@@ -15,9 +15,10 @@
 #include "cpu/pass_loop.h"
 #include "format/arrays/array_index.h"
 
-#define CHUNK TS_ARRAY_CHUNK
-#define PIECE 512u
-#define LANES 8u
+#define LONE_CELLS 131072u /* so few are not worth a team of threads */
+#define CHUNK      TS_ARRAY_CHUNK
+#define PIECE      512u
+#define LANES      8u
 
 struct chunk {
     double squares, least, most;
@@ -86,7 +87,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     const struct ts_slab_view *v = &loan->slab;
     const uint64_t cells = v->part.rows * v->part.cols, n = (cells + CHUNK - 1) / CHUNK;
     const uint64_t base = v->part.row * t->dense->inner + v->part.col;
-#pragma omp parallel for num_threads(s->threads) schedule(static)
+#pragma omp parallel for num_threads(s->threads) schedule(static) if (cells > LONE_CELLS)
     for (uint64_t i = 0; i < n; i++)
         chunk[i] = scan_chunk(t->dense, v->cells, i * CHUNK,
                               cells - i * CHUNK < CHUNK ? cells - i * CHUNK : CHUNK);

@@ -8,9 +8,15 @@
 #include "cpu/dense/dense_state.h"
 #include "format/arrays/dense_held.h"
 
+#define PART static inline __attribute__((always_inline))
+
 #define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
+#define RUN_ROWS     64u /* of products of rows, made one after another */
+/* So little is not worth a team of threads: numbers of rows, and multiply-adds of cells. */
+#define LONE_NUMBERS 65536u
+#define LONE_ADDS    524288u
 /* of rows that are fetched whole: beside those before in that cache */
 #define GROUP_BYTES (UINT64_C(192) << 10)
 #define WHOLE_COLS  (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
@@ -53,36 +59,89 @@ static int takes_all(const struct ts_dense_product *p)
 
 /* ---- rows of factors ---- */
 
-/* Columns col .. col + n - 1 of the product of the rows that stand for row q of the grid: in ret,
- * or where they lie. */
-static const double *grid_part(const struct ts_dense_product *p, const struct ts_dense_grid *g,
-                               uint64_t q, uint32_t col, uint32_t n, double *ret)
+/* A row of the grid that moves on: of each mode, where its row lies and how many follow it. A grid
+ * without modes has ones. */
+struct grid_walk {
+    uint32_t n, col;
+    const double *row[TS_DENSE_MAX_ORDER];
+    uint64_t behind[TS_DENSE_MAX_ORDER];
+};
+
+/* At row q of the grid, from column col on. */
+PART void walk_from(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t q,
+                    uint32_t col, struct grid_walk *w)
 {
-    if (g->n == 0)
-        for (uint32_t c = 0; c < n; c++)
-            ret[c] = 1;
+    w->n = g->n;
+    w->col = col;
     for (uint32_t l = g->n; l-- > 0;) {
         const uint32_t m = g->mode[l];
-        const uint64_t dim = p->dense->array.dim[m];
-        const double *x = p->table[m] + q % dim * p->stride[m] + col;
-        q /= dim;
-        if (l + 1 == g->n)
-            memcpy(ret, x, n * sizeof *ret);
-        else
-            for (uint32_t c = 0; c < n; c++)
-                ret[c] *= x[c];
+        const uint64_t dim = p->dense->array.dim[m], at = l > 0 && q > 0 ? q % dim : q;
+        w->row[l] = p->table[m] + at * p->stride[m] + col;
+        w->behind[l] = dim - 1 - at;
+        q = l > 0 && q > 0 ? q / dim : 0;
     }
+}
+
+PART void walk_on(const struct ts_dense_product *p, const struct ts_dense_grid *g,
+                  struct grid_walk *w)
+{
+    for (uint32_t l = w->n; l-- > 0;) {
+        const uint32_t m = g->mode[l];
+        if (w->behind[l] > 0) {
+            w->behind[l]--;
+            w->row[l] += p->stride[m];
+            return;
+        }
+        w->row[l] = p->table[m] + w->col;
+        w->behind[l] = p->dense->array.dim[m] - 1;
+    }
+}
+
+/* Columns of the product of the rows: in ret, or where they lie. */
+PART const double *walk_row(const struct grid_walk *w, double *ret, uint32_t cols)
+{
+    if (w->n == 1)
+        return w->row[0];
+    for (uint32_t c = 0; c < cols; c++)
+        ret[c] = w->n == 0 ? 1 : w->row[w->n - 1][c] * w->row[w->n - 2][c];
+    for (uint32_t l = w->n; l > 2; l--)
+        for (uint32_t c = 0; c < cols; c++)
+            ret[c] *= w->row[l - 3][c];
     return ret;
 }
 
-/* All columns, with zeros in those that fill the last panel. */
-static void grid_row(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t q,
-                     double *ret)
-{
-    grid_part(p, g, q, 0, p->rank, ret);
-    for (uint32_t c = p->rank; c < p->width; c++)
-        ret[c] = 0;
-}
+/* What is done for a few columns is compiled for each number of them, which then stay in
+ * registers. */
+#define FEW 8u
+#define FEW_COLS(N, OF, OF_MORE) \
+    switch (N) {                 \
+    case 1:                      \
+        OF(1);                   \
+        break;                   \
+    case 2:                      \
+        OF(2);                   \
+        break;                   \
+    case 3:                      \
+        OF(3);                   \
+        break;                   \
+    case 4:                      \
+        OF(4);                   \
+        break;                   \
+    case 5:                      \
+        OF(5);                   \
+        break;                   \
+    case 6:                      \
+        OF(6);                   \
+        break;                   \
+    case 7:                      \
+        OF(7);                   \
+        break;                   \
+    case 8:                      \
+        OF(8);                   \
+        break;                   \
+    default:                     \
+        OF_MORE;                 \
+    }
 
 static struct gather_task task_of(const struct ts_dense_target *t, uint32_t task, uint32_t rank)
 {
@@ -217,7 +276,8 @@ static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_vi
 /* What is done in float32 and in float64. */
 struct slab_ops {
     void (*put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
-                         uint64_t q, void *panels, uint64_t n, uint64_t place, double *row);
+                         uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
+                         double *row);
     void (*along)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t row,
                   uint64_t n, uint64_t next, void *y, struct scratch *s);
     void (*across)(const struct ts_dense_product *p, const struct ts_slab_view *v, uint64_t col,
@@ -253,16 +313,25 @@ static struct scratch scratch_of(const struct ts_dense_product *p)
 
 /* ---- parallel regions ---- */
 
+/* Rows first .. first + n - 1 of the grid, in panels of `room` rows, by a team. */
+static void put_all(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t first,
+                    uint64_t n, void *panels, uint64_t room, struct scratch *s)
+{
+#pragma omp for schedule(static)
+    for (uint64_t k = 0; k < (n + RUN_ROWS - 1) / RUN_ROWS; k++) {
+        const uint64_t at = k * RUN_ROWS, end = n - at < RUN_ROWS ? n : at + RUN_ROWS;
+        ops_of(p->wide)->put_products(p, g, first + at, first + end, panels, room, at, s->row);
+    }
+}
+
 void ts_dense_make_b(struct ts_dense_product *p)
 {
     const uint64_t n = p->dense->inner;
-#pragma omp parallel num_threads(p->conf.threads)
+#pragma omp parallel num_threads(p->conf.threads) if (n * p->width > LONE_NUMBERS)
     {
         const uint64_t mode = ts_fpmode_flush();
-        const struct scratch s = scratch_of(p);
-#pragma omp for schedule(static)
-        for (uint64_t c = 0; c < n; c++)
-            ops_of(p->wide)->put_products(p, &p->inner, c, p->b, n, c, s.row);
+        struct scratch s = scratch_of(p);
+        put_all(p, &p->inner, 0, n, p->b, n, &s);
         ts_fpmode_restore(mode);
     }
 }
@@ -308,6 +377,11 @@ static uint64_t next_at(const struct cut *c, uint64_t task)
     return cut_at(c, task < c->tasks ? task : c->tasks + (uint64_t)omp_get_thread_num() % c->tasks);
 }
 
+static uint64_t slab_adds(const struct ts_dense_product *p, const struct ts_slab_view *v)
+{
+    return v->part.rows * v->part.cols * p->width;
+}
+
 void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                          const struct ts_dense_target *t, void *y)
 {
@@ -317,7 +391,7 @@ void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *
     const int whole = v->part.col + v->part.cols == p->dense->inner;
     const uint32_t tasks = t->row_tasks * t->col_tasks;
     uint64_t taken = 0;
-#pragma omp parallel num_threads(p->conf.threads)
+#pragma omp parallel num_threads(p->conf.threads) if (slab_adds(p, v) > LONE_ADDS)
     {
         const uint64_t mode = ts_fpmode_flush();
         struct scratch s = scratch_of(p);
@@ -342,15 +416,12 @@ void ts_dense_across_slab(struct ts_dense_product *p, const struct ts_slab_view 
 {
     const struct cut c = cut_of(p, v->part.cols, STRIP_COLS);
     uint64_t taken = 0;
-#pragma omp parallel num_threads(p->conf.threads)
+#pragma omp parallel num_threads(p->conf.threads) if (slab_adds(p, v) > LONE_ADDS)
     {
         const uint64_t mode = ts_fpmode_flush();
         struct scratch s = scratch_of(p);
         uint64_t next;
-#pragma omp for schedule(static)
-        for (uint64_t i = 0; i < v->part.rows; i++)
-            ops_of(p->wide)->put_products(p, &p->outer, v->part.row + i, p->k, p->dense->slab_rows,
-                                          i, s.row);
+        put_all(p, &p->outer, v->part.row, v->part.rows, p->k, p->dense->slab_rows, &s);
         for (uint64_t k = (uint64_t)omp_get_thread_num(); k < c.tasks; k = next) {
             const uint64_t col = cut_at(&c, k), n = cut_at(&c, k + 1) - col;
             next = take_task(&taken);
@@ -364,7 +435,7 @@ void ts_dense_gather_all(struct ts_dense_product *p, const struct ts_dense_targe
                          int wide, uint64_t n, uint64_t step)
 {
     const uint32_t tasks = t->row_tasks * t->col_tasks;
-#pragma omp parallel num_threads(p->conf.threads)
+#pragma omp parallel num_threads(p->conf.threads) if (n * p->width > LONE_NUMBERS)
     {
         const uint64_t mode = ts_fpmode_flush();
         struct scratch s = scratch_of(p);
