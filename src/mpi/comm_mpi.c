@@ -430,6 +430,7 @@ int ts_comm_mpi_open(const char *name, int *argc, char ***argv, struct ts_comm *
                                             .poll = poll };
     struct mpi_ranks *m = calloc(1, sizeof *m);
     int rank, n, level;
+    ts_heartbeat_before(name);
     MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &n);

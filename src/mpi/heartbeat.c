@@ -45,6 +45,16 @@ struct ts_heartbeat {
     pthread_cond_t stop; /* stops was set */
 };
 
+/* Whether all ranks have started. */
+static struct {
+    const char *name;
+    uint32_t seconds;
+    int watched, done;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t cond; /* done was set */
+} starts = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 /* Another rank has said that one is gone. */
 static void end_as_told(void)
 {
@@ -264,6 +274,53 @@ static uint32_t patience(void)
     return (uint32_t)((uint64_t)seconds * 1000000000 / BEAT_NS);
 }
 
+/* ---- until all have started ---- */
+
+/* MPI cannot be asked to end all: it may be in MPI_Init. */
+static void end_at_start(void)
+{
+    char text[400], host[HOST] = "?";
+    int n;
+    (void)gethostname(host, sizeof host - 1);
+    n = snprintf(text, sizeof text,
+                 "%.*s: on %s: not all ranks have started for %u seconds: one was stopped, or its "
+                 "machine or the network is gone; all ranks end\n",
+                 (int)strcspn(starts.name, "-"), starts.name, host, starts.seconds);
+    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
+        (void)n; /* nobody listens */
+    ts_launcher_end_soon();
+}
+
+static void *watch_starts(void *ctx)
+{
+    struct timespec until;
+    int late = 0;
+    (void)ctx;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += starts.seconds;
+    pthread_mutex_lock(&starts.lock);
+    while (!starts.done && !late)
+        late = pthread_cond_timedwait(&starts.cond, &starts.lock, &until) != 0;
+    late = !starts.done;
+    pthread_mutex_unlock(&starts.lock);
+    if (late)
+        end_at_start();
+    return NULL;
+}
+
+static void stop_watching_starts(void)
+{
+    if (!starts.watched)
+        return;
+    pthread_mutex_lock(&starts.lock);
+    starts.done = 1;
+    pthread_cond_broadcast(&starts.cond);
+    pthread_mutex_unlock(&starts.lock);
+    pthread_join(starts.thread, NULL);
+    pthread_cond_destroy(&starts.cond);
+    starts.watched = 0;
+}
+
 static void close_all(struct ts_heartbeat *h)
 {
     if (h == NULL)
@@ -279,28 +336,35 @@ static void close_all(struct ts_heartbeat *h)
     free(h);
 }
 
-static void init_lock(struct ts_heartbeat *h)
+static void init_cond(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->stop, &attr);
+    pthread_cond_init(cond, &attr);
     pthread_condattr_destroy(&attr);
-    pthread_mutex_init(&h->lock, NULL);
 }
 
 /* Signals are for the threads that know what to do with them. */
-static int start_threads(struct ts_heartbeat *h)
+static int start_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx)
 {
     sigset_t all, before;
     int failed;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    failed = pthread_create(&h->thread, NULL, beat, h);
-    if (!failed)
-        failed = pthread_create(&h->watcher, NULL, watch, h);
+    failed = pthread_create(thread, NULL, run, ctx);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return failed;
+}
+
+void ts_heartbeat_before(const char *name)
+{
+    starts.name = name;
+    starts.seconds = (uint32_t)(TS_HEARTBEAT_STARTS * (patience() * BEAT_NS / 1000000000));
+    if (starts.seconds == 0)
+        return;
+    init_cond(&starts.cond);
+    starts.watched = start_thread(&starts.thread, watch_starts, NULL) == 0;
 }
 
 struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look)(void *ctx),
@@ -310,7 +374,8 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     char host[HOST] = "?";
     int mine = 0, all;
     if (h != NULL) {
-        init_lock(h);
+        init_cond(&h->stop);
+        pthread_mutex_init(&h->lock, NULL);
         atomic_flag_clear(&h->ends);
         h->comm = MPI_COMM_NULL;
         MPI_Comm_size(MPI_COMM_WORLD, &h->n);
@@ -324,6 +389,7 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     }
     MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (!all) {
+        stop_watching_starts();
         close_all(h);
         return NULL;
     }
@@ -335,7 +401,8 @@ struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look
     h->next = (h->rank + 1) % h->n;
     (void)gethostname(host, sizeof host - 1);
     MPI_Allgather(host, HOST, MPI_CHAR, h->hosts, HOST, MPI_CHAR, h->comm);
-    if (start_threads(h) != 0) {
+    stop_watching_starts();
+    if (start_thread(&h->thread, beat, h) != 0 || start_thread(&h->watcher, watch, h) != 0) {
         fprintf(stderr, "%s: rank %d: a thread cannot be started\n", name, h->rank);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

@@ -14,6 +14,9 @@
  * launcher waits for it. So its processes on this machine are ended a second later
  * (mpi/launcher.h).
  *
+ * Before the first beat, ranks wait for each other in MPI, in which nobody is missed. So a thread
+ * counts the seconds until all have started.
+ *
  *   owner    the caller owns it, between MPI_Init_thread and MPI_Finalize
  *   threads  start and stop from one
  *   errors   NULL: there is none, as MPI is not for several threads at once, and nothing is noticed
@@ -22,6 +25,12 @@
 #define TS_MPI_HEARTBEAT_H
 
 struct ts_heartbeat;
+
+/* Before MPI_Init_thread, which waits for all ranks: ends this process and its launcher where
+ * ts_heartbeat_start has not come back after TS_HEARTBEAT_STARTS times that time. name: of the
+ * program; lent. */
+#define TS_HEARTBEAT_STARTS 30
+void ts_heartbeat_before(const char *name);
 
 /* Collective. name: of the program; lent. level: what MPI_Init_thread has given. The time is
  * TS_HEARTBEAT_SECONDS, or what the environment variable TSTREAM_RANK_TIMEOUT says, in seconds; 0:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -17,6 +18,8 @@
 #define MOST   2  /* a launcher and its proxy */
 #define CLIMBS 32 /* parents that are looked at */
 #define STAT   512
+#define BELOW  4096          /* processes that launchers have started on this machine */
+#define HELPER "tstream-end" /* the name of the processes that end others */
 
 struct process {
     pid_t pid;
@@ -122,13 +125,80 @@ static void close_files(void)
         close(fd);
 }
 
+/* ---- what a launcher has started on this machine ---- */
+
+/* launchers, and what they, or what is here already, have started */
+static struct process below[BELOW];
+
+static int is_parent(unsigned long long pid, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if ((unsigned long long)below[i].pid == pid)
+            return 1;
+    return 0;
+}
+
+/* Looks at a process: one more in below, unless it is there, or ends others itself, as this one. */
+static uint32_t add_below(pid_t pid, uint32_t n)
+{
+    char text[STAT];
+    const char *rest = read_stat(pid, text);
+    if (rest == NULL || n == BELOW || is_parent((unsigned long long)pid, n) ||
+        !is_parent(field_of(rest, 4), n) || strcmp(strchr(text, '(') + 1, HELPER) == 0)
+        return n;
+    below[n] = (struct process){ .pid = pid, .start = field_of(rest, 22) };
+    return n + 1;
+}
+
+/* readdir may not be called here. */
+static uint32_t add_all_below(uint32_t n)
+{
+    struct entry {
+        uint64_t ino, next;
+        unsigned short bytes;
+        char type, name[];
+    };
+    _Alignas(8) char text[4096];
+    const int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long got;
+    while (fd >= 0 && (got = syscall(SYS_getdents64, fd, text, sizeof text)) > 0)
+        for (long at = 0; at < got;) {
+            const struct entry *e = (const struct entry *)(text + at);
+            if (e->name[0] >= '1' && e->name[0] <= '9')
+                n = add_below((pid_t)strtol(e->name, NULL, 10), n);
+            at += e->bytes;
+        }
+    if (fd >= 0)
+        close(fd);
+    return n;
+}
+
+static uint32_t find_below(uint32_t n)
+{
+    uint32_t before;
+    do { /* a process may be listed before the one that has started it */
+        before = n;
+        n = add_all_below(n);
+    } while (n > before);
+    return n;
+}
+
+/* Without its launcher, a rank that is stopped would stay. So all are known before one is ended. */
 static void end_all(const struct process *rank, const struct process *launcher, uint32_t n)
 {
+    uint32_t all = n;
     (void)setsid(); /* a launcher ends the group of its rank */
+    (void)prctl(PR_SET_NAME, HELPER);
     close_files();
     rest_ms(700);
+    memcpy(below, launcher, n * sizeof *launcher);
+    if (n > 0)
+        all = find_below(n);
     signal_all(rank, 1, SIGKILL);
     rest_ms(300);
+    if (n > 0)
+        all = find_below(all);
+    signal_all(below + n, all - n, SIGKILL);
     signal_all(launcher, n, SIGKILL);
 }
 

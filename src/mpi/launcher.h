@@ -9,9 +9,9 @@
 #ifndef TS_MPI_LAUNCHER_H
 #define TS_MPI_LAUNCHER_H
 
-/* Starts a process that waits for a second and then kills this one and the launcher that has
- * started it on this machine, with a proxy of MPICH that is between them. It holds no file open.
- * What has ended by itself before is left alone. */
+/* Starts a process that waits for a second. Then it kills this one, all else that the launcher has
+ * started on this machine, and the launcher, with a proxy of MPICH that is between them. It holds
+ * no file open. What has ended by itself before is left alone. */
 void ts_launcher_end_soon(void);
 
 /* Whether a process of this name (of /proc/PID/comm) belongs to a launcher. */

@@ -19,6 +19,13 @@ mpi()
     timeout 300 "$launcher" -n "$n" "$bin/tstream" cp "$@" < /dev/null
 }
 
+# ---- meanwhile: a rank that is stopped before it has started, for which the others wait in MPI ----
+# shellcheck disable=SC2016
+TSTREAM_RANK_TIMEOUT=1 timeout -k 5 200 "$launcher" -n 1 "$bin/tstream" cp absent.tsh : \
+    -n 1 sh -c 'echo $$ > late.pid; kill -STOP $$; exec "$0" cp absent.tsh' "$bin/tstream" \
+    > late.log 2> late.err < /dev/null &
+late=$!
+
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 --law power:1.1 --shard 64K -s 3 -o x.tsh > log 2>&1
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 150000 -s 4 -o other.tsh > log 2>&1
 "$bin/tshard" gen --dims 3000x2000x70 --nnz 20000 -s 5 -o small.tsh > log 2>&1
@@ -528,5 +535,11 @@ if [ $limits -eq 1 ]; then
     [ "$(grep -c '^tshard build: rank' err)" -eq 1 ] || bad "the disk of a rank that builds is full: not one sentence: $(cat err)"
     [ ! -e no.cp ] && [ ! -e no.cp.building ] || bad "the disk of a rank that builds is full: something is left"
 fi
+
+# ---- the rank that was stopped before it has started ----
+wait $late && bad "a rank has not started, and the exit status is 0"
+grep -q 'tstream: on .*: not all ranks have started for 30 seconds: one was stopped' late.err ||
+    bad "a rank has not started: $(cat late.err)"
+if grep -q State /proc/"$(cat late.pid)"/status 2> log; then bad "a rank that was stopped stays"; fi
 
 exit $failed
