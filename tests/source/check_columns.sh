@@ -9,7 +9,8 @@ top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
 COLUMNS=80
 export COLUMNS
 
-widest() { LC_ALL=C.UTF-8 awk '{ n = length($0); if (n > most) most = n } END { print most + 0 }' "$1"; }
+# columns of the widest line; mawk counts the bytes of an ellipsis
+widest() { sed 's/…/./g' "$1" | LC_ALL=C.UTF-8 awk '{ n = length($0); if (n > most) most = n } END { print most + 0 }'; }
 # fits COMMAND...: it ends well, and no line of it is wider than 80
 fits()
 {
@@ -52,6 +53,17 @@ for order in 3 4 5 8; do
 done
 fits "$bin/tstream" devices
 fits "$bin/tshard" gen --dims 4000x300000x2000x100x7 --nnz 20000 -o gen.tsh
+
+# times are whole however many modes there are, and a label that is cut ends with an ellipsis
+awk 'BEGIN { for (i = 0; i < 60; i++) printf "a user of a long name %d,2024-05-%02dT%02d:00,item of the year %d,place number %d in all,%d\n",
+    i % 7, i % 20 + 1, i % 24, i % 5, i % 9, i + 1 }' > times.csv
+"$bin/tshard" build times.csv --bin 2=1h > log 2>&1 || bad "$(cat log)"
+"$bin/tstream" cp times.tsh --cpu -r 2 -i 2 > log 2>&1 || bad "$(cat log)"
+fits "$bin/tstream" top times.cp -n 3
+[ "$(grep -cE '2024-05-[0-9]{2}T[0-9]{2}:00( |$)' out)" -eq 6 ] || bad "top: times are cut: $(cat out)"
+[ "$(grep -o 'mode [0-9]' out | sort -u | wc -l)" -eq 4 ] || bad "top: not 4 modes: $(cat out)"
+"$bin/tstream" top times.cp -n 3 --width 12 > out
+grep -q '2024-05-[0-9][0-9]T…' out && grep -q 'a user of a…' out || bad "top --width: no ellipsis: $(cat out)"
 
 # one of a kind is not many
 printf '1 1 1 1\n' > one.tns

@@ -243,6 +243,37 @@ done > missing
 [ "$(sed 's/.*"fit":\([0-9.]*\),"ended".*/\1/' x.json)" = "$fit" ] || bad "report --json: another fit"
 refused 2 "leave out --output" "$bin/tstream" report x.cp --json -o y.html
 
+# ---- unlisted cells, and components of weight 0 ----
+"$bin/tstream" cp x.tsh --cpu -r 2 -i 2 --observed -o observed.cp > log 2>&1 || bad "cp --observed: $(cat log)"
+awk 'BEGIN { for (i = 1; i <= 4; i++) for (j = 1; j <= 3; j++) print i, j, i * j }' > full.tns
+"$bin/tshard" build full.tns > log
+"$bin/tstream" cp full.tsh --cpu -r 1 -i 2 > log
+while IFS=: read -r model unlisted sentence; do
+    "$bin/tstream" report "$model" --json > model.json
+    grep -q "\"unlisted\":$unlisted[,}]" model.json || bad "report --json $model: not $unlisted: $(cat model.json)"
+    "$bin/tstream" report "$model" -o - > model.html
+    "$bin/tstream" info "$model" | tr -s ' \n' ' ' > model.info
+    if [ "$unlisted" = null ]; then
+        if grep -q 'does not list' model.html || grep -q 'unlisted cells' model.info; then bad "$model: it lists all cells"; fi
+        continue
+    fi
+    grep -q "does not list $sentence\. The fit" model.html || bad "report $model: no '$sentence'"
+    grep -q "unlisted cells $sentence" model.info || bad "info $model: no '$sentence': $(cat model.info)"
+done << 'end'
+x.cp:"zeros":count as zeros
+observed.cp:"unknown":are unknown
+full.cp:null:
+end
+printf 'ktensor\n2\n3 2\n2\n4 0\nmatrix\n2\n3 2\n1 0\n0 0\n0 1\nmatrix\n2\n2 2\n1 0\n0 1\n' > dead.ktensor
+"$bin/tstream" report dead.ktensor -o dead.html > log || bad "report of a dead component: $(cat log)"
+well_formed dead.html
+[ "$(grep -c '<h3>empty</h3>' dead.html)" -eq 1 ] && [ "$(grep -c 'adds nothing to the model' dead.html)" -eq 1 ] &&
+    [ "$(grep -c '<div class="modes">' dead.html)" -eq 1 ] || bad "report: a component of weight 0 is not empty"
+"$bin/tstream" report dead.ktensor --json | grep -o '"empty":[a-z]*' | tr '\n' ' ' > empty
+[ "$(cat empty)" = '"empty":false "empty":true ' ] || bad "report --json: $(cat empty)"
+"$bin/tstream" top dead.ktensor > log
+[ "$(grep -c '^component 2  weight 0, so it is empty$' log)" -eq 1 ] && [ "$(grep -c 'mode 1' log)" -eq 1 ] || bad "top: $(cat log)"
+
 # ---- what is refused ----
 refused 1 "x.html exists" "$bin/tstream" report x.cp
 "$bin/tstream" report x.cp --force > log || bad "report --force: $(cat log)"

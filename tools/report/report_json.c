@@ -190,6 +190,22 @@ static void put_tensor(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
+const char *report_unlisted(const struct ts_json_value *run)
+{
+    const struct ts_json_value *t = ts_json_get(run, "tensor"),
+                               *observed = ts_json_get(ts_json_get(run, "options"), "observed"),
+                               *shape = ts_json_get(t, "shape");
+    double cells = 1;
+    for (const struct ts_json_value *d = shape == NULL ? NULL : shape->first; d != NULL;
+         d = d->next)
+        cells *= d->number;
+    if (observed == NULL || observed->kind != TS_JSON_BOOL)
+        return NULL;
+    if (observed->number != 0)
+        return "unknown";
+    return shape != NULL && ts_json_number(t, "nnz") < cells ? "zeros" : NULL;
+}
+
 /* Members of a mode that its row in the list of modes and its part of a component share. */
 static void put_mode_name(struct tool_json *j, const struct report_parts *p, uint32_t m)
 {
@@ -271,6 +287,7 @@ static void put_component(struct tool_json *j, const struct report_parts *p, uin
     tool_json_u64(j, "component", c + 1);
     tool_json_f64(j, "weight", w);
     tool_json_f64(j, "relative", first > 0 ? w / first : 0);
+    tool_json_bool(j, "empty", w == 0);
     tool_json_array(j, "modes");
     for (uint32_t m = 0; m < p->scan->order; m++) {
         const struct report_mode *mode = &p->scan->mode[m];
@@ -343,6 +360,7 @@ static void put_end_of_run(struct tool_json *j, const struct ts_json_value *run)
     tool_json_bool(j, "converged",
                    ended != NULL &&
                        (strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0));
+    tool_json_str(j, "unlisted", report_unlisted(run));
 }
 
 void report_json_put(FILE *to, const struct report_parts *p)

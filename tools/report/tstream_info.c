@@ -14,6 +14,7 @@
 #include "tools/cp/tstream_cp.h"
 #include "tools/common/tool.h"
 #include "tools/common/tool_term.h"
+#include "tools/report/report_json.h"
 #include "tools/tstream.h"
 
 #define INDENT 9 /* of what stands behind a name */
@@ -178,7 +179,7 @@ static void print_fit(struct tool_words *l, const struct ts_json_value *run)
     const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
     const double before = ts_json_number(run, "sweeps_before");
     const uint32_t n = sweeps == NULL ? 0 : sweeps->n, singular = count_singular(sweeps);
-    const char *ended = ts_json_text(run, "ended", "?");
+    const char *ended = ts_json_text(run, "ended", "?"), *unlisted = report_unlisted(run);
     const int good = strcmp(ended, "converged") == 0 || strcmp(ended, "exact") == 0;
     tool_words_start(l, "fit");
     tool_words_putf(l, "%.9f after %u sweep%s,", ts_json_number(run, "fit"), n, tool_plural(n));
@@ -195,6 +196,12 @@ static void print_fit(struct tool_words *l, const struct ts_json_value *run)
     }
     if (before > 0)
         tool_words_putf(l, "(resumed after sweep %.0f)", before);
+    if (unlisted == NULL)
+        return;
+    tool_words_start(l, "cells");
+    tool_words_put(l, strcmp(unlisted, "zeros") == 0
+                          ? "unlisted cells count as zeros"
+                          : "unlisted cells are unknown, and not in the fit");
 }
 
 static const char *cell_of(const struct ts_json_value *sweep, const char *key, char *buf)

@@ -34,8 +34,9 @@ static const struct ts_opt top_opts[] = {
     { 0 },
 };
 
-#define VALUE_COLUMNS 9 /* of a value, with two blanks on each side of it */
-#define LEAST_NAME    12
+#define VALUE_COLUMNS 9                   /* of a value */
+#define BESIDE_NAME   (VALUE_COLUMNS + 4) /* a value, with two blanks on each side of it */
+#define LEAST_NAME    13                  /* 12 characters, and an ellipsis */
 #define MOST_NAME     40
 
 struct top {
@@ -44,6 +45,7 @@ struct top {
     uint32_t components, first, last; /* modes shown */
     struct ts_strongest *list;        /* (mode, component) */
     int columns;                      /* of the terminal */
+    int width[TS_MAX_ORDER];          /* columns of the names of each mode, as text */
 };
 
 static struct ts_strongest *list_of(const struct top *t, uint32_t mode, uint32_t component)
@@ -99,46 +101,108 @@ static const char *name_of(const struct top *t, const struct ts_strong *s, char 
     return s->label != NULL && *s->label != '\0' ? s->label : number;
 }
 
-/* A name in `width` columns, cut or filled: a UTF-8 character is one, however many bytes it has. A
- * label is any bytes of a file. */
+/* Prints a name in `width` columns: filled with blanks, or cut, with an ellipsis in the last one. A
+ * UTF-8 character takes one column, however many bytes it has. A label may be any bytes. */
 static void print_name(const char *name, int width)
 {
     int columns = 0;
-    for (; *name != '\0' && columns < width; columns++) {
+    const int cut = tool_width(name) > width;
+    for (; *name != '\0' && columns < width - cut; columns++) {
         char shown[5];
         fwrite(shown, 1, tool_plain_next(&name, SIZE_MAX, shown), stdout);
+    }
+    if (cut) {
+        fputs("\xe2\x80\xa6", stdout);
+        columns++;
     }
     for (; columns < width; columns++)
         putchar(' ');
 }
 
-/* How many modes stand side by side, and the characters of a name. */
-static uint32_t fit_modes(const struct top *t, int *width)
+/* Whether a label is a date or a time, such as 2024-05 and 2024-05-31T13:00. */
+static int is_time(const char *label)
+{
+    return label != NULL && strspn(label, "0123456789") == 4 && label[4] == '-' &&
+           label[strspn(label, "0123456789-:.+TZ")] == '\0';
+}
+
+/* Finds how many columns the names of a mode take, and whether all of them are times. */
+static void measure_mode(const struct top *t, uint32_t m, int *longest, int *times)
+{
+    const char *name = model_view_mode_name(&t->view, m);
+    char number[32];
+    *longest = name != NULL && tool_width(name) > 6 ? tool_width(name) : 6;
+    *times = 1;
+    for (uint32_t c = 0; c < t->components; c++)
+        for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
+            const struct ts_strong *s = &list_of(t, m, c)->at[k];
+            const int chars = tool_width(name_of(t, s, number));
+            *longest = chars > *longest ? chars : *longest;
+            *times &= is_time(s->label);
+        }
+    *longest = *longest < MOST_NAME ? *longest : MOST_NAME;
+}
+
+/* Modes first to last, side by side, get the columns that are left beyond least[]: one at a time to
+ * the mode that lacks most. */
+static void widen(struct top *t, uint32_t first, uint32_t last, const int least[],
+                  const int longest[])
+{
+    int left = t->columns;
+    for (uint32_t m = first; m <= last; m++) {
+        t->width[m] = least[m];
+        left -= least[m] + BESIDE_NAME;
+    }
+    for (; left > 0; left--) {
+        uint32_t most = first;
+        for (uint32_t m = first; m <= last; m++)
+            if (longest[m] - t->width[m] > longest[most] - t->width[most])
+                most = m;
+        if (longest[most] <= t->width[most])
+            return;
+        t->width[most]++;
+    }
+}
+
+/* The columns that the widest group of `side` modes takes at least. */
+static int least_columns(const struct top *t, uint32_t side, const int least[])
+{
+    int most = 0;
+    for (uint32_t m = t->first; m <= t->last; m += side) {
+        int sum = 0;
+        for (uint32_t i = m; i < m + side && i <= t->last; i++)
+            sum += least[i] + BESIDE_NAME;
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* Returns how many modes stand side by side, and sets the columns of their names. Times are not
+ * cut: as many modes as they need go below. */
+static uint32_t fit_modes(struct top *t)
 {
     const uint32_t n = t->last - t->first + 1;
+    const int given = (int)t->args->width;
+    int longest[TS_MAX_ORDER], least[TS_MAX_ORDER], times[TS_MAX_ORDER], all = 6;
     uint32_t side = n, groups;
-    int longest = 6, room;
-    char number[32];
     for (uint32_t m = t->first; m <= t->last; m++) {
-        const char *name = model_view_mode_name(&t->view, m);
-        if (name != NULL && tool_width(name) > longest)
-            longest = tool_width(name);
-        for (uint32_t c = 0; c < t->components; c++)
-            for (uint32_t k = 0; k < list_of(t, m, c)->n; k++) {
-                const int chars = tool_width(name_of(t, &list_of(t, m, c)->at[k], number));
-                longest = chars > longest ? chars : longest;
-            }
+        measure_mode(t, m, &longest[m], &times[m]);
+        all = longest[m] > all ? longest[m] : all;
     }
-    longest = longest < MOST_NAME ? longest : MOST_NAME;
-    *width = t->args->width > 0 ? (int)t->args->width : longest;
-    room = *width < LEAST_NAME || t->args->width > 0 ? *width : LEAST_NAME;
-    while (side > 1 && (int)side * (VALUE_COLUMNS + 4 + room) > t->columns)
+    all = given > 0 ? given : all;
+    for (uint32_t m = t->first; m <= t->last; m++) {
+        t->width[m] = all;
+        least[m] = given > 0                             ? given
+                   : times[m] || longest[m] < LEAST_NAME ? longest[m]
+                                                         : LEAST_NAME;
+    }
+    while (side > 1 && least_columns(t, side, least) > t->columns)
         side--;
     groups = (n + side - 1) / side;
     side = (n + groups - 1) / groups; /* alike in all of them */
-    room = t->columns / (int)side - VALUE_COLUMNS - 4;
-    if (t->args->width == 0 && *width > room)
-        *width = room;
+    if (given == 0 && all > t->columns / (int)side - BESIDE_NAME)
+        for (uint32_t m = t->first; m <= t->last; m += side)
+            widen(t, m, m + side - 1 < t->last ? m + side - 1 : t->last, least, longest);
     return side;
 }
 
@@ -150,7 +214,7 @@ static void print_value(double x)
         printf("  %*.4f  ", VALUE_COLUMNS, x);
 }
 
-static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_t last, int width)
+static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_t last)
 {
     uint32_t most = 0;
     for (uint32_t m = first; m <= last; m++) {
@@ -158,7 +222,7 @@ static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_
         char number[32];
         snprintf(number, sizeof number, "mode %" PRIu32, m + 1);
         printf("  %*s  ", VALUE_COLUMNS, "");
-        print_name(name != NULL && *name != '\0' ? name : number, width);
+        print_name(name != NULL && *name != '\0' ? name : number, t->width[m]);
         most = list_of(t, m, c)->n > most ? list_of(t, m, c)->n : most;
     }
     printf("\n");
@@ -167,21 +231,22 @@ static void print_modes(const struct top *t, uint32_t c, uint32_t first, uint32_
             const struct ts_strongest *l = list_of(t, m, c);
             char number[32];
             if (k >= l->n) {
-                printf("  %*s  %-*s", VALUE_COLUMNS, "", width, "");
+                printf("  %*s  %-*s", VALUE_COLUMNS, "", t->width[m], "");
                 continue;
             }
             print_value(l->at[k].value);
-            print_name(name_of(t, &l->at[k], number), width);
+            print_name(name_of(t, &l->at[k], number), t->width[m]);
         }
         printf("\n");
     }
 }
 
-static void print_component(const struct top *t, uint32_t c, uint32_t side, int width)
+static void print_component(const struct top *t, uint32_t c, uint32_t side)
 {
-    printf("component %u  weight %.6g\n", c + 1, t->view.model->weight[t->view.by_weight[c]]);
-    for (uint32_t m = t->first; m <= t->last; m += side)
-        print_modes(t, c, m, m + side - 1 < t->last ? m + side - 1 : t->last, width);
+    const double weight = t->view.model->weight[t->view.by_weight[c]];
+    printf("component %u  weight %.6g%s\n", c + 1, weight, weight == 0 ? ", so it is empty" : "");
+    for (uint32_t m = t->first; m <= t->last && weight != 0; m += side)
+        print_modes(t, c, m, m + side - 1 < t->last ? m + side - 1 : t->last);
     printf("\n");
 }
 
@@ -239,21 +304,20 @@ static void print_component_csv(const struct top *t, uint32_t c)
 
 /* ---- the command ---- */
 
-static void print_all(const struct top *t)
+static void print_all(struct top *t)
 {
-    int width = 0;
     uint32_t side = 1;
     if (t->args->csv)
         print_csv_head();
     else if (!t->args->json)
-        side = fit_modes(t, &width);
+        side = fit_modes(t);
     for (uint32_t c = 0; c < t->components && !ferror(stdout); c++)
         if (t->args->json)
             print_component_json(t, c);
         else if (t->args->csv)
             print_component_csv(t, c);
         else
-            print_component(t, c, side, width);
+            print_component(t, c, side);
 }
 
 static int show(struct top *t, struct ts_err *err)
