@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rows - times of the steps between two MTTKRPs of a sweep, by number of threads: parallel
- * regions and barriers, cache lines that move from core to core, and the row solve with its scaling
- * beside its multiply-adds.
+/* rows - measures the steps between two MTTKRPs of a sweep for each number of threads: parallel
+ * regions, barriers, cache lines that move from core to core, and the row solve with its scaling,
+ * beside the time of its multiply-adds.
  *
  *   rows [--threads A,B,..] [--ranks A,B,..] [--rows A,B,..] */
 #include <omp.h>

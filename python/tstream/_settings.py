@@ -179,9 +179,9 @@ def cp(tensor: Any, rank: "Union[int, np.integer[Any], Sequence[int], Array]", *
         is the default, with a warning, for least squares of tensors with weights or NaN. For
         'gamma' it is the default if all cells are listed.
     mean : bool, default False
-        With `observed`: subtract the mean of the listed cells that are not held out. The result has
-        one more component than `rank`, which adds the mean to each cell. So score and predict need
-        no option.
+        With `observed`: subtract the mean of the listed cells that are not held out, and fit the
+        rest. The result has `rank` components and one more, which adds the mean to every cell. So
+        score and predict need no option for the mean.
     l2_scale : {'none', 'count'}, default 'none'
         With `observed`: count `l2` once for each row (none), or once for each nonzero of the row
         (count).
