@@ -64,6 +64,32 @@ START_TEST(fields_come_back)
 }
 END_TEST
 
+/* Columns of any number of records of one word to three, whatever words a field crosses. */
+START_TEST(columns_are_the_fields)
+{
+    enum { N = 40 };
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        const struct ts_record_layout l = layout_of(4, seed % 3 == 0 ? 16 : 48, seed);
+        const uint32_t n = (uint32_t)(ts_mix(seed) % N), stride = 1 + (uint32_t)(seed % 3);
+        uint64_t *rec = records(&l, n, seed), *put = calloc(n * l.words + 1, 8);
+        for (uint32_t f = 0; f < 4; f++) {
+            uint64_t column[N + 1], wide[3 * N];
+            column[n] = 12345;
+            ts_record_column(&l, rec, n, f, column);
+            ck_assert_uint_eq(column[n], 12345);
+            for (uint32_t i = 0; i < n; i++) {
+                ck_assert_uint_eq(column[i], ts_record_get(&l, rec + i * l.words, f));
+                wide[i * stride] = column[i];
+            }
+            ts_record_put_column(&l, put, n, f, wide, stride);
+        }
+        ck_assert_mem_eq(put, rec, (n * l.words + 1) * 8);
+        free(rec);
+        free(put);
+    }
+}
+END_TEST
+
 START_TEST(convert_moves_fields)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
@@ -333,6 +359,7 @@ int main(void)
     TCase *t = tcase_create("record_sort");
     tcase_set_timeout(t, 300);
     tcase_add_test(t, fields_come_back);
+    tcase_add_test(t, columns_are_the_fields);
     tcase_add_test(t, convert_moves_fields);
     tcase_add_loop_test(t, sort_equals_qsort, 0, sizeof sizes / sizeof *sizes);
     tcase_add_loop_test(t, converting_sort_equals_both_steps, 0, sizeof sizes / sizeof *sizes);

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moves fields between layouts of records, as loops that compilers vectorise. */
+/* Moves fields between layouts of records. Loops over records of one word and of two are vector
+ * loops, compiled for each instruction set. */
 #include "build/sort/record.h"
 
 #include <string.h>
+
+#include "base/machine/isa.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define SIMD   _Pragma("omp simd") /* also where compilers optimise little */
 
 void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const uint32_t width[])
 {
@@ -18,37 +24,153 @@ void ts_record_layout_set(struct ts_record_layout *l, uint32_t n_fields, const u
     l->words = at == 0 ? 1 : (at + 63) / 64;
 }
 
-/* Converts records of one word to records of one word. Each field is a shift and a mask, and the
- * loop over records is a vector loop. Fields are converted one after another over a piece that
- * stays in the first-level cache. */
+/* ------------------------------------------------------------------ one word and two */
+
+/* A field on its way from one word to another: turned to the left by `turn`, then masked. */
+struct move {
+    uint32_t turn; /* 0..63 */
+    uint64_t mask;
+};
+
+/* The low bits of a field of `width` bits from bit `start` of a word go to the low bits of one from
+ * bit `to_start`. */
+static struct move move_of(uint32_t start, uint32_t width, uint32_t to_start, uint32_t to_width)
+{
+    const uint32_t place = 64 - to_start - to_width;
+    struct move ret = { 0 };
+    if (width == 0)
+        return ret;
+    ret.turn = (start + width + place) % 64;
+    ret.mask = UINT64_MAX >> (64 - width) << place;
+    return ret;
+}
+
+INLINE uint64_t moved(uint64_t x, struct move m)
+{
+    return (x << m.turn | x >> (-m.turn & 63)) & m.mask;
+}
+
+/* out[i] = the field of in[i], moved. */
+INLINE void move_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)
+{
+    SIMD for (uint64_t i = 0; i < n; i++) out[i] = moved(in[i], m);
+}
+
+/* out[i] |= the same. */
+INLINE void join_words(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)
+{
+    SIMD for (uint64_t i = 0; i < n; i++) out[i] |= moved(in[i], m);
+}
+
+/* What a field of records of two words takes of each, or what each takes of it. */
+struct pair {
+    struct move word[2];
+};
+
+/* A column holds the field in its low bits. out: to the column, else from it. */
+static struct pair pair_of(uint32_t start, uint32_t width, int out)
+{
+    const uint32_t end = start + width;
+    struct pair ret = { 0 };
+    for (uint32_t k = 0; k < 2; k++) {
+        const uint32_t first = start > 64 * k ? start : 64 * k;
+        const uint32_t last = end < 64 * k + 64 ? end : 64 * k + 64;
+        const uint32_t here = first - 64 * k, n = last - first, there = 64 - (end - first);
+        if (first < last)
+            ret.word[k] = out ? move_of(here, n, there, n) : move_of(there, n, here, n);
+    }
+    return ret;
+}
+
+/* out[i] = the field of record i of two words. */
+INLINE void move_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
+{
+    SIMD for (uint64_t i = 0; i < n; i++) out[i] =
+        moved(in[2 * i], p.word[0]) | moved(in[2 * i + 1], p.word[1]);
+}
+
+/* Adds the field in[i] to record i of two words. */
+INLINE void join_pairs(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out)
+{
+    SIMD for (uint64_t i = 0; i < n; i++)
+    {
+        out[2 * i] |= moved(in[i], p.word[0]);
+        out[2 * i + 1] |= moved(in[i], p.word[1]);
+    }
+}
+
+#define FUNCTIONS(set)                                                                       \
+    static void move_##set(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)     \
+    {                                                                                        \
+        move_words(in, n, m, out);                                                           \
+    }                                                                                        \
+    static void join_##set(const uint64_t *in, uint64_t n, struct move m, uint64_t *out)     \
+    {                                                                                        \
+        join_words(in, n, m, out);                                                           \
+    }                                                                                        \
+    static void move_two_##set(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out) \
+    {                                                                                        \
+        move_pairs(in, n, p, out);                                                           \
+    }                                                                                        \
+    static void join_two_##set(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out) \
+    {                                                                                        \
+        join_pairs(in, n, p, out);                                                           \
+    }
+
+FUNCTIONS(any)
+
+#ifdef __x86_64__
+#include "base/machine/target_avx2.h"
+FUNCTIONS(avx2)
+#include "base/machine/target_pop.h"
+#include "base/machine/target_avx512.h"
+FUNCTIONS(avx512)
+#include "base/machine/target_pop.h"
+#endif
+
+typedef void move_fn(const uint64_t *in, uint64_t n, struct move m, uint64_t *out);
+typedef void pair_fn(const uint64_t *in, uint64_t n, struct pair p, uint64_t *out);
+
+static const struct functions {
+    move_fn *move, *join;
+    pair_fn *move_two, *join_two;
+} functions[TS_N_ISA] = {
+    [TS_ISA_PORTABLE] = { move_any, join_any, move_two_any, join_two_any },
+#ifdef __x86_64__
+    [TS_ISA_AVX2] = { move_avx2, join_avx2, move_two_avx2, join_two_avx2 },
+    [TS_ISA_AVX512] = { move_avx512, join_avx512, move_two_avx512, join_two_avx512 },
+#endif
+};
+
+static const struct functions *here(void)
+{
+    return &functions[ts_isa_best()];
+}
+
+/* Fields are converted one after another over a piece that stays in the first-level cache. */
 static void convert_words(const struct ts_record_layout *from, const uint64_t *in,
                           const struct ts_record_layout *to, const uint8_t source[], uint64_t *out,
                           uint64_t n)
 {
     enum { PIECE = 512 };
+    const struct functions *with = here();
     uint64_t sum[PIECE];
     for (uint64_t first = 0; first < n; first += PIECE) {
         const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
-        memset(sum, 0, sizeof sum);
         for (uint32_t f = 0; f < to->n_fields; f++) {
-            const uint32_t width = from->width[source[f]];
-            const uint32_t left = from->start[source[f]], right = 64 - width;
-            /* two shifts align the field on the right; then it is placed so that its low bits stay
-             * low in a wider field */
-            const uint32_t place = 64 - to->start[f] - to->width[f];
-            if (width == 0)
-                continue;
-            for (uint32_t i = 0; i < count; i++)
-                sum[i] |= in[first + i] << left >> right << place;
+            const struct move m =
+                move_of(from->start[source[f]], from->width[source[f]], to->start[f], to->width[f]);
+            (f == 0 ? with->move : with->join)(in + first, count, m, sum);
         }
         memcpy(out + first, sum, count * sizeof *sum);
     }
 }
 
+/* ------------------------------------------------------------------ records of any length */
+
 /* Reads a field of many records of `words` words into a column. */
-static inline __attribute__((always_inline)) void get_column(const uint64_t *rec, uint64_t n,
-                                                             uint32_t words, uint32_t at,
-                                                             uint32_t width, uint64_t *column)
+INLINE void get_column(const uint64_t *rec, uint64_t n, uint32_t words, uint32_t at, uint32_t width,
+                       uint64_t *column)
 {
     if (at + width <= 64)
         for (uint64_t i = 0; i < n; i++)
@@ -62,21 +184,18 @@ void ts_record_column(const struct ts_record_layout *l, const uint64_t *rec, uin
                       uint32_t field, uint64_t *column)
 {
     const uint32_t width = l->width[field], at = l->start[field] % 64;
-    rec += l->start[field] / 64;
     if (width == 0)
         memset(column, 0, n * sizeof *column);
     else if (l->words == 1)
-        get_column(rec, n, 1, at, width, column);
+        here()->move(rec, n, move_of(at, width, 64 - width, width), column);
     else if (l->words == 2)
-        get_column(rec, n, 2, at, width, column);
+        here()->move_two(rec, n, pair_of(l->start[field], width, 1), column);
     else
-        get_column(rec, n, l->words, at, width, column);
+        get_column(rec + l->start[field] / 64, n, l->words, at, width, column);
 }
 
-static inline __attribute__((always_inline)) void put_column(uint64_t *rec, uint64_t n,
-                                                             uint32_t words, uint32_t at,
-                                                             uint32_t width, const uint64_t *column,
-                                                             uint32_t stride)
+INLINE void put_column(uint64_t *rec, uint64_t n, uint32_t words, uint32_t at, uint32_t width,
+                       const uint64_t *column, uint32_t stride)
 {
     if (at + width <= 64) {
         for (uint64_t i = 0; i < n; i++)
@@ -94,15 +213,14 @@ void ts_record_put_column(const struct ts_record_layout *l, uint64_t *rec, uint6
                           uint32_t field, const uint64_t *column, uint32_t stride)
 {
     const uint32_t width = l->width[field], at = l->start[field] % 64;
-    rec += l->start[field] / 64;
     if (width == 0)
         return;
     if (l->words == 1 && stride == 1)
-        put_column(rec, n, 1, at, width, column, 1);
+        here()->join(column, n, move_of(64 - width, width, at, width), rec);
     else if (l->words == 2 && stride == 1)
-        put_column(rec, n, 2, at, width, column, 1);
+        here()->join_two(column, n, pair_of(l->start[field], width, 0), rec);
     else
-        put_column(rec, n, l->words, at, width, column, stride);
+        put_column(rec + l->start[field] / 64, n, l->words, at, width, column, stride);
 }
 
 void ts_record_convert(const struct ts_record_layout *from, const uint64_t *in,
