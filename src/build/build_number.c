@@ -246,15 +246,10 @@ static void join_passed(struct passed *to, const struct passed *more)
     ts_cell_sum_join(&to->out, &more->out);
 }
 
-/* Turns a column of the spool's field f into rows, or codes, and adds it to the sums. */
-static void compact_column(const struct ts_build *b, uint32_t f, uint64_t *column, uint32_t n,
-                           uint64_t *in, uint64_t *out)
+/* Whether rows of mode m differ from the indices in the spool. */
+static int is_renamed(const struct ts_build *b, uint32_t m)
 {
-    const struct ts_slices *s = &b->merge.slices[f];
-    ts_cell_sum_term(in, column, n, ts_cell_key(f));
-    if (!b->mapped[f] && b->n_rows[f] != b->dim[f])
-        ts_slices_rows(s, column, n);
-    ts_cell_sum_term(out, column, n, ts_cell_key(f));
+    return !b->mapped[m] && b->n_rows[m] != b->dim[m];
 }
 
 /* The values are summed as the codes give them back. */
@@ -303,18 +298,30 @@ static void compact_records(const struct ts_build *b, const struct ts_record_lay
         shift -= b->mapped[m] ? 0 : b->shift[m] * ts_cell_key(m);
     for (uint64_t first = 0; first < n; first += PIECE) {
         const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
+        const uint64_t *piece = in + first * from->words;
         uint64_t column[PIECE], rec[PIECE * TS_RECORD_WORDS], found[PIECE], became[PIECE];
         memset(rec, 0, count * to->words * sizeof *rec);
         memset(found, 0, count * sizeof *found);
-        memset(became, 0, count * sizeof *became);
-        for (uint32_t f = 0; f <= b->order; f++) {
-            ts_record_column(from, in + first * from->words, count, f, column);
-            if (f < b->order)
-                compact_column(b, f, column, count, found, became);
-            else
-                compact_values(b, column, count, found, became);
-            ts_record_put_column(to, rec, count, f, column, 1);
+        for (uint32_t m = 0; m < b->order; m++) { /* these have one term for both sums */
+            if (is_renamed(b, m))
+                continue;
+            ts_record_column(from, piece, count, m, column);
+            ts_cell_sum_term(found, column, count, ts_cell_key(m));
+            ts_record_put_column(to, rec, count, m, column, 1);
         }
+        memcpy(became, found, count * sizeof *became);
+        for (uint32_t m = 0; m < b->order; m++) {
+            if (!is_renamed(b, m))
+                continue;
+            ts_record_column(from, piece, count, m, column);
+            ts_cell_sum_term(found, column, count, ts_cell_key(m));
+            ts_slices_rows(&b->merge.slices[m], column, count);
+            ts_cell_sum_term(became, column, count, ts_cell_key(m));
+            ts_record_put_column(to, rec, count, m, column, 1);
+        }
+        ts_record_column(from, piece, count, b->order, column);
+        compact_values(b, column, count, found, became);
+        ts_record_put_column(to, rec, count, b->order, column, 1);
         memcpy(out + first * to->words, rec, count * to->words * sizeof *rec);
         ts_cell_sum_mix(found, count, shift, &ret->in);
         ts_cell_sum_mix(became, count, 0, &ret->out);
