@@ -405,7 +405,7 @@ struct parse {
     struct ts_err *err;
 };
 
-static int take(struct parse *p, const struct ts_opt *opt, const char *value)
+static int take_option(struct parse *p, const struct ts_opt *opt, const char *value)
 {
     const uint64_t n = (uint64_t)(opt - p->cmd->opts);
     if (opt->type == TS_OPT_MODES && value == NULL)
@@ -497,7 +497,7 @@ static int parse_long(struct parse *p)
     if (o != NULL && o->type == TS_OPT_FLAG && equals != NULL)
         return ts_fail(p->err, TS_EARG, "option '--%s' takes no value", o->name);
     if (o != NULL)
-        return take(p, o, equals ? equals + 1 : NULL);
+        return take_option(p, o, equals ? equals + 1 : NULL);
     if (len == 4 && memcmp(arg, "help", 4) == 0)
         return 1;
     snprintf(name, sizeof name, "%.*s", (int)(len < 255 ? len : 255), arg);
@@ -517,8 +517,8 @@ static int parse_short(struct parse *p)
         if (o->name == NULL)
             return ts_fail(p->err, TS_EARG, "unknown option '-%c'", *c);
         if (o->type != TS_OPT_FLAG)
-            return take(p, o, c[1] != '\0' ? c + 1 : NULL);
-        rc = take(p, o, NULL);
+            return take_option(p, o, c[1] != '\0' ? c + 1 : NULL);
+        rc = take_option(p, o, NULL);
         if (rc != 0)
             return rc;
     }

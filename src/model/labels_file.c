@@ -406,7 +406,7 @@ static int get_gap(struct ts_labels_walk *w, uint64_t *ret)
 }
 
 /* The next label of the chunk, of which there is one. */
-static int take(struct ts_labels_walk *w, const char **text, size_t *n, struct ts_err *err)
+static int take_label(struct ts_labels_walk *w, const char **text, size_t *n, struct ts_err *err)
 {
     const uint64_t dim = w->file->mode[w->mode].dim;
     const char *stop;
@@ -456,7 +456,7 @@ int ts_labels_walk_next(struct ts_labels_walk *w, uint64_t *index, const char **
         if (rc < 0)
             return rc;
     }
-    rc = take(w, text, n, err);
+    rc = take_label(w, text, n, err);
     w->labels++;
     *index = w->index;
     return rc;
@@ -519,7 +519,7 @@ static int look(struct ts_labels_walk *w, uint64_t index, const char **text, siz
         const char *at = w->p;
         const uint64_t last = w->index, n_left = w->n_left;
         const int fresh = w->fresh;
-        rc = take(w, text, n, err);
+        rc = take_label(w, text, n, err);
         if (rc == 0 && w->index >= index) {
             if (w->index > index) { /* it may be the next one that is asked for */
                 w->p = at;

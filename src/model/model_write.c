@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes the files of a decomposition, chunk by chunk, into a directory that appears at the end. */
+/* Writes the files of a decomposition, chunk by chunk, into a directory that appears at the end.
+ * All formats stay in one file, because each of them writes the rows of the same chunk. */
 #include "model/model_write.h"
 
 #include <errno.h>

@@ -25,6 +25,23 @@ comm -23 "$tmp/files" "$tmp/listed" | sed -E 's#^(src/[^/]*|tools)/.*$#\1/Makefi
 find src tools include tests fuzz bench \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' \) -exec \
     awk 'length($0) > 100 && !/"/ { print FILENAME ":" FNR ": " length($0) " columns" }' {} + >> "$tmp/said"
 
+# ---- sizes and names ----
+# A file of more than 600 lines says in its first comment why it stays in one file. A function has at most 100 lines.
+find src tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort > "$tmp/sources"
+while read -r file; do
+    [ "$(wc -l < "$file")" -le 600 ] || sed -n '2,/\*\/$/p' "$file" | tr '\n' ' ' | grep -q 'in one file' ||
+        echo "$file: more than 600 lines, and its first comment does not say why they stay in one file"
+done < "$tmp/sources" >> "$tmp/said"
+xargs awk 'FNR == 1 { start = 0 }
+    /^{/ { start = FNR }
+    /^}/ { if (start && FNR - start > 100) print FILENAME ":" start ": a function of more than 100 lines"; start = 0 }' \
+    < "$tmp/sources" >> "$tmp/said"
+git ls-files src tools include tests bench scripts 2> /dev/null | grep -E '_(2|more|impl|utils?|common)\.[a-z]+$' |
+    sed 's/$/: a name that does not say what is in the file/' >> "$tmp/said"
+# "run" and "take" do not say what a function runs or takes, nor "how" what a parameter is.
+xargs grep -nE '^static [a-z_0-9 ]+[ *](run|take)\(|[(,] *[a-z_0-9 ]+[ *]how[,)]' < "$tmp/sources" | grep -vE '^[^:]*:[0-9]+: *(/\*|\*)' |
+    sed 's/$/: run, take and how are no names here/' >> "$tmp/said"
+
 # ---- losses ----
 table=src/stream/losses.def
 rows=$(grep -c '^LOSS(' $table)

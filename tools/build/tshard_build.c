@@ -522,7 +522,7 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_build(const struct ts_cmd *cmd, int argc, char **argv)
 {
     return tshard_build_command(cmd, argc, argv, build);
 }
@@ -563,5 +563,5 @@ const struct ts_cmd tshard_build_cmd = {
     .section = tshard_build_section,
     .brief = TSHARD_BUILD_BRIEF,
     .opts = tshard_build_opts,
-    .run = run,
+    .run = run_build,
 };

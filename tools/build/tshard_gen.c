@@ -196,7 +196,7 @@ static int is_directory_name(const char *path)
     return n > 4 && strncmp(path + n - 4, ".tsh", 4) == 0;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_gen(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct gen_args args;
     struct ts_build_options o = { 0 };
@@ -270,5 +270,5 @@ const struct ts_cmd tshard_gen_cmd = {
         "tshard gen --planted 8 --noise 0.1 --dims 500x400x300 --nnz 2M -o p.tsh\n  a tensor whose decomposition of rank 8 has a fit of about 0.9\n"
         "tshard gen --ratings 5 --noise 0.3 --dims 6000x4000x50 --nnz 12M -o r.tsh\n  one percent of all ratings; completion has an RMSE of about 0.3\n",
     .opts = gen_opts,
-    .run = run,
+    .run = run_gen,
 };

@@ -58,7 +58,7 @@ static int make(const struct index_args *args, struct ts_tensor *t, const char *
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_index(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct index_args args = { 0 };
     struct ts_tensor *t = NULL;
@@ -104,5 +104,5 @@ const struct ts_cmd tshard_index_cmd = {
         "without reading all cells first. The array itself does not change. The index is "
         "optional.",
     .opts = index_opts,
-    .run = run,
+    .run = run_index,
 };

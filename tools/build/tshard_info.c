@@ -324,7 +324,7 @@ static int open_any(const char *name, struct ts_tensor **ret, struct ts_err *err
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct info_args args;
     struct ts_tensor *t;
@@ -372,5 +372,5 @@ const struct ts_cmd tshard_info_cmd = {
     .examples = "tshard info amazon.tsh\n  print a table of the modes\n"
                 "tshard info --json amazon.tsh\n  print the same and more, for programs\n",
     .opts = info_opts,
-    .run = run,
+    .run = run_info,
 };

@@ -102,7 +102,7 @@ static int write_part(const struct ts_cmd *cmd, const struct part_args *args,
     return tool_flushed(err);
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_part(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct part_args args = { 0 };
     struct ts_part part = { 0 };
@@ -149,5 +149,5 @@ const struct ts_cmd tshard_part_cmd = {
     .opts = part_opts,
     .aliases = (const struct ts_opt_alias[]){ { "out", "output" }, { NULL, NULL } },
     .old_names = "out",
-    .run = run,
+    .run = run_part,
 };

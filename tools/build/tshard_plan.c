@@ -532,7 +532,7 @@ static int plan(const struct ts_cmd *cmd, const struct tshard_build_job *job, st
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_plan(const struct ts_cmd *cmd, int argc, char **argv)
 {
     return tshard_build_command(cmd, argc, argv, plan);
 }
@@ -565,5 +565,5 @@ const struct ts_cmd tshard_plan_cmd = {
     .headings = tshard_build_headings,
     .section = tshard_build_section,
     .brief = TSHARD_BUILD_BRIEF,
-    .run = run,
+    .run = run_plan,
 };

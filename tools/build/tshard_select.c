@@ -285,7 +285,7 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_select(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct select_args args = { 0 };
     struct ts_tensor *t;
@@ -324,5 +324,5 @@ const struct ts_cmd tshard_select_cmd = {
         "tshard select ratings.tsh --at-least user=1 --sum week -o all.tsh\n  users by items, summed over the weeks\n"
         "tshard select amazon.tsh --keep 3=1..10 --at-least 2 -o ten.tsh\n  keep ten indices of mode 3, without slices of one nonzero\n",
     .opts = select_opts,
-    .run = run,
+    .run = run_select,
 };

@@ -114,7 +114,7 @@ static int split(const struct ts_cmd *cmd, const struct split_args *args, const 
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_split(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct split_args args = { 0 };
     struct ts_tensor *t;
@@ -156,5 +156,5 @@ const struct ts_cmd tshard_split_cmd = {
         "tshard split ratings.tsh --hold-out 20%\n  write ratings.train.tsh, and ratings.test.tsh with a fifth\n"
         "tshard split amazon.tsh --hold-out 'fold 2/5'\n  hold out the second fifth, as the second models of tstream cp --folds 5\n",
     .opts = split_opts,
-    .run = run,
+    .run = run_split,
 };

@@ -241,7 +241,7 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         printf("  the file sums is missing: tensors that version 0.2.0 or older built have none\n");
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct verify v = { 0 };
     struct verify_args args;
@@ -296,5 +296,5 @@ const struct ts_cmd tshard_verify_cmd = {
     .examples =
         "tshard verify amazon.tsh\n  report that the tensor is intact, or what is damaged\n",
     .opts = verify_opts,
-    .run = run,
+    .run = run_verify,
 };

@@ -23,7 +23,7 @@ static int compare(const uint32_t *a, const uint32_t *b, uint32_t order)
     return 0;
 }
 
-static void take(const struct ts_block *b, uint32_t p, uint32_t order, uint32_t *ret)
+static void copy_indices(const struct ts_block *b, uint32_t p, uint32_t order, uint32_t *ret)
 {
     for (uint32_t l = 0; l < order; l++)
         ret[l] = b->level[l][p];
@@ -102,7 +102,7 @@ static int add_block(const struct ts_tensor *t, uint32_t mode, const struct ts_b
             ts_tensor_value(t, n_codes > 0 ? b->code[0][p] : 0, n_codes > 1 ? b->code[1][p] : 0);
         if (!isfinite(value[p]))
             return ts_fail(err, TS_EFORMAT, "nonzero %" PRIu64 " is not finite", s->nnz + p);
-        take(b, p, t->order, now);
+        copy_indices(b, p, t->order, now);
         if (s->nnz + p == 0)
             memcpy(s->first, now, sizeof now);
         else if (compare(now, s->last, t->order) < least)

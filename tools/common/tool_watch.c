@@ -53,7 +53,7 @@ static void wait_until(uint64_t tick_ns)
         tool_progress_tell();
 }
 
-static void *run(void *arg)
+static void *wait_for_signals(void *arg)
 {
     uint64_t tick_ns = ts_clock_ns() + TICK_MS * UINT64_C(1000000);
     while (!atomic_load(&watch.ending)) {
@@ -77,7 +77,7 @@ void tool_watch_start(void)
     act.sa_flags = SA_RESTART; /* SIGUSR1 interrupts no system call */
     act.sa_handler = SIG_IGN;
     if (pipe2(watch.wake, O_CLOEXEC | O_NONBLOCK) == 0) {
-        if (ts_thread_new(&watch.thread, run, NULL) == 0) {
+        if (ts_thread_new(&watch.thread, wait_for_signals, NULL) == 0) {
             watch.running = 1;
             atomic_store(&wake_fd, watch.wake[1]);
             act.sa_handler = on_signal;

@@ -366,7 +366,7 @@ static int choose(struct export *e, const struct export_args *args, int with_mod
     return 0;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_export(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct export e = { .cmd = cmd, .sink = { .fd = -1 } };
     struct export_args args;
@@ -434,5 +434,5 @@ const struct ts_cmd tshard_export_cmd = {
         "tshard export amazon.tsh -o amazon.tns.gz\n  write a compressed text file\n"
         "tshard export ratings.tsh --format csv --sort 3 -o ratings.csv\n  write a table with names, sorted by mode 3, then 1 and 2\n",
     .opts = export_opts,
-    .run = run,
+    .run = run_export,
 };

@@ -18,20 +18,20 @@
 
 /* ---- members of run.json ---- */
 
-static void copy_text(struct tool_json *j, const struct ts_json_value *of, const char *key)
+static void copy_text(struct tool_json *j, const struct ts_json_value *from, const char *key)
 {
-    tool_json_str(j, key, ts_json_text(of, key, NULL));
+    tool_json_str(j, key, ts_json_text(from, key, NULL));
 }
 
-static double number_or_nan(const struct ts_json_value *of, const char *key)
+static double number_or_nan(const struct ts_json_value *from, const char *key)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(from, key);
     return v != NULL && v->kind == TS_JSON_NUMBER ? v->number : NAN;
 }
 
-static void copy_number(struct tool_json *j, const struct ts_json_value *of, const char *key)
+static void copy_number(struct tool_json *j, const struct ts_json_value *from, const char *key)
 {
-    tool_json_f64(j, key, number_or_nan(of, key));
+    tool_json_f64(j, key, number_or_nan(from, key));
 }
 
 static void put_run(struct tool_json *j, const struct ts_json_value *run)

@@ -213,9 +213,9 @@ static const char *cell_of(const struct ts_json_value *sweep, const char *key, c
     return buf;
 }
 
-static int has_number(const struct ts_json_value *of, const char *key)
+static int has_number(const struct ts_json_value *sweep, const char *key)
 {
-    const struct ts_json_value *v = ts_json_get(of, key);
+    const struct ts_json_value *v = ts_json_get(sweep, key);
     return v != NULL && v->kind == TS_JSON_NUMBER;
 }
 
@@ -463,7 +463,7 @@ static int show(struct info *f, int json, struct ts_err *err)
     return rc;
 }
 
-static int run(const struct ts_cmd *cmd, int argc, char **argv)
+static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct info_args args;
     struct info f = { 0 };
@@ -511,5 +511,5 @@ const struct ts_cmd tstream_info = {
     .examples = "tstream info amazon.cp\n  which options made this result?\n"
                 "tstream info amazon.cp --json\n  the same for programs\n",
     .opts = info_opts,
-    .run = run,
+    .run = run_info,
 };

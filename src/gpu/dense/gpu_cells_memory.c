@@ -148,7 +148,7 @@ void ts_gpu_cells_free(struct ts_gpu *g)
     free(g->cells);
 }
 
-static void *take(char *base, uint64_t *used, uint64_t elements)
+static void *take_elements(char *base, uint64_t *used, uint64_t elements)
 {
     char *at = base == NULL ? NULL : base + *used;
     *used += place_of(elements * sizeof(double));
@@ -161,14 +161,14 @@ void ts_gpu_cells_take(const struct ts_gpu *g, struct ts_gpu_cells *c, struct ts
     const struct ts_cells_shape *s = &c->shape;
     struct ts_gpu_cells_member none, *m = base == NULL ? &none : &c->member[me->number];
     const uint64_t w = s->cols * s->ld;
-    m->b = take(base, used, w);
-    m->u = take(base, used, s->n_u * s->ld);
-    m->v = take(base, used, s->n_v * s->ld);
-    m->w = take(base, used, w);
-    m->share_sum = g->n_members > 1 ? take(base, used, w * s->n_shares) : m->b;
-    m->acc = take(base, used, c->acc_elements);
-    m->scratch =
-        take(base, used, more(c->y_rows * y_elements(s) + c->part_elements, c->piece_elements));
+    m->b = take_elements(base, used, w);
+    m->u = take_elements(base, used, s->n_u * s->ld);
+    m->v = take_elements(base, used, s->n_v * s->ld);
+    m->w = take_elements(base, used, w);
+    m->share_sum = g->n_members > 1 ? take_elements(base, used, w * s->n_shares) : m->b;
+    m->acc = take_elements(base, used, c->acc_elements);
+    m->scratch = take_elements(
+        base, used, more(c->y_rows * y_elements(s) + c->part_elements, c->piece_elements));
 }
 
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,

@@ -89,7 +89,7 @@ int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err)
     return 0;
 }
 
-static void *take(char *base, uint64_t *used, uint64_t bytes)
+static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
 {
     char *at = base == NULL ? NULL : base + *used;
     *used += (bytes + 255) / 256 * 256;
@@ -106,19 +106,19 @@ void ts_gpu_cells_pairs_take(const struct ts_gpu *g, struct ts_gpu_member *me, c
     if (!ts_gpu_cells_may_mark(g))
         return;
     m->marked =
-        take(base, used, s->chunk_rows * ts_cells_mark_pitch(s->chunk_cols) * s->cell_bytes);
-    m->errors = take(base, used, 8 * TS_CELLS_ERRORS * count_units(c));
+        take_bytes(base, used, s->chunk_rows * ts_cells_mark_pitch(s->chunk_cols) * s->cell_bytes);
+    m->errors = take_bytes(base, used, 8 * TS_CELLS_ERRORS * count_units(c));
     if (pairs == NULL)
         return;
     ts_gpu_cells_take(g, pairs, me, base, used);
     for (uint32_t k = 0; k < g->tensor->order; k++) {
-        double *at = take(base, used, 8 * g->mode[k].n_rows * pairs->shape.ld);
+        double *at = take_bytes(base, used, 8 * g->mode[k].n_rows * pairs->shape.ld);
         most = more(most, g->mode[k].n_rows);
         if (base != NULL)
             pairs->member[me->number].pair[k] = at;
     }
-    m->part = take(base, used, 8 * most * ts_observed_part(g->model[0].rank));
-    m->part_row = take(base, used, 4 * (most + 1));
+    m->part = take_bytes(base, used, 8 * most * ts_observed_part(g->model[0].rank));
+    m->part_row = take_bytes(base, used, 4 * (most + 1));
 }
 
 /* ---- cells that are held out */

@@ -250,8 +250,8 @@ static int end_all(struct job *j, struct ts_err *err)
     return rc;
 }
 
-static int run(struct job *j, struct ts_feed *feed, struct ts_backend_times *times,
-               struct ts_err *err)
+static int run_pass(struct job *j, struct ts_feed *feed, struct ts_backend_times *times,
+                    struct ts_err *err)
 {
     int rc = ts_gpu_team_run(j->g, begin_job, j, NULL, err);
     if (rc == 0 && feed != NULL)
@@ -282,7 +282,7 @@ int ts_gpu_multiply(const struct ts_request *of, uint32_t n, uint32_t mode, stru
         to->device[i].number = g->member[g->first_here + i].device;
     if (any_judged(&j))
         rc = ts_gpu_sums_new(&j.judged, g, mode, TS_WEIGH_SUMS, err);
-    rc = rc == 0 ? run(&j, feed, to, err) : ts_gpu_ranks_end(g, rc, err);
+    rc = rc == 0 ? run_pass(&j, feed, to, err) : ts_gpu_ranks_end(g, rc, err);
     to->total_ns = ts_clock_ns() - start;
     ts_gpu_sums_free(&j.judged);
     return rc;

@@ -16,6 +16,7 @@
 #include "base/stop.h"
 #include "source/binary/binary_decode.h"
 #include "source/binary/binary_kind.h"
+#include "source/file_sample.h"
 #include "source/source_threads.h"
 
 /* A file being read: by whoever is at the front, and by threads that took a piece of it. */
@@ -51,7 +52,7 @@ struct ts_binary_source {
     uint32_t next_path;   /* next_path - 1 is open */
     uint64_t next_number;
     int ended;
-    double due;          /* of a sample: bytes that files to come should leave out */
+    struct ts_file_sample sample;
     uint64_t done_bytes; /* atomic: progress reads it without the lock */
 };
 
@@ -180,19 +181,14 @@ static uint64_t pieces_nnz(const struct ts_binary_source *s, const struct file *
     return piece < f->n_pieces ? piece * s->piece_nnz : f->form.nnz;
 }
 
-static int is_sample(const struct ts_binary_source *s)
-{
-    return s->plan.share > 0 && s->plan.share < 1;
-}
-
 /* How the file, paths[i], is cut into pieces, and which of them are this source's. */
 static void file_cut(struct ts_binary_source *s, struct file *f, uint32_t i)
 {
     const uint64_t part = s->plan.part, n_parts = s->plan.n_parts;
     f->n_pieces = (f->form.nnz + s->piece_nnz - 1) / s->piece_nnz;
     f->n_taken = f->n_pieces;
-    if (is_sample(s) && f->fd >= 0)
-        f->n_taken = (uint64_t)ceil(s->plan.share * (double)f->n_pieces);
+    if (ts_file_sample_is_on(&s->sample) && f->fd >= 0)
+        f->n_taken = (uint64_t)ceil(s->sample.share * (double)f->n_pieces);
     f->end = f->n_taken;
     if (n_parts < 2)
         return;
@@ -302,6 +298,7 @@ int ts_binary_source_open(const struct ts_files_plan *plan, struct ts_binary_sou
     if (rc < 0)
         goto fail;
     s->next_path = 1;
+    s->sample.share = plan->share;
     s->order = s->file->form.order;
     memcpy(s->dim, s->file->form.dim, sizeof s->dim);
     s->piece_nnz = plan->piece_bytes / (2 * (s->order + 1));
@@ -381,9 +378,9 @@ static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
 /* A sample of a file that is read in turn is its start. */
 static int sample_ended(const struct ts_binary_source *s, const struct file *f)
 {
-    return is_sample(s) && f->fd < 0 && f->piece > 0 &&
+    return ts_file_sample_is_on(&s->sample) && f->fd < 0 && f->piece > 0 &&
            (double)ts_byte_input_position(f->in) >=
-               s->plan.share * (double)ts_byte_input_size(f->in);
+               s->sample.share * (double)ts_byte_input_size(f->in);
 }
 
 /* Which piece is next: those of a sample are spread over the file. */
@@ -414,26 +411,10 @@ static int read_stream(struct ts_binary_source *s, struct job *j, struct ts_err 
     return 0;
 }
 
-/* Of a sample: adds to what is due what was read of a file beyond its share. */
-static void count_due(struct ts_binary_source *s, const struct file *f)
+static uint64_t bytes_read(const struct ts_binary_source *s, const struct file *f)
 {
-    const uint64_t size = ts_byte_input_size(f->in);
-    const uint64_t read = f->fd < 0 ? ts_byte_input_position(f->in)
-                                    : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
-    if (is_sample(s) && size > 0)
-        s->due += (double)read / s->plan.share - (double)size;
-}
-
-/* Of a sample: passes over whole files, as a piece is often more of a small file than its share. */
-static void pass_over(struct ts_binary_source *s)
-{
-    struct stat st;
-    while (is_sample(s) && s->due > 0 && s->next_path < s->plan.n_paths &&
-           stat(s->plan.paths[s->next_path], &st) == 0 && S_ISREG(st.st_mode) &&
-           (double)st.st_size <= s->due) {
-        s->due -= (double)st.st_size;
-        s->next_path++;
-    }
+    return f->fd < 0 ? ts_byte_input_position(f->in)
+                     : pieces_nnz(s, f, f->piece) * f->form.nonzero_bytes;
 }
 
 /* Takes the next piece, under the lock. Returns 1, 0 at the end, negative after a failure in its
@@ -447,7 +428,8 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
     j->number = s->next_number++;
     while (rc == 0) {
         if (s->file == NULL)
-            pass_over(s);
+            s->next_path =
+                ts_file_sample_next(&s->sample, s->plan.paths, s->plan.n_paths, s->next_path);
         if (s->file == NULL && s->next_path == s->plan.n_paths) {
             s->ended = 1;
             return 0;
@@ -458,7 +440,8 @@ static int take_piece(struct ts_binary_source *s, struct job *j, struct ts_err *
             if (rc == 0)
                 file_cut(s, s->file, s->next_path - 1);
         } else if (s->file->piece == s->file->end || sample_ended(s, s->file)) {
-            count_due(s, s->file);
+            ts_file_sample_count(&s->sample, bytes_read(s, s->file),
+                                 ts_byte_input_size(s->file->in));
             rc = leave_file(s, s->file->piece == s->file->n_pieces, err);
         } else {
             break;

@@ -57,10 +57,10 @@ static int is_utf16(const char *text, size_t bytes)
     return n >= 4 && ((even == n && odd == 0) || (odd == n && even == 0));
 }
 
-static int fails(const char *name, const char *what, const char *how, struct ts_err *err)
+static int fails(const char *name, const char *what, const char *advice, struct ts_err *err)
 {
     return ts_fail(err, TS_EFORMAT, "%s: this is %s, not text that lists nonzeros; %s", name, what,
-                   how);
+                   advice);
 }
 
 int ts_foreign_text_check(const char *name, const char *text, size_t bytes, struct ts_err *err)

@@ -10,6 +10,7 @@
 
 #include "base/files/fd.h"
 #include "base/setting.h"
+#include "source/file_sample.h"
 #include "source/packed/decompress.h"
 
 struct ts_text_input {
@@ -23,10 +24,9 @@ struct ts_text_input {
     int started;
     uint64_t unpack_bytes; /* most memory for decompression */
     uint64_t cut_bytes;    /* bytes of the open file read but not given: a gap cut their line */
-    double share;          /* share of each file to read; 0: all */
-    double due;            /* of a sample: bytes on disk that files to come should leave out */
-    int after_gap;         /* what is read next begins within a line */
-    char *carry;           /* the start of an incomplete line */
+    struct ts_file_sample sample;
+    int after_gap; /* what is read next begins within a line */
+    char *carry;   /* the start of an incomplete line */
     size_t n_carry;
 
     /* a part of each file: n_parts is 0 without */
@@ -76,12 +76,9 @@ static uint64_t disk_bytes(const struct ts_text_input *in)
 
 static void close_file(struct ts_text_input *in)
 {
-    uint64_t size;
     if (in->open == NULL)
         return;
-    size = ts_byte_input_size(in->open);
-    if (in->share > 0 && in->share < 1 && size > 0)
-        in->due += (double)disk_bytes(in) / in->share - (double)size;
+    ts_file_sample_count(&in->sample, disk_bytes(in), ts_byte_input_size(in->open));
     in->done_bytes += disk_bytes(in);
     in->cut_bytes = 0;
     ts_byte_input_close(in->open);
@@ -101,7 +98,7 @@ void ts_text_input_close(struct ts_text_input *in)
 
 void ts_text_input_sample(struct ts_text_input *in, double share)
 {
-    in->share = share;
+    in->sample.share = share;
 }
 
 void ts_text_input_begun(struct ts_text_input *in, struct ts_byte_input *first)
@@ -204,18 +201,6 @@ static int open_file(struct ts_text_input *in, struct ts_err *err)
     return 0;
 }
 
-/* Of a sample: passes over whole files. A piece is often more of a small file than its share, and
- * without this a sample of thousands of small files would be all of them. */
-static void pass_over(struct ts_text_input *in)
-{
-    struct stat st;
-    while (in->due > 0 && in->next_path < in->n_paths && stat(in->paths[in->next_path], &st) == 0 &&
-           S_ISREG(st.st_mode) && (double)st.st_size <= in->due) {
-        in->due -= (double)st.st_size;
-        in->next_path++;
-    }
-}
-
 /* Goes on where the part begins, or where the file ends. The part's first line is the first one
  * behind a line feed at or after the byte before it. */
 static void jump(struct ts_text_input *in)
@@ -260,9 +245,10 @@ static void own_lines(struct ts_text_input *in, const char *text, struct ts_text
 static void leave_out(struct ts_text_input *in, size_t piece)
 {
     if (ts_byte_input_packed(in->open)) {
-        if ((double)disk_bytes(in) >= in->share * (double)ts_byte_input_size(in->open))
+        if ((double)disk_bytes(in) >= in->sample.share * (double)ts_byte_input_size(in->open))
             close_file(in);
-    } else if (ts_byte_input_skip(in->open, (uint64_t)((double)piece * (1 / in->share - 1)))) {
+    } else if (ts_byte_input_skip(in->open,
+                                  (uint64_t)((double)piece * (1 / in->sample.share - 1)))) {
         in->cut_bytes += in->n_carry;
         in->n_carry = 0;
         in->after_gap = 1;
@@ -290,7 +276,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
         const char *last;
         int rc = 0;
         if (in->open == NULL) {
-            pass_over(in);
+            in->next_path = ts_file_sample_next(&in->sample, in->paths, in->n_paths, in->next_path);
             if (in->next_path == in->n_paths)
                 return 0;
             rc = open_file(in, err);
@@ -348,7 +334,7 @@ int ts_text_input_next(struct ts_text_input *in, char *buf, struct ts_text_piece
         memcpy(in->carry, buf + ret->bytes, in->n_carry);
         ret->done_bytes = in->done_bytes + disk_bytes(in);
         own_lines(in, buf, ret);
-        if (in->share > 0 && in->share < 1)
+        if (ts_file_sample_is_on(&in->sample))
             leave_out(in, ret->bytes);
         return 0;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that take pieces of text in turn, parse them and put the nonzeros into the sink. */
+/* Threads that take pieces of text in turn, parse them and put the nonzeros into the sink.
+ * Reading, parsing and naming stay in one file, because one lock protects the state of all. */
 #include "source/text/text_source.h"
 
 #include <errno.h>
