@@ -49,6 +49,14 @@ grep -q '"threads": *4\b' x.cp/run.json || bad "-t 4 has other threads"
 "$bin/tshard" gen --dims 9x8x7 -n 100 -s 1 -q -o few.tsh > log 2>&1
 "$bin/tstream" cp few.tsh -r 4 -i 1 --cpu -o few.cp > log 2>&1 || bad "few: $(cat log)"
 grep -q '"threads": *1\b' few.cp/run.json || bad "100 nonzeros have more than one thread"
+# what takes longer for each nonzero takes more threads
+"$bin/tshard" gen --dims 60x50x40 -n 2400 -s 1 -q -o some.tsh > log 2>&1
+for case in "1:" "2:--loss poisson" "2:--loss huber:1"; do
+    "$bin/tstream" cp some.tsh -r 16 -i 1 --cpu -o some.cp --force ${case#*:} > log 2>&1 || bad "some, $case: $(cat log)"
+    n=$(sed -n 's/.*"threads": *\([0-9]*\).*/\1/p' some.cp/run.json | head -n 1)
+    [ "$n" -ge "${case%%:*}" ] || [ "$(nproc)" -lt 2 ] || bad "2400 nonzeros, $case: $n threads"
+    [ "$n" = 1 ] || [ "$case" != "1:" ] || bad "2400 nonzeros: $n threads"
+done
 
 # Small stacks: what can be raised is; what cannot is refused, and nothing crashes
 if grep -q '^AM_CFLAGS =.*-fsanitize' "${TOP_BUILDDIR:-.}/Makefile"; then exit $failed; fi # instrumented code takes larger stacks
