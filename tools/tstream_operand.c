@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the tensor or the decomposition that a command means when it is not named. */
+/* Finds the only tensor or decomposition of a directory, for a command without an operand. */
 #include "tools/tstream_operand.h"
 
 #include <dirent.h>
@@ -21,7 +21,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names of directories here that end with the suffix, sorted; at most `most` are kept. */
+/* Lists at most `most` directories of the current directory whose names end with the suffix, sorted
+ * by name. */
 static int list_names(const char *suffix, char **name, int most)
 {
     DIR *d = opendir(".");

@@ -45,6 +45,20 @@ for command in 'tshard info am' 'tshard verify am' 'tshard export am' 'tstream p
     "$bin/"$command > out 2> err || bad "$command: $(cat err)"
     [ -s out ] || bad "$command: prints nothing"
 done
+# without an operand, the only one here; of several none is guessed
+for command in 'tshard info' 'tshard verify' 'tstream info' 'tstream status' 'tstream top' 'tstream report -o -' 'tstream plan --cpu -r 2 -n'; do
+    # shellcheck disable=SC2086
+    "$bin/"$command > out 2> err || bad "$command: $(cat err)"
+    # shellcheck disable=SC2086
+    "$bin/"$command am > named 2> err || [ "$command" = 'tstream status' ] || bad "$command am: $(cat err)"
+    case $command in 'tshard info' | 'tstream info' | 'tstream top') cmp -s out named || bad "$command: other than of am: $(cat out)" ;; esac
+done
+cp -R am.tsh two.tsh
+cp -R am.cp two.cp
+refused 1 "which tensor? There are am.tsh, two.tsh" "$bin/tshard" info
+refused 1 "which tensor? There are am.tsh, two.tsh" "$bin/tshard" verify
+refused 1 "which decomposition? There are am.cp, two.cp" "$bin/tstream" info
+rm -r two.tsh two.cp
 "$bin/tstream" info am | grep -q '^am.cp$' || bad "info am: $("$bin/tstream" info am | head -1)"
 refused 1 "nothere: " "$bin/tstream" cp nothere --cpu
 mkdir am # a thing of that very name is what is meant

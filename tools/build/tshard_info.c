@@ -15,6 +15,7 @@
 #include "tools/common/tool.h"
 #include "tools/common/tool_term.h"
 #include "tools/tshard.h"
+#include "tools/tstream_operand.h"
 
 struct info_args {
     int json, quiet;
@@ -329,13 +330,17 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
     struct info_args args;
     struct ts_tensor *t;
     struct ts_err err;
-    char *operand[argc], *name;
+    char *operand[argc + 1], *only = NULL, *name = NULL;
     uint32_t n_operands;
     int rc;
     const int status = tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status >= 0)
         return status;
-    if (array_opts_name(&args.array, operand[0], &name, &err) < 0)
+    if (n_operands == 0 && tstream_operand(NULL, ".tsh", "tensor", &only, &err) < 0)
+        return tool_fail(cmd, &err);
+    rc = array_opts_name(&args.array, only != NULL ? only : operand[0], &name, &err);
+    free(only);
+    if (rc < 0)
         return tool_usage(cmd, "%s", err.text);
     rc = open_any(name, &t, &err);
     free(name);
@@ -356,14 +361,13 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tshard_info_cmd = {
     .program = "tshard",
     .name = "info",
-    .operands = "TENSOR.tsh",
-    .min_operands = 1,
+    .operands = "[TENSOR.tsh]",
     .max_operands = 1,
     .summary = "print shape, counts and bytes per nonzero of a tensor",
     .text =
         "Prints the index of a tensor directory, without reading a shard. For a dense tensor "
         "(tstream cp --help) it prints what is known without reading cells; only text is "
-        "read.\n\n"
+        "read. Without TENSOR.tsh it takes the only .tsh in the current directory.\n\n"
         "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
         "its share of the index. Two figures stand beside it. The entropy bound is (log2 "
         "C(cells, nnz) + nnz * entropy of the values) / (8 nnz). No packing of a tensor without "

@@ -15,6 +15,7 @@
 #include "tools/common/common_opts.h"
 #include "tools/common/tool.h"
 #include "tools/tshard.h"
+#include "tools/tstream_operand.h"
 #include "tools/build/verify_sum.h"
 
 struct verify_args {
@@ -247,7 +248,7 @@ static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
     struct verify_args args;
     struct ts_tensor *t;
     struct ts_err err;
-    char *operand[argc];
+    char *operand[argc + 1], *path;
     uint32_t n_operands;
     uint64_t start;
     int rc;
@@ -257,15 +258,17 @@ static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
     if (tool_threads_check(args.threads, &err) < 0)
         return tool_usage(cmd, "%s", err.text);
     tool_catch_signals();
-    if (ts_tensor_is_array(operand[0])) {
-        (void)ts_fail(
-            &err, TS_EARG,
-            "%s: a dense array has checksums where tshard index has made them, and tshard "
-            "index --check compares these",
-            operand[0]);
+    if (tstream_operand(n_operands > 0 ? operand[0] : NULL, ".tsh", "tensor", &path, &err) < 0)
         return tool_fail(cmd, &err);
-    }
-    if (tshard_open(operand[0], &t, &err) < 0)
+    if (ts_tensor_is_array(path))
+        rc = ts_fail(&err, TS_EARG,
+                     "%s: a dense array has checksums where tshard index has made them, and tshard "
+                     "index --check compares these",
+                     path);
+    else
+        rc = tshard_open(path, &t, &err);
+    free(path);
+    if (rc < 0)
         return tool_fail(cmd, &err);
     start = ts_clock_ns();
     v.t = t;
@@ -281,8 +284,7 @@ static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tshard_verify_cmd = {
     .program = "tshard",
     .name = "verify",
-    .operands = "TENSOR.tsh",
-    .min_operands = 1,
+    .operands = "[TENSOR.tsh]",
     .max_operands = 1,
     .summary = "check every byte of a tensor",
     .text =
@@ -292,7 +294,8 @@ const struct ts_cmd tshard_verify_cmd = {
         "copies of all modes hold the same nonzeros, and compares them with the sum that the "
         "build wrote. A note says if the tensor is older and has no such sum. The first error "
         "ends the check with a message and exit status 1. In a part (tshard part) it checks the "
-        "shards of the part and does not compare copies.",
+        "shards of the part and does not compare copies. Without TENSOR.tsh it checks the only "
+        ".tsh in the current directory.",
     .examples =
         "tshard verify amazon.tsh\n  report that the tensor is intact, or what is damaged\n",
     .opts = verify_opts,

@@ -385,11 +385,11 @@ static int run_status(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tstream_status = {
     .program = "tstream",
     .name = "status",
-    .operands = "[X.cp]",
+    .operands = "[MODEL.cp]",
     .max_operands = 1,
     .summary = "report how far a run of tstream cp is",
     .text =
-        "Reads X.cp.partial/status.json, which a run replaces every second. It prints process "
+        "Reads MODEL.cp.partial/status.json, which a run replaces every second. It prints process "
         "and host, sweep, mode, rate, fit and time left. It also reports whether the process is "
         "still alive. If the run has died or was stopped, it prints how to continue. If the run "
         "has ended, it prints what run.json says.\n\n"

@@ -202,7 +202,7 @@ static int run_export(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tstream_export = {
     .program = "tstream",
     .name = "export",
-    .operands = "[FACTORS] [TENSOR.tsh]",
+    .operands = "[MODEL] [TENSOR.tsh]",
     .max_operands = 2,
     .summary = "write the factors of a decomposition as a table with names",
     .text =
@@ -211,7 +211,7 @@ const struct ts_cmd tstream_export = {
         "was 0), label, and component_1, component_2 and so on by weight. The line after the "
         "column names has the weights, as mode 0. A missing name is empty. Values have enough "
         "digits to read back the same bits.\n\n"
-        "FACTORS and TENSOR.tsh are found as in tstream top.",
+        "MODEL and TENSOR.tsh are found as in tstream top.",
     .examples =
         "tstream export amazon.cp -o amazon.csv\n  write factors with names, for a spreadsheet or pandas\n"
         "tstream export amazon.cp --mode 3 --components 5\n  write five components of the third mode\n",

@@ -16,6 +16,7 @@
 #include "tools/common/tool_term.h"
 #include "tools/report/report_json.h"
 #include "tools/tstream.h"
+#include "tools/tstream_operand.h"
 
 #define INDENT 9 /* of what stands behind a name */
 #define FIRST  3 /* sweeps shown, where there are many */
@@ -468,15 +469,16 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
     struct info_args args;
     struct info f = { 0 };
     struct ts_err err;
-    char *operand[argc], *partial; /* partial: what is looked at, where it is another name */
+    char *operand[argc + 1], *path; /* path: of the directory that is shown */
     uint32_t n;
     int rc, status = tool_parse(cmd, argc, argv, &args, &n, operand, NULL);
     if (status >= 0)
         return status;
-    partial = stopped_run(operand[0]);
-    if (partial == NULL)
-        partial = tool_operand(operand[0], ".cp");
-    f.path = partial != NULL ? partial : operand[0];
+    path = n > 0 ? stopped_run(operand[0]) : NULL;
+    if (path == NULL &&
+        tstream_operand(n > 0 ? operand[0] : NULL, ".cp", "decomposition", &path, &err) < 0)
+        return tool_fail(cmd, &err);
+    f.path = path;
     rc = show(&f, args.json, &err);
     for (int tries = 1; ts_open_dir_stale(rc, &err) && tries < TS_OPEN_DIR_TRIES; tries++) {
         ts_model_close(f.model);
@@ -488,15 +490,14 @@ static int run_info(const struct ts_cmd *cmd, int argc, char **argv)
         rc = tool_flushed(&err);
     ts_model_close(f.model);
     ts_json_free(&f.doc);
-    free(partial);
+    free(path);
     return rc < 0 ? tool_fail(cmd, &err) : 0;
 }
 
 const struct ts_cmd tstream_info = {
     .program = "tstream",
     .name = "info",
-    .operands = "RESULT.cp",
-    .min_operands = 1,
+    .operands = "[MODEL.cp]",
     .max_operands = 1,
     .summary = "describe a decomposition and the run that made it",
     .text =
@@ -505,9 +506,9 @@ const struct ts_cmd tstream_info = {
         "and the fit and seconds of each sweep. The checksum of the tensor is that of its index: "
         "equal checksums mean equal tensors.\n\n"
         "For factors without run.json, also of other programs, it shows what the files contain. "
-        "If a stopped run left only RESULT.cp.partial, it shows that. For several models "
-        "(tstream cp --restarts) it shows their table, models.json. RESULT.cp/best.r8 names one "
-        "of them.",
+        "If a stopped run left only MODEL.cp.partial, it shows that. For several models "
+        "(tstream cp --restarts) it shows their table, models.json. MODEL.cp/best.r8 names one "
+        "of them. Without MODEL.cp it takes the only .cp in the current directory.",
     .examples = "tstream info amazon.cp\n  which options made this result?\n"
                 "tstream info amazon.cp --json\n  the same for programs\n",
     .opts = info_opts,

@@ -24,7 +24,7 @@ struct report_args {
 static const struct ts_opt report_opts[] = {
     { "output", 'o', TS_OPT_STRING, AT(out), NULL, "FILE.html",
       "file to write; - is standard output. It is compressed if its name ends in .gz. Default: "
-      "the name of FACTORS with .html in place of .cp, in the current directory" },
+      "the name of MODEL with .html in place of .cp, in the current directory" },
     { "components", 'c', TS_OPT_U32, AT(components), "64", "N",
       "number of components, by weight; 0 shows all" },
     { "count", 'n', TS_OPT_U32, AT(n_top), "5", "N",
@@ -267,7 +267,7 @@ static int run_report(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tstream_report = {
     .program = "tstream",
     .name = "report",
-    .operands = "[FACTORS] [TENSOR.tsh]",
+    .operands = "[MODEL] [TENSOR.tsh]",
     .max_operands = 2,
     .summary = "write an HTML report about a decomposition",
     .text =
@@ -276,7 +276,7 @@ const struct ts_cmd tstream_report = {
         "sequences. Then come the ranks of several models, the fit, diagnostics with a sentence "
         "on how to read each, and the tensor and the run. --json prints the figures of the page "
         "instead.\n\n"
-        "FACTORS and TENSOR.tsh are found as in tstream top. Without run.json, as with factors "
+        "MODEL and TENSOR.tsh are found as in tstream top. Without run.json, as with factors "
         "of other programs, the part about the run is missing. Factors are read once. Memory "
         "does not grow with their rows, except for 8 bytes a row in factors of used slices. With "
         "up to 64 components the file is smaller than 1 MB.",

@@ -380,17 +380,17 @@ static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tstream_top = {
     .program = "tstream",
     .name = "top",
-    .operands = "[FACTORS] [TENSOR.tsh]",
+    .operands = "[MODEL] [TENSOR.tsh]",
     .max_operands = 2,
     .summary = "print the strongest indices of each component of a decomposition",
     .text =
         "Prints the entries of largest magnitude in each mode of each component. Indices have "
-        "the names that the tensor was built with, or numbers from 1. FACTORS carries the names "
+        "the names that the tensor was built with, or numbers from 1. MODEL carries the names "
         "in its file labels, so the tensor is not needed. If TENSOR.tsh is given, the names are "
         "those of that tensor.\n\n"
-        "FACTORS is a directory of tstream cp or a ktensor file. Without it, the command takes "
+        "MODEL is a directory of tstream cp or a ktensor file. Without it, the command takes "
         "the only .cp in the current directory, or the one with the name of the tensor. Without "
-        "TENSOR.tsh, it takes the .tsh in the current directory with the name of FACTORS, or the "
+        "TENSOR.tsh, it takes the .tsh in the current directory with the name of MODEL, or the "
         "only one, if the shape matches. Otherwise it takes the tensor in run.json, if it has "
         "not changed.\n\n"
         "--csv and --json print all digits. The columns of --csv are component (by weight, from "
