@@ -286,6 +286,54 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
     return kind_of_file(dir, name, whole);
 }
 
+/* ---- a new file beside a model ---- */
+
+static int is_part_name(const char *name)
+{
+    static const char *const part[] = { "state",
+                                        "state.0",
+                                        "state.1",
+                                        RECORD,
+                                        TS_MODEL_HISTORY,
+                                        "status.json",
+                                        TS_MODEL_START,
+                                        TS_LABELS_FILE,
+                                        "model.ktensor",
+                                        "weights.npy",
+                                        "lambda.mat",
+                                        TS_MODELS_RUN,
+                                        TS_MODELS_JSON,
+                                        TS_MODELS_TSV };
+    const char *const ending = mode_ending(name);
+    for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
+        if (strcmp(name, part[i]) == 0)
+            return 1;
+    if (strncmp(name, "best.r", 6) == 0 || after_name(name) != NULL)
+        return 1;
+    return ending != NULL && (strcmp(ending, ".npy") == 0 || strcmp(ending, ".mat") == 0 ||
+                              strcmp(ending, ".index") == 0);
+}
+
+static int holds_model(int dir)
+{
+    DIR *names = open_names(dir, ".");
+    const struct dirent *e;
+    int there = 0;
+    while (names != NULL && !there && (e = readdir(names)) != NULL) {
+        const enum ts_atomic_kind kind =
+            e->d_name[0] == '.' ? TS_ATOMIC_FOREIGN : ts_model_kind_of(dir, e->d_name, 1);
+        there = kind == TS_ATOMIC_OURS || kind == TS_ATOMIC_UNMARKED;
+    }
+    if (names != NULL)
+        closedir(names);
+    return there;
+}
+
+int ts_model_would_be_part(int dir, const char *name)
+{
+    return is_part_name(name) && holds_model(dir);
+}
+
 /* ---- reading ---- */
 
 static int is_several(int dir)

@@ -37,6 +37,10 @@ void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_C
 /* What a file of a decomposition is, for struct ts_atomic_conf. */
 enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);
 
+/* Whether the open directory holds a decomposition, and a file `name` in it would be read as a part
+ * of it. */
+int ts_model_would_be_part(int dir, const char *name);
+
 /* Whether the directory holds several models. */
 int ts_models_there(const char *path);
 int ts_models_there_in(const struct ts_open_dir *dir);

@@ -137,6 +137,20 @@ against_foreign() # COMMAND SUFFIX KIND
     rm -r "new$2"
     ln -s "$PWD/notes" "new$2"
     refuse "a link of the first name" "$1" new
+    cp -a x.tsh t.tsh
+    ln -s t.tsh link.tsh
+    for name in t.tsh/part t.tsh/mode1.labels t.tsh/more link.tsh/more; do
+        refuse "a file more of a tensor that is not read" "$1" $name
+    done
+    [ "$3" = file ] || return 0
+    cp -a x.cp m.cp
+    for name in mode1.index mode4.npy lambda.mat history.json init.ktensor models.run best.r2; do
+        refuse "a file more of a decomposition that is not read" "$1" m.cp/$name
+    done
+    mkdir beside
+    force=
+    line "$1" beside/mode1.index
+    run || bad "a name of no decomposition: '$words': $(cat ../log)"
 }
 
 # ---- what they did write is refused without --force, and replaced with it ----

@@ -102,18 +102,24 @@ static int check_standard(struct ts_err *err)
     return 0;
 }
 
-/* A file of a decomposition is replaced with all others of it, or not at all. */
+/* A file of a decomposition is made and replaced with all others of it, or not at all. */
 static int check_part(const char *path, const char *option, struct ts_err *err)
 {
     char *copy[2] = { strdup(path), strdup(path) };
+    const char *name = copy[1] == NULL ? NULL : basename(copy[1]);
     int rc = 0, dir;
-    if (copy[0] == NULL || copy[1] == NULL) {
+    if (copy[0] == NULL || name == NULL) {
         rc = ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
     } else if ((dir = open(dirname(copy[0]), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0) {
-        if (ts_model_kind_of(dir, basename(copy[1]), 1) == TS_ATOMIC_OURS)
+        if (ts_model_kind_of(dir, name, 1) == TS_ATOMIC_OURS)
             rc = ts_fail(err, TS_EBUSY,
                          "%s is a file of a decomposition, so it is not replaced alone; name "
                          "another file with %s",
+                         path, option);
+        else if (ts_model_would_be_part(dir, name))
+            rc = ts_fail(err, TS_EARG,
+                         "%s would be read as a file of the decomposition beside it; name another "
+                         "file with %s",
                          path, option);
         close(dir);
     }

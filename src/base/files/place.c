@@ -2,10 +2,18 @@
 /* Finds out whether two paths are one, or one lies in the other. */
 #include "base/files/place.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#include "base/files/atomic_out.h"
+#include "base/files/fd.h"
+
+/* The file by which a tensor's directory is known (format/layout.h). */
+#define INDEX        "index"
+#define INDEX_BEGINS "TSHINDEX"
 
 /* A path as the file system sees it. */
 struct where {
@@ -138,12 +146,40 @@ static int check_names(const struct ts_place *out, int first, const struct ts_pl
     return rc;
 }
 
+static int is_tensor(const char *path)
+{
+    char head[sizeof INDEX_BEGINS - 1];
+    const int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int is = dir >= 0 && ts_atomic_head(dir, INDEX, head, sizeof head) == sizeof head &&
+                   memcmp(head, INDEX_BEGINS, sizeof head) == 0;
+    ts_fd_close(dir);
+    return is;
+}
+
+/* A new file in the directory of a tensor, such as `part` or `mode1.labels`, would be read as one
+ * of the tensor's own. */
+static int check_directory(const struct ts_place *out, struct ts_err *err)
+{
+    struct where w;
+    char *slash;
+    int rc = find(out->path, "", &w, err);
+    if (rc == 0 && w.real != NULL && (slash = strrchr(w.real, '/')) != NULL && slash > w.real) {
+        *slash = '\0';
+        if (is_tensor(w.real))
+            rc = ts_fail(err, TS_EARG, "%s lies in the tensor %s; name another place with %s",
+                         out->path, w.real, out->option);
+    }
+    free(w.real);
+    return rc;
+}
+
 int ts_place_check(const struct ts_place *place, uint32_t n, struct ts_err *err)
 {
     int rc = 0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
         if (is_none(&place[i]) || place[i].suffix == NULL)
             continue;
+        rc = check_directory(&place[i], err);
         for (uint32_t k = 0; k < n && rc == 0; k++) {
             const int out = place[k].suffix != NULL;
             if (k == i || is_none(&place[k]) || (out && k < i))
