@@ -149,6 +149,17 @@ for how in '--orthogonal 1' '--accelerate' '--loss poisson' '--loss huber:1'; do
     # shellcheck disable=SC2086
     refused 1 'x.tsh: its cells have weights, which a run without --observed does not use' "$bin/tstream" cp x.tsh --cpu -r 2 $how
 done
+# nothing counts: no model is a good one of it
+printf '1 1 3 0\n2 2 4 0\n' > w0.tns
+printf '1 1 3 0\n2 2 0 1\n' > w1.tns
+for w in w0 w1; do "$bin/tshard" build $w.tns --weights 4 --zeros keep -o $w.tsh > log 2>&1 || bad "$w: $(cat log)"; done
+for how in '' '--mean' '--nonneg' '--rank 1,2' '--restarts 2' '--init nvecs'; do
+    # shellcheck disable=SC2086
+    refused 1 'w0.tsh: all weights are 0, so there is nothing to learn from' "$bin/tstream" cp w0.tsh --cpu --observed -r 1 $how -o w.cp
+    # shellcheck disable=SC2086
+    refused 1 'w1.tsh: every nonzero with a weight above 0 is 0, so there is nothing to decompose' "$bin/tstream" cp w1.tsh --cpu --observed -r 1 $how -o w.cp
+done
+[ ! -e w.cp ] || bad "w.cp was written"
 refused 1 'x.tsh: its cells have weights, which another loss than least squares does not use' "$bin/tstream" cp x.tsh --cpu -r 2 --loss huber:1 --observed
 # and where --observed is all that is possible, it is taken for given
 for how in '' --nonneg '--hold-out 10%' '--restarts 2'; do

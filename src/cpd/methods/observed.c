@@ -124,6 +124,7 @@ static int tell(struct ts_solver *a)
         a->now.mean = own->mean;
     a->kept = own->kept.n;
     a->n_held = own->held.n;
+    a->kept_sum = own->kept.squares;
     if (own->kept.n > 0)
         a->now.rmse = sqrt(own->kept.left / own->kept.n);
     if (own->held.n > 0)

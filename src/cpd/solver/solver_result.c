@@ -36,6 +36,7 @@ int ts_solver_tell(struct ts_solver *a)
     a->now.mean = a->now.rmse = a->now.held_out = a->now.held_out_loss = a->now.log_likelihood =
         a->now.kkt = NAN;
     a->kept = a->n_held = 0;
+    a->kept_sum = NAN;
     return a->method->tell == NULL || a->method->tell(a);
 }
 

@@ -58,6 +58,8 @@ struct ts_solver {
     /* Nonzeros, or their weights: those that are fitted, and those that are held out. Set by `tell`
      * of the method. */
     double kept, n_held;
+    /* The sum of squares of those that are fitted, times their weights. NAN: not computed. */
+    double kept_sum;
     /* For each factor its penalty: with l1, the sum of magnitudes; with smooth, the sum of squares
      * of second differences; with both, the cost of both together. */
     double size[TS_MAX_ORDER];
