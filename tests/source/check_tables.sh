@@ -253,6 +253,24 @@ printf '1 1 2\n2 1 -3\n' > w.tns
 refused 1 "the value at (2, 1), counted from 1, is -3" "$bin/tshard" build w.tns -o no.tsh --transform log1p
 refused 2 "expected log1p, binary, or scale=" "$bin/tshard" build w.tns -o no.tsh --transform scale=0
 
+# carriage returns for line ends: all lines would be one, and of its columns one would be value
+for text in 'u,i,v\ra,b,1\rc,d,2\r' '1,2,3\r4,5,6\r' 'a,b,1\rc,d,2' '"a",b,1\r"c",d,2\r'; do
+    # shellcheck disable=SC2059
+    printf "$text" > cr.csv
+    for how in '' '--header yes' '--header no' '--quote none' '--columns 1,2 --value none' '--text 1,2'; do
+        # shellcheck disable=SC2086
+        refused 1 "cr.csv:1: a carriage return in a field" "$bin/tshard" build cr.csv $how -o no.tsh
+    done
+done
+printf 'u,i,v\na,b,1\nc\rd,e,2\n' > cr.csv
+refused 1 "cr.csv:3: a carriage return in a field" "$bin/tshard" build cr.csv -o no.tsh
+{ echo u,i,v; awk 'BEGIN { for (i = 0; i < 20000; i++) print "a,b,1" }'; printf 'c,d\re,2\n'; } > cr.csv # behind what decides on columns
+refused 1 "cr.csv:20002: a carriage return in a field" "$bin/tshard" build cr.csv -o no.tsh
+printf 'u,i,v\r\n"a\rb",c,1\r\nd,e,2\r' > cr.csv # in quotes it is one of a name, and so is CR LF at line ends
+"$bin/tshard" build cr.csv -o cr.tsh > log 2>&1 || bad "$(cat log)"
+"$bin/tshard" export cr.tsh --format csv > got
+printf 'u,i,v\n"a\rb",c,1\nd,e,2\n' | cmp - got || bad "a name with a carriage return: $(od -c got)"
+
 # MatrixMarket, GenTen
 printf '%%%%MatrixMarket matrix coordinate real symmetric\n%% c\n\n3 3 4\n1 1 1\n2 1 5\n3 1 6\n3 3 2\n' > s.mtx
 "$bin/tshard" build s.mtx -o mm.tsh > log 2>&1 || bad "$(cat log)"

@@ -37,6 +37,29 @@ int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct
     return 0;
 }
 
+int ts_csv_has_return(const char *text, size_t bytes)
+{
+    const char *const end = text + bytes;
+    const char *p = text;
+    while ((p = memchr(p, '\r', (size_t)(end - p))) != NULL) {
+        if (p + 1 == end || p[1] != '\n')
+            return 1;
+        p += 2;
+    }
+    return 0;
+}
+
+int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
+                        struct ts_err *err)
+{
+    const int quoted = quotes && *ts_csv_skip_blanks(at, separator) == '"';
+    if (quoted || memchr(f->begin, '\r', (size_t)(f->end - f->begin)) == NULL)
+        return 0;
+    return ts_fail(err, TS_EFORMAT,
+                   "a carriage return in a field with no line feed behind it (if the file ends its "
+                   "lines so, convert it with tr '\\r' '\\n'; a name with one must be in quotes)");
+}
+
 const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE])
 {
     const size_t n = (size_t)(f->end - f->begin), most = TS_CSV_QUOTE - sizeof "...";

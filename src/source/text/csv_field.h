@@ -11,6 +11,8 @@
 #ifndef TS_SOURCE_CSV_FIELD_H
 #define TS_SOURCE_CSV_FIELD_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /* A field of a line: what stands in it, without quotes and blanks around. */
@@ -79,6 +81,14 @@ static inline int ts_csv_go_on(const char **p, char separator)
     *p += separator != ' ';
     return 1;
 }
+
+/* Whether the text has a carriage return with no line feed behind it. */
+int ts_csv_has_return(const char *text, size_t bytes);
+
+/* TS_EFORMAT where a field without quotes has a carriage return: lines may end so. `at` is where
+ * the field was looked for. */
+int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
+                        struct ts_err *err);
 
 /* As much of a field as fits, for a sentence. Returns buf. */
 #define TS_CSV_QUOTE 64

@@ -19,9 +19,12 @@ int ts_table_split(const char *p, const struct ts_table_plan *plan, struct ts_cs
         return 0;
     }
     for (;;) {
+        const char *const at = p;
         const int rc = ts_csv_next(&p, separator, !plan->no_quotes, &one, err);
         if (rc < 0)
             return rc;
+        if (rc > 0 && ts_csv_check_return(at, separator, !plan->no_quotes, &one, err) < 0)
+            return TS_EFORMAT;
         if (rc > 0 && *n < room)
             f[*n] = one;
         *n += rc > 0;

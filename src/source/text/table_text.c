@@ -26,6 +26,7 @@ struct parser {
     const char *text;
     char *side;
     size_t n_side;
+    int returns; /* some carriage return has no line feed behind it */
     uint64_t least[TS_MAX_ORDER];
     struct ts_table_facts facts[TS_MAX_ORDER];
 };
@@ -302,7 +303,10 @@ static int parse_line(struct parser *p, const char *q, const char **stop, struct
     for (;;) {
         struct ts_csv_field f;
         const uint8_t role = n < t->n_columns ? t->role[n] : (uint8_t)TS_TABLE_SKIP;
+        const char *const at = q;
         int rc = ts_csv_next(&q, sep, !t->plan.no_quotes, &f, err);
+        if (rc > 0 && p->returns && ts_csv_check_return(at, sep, !t->plan.no_quotes, &f, err) < 0)
+            return TS_EFORMAT;
         if (rc < 0)
             return rc;
         if (rc == 0)
@@ -383,6 +387,7 @@ int ts_table_parse(struct ts_table *t, char *side, const struct ts_tns_rules *ru
     uint64_t n_lines = 0, found = b->n;
     for (uint32_t m = 0; m < t->order; m++)
         p.least[m] = UINT64_MAX;
+    p.returns = ts_csv_has_return(text, bytes);
     while (q < end) {
         int rc;
         n_lines++;
