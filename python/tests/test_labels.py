@@ -133,6 +133,41 @@ def test_names_are_given_to_arrays():
             ts.Model.from_factors(None, factors, **wrong)
 
 
+def of_pandas(kind):
+    pandas = pytest.importorskip("pandas")
+    times = ["2024-01-01", None, "2024-01-02 01:00"]
+    return {"NA": lambda: [7, pandas.NA, "b"],
+            "categories": lambda: pandas.Categorical(["7", None, "b"]),
+            "times": lambda: pandas.to_datetime(times, format="mixed"),
+            "Int64": lambda: pandas.array([7, None, 8], dtype="Int64")}[kind]()
+
+
+def of_arrow(texts):
+    return pytest.importorskip("pyarrow").array(texts)
+
+
+@pytest.mark.parametrize("given, want", [
+    (lambda: ["7", None, "b"], ["7", None, "b"]),
+    (lambda: ["7", float("nan"), "b"], ["7", None, "b"]),
+    (lambda: np.array([7.0, np.nan, 8.5]), ["7", None, "8.5"]),
+    (lambda: [7.0, 8, 9], ["7", "8", "9"]),
+    (lambda: np.array(["2024-01-01", "NaT", "2024-01-02"], "M8[D]"),
+     ["2024-01-01", None, "2024-01-02"]),
+    (lambda: np.ma.array(["a", "b", "c"], mask=[0, 1, 0]), ["a", None, "c"]),
+    (lambda: np.ma.array([7, 8, 9], mask=[0, 1, 0]), ["7", None, "9"]),
+    (lambda: (x for x in ("a", None, "c")), ["a", None, "c"]),
+    (lambda: "abc", ["a", "b", "c"]),
+    (lambda: of_pandas("NA"), ["7", None, "b"]),
+    (lambda: of_pandas("categories"), ["7", None, "b"]),
+    (lambda: of_pandas("times"), ["2024-01-01", None, "2024-01-02T01:00:00"]),
+    (lambda: of_pandas("Int64"), ["7", None, "8"]),
+    (lambda: of_arrow(["a", None, "c"]), ["a", None, "c"]),
+    (lambda: of_arrow(["a", None, "c"]).dictionary_encode(), ["a", None, "c"])])
+def test_labels_that_are_given_are_called_as_those_of_tables(given, want):
+    m = ts.Model.from_factors(None, [np.ones((3, 1)), np.ones((2, 1))], labels=[given(), None])
+    assert m.labels(0) == want
+
+
 @pytest.mark.parametrize("index, kind", [
     ([9], ValueError), ([-1], ValueError), ([0.5], TypeError), ([[0]], ValueError),
     ("x", TypeError)])

@@ -80,6 +80,23 @@ def test_a_skipped_mode_may_have_another_size_and_other_rows():
         ts.compare(a, b, skip=[0, 1, 2])
 
 
+@pytest.mark.parametrize("scale", [1e300, 1e200, 1e-200, 1e-308])
+@pytest.mark.parametrize("modes", [[0], [0, 1], [2]])
+@pytest.mark.parametrize("weights", [False, True])
+def test_models_of_any_size_are_compared(scale, modes, weights):
+    rng = np.random.default_rng(4)
+    a, b = model(rng, (7, 6, 5)), model(rng, (7, 6, 5))
+    want = ts.compare(a, b, weights=weights)
+    large = [ts.Model.from_factors(x.weights, [
+        np.array(x.factors[m]) * (scale if m in modes else 1) for m in range(3)]) for x in (a, b)]
+    pairs = ts.compare(*large, weights=weights)
+    for name in ("a", "b", "score", "congruence"):
+        np.testing.assert_allclose(pairs[name], want[name], rtol=1e-9)
+    if weights:
+        assert large[0].score(large[1]) == pytest.approx(a.score(b), rel=1e-9)
+        assert large[0].score(a) == pytest.approx(0, abs=1e-9)
+
+
 def test_columns_of_zeros_pair_with_each_other():
     a = ts.Model.from_factors(None, [np.eye(3)[:, :2] * [1, 0]] * 2)
     assert a.score(a) == 1

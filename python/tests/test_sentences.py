@@ -44,7 +44,7 @@ SENTENCES = {
     "top": (lambda t: model(t).top(4, 0), "no component 4, only 0 to 3"),
     "top below 0": (lambda t: model(t).top(-1, 0), "no component -1, only 0 to 3"),
     "top cut by C": (lambda t: model(t).top(2**64, 0), f"no component {2**64}, only 0 to 3"),
-    "top of fewer than none": (lambda t: model(t).top(0, 0, -1), "n=-1: it is not negative"),
+    "top of fewer than none": (lambda t: model(t).top(0, 0, -1), "n=-1: it must not be negative"),
     "factor": (lambda t: ts.Model.from_factors([1.0], [[[1.0]], [[NAN]]]), "mode 1, row 0, column 0"),
     "predict": (lambda t: model(t).predict([[0, 6, 0]]), "mode 1: indices from 0 to 5"),
     "evaluate": (lambda t: ts.Model.from_factors([1.0], [np.ones((n, 1)) for n in (6, 6, 7)]).evaluate(t),

@@ -1315,7 +1315,7 @@ def test_dense_arrays_of_all_kinds(tmp_path):
     assert all((a == b).all() for a, b in zip(m.factors, same.factors))
     ts.from_array(np.ma.masked_array(x))
     for wrong in ({"rank": -1}, {"seed": -1}, {"threads": -1}, {"patience": -1}):
-        with pytest.raises(ts.ArgumentError, match=f"{next(iter(wrong))}=-1: it is not negative"):
+        with pytest.raises(ts.ArgumentError, match=f"{next(iter(wrong))}=-1: it must not be negative"):
             ts.cp(x, **{"rank": 2, **wrong})
     x[1, 2, 3, 4] = np.nan
     m = ts.cp(x, 2, sweeps=3, observed=True, precision="float64")

@@ -251,6 +251,43 @@ def test_a_tensor_that_changed_is_refused(tmp_path):
         pickle.loads(data)
 
 
+def test_a_tensor_that_was_replaced_while_it_is_open_is_refused(tmp_path, monkeypatch):
+    np.save(tmp_path / "x.npy", np.ones((4, 3, 2)))
+    build(tmp_path / "x.tsh").close()
+    monkeypatch.chdir(tmp_path)
+    opened = [ts.open("x.tsh"), ts.open("x.npy")]
+    model = ts.cp(opened[0], 2, **RUN)
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path / "other")  # where it is does not depend on where we are later
+    assert [pickled(t).shape for t in opened] == [t.shape for t in opened]
+    build(tmp_path / "x.tsh", seed=5, replace=True)
+    np.save(tmp_path / "x.npy", np.full((4, 3, 2), 2.0))
+    for t in opened:
+        with pytest.raises(ts.FormatError, match="was replaced since this tensor was opened"):
+            pickle.dumps(t)
+    assert pickled(model) == model and pickled(model).labels(0) == model.labels(0)
+
+
+def test_a_dataset_of_hdf5_comes_back(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    x = np.random.default_rng(1).random((4, 3, 2))
+    with h5py.File(tmp_path / "x.h5", "w") as f:
+        f["data"], f["more"] = x, x + 1
+    for name in ("data", "more"):
+        try:
+            t = ts.open(f"{tmp_path / 'x.h5'}:/{name}")
+        except ts.Error as e:
+            pytest.skip(str(e))
+        assert ts.cp(pickled(t), 2, **RUN) == ts.cp(t, 2, **RUN)
+
+
+def test_a_raw_file_comes_back(tmp_path):
+    x = np.random.default_rng(1).random((4, 3, 2))
+    (tmp_path / "x:1.raw").write_bytes(x.tobytes())
+    t = ts.open(f"{tmp_path / 'x:1.raw'}:f8:4x3x2")
+    assert ts.cp(pickled(t), 2, **RUN) == ts.cp(t, 2, **RUN)
+
+
 def test_a_dense_tensor_comes_back(tmp_path):
     x = np.random.default_rng(1).random((40, 50, 60))
     np.save(tmp_path / "x.npy", x)

@@ -23,7 +23,7 @@ def integer(what: str, value: Any, *, floats: bool = False) -> int:
 def not_negative(what: str, value: Any, *, floats: bool = False) -> int:
     number = integer(what, value, floats=floats)
     if number < 0:
-        raise ArgumentError(f"{what}={number}: it is not negative")
+        raise ArgumentError(f"{what}={number}: it must not be negative")
     return number
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from ._checks import integers
 from ._errors import ArgumentError, ArgumentTypeError
-from ._lib import Call, Size, size, ts_session_conf
+from ._lib import Call, Size, encoded, size, ts_session_conf
 
 Precision = Union[str, "np.dtype[Any]", "type[Any]"]
 Gpus = Union[None, int, str, Sequence[int]]
@@ -45,5 +45,5 @@ def session_conf(call: Call, *, rank: int = 0, precision: str = "float32", threa
         gpus = ",".join(map(str, gpus)) + ("," if len(gpus) == 1 else "")
     return ts_session_conf(rank=rank, precision=precisions[precision], threads=threads,
                            host_memory=size(host_memory), cpu=bool(cpu),
-                           gpus=None if gpus is None else str(gpus).encode(),
+                           gpus=None if gpus is None else encoded(str(gpus)),
                            gpu_memory=size(gpu_memory), stop=call.stop, note=call.note, **more)

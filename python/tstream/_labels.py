@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 
+from . import _column
 from ._errors import ArgumentError, ArgumentTypeError
 from ._lib import Array, check, encoded, lib, ts_cpd_names, ts_cpd_origin, ts_error
 
@@ -100,6 +101,21 @@ def give_names(handle: Any, order: int, state: "Dict[str, Any]") -> None:
     check(lib.ts_cpd_set_names(handle, c.byref(names), c.byref(err)), err)
 
 
+def _raw_of(labels: "Iterable[Any]", mode: int) -> "List[Optional[bytes]]":
+    """Labels of rows, called as those of a table are; None for one that is missing."""
+    if isinstance(labels, (str, bytes)) or not hasattr(labels, "__len__"):
+        labels = list(labels)
+    try:
+        column = _column.coded(_column.join(_column.read(labels)))
+    except ArgumentError as e:
+        raise ArgumentError(f"labels of mode {mode}: {e}") from None
+    except ValueError:  # of NumPy, for a list of lists
+        raise ArgumentError(
+            f"labels of mode {mode}: numbers, texts or times are wanted") from None
+    names = [encoded(_column.name_of(x)) for x in column.fields]
+    return [None if code < 0 else names[code] for code in column.codes]
+
+
 def given_names(shape: "Sequence[int]", modes: "Optional[Sequence[Optional[str]]]",
                 labels: "Optional[Sequence[Optional[Iterable[Any]]]]") -> "Dict[str, Any]":
     """Names that a user gives, as they are pickled."""
@@ -112,7 +128,7 @@ def given_names(shape: "Sequence[int]", modes: "Optional[Sequence[Optional[str]]
     names = [None if x is None else encoded(x) for x in modes or [None] * order]
     ret: "List[Any]" = []
     for mode, each in enumerate(labels or [None] * order):
-        raw = None if each is None else [None if x is None else encoded(str(x)) for x in each]
+        raw = None if each is None else _raw_of(each, mode)
         if raw is not None and len(raw) != shape[mode]:
             raise ArgumentError(f"mode {mode} has {shape[mode]} rows and {len(raw)} labels")
         ret.append(None if raw is None else (np.arange(len(raw), dtype=np.uint64), raw))

@@ -67,11 +67,17 @@ def whole(what: str, number: Any, kind: Any = c.c_uint64) -> int:
     return n
 
 
+def unmasked(what: str, values: Any) -> Array:
+    """An array, of which nothing is masked: of a list of masked arrays NumPy would drop the masks."""
+    array = np.ma.asarray(values)
+    if np.ma.is_masked(array):
+        raise ArgumentError(f"{what} are masked here and there, and what lies below a mask would count: leave these out")
+    return np.asarray(np.ma.getdata(array))
+
+
 def reals(what: str, values: Any) -> Array:
     """Numbers as contiguous float64. NumPy would drop a mask, an imaginary part and a unit of time."""
-    if np.ma.is_masked(values):
-        raise ArgumentError(f"{what} are masked here and there, and what lies below a mask would count: leave these out")
-    array = np.asarray(values)
+    array = unmasked(what, values)
     if array.dtype.kind not in "biufO":
         raise ArgumentTypeError(f"{what} are {array.dtype}: real numbers are wanted")
     return np.ascontiguousarray(array, dtype=np.float64)
@@ -506,7 +512,10 @@ def encoded(text: Path) -> bytes:
     """A path or a name as the library takes it, for which it would end at a NUL."""
     if not isinstance(text, (str, bytes, os.PathLike)):
         raise ArgumentTypeError(f"{shown(text)} is no path or name: a text is wanted")
-    ret = os.fsencode(text)
+    try:
+        ret = os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ArgumentError(f"{text!r} has half of a pair of surrogates, which is no text") from None
     if b"\0" in ret:
         raise ArgumentError(f"{text!r} has a NUL in it, which no path or name can have")
     return ret

@@ -3,7 +3,7 @@
 
 import ctypes as c
 
-from ._lib import ArgumentError, check, lib, ts_error
+from ._lib import ArgumentError, check, encoded, lib, ts_error
 
 POISSON = 1  # TS_LOSS_POISSON of tstream.h; those after it descend
 OPTIMIZERS = ("adam", "lbfgsb")
@@ -29,5 +29,5 @@ def loss_of(text: str) -> "tuple[int, float]":
     loss, at, err = c.c_int(), c.c_double(), ts_error()
     if "\0" in text:
         raise ArgumentError(f"there is no loss {text!r}")
-    check(lib.ts_loss_named(text.encode(), c.byref(loss), c.byref(at), c.byref(err)), err)
+    check(lib.ts_loss_named(encoded(text), c.byref(loss), c.byref(at), c.byref(err)), err)
     return loss.value, at.value

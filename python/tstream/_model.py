@@ -15,8 +15,8 @@ from ._conf import Gpus, files_of, precision_of, precisions, session_conf
 from ._errors import ArgumentError, ArgumentTypeError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
-from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result, ts_error,
-                   ts_fit_result, ts_save_conf)
+from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result,
+                   ts_error, ts_fit_result, ts_save_conf, unmasked)
 from ._labels import (give_names, given_names, is_narrow, labels_of, names_of, origin_of, share_names,
                      state_of)
 from ._pickle import completed, handle_of, model_state, tensor_of
@@ -499,8 +499,8 @@ class Model:
         ndarray of float64, shape (n,)
         """
         if isinstance(coords, tuple):
-            coords = np.stack([np.asarray(x) for x in coords], axis=1)
-        coords = np.asarray(coords)
+            coords = np.stack([unmasked("coordinates", x) for x in coords], axis=1)
+        coords = unmasked("coordinates", coords)
         if coords.ndim != 2 or coords.shape[1] != self.order:
             raise ArgumentError(f"coordinates of shape {coords.shape}: (n, {self.order}) is wanted")
         if len(coords) and coords.dtype.kind not in "iu":

@@ -59,7 +59,7 @@ def _by_number(given: "Mapping[Any, Any]", names: Names) -> "Dict[int, Any]":
     """What is given for some modes, by their numbers."""
     ret = {mode_of(mode, names): x for mode, x in given.items()}
     if len(ret) < len(given):
-        raise ArgumentError(f"{shown(given)} names a mode twice, from the front and from the end")
+        raise ArgumentError(f"{shown(given)} names a mode twice")
     return ret
 
 

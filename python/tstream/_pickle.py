@@ -22,10 +22,30 @@ _opened: "weakref.WeakValueDictionary[Any, Tensor]" = weakref.WeakValueDictionar
 
 # ---- tensors ----
 
+def _file_of(path: str) -> str:
+    """The file of an array that a name such as ``x.h5:/data`` says more about."""
+    end = len(path)
+    while end > 0 and not os.path.exists(path[:end]):
+        end = path.rfind(":", 0, end)
+    return path[:end] if end > 0 else path
+
+
+def opened_as(path: str) -> "Tuple[str, Any]":
+    """Where a tensor is that is being opened, and what tells whether another one is there later."""
+    whole = os.path.abspath(path)
+    file = _file_of(whole)
+    try:
+        st = os.stat(os.path.join(file, "index") if os.path.isdir(file) else file)
+    except OSError:
+        return whole, None
+    return whole, (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns)
+
+
 def _fingerprint(path: str) -> str:
     """What a tensor in files is known by: its index and its sums, or the ends of a dense file."""
     import hashlib
     ret = hashlib.blake2b(digest_size=16)
+    path = _file_of(path)
     if os.path.isdir(path):
         for name in ("index", "sums"):
             try:
@@ -66,8 +86,12 @@ def reduce_tensor(t: "Tensor") -> "Tuple[Callable[..., Any], Tuple[Any, ...]]":
         raise ArgumentTypeError(
             "a temporary tensor cannot be pickled, because it is removed with this process: "
             "build it with out='NAME.tsh', which keeps it")
-    path = os.path.abspath(t.path)
-    return _open_same, (path, _fingerprint(path))
+    path, was = t._opened_as
+    mark = _fingerprint(path)
+    if opened_as(path)[1] != was:
+        raise FormatError(f"{path}: was replaced since this tensor was opened, so it cannot be "
+                          "pickled: open it again")
+    return _open_same, (path, mark)
 
 
 # ---- models ----

@@ -34,8 +34,26 @@ def _modes_of(model: "Model", skip: "Union[None, Mode, Sequence[Mode]]") -> "Lis
     return modes
 
 
+def _scaled(x: Array) -> "Tuple[Array, Array]":
+    """Columns divided by powers of two, so that their squares neither overflow nor vanish."""
+    exponent = np.frexp(np.abs(x).max(axis=0, initial=0))[1]
+    return np.ldexp(x, -exponent), exponent
+
+
+def _likeness(sizes: "Sequence[Tuple[Array, Array]]") -> Array:
+    """1 - |p - q| / max(p, q) of all pairs; each size is a number times a power of two."""
+    (p, at), (q, by) = sizes
+    top = np.where(p[:, None] > 0, at[:, None], by)
+    top = np.where((p[:, None] > 0) & (q > 0), np.maximum.outer(at, by), top)
+    p = np.ldexp(p[:, None], np.maximum(at[:, None] - top, -4000))
+    q = np.ldexp(q, np.maximum(by - top, -4000))
+    most, apart = np.maximum(p, q), np.abs(p - q)
+    return np.asarray(1 - np.divide(apart, most, out=np.zeros_like(most), where=most > 0))
+
+
 def _cosines(a: Array, b: Array) -> Array:
     """Cosines of columns, 0 where one is zeros."""
+    a, b = _scaled(a)[0], _scaled(b)[0]
     sizes = np.outer(np.linalg.norm(a, axis=0), np.linalg.norm(b, axis=0))
     return np.asarray(np.divide(a.T @ b, sizes, out=np.zeros_like(sizes), where=sizes > 0))
 
@@ -52,21 +70,23 @@ class _Match:
             raise ArgumentError(f"shapes differ in mode {different[0]}: {a.shape} and {b.shape}")
         self.cosine = []
         self.congruence = np.ones((a.rank, b.rank))
-        self.sizes = [np.abs(np.array(x.weights)) for x in (a, b)]
+        sizes = [np.frexp(np.abs(np.array(x.weights, dtype=np.float64))) for x in (a, b)]
         empty = [np.zeros(a.rank, bool), np.zeros(b.rank, bool)]  # zeros in some mode
         for m in range(a.order):
             columns = [np.asarray(x.factors[m], dtype=np.float64) for x in (a, b)]
             for k, x in enumerate(columns):
+                x, by = _scaled(x)
                 norms = np.linalg.norm(x, axis=0)
-                self.sizes[k] = self.sizes[k] * norms
+                size, up = np.frexp(sizes[k][0] * norms)
+                sizes[k] = size, sizes[k][1] + by + up
                 empty[k] |= (norms == 0) & (m in self.modes)
             if m in self.modes:
                 self.cosine.append(_cosines(*columns))
                 self.congruence *= np.abs(self.cosine[-1])
         self.congruence[np.outer(*empty)] = 1
-        most = np.maximum.outer(*self.sizes)
-        apart = np.abs(np.subtract.outer(*self.sizes))
-        self.likeness = 1 - np.divide(apart, most, out=np.zeros_like(most), where=most > 0)
+        self.likeness = _likeness(sizes)
+        with np.errstate(over="ignore"):
+            self.sizes = [np.ldexp(*size) for size in sizes]
 
     def score(self, weights: bool) -> Array:
         return self.congruence * self.likeness if weights else self.congruence

@@ -15,7 +15,7 @@ from ._checks import integer
 from ._html import of_tensor
 from ._lib import (ArgumentError, Array, BusyError, Call, FormatError, Mode, Path, Size, check,
                    encoded, lib, strings, ts_array_conf, ts_error, whole)
-from ._pickle import reduce_tensor
+from ._pickle import opened_as, reduce_tensor
 
 
 class _Handle:
@@ -71,6 +71,7 @@ class Tensor:
         self.skipped = 0
         self._temporary = _temporary is not None
         self._cells = _array  # which the library reads where it is
+        self._opened_as = opened_as(self.path) if _array is None else ("", None)
         if _array is None:
             handle = check(lib.ts_open(encoded(self.path), c.byref(err)), err)
         else:

@@ -278,7 +278,7 @@
 /* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
 
 /* which kind lies where: ts_models_there, ts_models_there_in, ts_models_kept, ts_models_kept_in,
- * ts_model_kind_of */
+ * ts_model_kind_of, ts_model_would_be_part */
 #include "model/model_files.h"
 /* row by row: ts_model_open, ts_model_open_again, ts_model_open_inside, ts_model_close,
  * ts_model_rows, ts_model_index, ts_model_sign */

@@ -290,20 +290,11 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
 
 static int is_part_name(const char *name)
 {
-    static const char *const part[] = { "state",
-                                        "state.0",
-                                        "state.1",
-                                        RECORD,
-                                        TS_MODEL_HISTORY,
-                                        "status.json",
-                                        TS_MODEL_START,
-                                        TS_LABELS_FILE,
-                                        "model.ktensor",
-                                        "weights.npy",
-                                        "lambda.mat",
-                                        TS_MODELS_RUN,
-                                        TS_MODELS_JSON,
-                                        TS_MODELS_TSV };
+    static const char *const part[] = { "state",        "state.0",        "state.1",
+                                        RECORD,         TS_MODEL_HISTORY, "status.json",
+                                        TS_MODEL_START, TS_LABELS_FILE,   "model.ktensor",
+                                        "weights.npy",  "lambda.mat",     TS_MODELS_RUN,
+                                        TS_MODELS_JSON, TS_MODELS_TSV };
     const char *const ending = mode_ending(name);
     for (size_t i = 0; i < sizeof part / sizeof part[0]; i++)
         if (strcmp(name, part[i]) == 0)

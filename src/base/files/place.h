@@ -2,9 +2,9 @@
 /* place.h - holds the inputs and outputs of a command against each other, before the work.
  *
  * An output must not be an input, lie in a directory that is read or in any tensor, or hold an
- * input; and two outputs must not be one. Names are compared as the file system sees them: through links, hard
- * links and "..", for names that do not exist yet too. An output also takes the name that it is
- * written under first (NAME.partial, NAME.building).
+ * input; and two outputs must not be one. Names are compared as the file system sees them: through
+ * links, hard links and "..", for names that do not exist yet too. An output also takes the name
+ * that it is written under first (NAME.partial, NAME.building).
  *
  *   owner    strings are the caller's
  *   threads  any

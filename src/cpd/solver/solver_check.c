@@ -47,12 +47,11 @@ int ts_solver_check_cells(const struct ts_solver *a, struct ts_err *err)
                        : t->header.flags & TS_TENSOR_WEIGHTS ? "nonzero with a weight above 0"
                                                              : "nonzero";
     if (a->conf->hold_out.share == 0 && a->kept_sum == 0)
-        return a->kept > 0 ? ts_fail(err, TS_EARG,
-                                     "%s: every %s is 0, so there is nothing to decompose", t->path,
-                                     cell)
-                           : ts_fail(err, TS_EARG,
-                                     "%s: all weights are 0, so there is nothing to learn from",
-                                     t->path);
+        return a->kept > 0
+                   ? ts_fail(err, TS_EARG, "%s: every %s is 0, so there is nothing to decompose",
+                             t->path, cell)
+                   : ts_fail(err, TS_EARG,
+                             "%s: all weights are 0, so there is nothing to learn from", t->path);
     if (a->conf->hold_out.share == 0 || (a->kept > 0 && a->n_held > 0))
         return 0;
     return a->kept > 0
