@@ -100,38 +100,30 @@ static int wait_turn(struct ts_collect *c, uint64_t number)
     return c->failed ? -1 : 0;
 }
 
-static inline __attribute__((always_inline)) void
-pack_rows(const struct ts_batch *b, uint32_t order, const struct ts_record_layout *l, uint64_t *out)
-{
-    uint32_t left[TS_RECORD_FIELDS];
-    for (uint32_t f = 0; f <= order; f++)
-        left[f] = l->width[f] == 0 ? 0 : 64 - l->start[f] - l->width[f];
-    for (uint64_t i = 0; i < b->n; i++) {
-        uint64_t rec = b->value[i] << left[order];
-        for (uint32_t m = 0; m < order; m++)
-            rec |= b->index[i * order + m] << left[m];
-        out[i] = rec;
-    }
-}
-
-static void pack(const struct ts_batch *b, const struct ts_record_layout *l, uint64_t *out)
+/* Makes records of a batch, and adds its nonzeros to the sum: column by column over a piece that
+ * stays in the cache. */
+static void pack(const struct ts_batch *b, int weights, const struct ts_record_layout *l,
+                 uint64_t *out, struct ts_cell_sum *sum)
 {
     const uint32_t order = b->order;
-    if (l->words == 1 && order == 3) {
-        pack_rows(b, 3, l, out);
-        return;
-    }
-    if (l->words == 1) {
-        pack_rows(b, order, l, out);
-        return;
-    }
-    for (uint64_t first = 0; first < b->n; first += PIECE) { /* in pieces that stay in the cache */
-        const uint64_t n = b->n - first < PIECE ? b->n - first : PIECE;
-        uint64_t rec[PIECE * TS_RECORD_WORDS];
+    for (uint64_t first = 0; first < b->n; first += PIECE) {
+        const uint32_t n = b->n - first < PIECE ? (uint32_t)(b->n - first) : PIECE;
+        const uint64_t *index = b->index + first * order, *value = b->value + first;
+        uint64_t rec[PIECE * TS_RECORD_WORDS], column[PIECE], s[PIECE];
         memset(rec, 0, n * l->words * sizeof *rec);
-        for (uint32_t m = 0; m < order; m++)
-            ts_record_put_column(l, rec, n, m, b->index + first * order + m, order);
-        ts_record_put_column(l, rec, n, order, b->value + first, 1);
+        memset(s, 0, n * sizeof *s);
+        for (uint32_t m = 0; m < order; m++) {
+            for (uint32_t i = 0; i < n; i++)
+                column[i] = index[(uint64_t)i * order + m];
+            ts_cell_sum_term(s, column, n, ts_cell_key(m));
+            ts_record_put_column(l, rec, n, m, column, 1);
+        }
+        if (weights)
+            ts_cell_sum_weighted(s, value, n);
+        else
+            ts_cell_sum_term(s, value, n, ts_cell_key(TS_CELL_VALUE));
+        ts_cell_sum_mix(s, n, 0, sum);
+        ts_record_put_column(l, rec, n, order, value, 1);
         memcpy(out + first * l->words, rec, n * l->words * sizeof *rec);
     }
 }
@@ -175,7 +167,6 @@ static int put_batch(void *self, uint64_t number, const struct ts_batch *b)
     const struct ts_collect_segment *s;
     struct ts_cell_sum records = { 0 };
     uint64_t *out;
-    ts_cell_sum_rows(c->order, b->index, b->value, b->n, c->weights, &records);
     pthread_mutex_lock(&c->lock);
     if (wait_turn(c, number) < 0)
         goto failed;
@@ -190,7 +181,6 @@ static int put_batch(void *self, uint64_t number, const struct ts_batch *b)
     layout = s->layout;
     c->n_read += b->n_read;
     c->n_zeros += b->n_zeros;
-    ts_cell_sum_join(&c->records, &records);
     if (b->rounded_line > 0 && c->rounded_line == 0) {
         c->rounded_line = (b->file == c->file ? c->n_lines : 0) + b->rounded_line;
         c->rounded_file = b->file;
@@ -205,8 +195,9 @@ static int put_batch(void *self, uint64_t number, const struct ts_batch *b)
         pthread_cond_broadcast(&c->moved);
     }
     pthread_mutex_unlock(&c->lock);
-    pack(b, &layout, out);
+    pack(b, c->weights, &layout, out, &records);
     pthread_mutex_lock(&c->lock);
+    ts_cell_sum_join(&c->records, &records);
     c->packing--;
     if (c->packing == 0)
         pthread_cond_signal(&c->wanted);

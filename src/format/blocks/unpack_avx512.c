@@ -77,6 +77,19 @@ static inline void merge(const struct ts_flags *restart, uint32_t n, const uint3
             carry = _mm512_set1_epi32((int)out[end - 1]);
             continue;
         }
+        if ((restart->bit[k] & used) == 0) { /* none does: a sum from the entry before */
+            for (uint32_t i = 64 * k; i < end; i += 16, delta += 16) {
+                __m512i v = _mm512_loadu_si512(delta);
+                v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 15));
+                v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 14));
+                v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 12));
+                v = _mm512_add_epi32(v, _mm512_alignr_epi32(v, zero, 8));
+                v = _mm512_add_epi32(v, carry);
+                carry = _mm512_permutexvar_epi32(last, v);
+                _mm512_storeu_si512(out + i, v);
+            }
+            continue;
+        }
         /* step j adds the entry 2^j before, unless a restart or the group's start lies between */
         const uint64_t go = ~restart->bit[k];
         uint64_t k1 = go & ~UINT64_C(0x0001000100010001), k2 = k1 & k1 << 1, k4 = k2 & k2 << 2;
