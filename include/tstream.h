@@ -415,6 +415,16 @@ TS_API int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, cons
 TS_API int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *index,
                                    const double *value, const double *weight, ts_error *err);
 
+/* The same of columns: index[m] has n indices of mode m. weight has n weights of a conf with
+ * weights, or is NULL: weights of 1.
+ *
+ *   returns  0, or the code of a failure, which may be one of the build
+ *   threads  any number of threads may add
+ *   errors   those of ts_builder_add_weighted
+ */
+TS_API int ts_builder_add_columns(ts_builder *b, uint64_t n, const uint64_t *const *index,
+                                  const double *value, const double *weight, ts_error *err);
+
 /* Ends the input and waits until the tensor is in place. ret may be NULL.
  *
  *   returns  0, or the code of a failure; then no part of the tensor remains

@@ -5,6 +5,7 @@ import gzip
 import itertools
 import os
 import pickle
+import threading
 import warnings
 
 import numpy as np
@@ -842,3 +843,80 @@ def test_a_table_of_text_by_its_name(tmp_path, end):
         assert t.shape == (2, 2) and t.mode_names == ("who", "what")
         assert t.labels("what", [0, 1]) == ["lamp", "rug"]
     assert built.norm == opened.norm == pytest.approx(50**0.5)
+
+
+def _in_files(tmp_path, frame, n):
+    """The table in files of Parquet and Arrow, in batches of n rows."""
+    pa, parquet = library("pyarrow"), library("pyarrow.parquet")
+    table = pa.table(frame)
+    parquet.write_table(table, tmp_path / "x.parquet", row_group_size=n)
+    with pa.ipc.new_file(tmp_path / "x.arrow", table.schema) as file:
+        for batch in table.to_batches(n):
+            file.write_batch(batch)
+    return [tmp_path / "x.parquet", tmp_path / "x.arrow"]
+
+
+def test_files_are_read_ahead(tmp_path, monkeypatch):
+    """In a thread of their own, in the order of the rows, and the thread ends with the build."""
+    from tstream import _files
+    monkeypatch.setattr(_files, "_ROWS", 1000)
+    rng = np.random.default_rng(8)
+    n = 5500
+    frame = {"a": rng.integers(0, 70, n), "b": rng.integers(0, 40, n).astype(np.int32),
+             "c": rng.choice(["x", "y", "zz"], n), "v": rng.random(n)}
+    want = {}
+    for a, b, c, v in zip(*frame.values()):
+        want[a, b, c] = want.get((a, b, c), 0) + v
+    for path in _in_files(tmp_path, frame, 1000):
+        with ts.from_frame(path, ["a", "b", "c"], "v", dtype="float64") as t:
+            names = t.labels("c", range(3))
+            assert names == list(dict.fromkeys(frame["c"]))
+            got = {}
+            for coords, values in t.blocks(0):
+                for (a, b, c), v in zip(coords.tolist(), values):
+                    got[a, b, names[c]] = v
+        assert got.keys() == want.keys()
+        assert all(abs(got[k] - want[k]) < 1e-12 for k in got)
+    assert not [x for x in threading.enumerate() if x.name.startswith("tstream reader")]
+
+
+@pytest.mark.parametrize("row", [0, 999, 1000, 3210, 5499])
+def test_a_bad_row_in_a_file_that_is_read_ahead(tmp_path, monkeypatch, row):
+    from tstream import _files
+    monkeypatch.setattr(_files, "_ROWS", 1000)
+    frame = {"a": np.arange(5500) % 7, "b": np.arange(5500) % 5, "v": np.ones(5500)}
+    frame["a"][row] = -3
+    for path in _in_files(tmp_path, frame, 1000):
+        with pytest.raises(ts.ArgumentError, match=rf"row {row % 1000} of table {row // 1000}: '-3'"
+                           if row >= 1000 else r"column 'a', row"):
+            ts.from_frame(path, ["a", "b"], "v", out=tmp_path / "o.tsh")
+        assert not (tmp_path / "o.tsh").exists()
+    assert not [x for x in threading.enumerate() if x.name.startswith("tstream reader")]
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32, np.uint8, ">i4", ">i8"])
+def test_columns_of_indices_are_rows_of_them(kind):
+    rng = np.random.default_rng(3)
+    coords, values = rng.integers(0, 50, (800, 3)), rng.random(800)
+    weights = rng.integers(1, 5, 800).astype(float)
+    columns = [x.astype(kind) for x in coords.T]
+    strided = [np.repeat(x, 2)[::2] for x in columns]
+    for given in ({}, {"weights": weights}):
+        hashes = set()
+        for x in (coords, coords.astype(kind), tuple(columns), tuple(strided)):
+            with ts.from_coo(x, values, shape=(50, 50, 50), **given) as t:
+                hashes.add((t.nnz, t.norm))
+        assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("columns, text", [
+    (([0, 1, 2], [1, -2, -3]), "index -2 in row 1 of mode 1"),
+    (([0, 1, -2], [1, 2, -3]), "index -2 in row 2 of mode 0"),
+    (([0, 1, 2], [0.0, 1.0, 2.0]), "coordinates are float64"),
+    (([0, 1, 2], [0, 1]), "of 3, 2 rows"),
+    (([0, 1, 2], [[0, 1], [1, 1], [2, 1]]), "coordinates of mode 1 have 2 dimensions"),
+    (([0, 1, 2], [0, 1, 1 << 40]), "beyond 2\\^40 - 1"),
+])
+def test_columns_that_are_no_indices(columns, text):
+    with pytest.raises(ts.Error, match=text):
+        ts.from_coo(tuple(np.array(x) for x in columns), np.ones(3))

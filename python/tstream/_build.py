@@ -23,7 +23,6 @@ _duplicates = {"sum": 0, "keep": 1, "error": 2}
 _zeros = ("drop", "keep")
 _transforms = {"log1p": 1, "binary": 2}
 _SCALE = 3
-_LARGEST_INT64 = np.uint64(np.iinfo(np.int64).max)
 _packed = ("", *_files.PACKED)
 _ends = (".tns", ".txt", ".coo", ".csv", ".tsv", ".tab", ".mtx", ".bin", ".sptn", *_files.ENDS)
 _OF_FILES = ("columns, value, weights, text, bin, time_unit, separator, header and sorted_names "
@@ -85,6 +84,21 @@ class _Build(Call):
                          phases=p.n_phases, done=p.done, total=p.total))
 
             self.conf.progress = progress_fn(show)
+
+
+    def add(self, builder: Any, coords: "_Coords", values: Array,
+            weights: Optional[Array]) -> None:
+        """Gives nonzeros to a builder."""
+        n, address = len(values), values.ctypes.data
+        if isinstance(coords, list):
+            columns = (c.c_void_p * len(coords))(*(x.ctypes.data for x in coords))
+            self.run(lib.ts_builder_add_columns, builder, n, columns, address,
+                     None if weights is None else weights.ctypes.data)
+        elif weights is None:
+            self.run(lib.ts_builder_add, builder, n, coords.ctypes.data, address)
+        else:
+            self.run(lib.ts_builder_add_weighted, builder, n, coords.ctypes.data, address,
+                     weights.ctypes.data)
 
 
 def _stem(path: Path, with_folder: bool) -> str:
@@ -387,6 +401,9 @@ def check_left(n: int, skipped: int, first: str) -> None:
         raise ArgumentError(f"each of {skipped} rows has something missing: the first is {first}")
 
 
+_Coords = Union[Array, "list[Array]"]  # (n, order), or a column for each mode
+
+
 class _Batches:
     """Batches as the library takes them, without the rows where something is missing."""
 
@@ -395,7 +412,7 @@ class _Batches:
         self.skipped = 0
         self.first = ""
 
-    def next(self) -> "Optional[tuple[Array, Array, Optional[Array]]]":
+    def next(self) -> "Optional[tuple[_Coords, Array, Optional[Array]]]":
         """(n, order) uint64, (n,) float64 and, where there are weights, the same again."""
         number, batch = next(self.batches, (0, None))
         if batch is None:
@@ -404,9 +421,10 @@ class _Batches:
         coords, gone = _indices(batch[0])
         numbers = [_numbers(what, x) for what, x in given]
         values = numbers[0]
-        if coords.ndim != 2 or values.ndim != 1 or len(coords) != len(values):
+        shape = (len(coords[0]), len(coords)) if isinstance(coords, list) else coords.shape
+        if len(shape) != 2 or values.ndim != 1 or shape[0] != len(values):
             raise ArgumentError(
-                f"coordinates of shape {coords.shape} and values of shape {values.shape}: "
+                f"coordinates of shape {shape} and values of shape {values.shape}: "
                 "(n, order) and (n,) are wanted")
         if len(numbers) > 1 and numbers[1].shape != values.shape:
             raise ArgumentError(
@@ -426,21 +444,65 @@ class _Batches:
             some = np.logical_or.reduce([m for _, m in absent])
             self.first = self.first or place
             self.skipped += int(some.sum())
-            coords, numbers = coords[~some], [x[~some] for x in numbers]
-        if coords.dtype.kind not in "iu":
-            raise ArgumentError(f"coordinates are {coords.dtype}: whole numbers are wanted")
-        if coords.dtype.kind == "i" and coords.size and coords.min() < 0:
-            row, mode = np.argwhere(coords < 0)[0]
-            raise ArgumentError(
-                f"index {coords[row, mode]} in row {row} of mode {mode}: indices start at 0")
-        if coords.dtype == np.int64:
-            coords = coords.view(np.uint64)  # the same bytes: nothing is copied
-        return (np.ascontiguousarray(coords, dtype=np.uint64), np.ascontiguousarray(numbers[0]),
+            coords = [x[~some] for x in coords] if isinstance(coords, list) else coords[~some]
+            numbers = [x[~some] for x in numbers]
+        return (_unsigned(coords), np.ascontiguousarray(numbers[0]),
                 np.ascontiguousarray(numbers[1]) if len(numbers) > 1 else None)
 
 
-def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
-    """Coordinates as one array, and the rows of each mode that have none."""
+def _unsigned(coords: _Coords) -> _Coords:
+    """Indices as the library takes them. Those of 64 bits are not copied."""
+    columns = coords if isinstance(coords, list) else [coords]
+    for x in columns:
+        if x.dtype.kind not in "iu":
+            raise ArgumentError(f"coordinates are {x.dtype}: whole numbers are wanted")
+    below = [np.argwhere(x < 0)[0] for x in columns
+             if x.dtype.kind == "i" and x.size and x.min() < 0]
+    if below:
+        row = min(int(at[0]) for at in below)
+        index = [x[row] for x in columns] if isinstance(coords, list) else coords[row]
+        mode = next(m for m, i in enumerate(index) if i < 0)
+        raise ArgumentError(
+            f"index {index[mode]} in row {row} of mode {mode}: indices start at 0")
+    columns = [
+        np.ascontiguousarray(x.view(np.uint64) if x.dtype == np.int64 else x, dtype=np.uint64)
+        for x in columns
+    ]
+    return columns if isinstance(coords, list) else columns[0]
+
+
+class Ahead:
+    """Batches that are made in a thread, each while the one before is taken."""
+
+    def __init__(self, source: _Batches) -> None:
+        from concurrent.futures import Future, ThreadPoolExecutor
+        self.source = source
+        self._pool = ThreadPoolExecutor(1, "tstream reader")
+        self._made: "Optional[Future[Any]]" = None
+
+    @property
+    def skipped(self) -> int:
+        return self.source.skipped
+
+    @property
+    def first(self) -> str:
+        return self.source.first
+
+    def next(self) -> "Optional[tuple[_Coords, Array, Optional[Array]]]":
+        made = self._made or self._pool.submit(self.source.next)
+        self._made = None
+        batch = made.result()
+        if batch is not None:
+            self._made = self._pool.submit(self.source.next)
+        return batch
+
+    def close(self) -> None:
+        """Waits for the batch that is being made."""
+        self._pool.shutdown()
+
+
+def _indices(coords: Any) -> "tuple[_Coords, list[tuple[str, Array]]]":
+    """Coordinates as an array or columns, and the rows of each mode that have none."""
     if _inputs.table_kind(coords):  # NumPy makes floats of columns of uint64 and int64
         names = coords if isinstance(coords, dict) else getattr(coords, "column_names", None)
         coords = tuple(coords[name] for name in (coords.columns if names is None else names))
@@ -466,21 +528,17 @@ def _indices(coords: Any) -> "tuple[Array, list[tuple[str, Array]]]":
                 what = "masked" if np.ma.isMaskedArray(given) else "missing"
                 gone.append((f"coordinates are {what} in mode {m},", read.missing))
         columns.append(column)
-    if len({x.dtype.kind
-            for x in columns} & set("iu")) == 2 and {x.dtype.kind
-                                                     for x in columns} <= set("iu"):
-        # NumPy makes floating-point numbers of uint64 and int64; what int64 does not hold is no
-        # index
-        columns = [
-            np.minimum(x.astype(np.uint64), _LARGEST_INT64).astype(np.int64)
-            if x.dtype.kind == "u" else x for x in columns
-        ]
     if len({len(x) for x in columns}) > 1:
         raise ArgumentError(
             f"coordinates of {', '.join(str(len(x)) for x in columns)} rows: as many in each "
             "mode are wanted"
         )
-    return np.stack(columns, axis=1), gone
+    for m, x in enumerate(columns):
+        if x.ndim != 1:
+            raise ArgumentError(f"coordinates of mode {m} have {x.ndim} dimensions: one is wanted")
+    if any(x.dtype.kind in "iu" for x in columns):
+        columns = [x.view(np.uint8) if x.dtype.kind == "b" else x for x in columns]
+    return columns, gone
 
 
 def _numbers(what: str, given: Any) -> Array:
@@ -568,12 +626,32 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
     Tensor
     """
     modes = renamed("names", names, "modes", modes)
-    source = _Batches(batches, is_skipping(missing))
+    return add_all(_Batches(batches, is_skipping(missing)), out, shape=shape, modes=modes,
+                   labels=labels, **options)
+
+
+def _order_of(coords: _Coords) -> int:
+    return len(coords) if isinstance(coords, list) else int(coords.shape[1])
+
+
+def read_ahead(batches: "Iterable[Any]", out: Optional[Path], **options: Any) -> Tensor:
+    """:func:`from_batches` of an iterator that may be asked from another thread."""
+    source = Ahead(_Batches(batches, False))
+    try:
+        return add_all(source, out, **options)
+    finally:
+        source.close()
+
+
+def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
+            shape: "Optional[Sequence[int]]" = None, modes: "Optional[Sequence[Any]]" = None,
+            labels: "Optional[Sequence[Any]]" = None, **options: Any) -> Tensor:
+    """What :func:`from_batches` does, with batches as the library takes them."""
     first = source.next()
     if first is None:
         raise ArgumentError("there is no batch to build from")
     coords, values, weights = first
-    order = coords.shape[1]
+    order = _order_of(coords)
     weighted = weights is not None
     n_rows = 0
     temporary = None
@@ -591,17 +669,12 @@ def from_batches(batches: "Iterable[Any]", out: Optional[Path] = None, *,
             raise err.exception()
         try:
             while True:
-                if coords.shape[1] != order:
+                if _order_of(coords) != order:
                     raise ArgumentError(
-                        f"a batch has {coords.shape[1]} modes, those before {order}")
+                        f"a batch has {_order_of(coords)} modes, those before {order}")
                 if (weights is not None) != weighted:
                     raise ArgumentError("a batch has weights, and another has none")
-                if weights is None:
-                    b.run(lib.ts_builder_add, builder, len(values), coords.ctypes.data,
-                          values.ctypes.data)
-                else:
-                    b.run(lib.ts_builder_add_weighted, builder, len(values), coords.ctypes.data,
-                          values.ctypes.data, weights.ctypes.data)
+                b.add(builder, coords, values, weights)
                 n_rows += len(values)
                 del coords, values, weights  # one at a time
                 first = None
@@ -671,12 +744,14 @@ def from_coo(coords: Any, values: Any = None, shape: "Optional[Sequence[int]]" =
         return of_source(found, out, shape=shape, missing=missing, **options)
     source = _Batches([(coords, values) if weights is None else (coords, values, weights)],
                       is_skipping(missing))
-    columns = [x for x in source.next() or () if x is not None]
-    check_left(len(columns[0]), source.skipped, source.first)
+    found, values, *weighted = source.next() or ([], np.empty(0), None)
+    check_left(len(values), source.skipped, source.first)
     step = 1 << 22
-    options.setdefault("expect", n_nonzeros(columns[1], step, options))
-    pieces = (tuple(x[i:i + step] for x in columns)
-              for i in range(0, max(len(columns[0]), 1), step))
+    options.setdefault("expect", n_nonzeros(values, step, options))
+    columns = [values, *(x for x in weighted if x is not None)]
+    pieces = ((tuple(x[i:i + step] for x in found) if isinstance(found, list) else
+               found[i:i + step], *(x[i:i + step] for x in columns))
+              for i in range(0, max(len(values), 1), step))
     return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped,
                          source.first)
 

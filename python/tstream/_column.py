@@ -115,9 +115,9 @@ def _of_array(array: Array, missing: Optional[Array] = None) -> Column:
     if array.ndim != 1:
         raise ArgumentError(f"it has {array.ndim} dimensions: one is wanted")
     kind = array.dtype.kind
-    gone = np.zeros(len(array), dtype=bool) if missing is None else np.asarray(missing, dtype=bool)
     if kind in "iu":
-        return Column(len(array), gone, plain=array)
+        return Column(len(array), missing, plain=array)
+    gone = np.zeros(len(array), dtype=bool) if missing is None else np.asarray(missing, dtype=bool)
     if kind == "f":
         return Column(len(array), gone | np.isnan(array), plain=array)
     if kind in "mM":
@@ -160,11 +160,11 @@ def _of_arrow_piece(array: Any) -> Column:
     if kind in ("string", "large_string", "binary",
                 "large_binary") or kind.startswith("fixed_size_binary"):
         return _of_arrow_piece(array.dictionary_encode())
-    gone = array.is_null().to_numpy(zero_copy_only=False)
+    gone = array.is_null().to_numpy(zero_copy_only=False) if array.null_count > 0 else None
     if kind.startswith(("int", "uint")):
         return Column(
             len(array), gone,
-            plain=(array.fill_null(0) if gone.any() else array).to_numpy(zero_copy_only=False))
+            plain=(array if gone is None else array.fill_null(0)).to_numpy(zero_copy_only=False))
     if kind in ("halffloat", "float", "double") or kind.startswith(
         ("date", "timestamp", "duration")):
         return _of_array(array.to_numpy(zero_copy_only=False), gone)
@@ -458,7 +458,7 @@ def reals_of(column: Column) -> Array:
     if column.plain is not None:
         if column.plain.dtype.kind not in "iuf":
             raise ArgumentError(f"it is of {column.plain.dtype}: real numbers are wanted")
-        values: Array = column.plain.astype(np.float64)
+        values: Array = column.plain.astype(np.float64, copy=column.missing is not None)
         if column.missing is not None:
             values[column.missing] = np.nan
         return values

@@ -289,7 +289,7 @@ def read_files(paths: "Sequence[Path]", kind: str, columns: Columns,
     if kind in _tables:
         if variable is not None:
             raise ArgumentError("variable= is for files of arrays")
-        return Rows(_guarded(names[0], _tables[kind](names, columns)), False)
+        return Rows(_guarded(names[0], _tables[kind](names, columns)), False, ahead=True)
     if len(names) > 1:
         raise InputTypeError(
             "several files of arrays are several tensors; numpy.stack joins arrays")

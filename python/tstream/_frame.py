@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _column, _files, _inputs
 from ._build import (check_left, count_skipped, from_batches, is_skipping, n_nonzeros,
-                     wanted_columns, warn_empty, write_labels)
+                     read_ahead, wanted_columns, warn_empty, write_labels)
 from ._column import LARGEST, Column
 from ._inputs import InputTypeError, Rows, renamed, warn_renamed
 from ._lib import ArgumentError, Array, Error, Path, check, lib, ts_error, warn
@@ -80,6 +80,10 @@ class _Mode:
             f"text=[{self.name!r}] takes the fields of this column as names")
 
     def _numbers(self, c: Column, rows: _Rows) -> Array:
+        if c.plain is not None and c.plain.dtype.kind in "iu" and c.plain.dtype.itemsize == 8:
+            unsigned: Array = c.plain.view(np.uint64)  # one below 0 is a large one
+            if int(unsigned.max()) <= LARGEST:
+                return unsigned
         if c.plain is not None and c.plain.dtype.kind in "iuf":
             wrong = _no_wholes(c.plain)
             if wrong.any():
@@ -370,10 +374,10 @@ class _Spool:
                                               count=n) if self.weighted else None
 
 
-def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], folder: str,
+def _of_tables(source: Rows, reader: _Reader, out: Optional[Path], folder: str,
                options: "dict[str, Any]") -> Tensor:
     """A tensor from tables that come one after another."""
-    tables = enumerate(source)
+    tables = enumerate(source.table)
 
     def read_on() -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
         for number, table in tables:
@@ -411,7 +415,7 @@ def _of_tables(source: "Iterable[Any]", reader: _Reader, out: Optional[Path], fo
                 write_labels(path, mode.labels() or (), mode=0)
 
     options = {"labels": paths, **options}
-    return from_batches(batches(), out, **options)
+    return (read_ahead if source.ahead else from_batches)(batches(), out, **options)
 
 
 def from_frame(frame: Any, modes: "Optional[Sequence[Any]]" = None, value: Any = None,
@@ -538,7 +542,7 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
             os.path.abspath(os.fsdecode(out))))
         with tempfile.TemporaryDirectory(
                 dir=None if place is None else os.fsdecode(place)) as folder:
-            t = _of_tables(source.table, reader, out, folder, options)
+            t = _of_tables(source, reader, out, folder, options)
     else:
         coords, values, weighted = reader.read(source.table, None)
         check_left(len(values), reader.skipped, reader.first)

@@ -48,6 +48,7 @@ class Rows(NamedTuple):
     whole: bool
     modes: "Optional[Sequence[Any]]" = None  # columns, where the object tells
     value: Any = None
+    ahead: bool = False  # tables may be read in another thread
 
 
 class Batches(NamedTuple):

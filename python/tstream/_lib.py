@@ -305,6 +305,8 @@ _functions = {
                               c.POINTER(ts_build_result), _err]),
     "ts_builder_new": (_handle, [c.POINTER(ts_build_conf), _err]),
     "ts_builder_add": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, _err]),
+    "ts_builder_add_columns": (_int, [_handle, _u64, c.POINTER(c.c_void_p), c.c_void_p, c.c_void_p,
+                                      _err]),
     "ts_builder_add_weighted": (_int, [_handle, _u64, c.c_void_p, c.c_void_p, c.c_void_p, _err]),
     "ts_builder_finish": (_int, [_handle, c.POINTER(ts_build_result), _err]),
     "ts_builder_free": (None, [_handle]),

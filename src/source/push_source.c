@@ -168,18 +168,20 @@ static int hand_over(struct ts_push_source *s, struct ts_err *err)
     return why.code;
 }
 
-static int add_locked(struct ts_push_source *s, uint64_t n, const uint64_t *index,
-                      const double *value, const double *weight, struct ts_err *err)
+static int add_locked(struct ts_push_source *s, uint64_t n, const uint64_t *const column[],
+                      uint64_t step, const double *value, const double *weight, struct ts_err *err)
 {
     const uint32_t order = s->batch.order;
+    uint64_t row[TS_MAX_ORDER];
     int rc = 0;
     while (!s->started && !s->stopped)
         pthread_cond_wait(&s->moved, &s->lock);
     if (s->stopped || s->ended || s->failed)
         return ts_fail(err, TS_EARG, "the build takes no more nonzeros: it ended or failed");
     for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = add_nonzero(s, s->given + i, index + i * order, value[i],
-                         weight == NULL ? 1 : weight[i], err);
+        for (uint32_t m = 0; m < order; m++)
+            row[m] = column[m][i * step];
+        rc = add_nonzero(s, s->given + i, row, value[i], weight == NULL ? 1 : weight[i], err);
         if (rc == 0 && (s->batch.n == PIECE || s->batch.n_zeros == PIECE))
             rc = hand_over(s, err);
     }
@@ -204,19 +206,34 @@ void ts_push_source_fail(struct ts_push_source *s, const struct ts_err *why)
     pthread_mutex_unlock(&s->lock);
 }
 
-int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
-                       const double *value, const double *weight, struct ts_err *err)
+static int add(struct ts_push_source *s, uint64_t n, const uint64_t *const column[], uint64_t step,
+               const double *value, const double *weight, struct ts_err *err)
 {
     struct ts_err why = { 0 };
     int rc;
     pthread_mutex_lock(&s->lock);
-    rc = add_locked(s, n, index, value, weight, &why);
+    rc = add_locked(s, n, column, step, value, weight, &why);
     if (rc < 0)
         fail_locked(s, &why);
     pthread_mutex_unlock(&s->lock);
     if (rc < 0 && err != NULL)
         *err = why;
     return rc;
+}
+
+int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
+                       const double *value, const double *weight, struct ts_err *err)
+{
+    const uint64_t *column[TS_MAX_ORDER];
+    for (uint32_t m = 0; m < s->batch.order; m++)
+        column[m] = n > 0 ? index + m : NULL;
+    return add(s, n, column, s->batch.order, value, weight, err);
+}
+
+int ts_push_source_add_columns(struct ts_push_source *s, uint64_t n, const uint64_t *const column[],
+                               const double *value, const double *weight, struct ts_err *err)
+{
+    return add(s, n, column, 1, value, weight, err);
 }
 
 void ts_push_source_end(struct ts_push_source *s)

@@ -3,7 +3,7 @@
  * runs.
  *
  *   owner    the source owns a batch; arrays belong to the caller, who may free them after the call
- *   units    indices from 0, n x order, row-major
+ *   units    indices from 0, n x order, row-major, unless they are columns
  *   threads  start and stop from the building thread; add and end from the program's threads, whose
  *            calls of add run one after another
  *   errors   0 or a negative ts_code
@@ -35,6 +35,11 @@ struct ts_source ts_push_source_as_source(struct ts_push_source *s);
  * failed. After a failure nothing more is taken. */
 int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
                        const double *value, const double *weight, struct ts_err *err);
+
+/* The same of n indices for each mode, in arrays of their own. */
+int ts_push_source_add_columns(struct ts_push_source *s, uint64_t n,
+                               const uint64_t *const column[], const double *value,
+                               const double *weight, struct ts_err *err);
 
 /* Says that no more nonzeros follow. Until then the build waits. */
 void ts_push_source_end(struct ts_push_source *s);

@@ -338,6 +338,52 @@ START_TEST(cells_have_weights)
 }
 END_TEST
 
+/* Columns give the tensor that rows give, with weights and without, and the same refusals. */
+START_TEST(columns_are_rows)
+{
+    static const uint64_t first[] = { 0, 1, 2, 0, 3 }, second[] = { 4, 4, 0, 4, 1 };
+    static const double value[] = { 1, -2, 3.5, 2, 0.25 }, weight[] = { 1, 2, 0.5, 3, 1 };
+    const uint64_t *const column[2] = { first, second };
+    const double *weights = _i == 1 ? weight : NULL;
+    uint64_t rows[10], beyond[] = { 0, UINT64_MAX, 0, 0, 0 };
+    const uint64_t *const wrong[2] = { first, beyond };
+    ts_build_conf c = build_conf(other);
+    double norm[2];
+    ts_builder *b;
+    c.order = 2;
+    c.weights = _i;
+    for (int k = 0; k < 5; k++) {
+        rows[2 * k] = first[k];
+        rows[2 * k + 1] = second[k];
+    }
+    for (int by_column = 0; by_column < 2; by_column++) {
+        ts_tensor *t;
+        b = ts_builder_new(&c, &err);
+        ck_assert_int_eq(by_column ? ts_builder_add_columns(b, 5, column, value, weights, &err)
+                         : _i == 1 ? ts_builder_add_weighted(b, 5, rows, value, weights, &err)
+                                   : ts_builder_add(b, 5, rows, value, &err),
+                         0);
+        ck_assert_msg(ts_builder_finish(b, NULL, &err) == 0, "%s", err.text);
+        ts_builder_free(b);
+        t = ts_open(other, &err);
+        ck_assert_uint_eq(ts_nnz(t), 4);
+        ck_assert_uint_eq(ts_dim(t, 1), 5);
+        norm[by_column] = ts_norm(t);
+        ts_close(t);
+        c.replace = 1;
+    }
+    ck_assert(norm[0] == norm[1] && norm[0] > 0);
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_ne(ts_builder_add_columns(b, 5, wrong, value, weights, &err), 0);
+    ck_assert_ptr_nonnull(strstr(err.text, "nonzero 1: index"));
+    ts_builder_free(b);
+    c.weights = 0;
+    b = ts_builder_new(&c, &err);
+    ck_assert_int_eq(ts_builder_add_columns(b, 5, column, value, weight, &err), TS_ERR_ARGUMENT);
+    ts_builder_free(b);
+}
+END_TEST
+
 START_TEST(parts_of_a_tensor)
 {
     ts_build_conf c = build_conf(other);
@@ -781,6 +827,7 @@ int main(void)
     tcase_add_loop_test(c, a_builder_that_is_given_up_leaves_nothing, 0, 2);
     tcase_add_test(c, copies_cursors_and_rows);
     tcase_add_test(c, cells_have_weights);
+    tcase_add_loop_test(c, columns_are_rows, 0, 2);
     tcase_add_test(c, parts_of_a_tensor);
     tcase_add_loop_test(c, scores_are_those_of_the_obvious_loop, 0, 6);
     tcase_add_test(c, scores_of_counts_and_of_dense_arrays);
