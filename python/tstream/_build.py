@@ -13,8 +13,8 @@ import numpy as np
 from . import _column, _files, _inputs
 from ._checks import integer, is_several
 from ._inputs import InputTypeError, renamed
-from ._lib import (ArgumentError, ArgumentTypeError, Array, Call, FormatError, Mode, Path, Size, encoded, lib,
-                   progress_fn, reals, size, strings, ts_build_conf, ts_build_result, ts_error,
+from ._lib import (ArgumentError, ArgumentTypeError, Array, Call, FormatError, Mode, Path, Size,
+                   encoded, lib, progress_fn, reals, size, strings, ts_build_conf, ts_build_result, ts_error,
                    ts_select_conf, ts_table_conf, warn, whole)
 from ._tensor import Tensor
 
@@ -491,7 +491,7 @@ class Ahead:
     def next(self) -> "Optional[tuple[_Coords, Array, Optional[Array]]]":
         made = self._made or self._pool.submit(self.source.next)
         self._made = None
-        batch = made.result()
+        batch: "Optional[tuple[_Coords, Array, Optional[Array]]]" = made.result()
         if batch is not None:
             self._made = self._pool.submit(self.source.next)
         return batch
@@ -744,13 +744,13 @@ def from_coo(coords: Any, values: Any = None, shape: "Optional[Sequence[int]]" =
         return of_source(found, out, shape=shape, missing=missing, **options)
     source = _Batches([(coords, values) if weights is None else (coords, values, weights)],
                       is_skipping(missing))
-    found, values, *weighted = source.next() or ([], np.empty(0), None)
+    index, values, *weighted = source.next() or ([], np.empty(0), None)
     check_left(len(values), source.skipped, source.first)
     step = 1 << 22
     options.setdefault("expect", n_nonzeros(values, step, options))
     columns = [values, *(x for x in weighted if x is not None)]
-    pieces = ((tuple(x[i:i + step] for x in found) if isinstance(found, list) else
-               found[i:i + step], *(x[i:i + step] for x in columns))
+    pieces = ((tuple(x[i:i + step] for x in index) if isinstance(index, list) else
+               index[i:i + step], *(x[i:i + step] for x in columns))
               for i in range(0, max(len(values), 1), step))
     return count_skipped(from_batches(pieces, out, shape=shape, **options), source.skipped,
                          source.first)

@@ -605,6 +605,47 @@ class Model:
             settings["top"] = most
         return plot_model(self, components, **settings)
 
+    def report(self, path: Path, *, tensor: "Union[Tensor, Path, None]" = None,
+               components: int = 64, top: int = 5,
+               lines: "Union[None, Mode, Sequence[Mode]]" = None, replace: bool = False) -> None:
+        """Writes an HTML page about the model, like ``tstream report``.
+
+        The page loads nothing and runs no script. Components come first, each with its strongest
+        labels, then the weights and diagnostics.
+
+        Parameters
+        ----------
+        path : path
+            The page, such as ``"model.html"``. It is compressed if its name ends in ``.gz``.
+        tensor : Tensor or path, optional
+            The tensor of the model, whose size and checksum the page then tells.
+        components : int
+            Number of components, by weight. 0 shows all.
+        top : int
+            Number of strongest indices of each mode that is not drawn as a line.
+        lines : mode, or sequence of modes, optional
+            Modes that are drawn as lines because their indices are a sequence, such as time. An
+            empty sequence draws none. By default modes whose labels are ascending numbers or dates.
+        replace : bool
+            Replace an existing page. Files that tstream did not write are never replaced.
+
+        Raises
+        ------
+        BusyError
+            `path` exists, and `replace` is False.
+        FileNotFoundError
+            The folder of `path` does not exist.
+        Error
+            The page cannot be written.
+
+        Examples
+        --------
+        >>> m = tstream.Model.from_factors([2.0], [[[0.6], [0.8]], [[1.0]]])
+        >>> m.report(folder + "/m.html")
+        """
+        from ._report import write_report
+        write_report(self, path, tensor, components, top, lines, replace)
+
     def to_pyttb(self) -> Any:
         """As ``pyttb.ktensor``, float64."""
         from pyttb.ktensor import ktensor

@@ -111,7 +111,7 @@ def _attributes(record: "Dict[str, Any]", rank: int) -> "Dict[str, Any]":
                 shape=_shape(record["tensor"]["shape"]))
 
 
-def _shape(x: Any) -> "Tuple[int, ...]":
+def _shape(x: Any) -> "tuple[int, ...]":
     if not isinstance(x, list) or not all(type(n) is int and 0 < n <= 1 << 40 for n in x):
         raise ValueError(x)
     return tuple(x)
