@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/machine/isa.h"
 #include "base/rng.h"
 
 #define REGISTERS (1u << TS_FIBRES_BITS)
@@ -22,34 +23,61 @@ void ts_fibres_init(struct ts_fibres *f, const struct ts_record_layout *layout, 
                               layout->width[k] == 0 ? 0 : UINT64_MAX >> (64 - layout->width[k]));
 }
 
-static inline void add_hash(uint8_t *longest, uint64_t hash)
+#define INLINE static inline __attribute__((always_inline))
+#define PIECE  256u
+
+/* The hash of a record without one of its fields. */
+INLINE uint64_t hash_all(const uint64_t *rec, uint32_t words, const uint64_t *mask)
 {
-    const uint32_t r = (uint32_t)hash % REGISTERS;
-    const uint8_t run = (uint8_t)(__builtin_clzll(hash | REGISTERS) + 1);
-    if (run > longest[r])
-        longest[r] = run;
+    uint64_t hash = 0;
+    for (uint32_t w = 0; w < words; w++)
+        hash = ts_mix(hash ^ (rec[w] & mask[w]));
+    return hash;
 }
+
+/* Hashes of n records, by a vector loop where the processor multiplies vectors of 64 bits. */
+#define HASHES(name, LOOP)                                                                  \
+    static void name(const uint64_t *rec, uint64_t n, uint32_t words, const uint64_t *mask, \
+                     uint64_t *hash)                                                        \
+    {                                                                                       \
+        const uint64_t first = mask[0], second = words > 1 ? mask[1] : 0;                   \
+        if (words == 1) {                                                                   \
+            LOOP for (uint64_t i = 0; i < n; i++) hash[i] = ts_mix(rec[i] & first);         \
+        } else if (words == 2) {                                                            \
+            LOOP for (uint64_t i = 0; i < n; i++) hash[i] =                                 \
+                ts_mix(ts_mix(rec[2 * i] & first) ^ (rec[2 * i + 1] & second));             \
+        } else {                                                                            \
+            for (uint64_t i = 0; i < n; i++)                                                \
+                hash[i] = hash_all(rec + i * words, words, mask);                           \
+        }                                                                                   \
+    }
+
+HASHES(hash_any, )
+
+#ifdef __x86_64__
+#include "base/machine/target_avx512.h"
+HASHES(hash_avx512, _Pragma("omp simd"))
+#include "base/machine/target_pop.h"
+#else
+#define hash_avx512 hash_any
+#endif
 
 void ts_fibres_add(struct ts_fibres *f, const uint64_t *rec, uint64_t n)
 {
-    for (uint32_t m = 0; m < f->order; m++) {
-        const uint64_t *mask = f->mask[m];
-        if (f->words == 1) {
-            for (uint64_t i = 0; i < n; i++)
-                add_hash(f->longest[m], ts_mix(rec[i] & mask[0]));
-            continue;
-        }
-        if (f->words == 2) {
-            for (uint64_t i = 0; i < n; i++)
-                add_hash(f->longest[m],
-                         ts_mix(ts_mix(rec[2 * i] & mask[0]) ^ (rec[2 * i + 1] & mask[1])));
-            continue;
-        }
-        for (uint64_t i = 0; i < n; i++) {
-            uint64_t hash = 0;
-            for (uint32_t w = 0; w < f->words; w++)
-                hash = ts_mix(hash ^ (rec[i * f->words + w] & mask[w]));
-            add_hash(f->longest[m], hash);
+    const int wide = ts_isa_here(TS_ISA_AVX512);
+    uint64_t hash[PIECE];
+    for (uint64_t first = 0; first < n; first += PIECE) {
+        const uint32_t count = n - first < PIECE ? (uint32_t)(n - first) : PIECE;
+        for (uint32_t m = 0; m < f->order; m++) {
+            uint8_t *longest = f->longest[m];
+            (wide ? hash_avx512 : hash_any)(rec + first * f->words, count, f->words, f->mask[m],
+                                            hash);
+            for (uint32_t i = 0; i < count; i++) {
+                const uint32_t r = (uint32_t)hash[i] % REGISTERS;
+                const uint8_t run = (uint8_t)(__builtin_clzll(hash[i] | REGISTERS) + 1);
+                if (run > longest[r])
+                    longest[r] = run;
+            }
         }
     }
 }
