@@ -243,6 +243,8 @@ static int add_partitions(struct ts_mode_writer *w, const uint64_t *rec, uint64_
             else
                 park_partition(w, k, s);
         }
+        if (w->deal == NULL) /* the writer's threads alone would be slower */
+            ts_shard_writer_help(w->shards);
     }
     for (uint32_t k = 0; k < w->n_parked; k++) { /* some are left after a failure */
         ts_partition_pool_put(w->pool, w->parked[k]);

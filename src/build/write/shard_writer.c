@@ -309,6 +309,14 @@ int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err)
     return rc;
 }
 
+void ts_shard_writer_help(struct ts_shard_writer *w)
+{
+    pthread_mutex_lock(&w->lock);
+    while (w->first != NULL && w->free_buffers != NULL)
+        write_next(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
 int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft, struct ts_err *err)
 {
     struct waiting *q = malloc(sizeof *q);

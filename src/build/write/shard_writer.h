@@ -8,7 +8,7 @@
  *
  *   owner    the writer owns the file until it is finished, and the partitions that it is given
  *   units    32-bit words; bytes of the file
- *   threads  put: one at a time; make_room: any number, also beside put; the rest: one
+ *   threads  put: one at a time; make_room and help: any number, also beside put; the rest: one
  *   errors   0 or a negative ts_code; after a failure shards are dropped, and only free is of use
  */
 #ifndef TS_BUILD_SHARD_WRITER_H
@@ -59,6 +59,9 @@ int ts_shard_writer_put(struct ts_shard_writer *w, struct ts_shard_draft *draft,
 /* Waits until few shards are waiting and their partitions take little memory. It may write some of
  * them itself. */
 int ts_shard_writer_make_room(struct ts_shard_writer *w, struct ts_err *err);
+
+/* Writes shards that wait, until none does. */
+void ts_shard_writer_help(struct ts_shard_writer *w);
 
 /* Completes the file. *shard, to be freed, has n_shards entries; file_bytes is where the last one
  * ends. *cells: the sum of all cells, decoded from the bytes of the shards (ts_cell_sum_shard). */
