@@ -10,7 +10,7 @@ extern const struct ts_cmd tstream_cp, tstream_plan, tstream_status, tstream_fit
     tstream_mttkrp, tstream_devices, tstream_bench;
 
 /* The program, from main to its exit status. */
-/* What libraries read from the environment; to be called before there are threads, */
+/* Sets environment variables that libraries read. To be called before there are threads. */
 void tstream_environment(void);
 int tstream_run(int argc, char **argv);
 

@@ -18,7 +18,7 @@ static const struct ts_opt devices_opts[] = {
     { 0 },
 };
 
-/* The one that a run takes without --gpus: the first that can be used; n when none can. */
+/* The GPU that a run uses without --gpus: the first usable one. n if none is usable. */
 static int default_gpu(const struct ts_gpu_device *d, int n)
 {
     int i = 0;

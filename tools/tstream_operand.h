@@ -9,8 +9,9 @@
 
 #include "api/tools.h"
 
-/* The operand, or when it is NULL the one directory of the current directory whose name ends with
- * `suffix` (".tsh", ".cp"). `what` names it in sentences: "tensor". */
+/* Finds the directory that an operand means. If operand is NULL, it is the only directory of the
+ * current directory whose name ends with `suffix` (".tsh", ".cp"). `what` is the word for it in
+ * messages: "tensor". */
 int tstream_operand(const char *operand, const char *suffix, const char *what, char **ret,
                     struct ts_err *err);
 

@@ -39,7 +39,7 @@ static int take_names(const ts_array_conf *conf, struct ts_tensor *t, struct ts_
     return rc;
 }
 
-/* Its norm, and whether all cells are finite. */
+/* Computes the norm of a dense tensor, and checks that all cells are finite. */
 static int scan(const struct ts_tensor *t, struct ts_err *err)
 {
     uint32_t threads = 1;

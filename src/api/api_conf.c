@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a caller asks of a run, checked: against itself, against the tensor, and against the
- * session. */
+/* Checks the settings of a run: against each other, the tensor and the session. */
 #include <math.h>
 
 #include "api/api_run.h"
@@ -38,7 +37,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         return rc;
     if ((t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES) ||
         ts_takes_observed(t, c->loss))
-        c->observed = 1; /* what is held out is unknown, as NaN is */
+        c->observed = 1; /* cells that are held out are unknown, as NaN cells are */
     from = c->hold_out_from;
     rc = TS_API_REFUSE(
         err, { !(c->tol >= 0), "the tolerance must not be negative" },
@@ -75,7 +74,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err)
 {
-    const ts_cp_conf *run = conf; /* as base/settings.def calls it */
+    const ts_cp_conf *run = conf; /* the name that base/settings.def uses */
     const int rc = TS_API_REFUSE(
         err,
         { conf->nvecs && conf->start != NULL,
@@ -124,7 +123,8 @@ int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts
     return ts_spec_check(ret, t->order, err);
 }
 
-/* What a run takes, the session must have been opened for. */
+/* Checks that the session was opened with what the run needs, such as its loss and its
+ * optimizer. */
 int ts_api_run_allowed(struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_engine *e = c->session->engine;

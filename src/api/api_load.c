@@ -4,8 +4,8 @@
 
 #include "api/api_run.h"
 
-/* Row by row into the other's precision, which was that of the numbers before they were written as
- * text. */
+/* Copies rows into the precision of another factor. The numbers had that precision before they were
+ * written as text. */
 static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint32_t mode,
                       double *row)
 {
@@ -20,7 +20,7 @@ static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint
     }
 }
 
-/* What a decomposition of the tensor holds, of one that was read. */
+/* Changes a model that was read to the rows and the precision of a decomposition of the tensor. */
 static int hold_alike(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_kruskal **at, struct ts_err *err)
 {
@@ -74,7 +74,7 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
     }
     if (rc == 0 && !npy)
         rc = hold_alike(t, precision, &k, err);
-    if (rc == 0) { /* those of the tensor, which models have in common */
+    if (rc == 0) { /* the names of the tensor, which all its models share */
         ts_model_names_drop(k->names);
         k->names = NULL;
         rc = ts_model_names_of_tensor(t, &k->names, err);

@@ -6,7 +6,8 @@
 #include "api/api_session.h"
 #include "stream/loss_functions.h"
 
-/* Those of generalized CP follow the first two, in the order of losses.def. */
+/* Least squares and Poisson are numbers 0 and 1 of tstream.h. The losses of generalized CP follow,
+ * in the order of losses.def. */
 _Static_assert(
     (int)TS_LOSS_BERNOULLI == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI &&
         (int)TS_LOSS_BERNOULLI_LOGIT == TS_LOSS_POISSON + (int)TS_GCP_BERNOULLI_LOGIT &&

@@ -163,7 +163,7 @@ static int take_origin(const ts_cpd_origin *given, struct ts_model_tensor *ret, 
     return 0;
 }
 
-/* Those of another decomposition, which must have the same sizes. */
+/* Takes the names of another decomposition, which must have the same sizes. */
 static int share_names(const ts_cpd *c, const ts_cpd *from, struct ts_model_names **ret,
                        struct ts_err *err)
 {

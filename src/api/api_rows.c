@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions made of the rows that another one holds. */
+/* Makes a decomposition of some of the rows of another decomposition. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>

@@ -162,7 +162,8 @@ int ts_cpd_score(const ts_cpd *c, const ts_tensor *t, const ts_cpd_score_conf *g
     return ts_api_end(&a, rc, err);
 }
 
-/* Of a tensor whose listed cells count once each, the others being zeros. */
+/* Computes the core consistency for a tensor in which each listed cell counts once and unlisted
+ * cells are zeros. */
 static int core(const ts_cpd *c, const ts_tensor *t, const ts_session_conf *conf,
                 struct ts_core *ret, struct ts_err *err)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* version.h - of which commit this is: said by the programs and in the record of a run. */
+/* version.h - the commit that was compiled. Programs print it, and records of runs contain it. */
 #ifndef TS_API_VERSION_H
 #define TS_API_VERSION_H
 
-/* As git describes it, "-dirty" when the tree differed; "unknown". */
+/* The commit as `git describe` names it. It ends with "-dirty" if files had changed, and is
+ * "unknown" outside of git. */
 const char *ts_version_commit(void);
 
 #endif

@@ -17,7 +17,7 @@
 double ts_strtod(const char *text, char **end);
 float ts_strtof(const char *text, char **end);
 
-/* From here on the calling thread uses the C locale. Returns the value for leave. */
+/* Switches the calling thread to the C locale. Returns the locale to pass to ts_c_locale_leave. */
 locale_t ts_c_locale_enter(void);
 void ts_c_locale_leave(locale_t before);
 

@@ -17,7 +17,6 @@ const char *ts_num_plural(uint64_t n);         /* the s of n nouns: "" for 1 */
 char *ts_num_short(char *buf, double x);       /* "12.3 M", three digits, powers of 1000 */
 char *ts_num_duration(char *buf,
                       uint64_t ns); /* "250 us", "12.3 ms", "4.56 s", "3 min 05 s", "2 h 07 min" */
-char *ts_num_seconds(char *buf,
-                     double seconds); /* for any number of seconds, at least 0, at most 1e9 */
+char *ts_num_seconds(char *buf, double seconds); /* seconds: from 0 to 1e9 */
 
 #endif

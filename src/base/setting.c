@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SENTENCE_CHARS 2048u
-#define WORD_CHARS     40u /* of a number or an option */
+#define WORD_CHARS     40u /* bytes of a number or an option */
 
 /* By enum ts_words: a field, a keyword, an option. What follows the first word are values or words
  * of the sentence. What only tshard has is named with it. */
@@ -109,9 +109,9 @@ static const struct setting *find(const char *mark)
     return NULL;
 }
 
-/* Writes what does not depend on the row of a table: the number of the mark TS_NTH at `mark` as the
- * reader counts it, or the option of TS_SET_OPTION. Returns the bytes of the mark; 0 where it is
- * another one. */
+/* Writes a mark that no row of the table has: the number of TS_NTH as the reader counts it, or the
+ * option of TS_SET_OPTION. Returns the bytes of the mark at `mark`, or 0 if it is another kind of
+ * mark. */
 static size_t write_word(const char *mark, int words, char ret[WORD_CHARS])
 {
     const char *word = mark + 2;

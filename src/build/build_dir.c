@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which files belong to a tensor, for the directory that appears whole or not at all
+/* The list of files of a tensor, for the directory that appears as a whole or not at all
  * (base/files/atomic_out.h). */
 #include "build/build_dir.h"
 

@@ -11,8 +11,9 @@
 #include "build/build_dir.h"
 #include "format/layout.h"
 
-/* Fills magic, version, sizes and checksum; the rest of header is the caller's. dict has
- * header->n_dict values, shard[m] has mode[m].n_shards entries. */
+/* Writes the index of a tensor. It fills magic, version, sizes and checksum of the header; the
+ * caller fills the rest. dict has header->n_dict values, and shard[m] has mode[m].n_shards
+ * entries. */
 int ts_build_index_write(const struct ts_build_dir *dir, struct ts_disk_header *header,
                          const struct ts_disk_mode mode[], const double *dict,
                          struct ts_disk_shard *const shard[], uint64_t *ret_hash,

@@ -26,7 +26,7 @@ struct ts_value_table;
 
 int ts_value_table_new(uint32_t value_bytes, struct ts_value_table **ret, struct ts_err *err);
 void ts_value_table_free(struct ts_value_table *t); /* NULL is fine */
-uint64_t ts_value_table_bytes(void); /* memory of a table, what it needs while it works included */
+uint64_t ts_value_table_bytes(void); /* memory of a table, including its working memory */
 uint64_t
 /* size of a table, which is one block of memory that may be sent to another process */
 ts_value_table_size(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens and closes a backend of CPU cores: models whose factors lie side by side, or several that
- * are apart. */
+/* Opens and closes the CPU backend, for models whose factors lie side by side and for models with
+ * separate factors. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static int open_all(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
     return rc;
 }
 
-/* What there is for shards alone. */
+/* Refuses what is not possible with a dense tensor. */
 static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const char *path = conf->tensor->path;
@@ -122,7 +122,7 @@ static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s
     const struct ts_tensor *t = conf->tensor;
     const uint32_t columns = ts_cpu_conf_of_all(conf).rank;
     int rc = open_all(conf, s, err);
-    if (rc == 0 && plain != NULL) /* of passes that the first model takes no part in */
+    if (rc == 0 && plain != NULL) /* for passes that do not include the first model */
         ts_pass_lend_plain(s->pass, plain);
     if (rc == 0 && ts_cpu_multiplies(conf))
         rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads,

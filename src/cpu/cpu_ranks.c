@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several ranks of CPU cores: memory of factors that those of a machine share, to whom rows go, and
- * what ranks tell each other. */
+/* Several ranks on CPU cores: shared memory of factors on a machine, the exchange of rows, and sums
+ * over ranks. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "cpu/cpu_state.h"
 
-/* Updates with which no rank writes rows but those that it updates, nor reads others of the mode's
- * factor. */
+/* Updates in which a rank writes only the rows that it updates, and reads no other rows of the
+ * mode's factor. */
 #define SHARED_UPDATES (TS_ROWS_BY_BACKEND & ~(TS_ROWS_BY_GRAMS | TS_ROWS_BY_LOSS))
 
 int ts_cpu_ranks_open(struct ts_cpu_shared *s, const struct ts_comm *comm, struct ts_err *err)

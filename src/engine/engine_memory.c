@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds up what a run needs of host memory, and what is left for the feed. */
+/* Adds up the host memory that a run needs, and what remains for the feed. */
 #include "engine/engine_memory.h"
 
 #include <stdio.h>
@@ -63,8 +63,8 @@ static uint64_t default_budget(const struct ts_engine_memory *m)
     return left > 2 * reserve ? left - reserve : left / 2;
 }
 
-/* What is left where all shards stay in memory, as much of it as the backend has a use for. A
- * budget may be more than is free, as long as shards do not fill it. */
+/* The memory that remains if all shards stay in memory, at most what the backend can use. A budget
+ * may exceed the free memory as long as shards do not fill it. */
 static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                       const struct ts_engine_memory *m)
 {
@@ -74,7 +74,7 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
     const uint64_t left = m->feed_bytes > shards ? m->feed_bytes - shards : 0;
     const uint64_t most = m->free_bytes > taken ? (m->free_bytes - taken) / 8 * 7 : 0;
     const uint64_t there = left < most ? left : most;
-    if (bc->tensor->dense != NULL) /* it saves passes, which blocks that stay do not */
+    if (bc->tensor->dense != NULL) /* this memory saves passes; blocks that stay in memory do not */
         return wish <= m->feed_bytes / 2 && wish < m->free_bytes / 2 ? wish : 0;
     return there < wish ? there : wish;
 }
@@ -89,7 +89,7 @@ static uint32_t rank_of(const struct ts_backend_conf *bc, uint32_t k)
     return bc->n_models > 0 ? bc->ranks[k] : bc->rank;
 }
 
-/* What the factors of a model take alone. */
+/* Memory of the factors of one model. */
 static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                             const struct ts_engine_memory_conf *conf, uint32_t rank)
 {
@@ -105,7 +105,7 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
                : factor_bytes;
 }
 
-/* What is to be computed with, beside shards. */
+/* Adds up the memory of a run without its shards. */
 static void add_up(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                    const struct ts_engine_memory_conf *conf, struct ts_engine_memory *m)
 {

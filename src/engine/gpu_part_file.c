@@ -23,7 +23,7 @@ struct part_file {
     const char *path;
     ElfW(Ehdr) head;
     struct ts_gpu_note_section section;
-    uint64_t loaded_at; /* where the hash of the note is */
+    uint64_t loaded_at; /* offset of the hash in the note */
     unsigned char *piece;
 };
 
@@ -72,8 +72,8 @@ static int read_segment(const struct part_file *f, uint32_t i, ElfW(Phdr) * ret)
     return pread(f->fd, ret, sizeof *ret, at) == sizeof *ret;
 }
 
-/* Reads headers and note. Fails if it is none of our files, or if a part of what is to be loaded is
- * missing. */
+/* Reads headers and note. Fails if the file is no GPU part of tstream, or if a part that would be
+ * loaded is missing. */
 static int read_note(struct part_file *f, struct ts_err *err)
 {
     unsigned char notes[MOST_NOTE_BYTES];
@@ -100,7 +100,8 @@ static int read_note(struct part_file *f, struct ts_err *err)
     return found ? 0 : ts_fail(err, TS_EFORMAT, "%s is no GPU part of tstream", f->path);
 }
 
-/* Makes zeros of those of `bytes` bytes of a file, in a piece of n bytes from `at`. */
+/* Sets bytes of a file to zero, in a piece of n bytes that begins at `at`. The bytes begin at
+ * `first`. */
 static void clear(unsigned char *piece, uint64_t at, uint64_t n, uint64_t first, uint64_t bytes)
 {
     for (uint64_t i = first > at ? first : at; i < first + bytes && i < at + n; i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_part_seal FILE - writes into a linked libtstream-cuda.so the hash of what is loaded of it
- * (gpu_part_file.h). A step of the build, which is not installed. */
+/* gpu_part_seal FILE - computes the hash of the loaded bytes of a linked libtstream-cuda.so, and
+ * writes it into the file (gpu_part_file.h). The build runs this program; it is not installed. */
 #include <stdio.h>
 
 #include "engine/gpu_part_file.h"

@@ -52,7 +52,7 @@ static int check_text(const char *path, const char *text, size_t n, int *sealed,
     return ts_run_options_check(path, options, n - HEAD_BYTES, 1, err);
 }
 
-/* What every run of several models has said. */
+/* Checks the options that every run of several models records. */
 static int check_said(const char *path, const struct ts_state *options, struct ts_err *err)
 {
     static const char *const must[] = { "tensor", "rank", "seed", "init", "checksum" };
@@ -82,7 +82,7 @@ static int take_text(struct ts_models_run *r, const char *partial, size_t n, str
     return rc == 0 ? check_said(r->path, &r->options, err) : rc;
 }
 
-/* For ts_run_dirs_read. r->path is set where there is such a run. */
+/* Finds a run, for ts_run_dirs_read. Sets r->path if there is one. */
 static int find_run(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     struct ts_models_run *r = ctx;

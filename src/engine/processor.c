@@ -12,7 +12,7 @@
 #include "engine/gpu_part_find.h"
 #include "stream/comm.h"
 
-/* What --gpus says: the first n of those that can be used, or n numbers. */
+/* The value of --gpus: the first n usable GPUs, or a list of n numbers. */
 struct wanted {
     uint32_t n;
     int by_number;
@@ -126,8 +126,8 @@ static int choose_numbers(const struct ts_gpu_part *gpu, const char *asked, cons
     return 0;
 }
 
-/* The first n of those that can be used. Ranks of one host take them in turn: where each sees GPUs
- * of its own alone, as launchers may have it, or there are too few, they begin anew. */
+/* Chooses the first n usable GPUs. Ranks of one host take them in turn. They start again at the
+ * first GPU if there are too few, or if the launcher shows each rank its own GPUs only. */
 static int choose_first(const struct ts_gpu_part *gpu, const char *asked, uint32_t n, int there,
                         struct ts_backend_conf *conf, struct ts_err *err)
 {
@@ -161,7 +161,7 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
     char why[160];
     int rc;
     *there = ts_gpu_part_find(&gpu, &none);
-    if (*there <= 0) /* as without a driver, or with one that cannot be used */
+    if (*there <= 0) /* no driver, or one that cannot be used */
         return ts_fail(err, TS_ECUDA, "%s: %s", asked, none.text);
     *there = gpu->count(why);
     if (*there <= 0)

@@ -11,7 +11,7 @@
 /* The user's choice, as options give it. */
 struct ts_processor {
     int cpu;               /* --cpu */
-    const char *gpus;      /* NULL: a GPU, if there is one */
+    const char *gpus;      /* NULL: one GPU, if one is usable */
     uint64_t device_bytes; /* --gpu-memory; 0: what is free */
     int exchange;          /* enum ts_exchange_kind */
 };

@@ -184,7 +184,8 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_record *r)
     ts_json_close(j);
 }
 
-/* Of the model that is written; of a run that was stopped the last whole sweep has a fit. */
+/* Writes the result of the saved model. For a stopped run, the fit is that of the last complete
+ * sweep. */
 static void put_result(struct ts_json *j, const struct ts_run_record *r,
                        const struct ts_solver_result *result)
 {

@@ -90,7 +90,7 @@ static void put_all(struct ts_json *j, const struct ts_run_status *s)
     ts_json_options(j, s->opts, s->args);
 }
 
-/* With the lock held. A full disk is no reason to end a run. */
+/* Writes the status file. The caller holds the lock. A full disk does not end the run. */
 static void put(struct ts_run_status *s)
 {
     struct ts_json j;
@@ -175,7 +175,7 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    /* not what took the place of the directory meanwhile */
+    /* if another directory has replaced this one, that is kept */
     if (!keep_dir(s,
                   s->partial == NULL ? -1 : openat(s->in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                   &s->own))

@@ -165,7 +165,7 @@ int ts_cell_sum_shard(const struct ts_disk_shard *shard, const void *raw, uint32
                       uint32_t n_codes, const uint8_t level[], struct ts_cell_sum *sum,
                       struct ts_err *err)
 {
-    /* with these, a decoder gives the codes themselves */
+    /* with this table the decoder returns codes instead of values */
     const struct ts_unpack_conf conf = {
         .order = order, .n_codes = n_codes, .value_kind = TS_VALUE_F32, .weights = n_codes > 1
     };

@@ -21,7 +21,7 @@
 struct ts_hold_out {
     double share; /* in [0, 1); 0: none */
     uint64_t seed;
-    /* Which nonzeros: those whose hash is at least `from` and below from + share. */
+    /* A nonzero is held out if its hash is at least `from` and below from + share. */
     double from;
 };
 

@@ -19,7 +19,8 @@
 
 #define TS_MODE_NAME_MAX 255u /* bytes */
 
-/* Fills t->name and t->base of a tensor whose index was read. */
+/* Reads names of modes and the base of indices into t->name and t->base. The index of t was read
+ * before. */
 int ts_mode_names_read(struct ts_tensor *t, struct ts_err *err);
 void ts_mode_names_free(struct ts_tensor *t);
 

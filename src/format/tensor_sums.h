@@ -18,7 +18,8 @@
 #include "format/tensor.h"
 
 struct ts_tensor_sums {
-    struct ts_cell_sum records; /* as they were read, before those of a cell became one */
+    /* sum over the records of the input, before records of one cell were merged */
+    struct ts_cell_sum records;
     struct ts_cell_sum cells;
 };
 
@@ -26,7 +27,7 @@ struct ts_tensor_sums {
 void ts_tensor_sums_make(const struct ts_tensor_sums *s, uint32_t order, uint64_t index_hash,
                          struct ts_disk_sums *ret);
 
-/* 1, or 0 where the tensor has none and *ret is zeros. */
+/* Reads the file sums. Returns 1, or 0 if the tensor has no such file; *ret is zeros then. */
 int ts_tensor_sums_read(const struct ts_tensor *t, struct ts_tensor_sums *ret, struct ts_err *err);
 
 /* A sum as 32 hexadecimal digits. */

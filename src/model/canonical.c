@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows at a time */
 
 struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be)
@@ -97,7 +97,7 @@ static void fix_norms(const struct ts_factors *f, struct ts_canonical *c, const 
         for (uint32_t r = 0; r < rank; r++) {
             const double length = norm[(size_t)m * rank + c->from[r]];
             double *scale = c->scale + (size_t)m * rank + r;
-            /* entries whose squares all vanish have no norm, and the component no weight */
+            /* if all squares of the entries underflow, there is no norm, and the weight is 0 */
             if (length != TS_AS_IT_IS)
                 *scale = length > 0 ? *scale / length : 0;
         }

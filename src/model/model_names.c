@@ -143,8 +143,8 @@ static int same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Whether names are those of the tensor. Its checksum tells its labels; names of modes are beside
- * it. A dense one has none that tells it from others. */
+/* Whether names belong to the tensor. The checksum identifies the labels, and the names of modes
+ * are compared. A dense tensor has no checksum of names. */
 static int are_of(const struct ts_model_names *n, const struct ts_tensor *t)
 {
     int same = t->dense == NULL && n->tensor.checksum == t->hash && n->order == t->order &&

@@ -24,8 +24,8 @@ void ts_predict(const struct ts_kruskal *k, uint64_t n, const uint64_t *index, d
 uint64_t ts_predict_beyond(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
                            uint32_t *mode);
 
-/* How many of n cells, whose values ts_predict gave, have an index without a row in the model, or
- * with one of zeros, as indices that were never seen have: the 0 there is no prediction. */
+/* Counts the cells, of n whose values ts_predict computed, with an index that has no row in the
+ * model or a row of zeros. Such an index was never seen, so the value 0 is not a prediction. */
 uint64_t ts_predict_unseen(const struct ts_kruskal *k, uint64_t n, const uint64_t *index,
                            const double *value);
 

@@ -26,7 +26,7 @@ struct ts_strongest {
 int ts_strongest_new(struct ts_strongest *s, uint32_t room); /* 0, or -1: no memory */
 void ts_strongest_free(struct ts_strongest *s);
 
-/* To be called with ascending indices. */
+/* Offers an entry. Calls must have ascending indices. */
 void ts_strongest_add(struct ts_strongest *s, double value, uint64_t index);
 
 /* Largest magnitude first; nothing is added afterwards. */

@@ -9,9 +9,9 @@
 #ifndef TS_MPI_LAUNCHER_H
 #define TS_MPI_LAUNCHER_H
 
-/* Starts a process that waits for a second. Then it kills this one, all else that the launcher has
- * started on this machine, and the launcher, with a proxy of MPICH that is between them. It holds
- * no file open. What has ended by itself before is left alone. */
+/* Starts a helper process that waits for a second. It then kills this process, all processes that
+ * the launcher has started on this machine, the launcher, and the proxy of MPICH between them.
+ * Processes that have ended by then are not touched. The helper keeps no file open. */
 void ts_launcher_end_soon(void);
 
 /* Whether a process of this name (of /proc/PID/comm) belongs to a launcher. */

@@ -78,7 +78,7 @@ static int start(void *self, const struct ts_sink *to, struct ts_err *err)
     s->started = 1;
     if (s->failed) /* it failed before it began, */
         to->fail(to->self, TS_SINK_ANY, &s->why, NULL, 0, 0);
-    if (s->ended) /* or it ended without a nonzero */
+    if (s->ended) /* the builder may have ended without any nonzero */
         to->done(to->self);
     pthread_cond_broadcast(&s->moved);
     pthread_mutex_unlock(&s->lock);

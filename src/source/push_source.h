@@ -30,9 +30,9 @@ uint32_t ts_push_source_order(const struct ts_push_source *s);
  * dropped. stop waits for calls of add that are running. */
 struct ts_source ts_push_source_as_source(struct ts_push_source *s);
 
-/* Gives n nonzeros, and their weights where they have some (NULL: 1 each). Waits while the build
- * sorts or has not started. TS_EARG for input that is not a nonzero; the build's failure where it
- * failed. After a failure nothing more is taken. */
+/* Gives n nonzeros, and their weights (NULL: all are 1). Waits while the build sorts or has not
+ * started. Returns TS_EARG for input that is no nonzero, or the failure of the build. After a
+ * failure no more nonzeros are accepted. */
 int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
                        const double *value, const double *weight, struct ts_err *err);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Threads that read shards of a tensor and put what is picked of them into the sink, in any
- * order. */
+/* Threads that read shards of a tensor and put the chosen nonzeros into the sink, in any order. */
 #include "source/tensor_source.h"
 
 #include <errno.h>
@@ -13,7 +12,7 @@
 #include "format/row_names.h"
 #include "source/source_threads.h"
 
-#define BATCH TS_PARTITION_NNZ /* nonzeros, and those of one more block */
+#define BATCH TS_PARTITION_NNZ /* nonzeros of a batch; it has room for one more block */
 
 struct worker {
     struct ts_source_thread thread;

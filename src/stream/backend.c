@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run needs beside what a backend can do. */
+/* Compares the capabilities that a run needs with those of a backend. */
 #include "stream/backend.h"
 
 static const char *const lacking[] = {

@@ -24,8 +24,8 @@ static double range_cost(const struct ts_disk_shard *shard, uint64_t from, uint6
     return sum;
 }
 
-/* cut[1] .. cut[n - 1]: where the sum of cost times density is nearest to 1/n, 2/n, ... of `total`.
- * density[g] is that of the shards first[g] .. first[g + 1] - 1. */
+/* Sets cut[1] .. cut[n - 1] to where the sum of cost times density is nearest to 1/n, 2/n, ... of
+ * `total`. density[g] is the density of the shards first[g] .. first[g + 1] - 1. */
 static void cut_evenly(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, const double *density, double total, uint64_t *cut)
 {

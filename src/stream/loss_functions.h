@@ -59,7 +59,7 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 #define TS_NO_LOSS case TS_LOSS_NO_KIND:
 #endif
 
-/* For a kind that is not a constant. */
+/* Only for kinds that the compiler does not know. */
 TS_ANYWHERE static inline double ts_loss_slope(int kind, double x, double m, double at)
 {
     switch ((enum ts_loss_kind)kind) {

@@ -8,7 +8,8 @@
 
 #include "api/tools.h"
 
-static _Atomic uint64_t build_work; /* of the one build that a command makes at a time */
+/* the work counter of the running build; a command runs one build at a time */
+static _Atomic uint64_t build_work;
 
 static void show(void *arg, const struct ts_build_step *step)
 {

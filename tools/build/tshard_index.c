@@ -29,7 +29,8 @@ static const struct ts_opt index_opts[] = {
     { 0 },
 };
 
-/* Reads it with a feed of its own, which compares where there are checksums, or fills them in. */
+/* Reads all cells of an array with a feed, which compares them with the checksums, or computes
+ * missing checksums. */
 static int make(const struct index_args *args, struct ts_tensor *t, const char *path,
                 struct ts_err *err)
 {

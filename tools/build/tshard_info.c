@@ -80,7 +80,8 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     tool_json_close(j);
 }
 
-/* null where there are none; whether the file is sound is what tshard verify says. */
+/* Prints the sums of the file sums as JSON, or null without that file. Only tshard verify checks
+ * whether they are right. */
 static void json_sums(struct tool_json *j, const struct ts_tensor *t)
 {
     char text[TS_CELL_SUM_CHARS];

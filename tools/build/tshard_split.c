@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tshard split: a tensor becomes two, of which one is to judge what the other one taught. */
+/* tshard split: divides a tensor into two, so that one can judge a model of the other. */
 #include <float.h>
 #include <libgen.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a command says of the engine that it got. */
+/* Prints notes about the processor that the engine has chosen. */
 #include "tools/common/engine_note.h"
 
 #include "tools/common/tool.h"

@@ -5,7 +5,7 @@
 
 #include "api/tools.h"
 
-/* That the CPU computes though there is a GPU's driver. */
+/* Prints a note if the CPU computes although a GPU driver is installed. */
 void engine_note_processor(const struct ts_cmd *cmd, const struct ts_engine *e);
 
 /* Once, what the kernel refused. */

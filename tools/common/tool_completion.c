@@ -5,8 +5,8 @@
 #include <ctype.h>
 #include <string.h>
 
-/* What the value of an option can be completed to: words, such as "float32 float64" or "huber:",
- * and files. */
+/* The possible values of an option: words, such as "float32 float64" or "huber:", and file
+ * names. */
 struct value {
     char words[256]; /* divided by blanks */
     int files;

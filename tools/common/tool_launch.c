@@ -39,7 +39,7 @@ int tool_launch_place(uint32_t *rank, uint32_t *n)
     return 0;
 }
 
-/* The program beside this one; else as the shell would find it. */
+/* Replaces this process by a program: the one beside this program, or else the one in the PATH. */
 static void become(const char *program, char **argv)
 {
     char path[4096];

@@ -7,7 +7,8 @@
 #ifndef TS_TOOLS_TOOL_LINE_H
 #define TS_TOOLS_TOOL_LINE_H
 
-int tool_line_columns(void); /* of standard error; 0: it is no terminal, or does not say */
+/* columns of the terminal at standard error; 0 if there is none, or if its width is unknown */
+int tool_line_columns(void);
 void tool_line_show(const char *text);  /* cut to the terminal's width */
 void tool_line_erase(void);             /* nothing happens when nothing is shown */
 void tool_line_print(const char *text); /* a line that stays */

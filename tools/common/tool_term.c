@@ -224,7 +224,7 @@ void tool_words_put(struct tool_words *w, const char *text)
             put_bytes(w, " ", 1);
         put_bytes(w, text, n);
         text += n;
-        if (n < word) /* the rest of a long word */
+        if (n < word) /* a long word continues on the next line */
             tool_words_start(w, "");
     }
 }

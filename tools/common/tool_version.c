@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which program this is, and what is in it. */
+/* Prints the version of a program, and the libraries and kernels that it contains. */
 #include "config.h"
 
 #include "tools/common/tool_version.h"
@@ -39,7 +39,7 @@ static void print_gpus(FILE *to)
     fprintf(to, "exchange: %s\n", text);
 }
 
-/* What vectors of 16 bytes are there. */
+/* The vector instructions of 16 bytes of this machine. */
 #ifdef __aarch64__
 #define PORTABLE "NEON"
 #else

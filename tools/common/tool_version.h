@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-const char *tool_version(void); /* of configure.ac, which is the one place that holds it */
-const char *tool_commit(void); /* as git describes it, "-dirty" when the tree differed; "unknown" */
+const char *tool_version(void); /* the version in configure.ac */
+const char *tool_commit(void); /* the commit as `git describe` names it; "unknown" outside of git */
 
 /* Version, commit, what was built in, and the vector code that runs on this machine. */
 void tool_version_print(const char *program, FILE *to);

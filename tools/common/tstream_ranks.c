@@ -30,7 +30,8 @@ int tstream_ranks_same(const struct ts_tensor *t, const char *options, int rc, s
     snprintf(text, sizeof text, "%s %s", tool_version(), tool_commit());
     rc = tool_ranks_same("version of tstream", text, err);
     snprintf(text, sizeof text, "%d",
-             (int)ts_isa_best()); /* its own sums of a rank must be those of others */
+             /* ranks must use the same instruction set, because sums depend on it */
+             (int)ts_isa_best());
     if (rc == 0)
         rc = tool_ranks_same("vector code, that of its processor,", text, err);
     snprintf(text, sizeof text, "%016" PRIx64, t->hash);

@@ -53,7 +53,8 @@ static int note_sign(const struct cp_args *args, const struct ts_tensor *t, char
     return 1;
 }
 
-#define LABELS_SEEN 4096u /* at the start of a mode: what is out of order shows among them */
+/* labels that are read from the start of a mode, to see whether they are in order */
+#define LABELS_SEEN 4096u
 
 /* A whole label as a number; 0 when it is none. */
 static int label_number(const char *label, double *ret)

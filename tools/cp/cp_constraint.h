@@ -15,15 +15,15 @@ int cp_constraint_parse(struct cp_args *args, struct ts_err *err);
 /* Whether options make up a run, by themselves; they were parsed. */
 int cp_constraint_check(const struct cp_args *args, struct ts_err *err);
 
-/* Whether they are those of a state, as its other sections have it. */
+/* Whether the constraints are those of a state, in its other sections. */
 int cp_constraint_same(const char *file, const struct cp_args *args, const struct ts_state *s,
                        struct ts_err *err);
 
-/* A sentence on what is asked that may not do what one thinks of this tensor, or "". */
+/* Writes a sentence on settings that may not do what is expected with this tensor, or "". */
 void cp_constraint_note(const struct cp_args *args, const struct ts_tensor *t, char *ret,
                         size_t room);
 
-/* Whether neighbours of a mode are to be alike whose labels are in no order, and a sentence about
+/* Whether --smooth is given for a mode whose labels are in no order. If so, writes a sentence about
  * it. */
 int cp_constraint_smooth_note(const struct cp_args *args, const struct ts_tensor *t, uint32_t mode,
                               char *ret, size_t room);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prints the errors of models at the folds that they have not seen. */
+/* Prints the errors of models at the nonzeros of the folds that they were not fitted to. */
 #include "tools/cp/cp_folds.h"
 
 #include <math.h>

@@ -13,8 +13,8 @@
 
 #include "api/tools.h"
 
-/* The model of row i, which is done: its event with json, and once those of its rank are done,
- * their line of the table. */
+/* Prints the model of row i, which is done: with json, its event. Once all models of its rank are
+ * done, prints the line of the rank. */
 void cp_folds_print_row(struct ts_models_table *m, uint32_t i, int json);
 
 /* All are done; out: where they are, NULL: nowhere. */

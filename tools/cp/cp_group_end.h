@@ -15,7 +15,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err);
 /* rc: the failure or stop of a run that had begun. */
 int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err);
 
-/* rc: that of one in which no model was opened. A resumed run stays as it was. */
+/* Ends a run in which no model was opened, with the failure rc. A run that was to be resumed stays
+ * as it was. */
 int cp_group_end_unopened(struct cp_group *s, int rc, struct ts_err *err);
 
 #endif

@@ -15,7 +15,8 @@
 #include "tools/cp/tstream_cp.h"
 #include "tools/cp/tstream_times.h"
 
-/* "sweep 3/50, mode 2/3", after "model 2/15, " where there are several, or "8 of 15 models, " */
+/* Writes the place of a run: "sweep 3/50, mode 2/3". With several models, "model 2/15, " or "8 of
+ * 15 models, " comes first. */
 static void name_mode(const struct cp_report *r, uint32_t mode, char *buf, size_t size)
 {
     char model[40] = "";

@@ -61,7 +61,8 @@ static void count_dead(struct cp_group *s, uint32_t row, uint32_t n_dead)
     s->n_dying += (uint32_t)(n_dead > 0 && !empty);
 }
 
-/* The same of one that was computed here, and may be written nowhere. */
+/* Enters the result of a model that this process has computed into its row of the table. The model
+ * may not be written to disk. */
 static int take_result(struct cp_group *s, uint32_t row, const struct ts_solver_result *r,
                        struct ts_err *err)
 {

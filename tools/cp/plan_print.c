@@ -11,7 +11,7 @@ static uint64_t host_bytes(const struct run_plan *p)
     return p->run.host_bytes + p->program_bytes + p->library_bytes;
 }
 
-/* What the passes over the modes compute. */
+/* Names what the passes over the modes compute. */
 static const char *passes_name(const struct run_plan *p)
 {
     const struct ts_spec *c = &p->args->spec;
@@ -35,7 +35,7 @@ static double model_seconds(const struct run_plan *p)
     return p->pace.first_s + (p->args->iters - 1) * p->pace.sweep_s;
 }
 
-/* Of all, as if each had the largest rank and read the tensor again. */
+/* Seconds of all models, as if each had the largest rank and read the tensor again. */
 static double run_seconds(const struct run_plan *p)
 {
     return tstream_cp_models(p->args) * model_seconds(p);
@@ -43,7 +43,7 @@ static double run_seconds(const struct run_plan *p)
 
 /* ---- the table ---- */
 
-/* What all processes of a machine take, if each took as much as this one. */
+/* Memory of all processes of a machine, as if each took as much as this one. */
 static uint64_t machine_bytes(const struct run_plan *p)
 {
     const uint32_t n = p->ranks.n > 0 ? p->ranks.per_host : 1;

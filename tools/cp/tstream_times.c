@@ -135,7 +135,7 @@ static struct tool_column column[N_COLUMNS] = {
     [TO] = { .name = "to", .width = 7, .left = 1 },
 };
 
-/* The last two are of several ranks, one of which may be "10:CPU". */
+/* The last two columns are for several ranks, with names such as "10:CPU". */
 static uint32_t fit_columns(void)
 {
     column[ON].width = tool_ranks_count() > 10 ? 7 : 5;
@@ -154,8 +154,9 @@ void tstream_times_head(void)
     tool_table_head(column, N_COLUMNS, fit_columns());
 }
 
-/* Of several ranks "1:0" is GPU 0 of rank 1, and "1:CPU" are its CPU cores. first: of the mode,
- * with what is of all. */
+/* Prints a line of the table of times. With several ranks, "1:0" is GPU 0 of rank 1, and "1:CPU"
+ * its CPU cores. first: the first line of the mode, which also shows the figures of the whole
+ * mode. */
 static void print_device(uint32_t mode, const struct ts_backend_times *t,
                          const struct ts_device_times *d, int first, uint32_t shown)
 {

@@ -52,7 +52,7 @@ static int put_names(const struct cell_lines *l, const char *const mode_name[],
     return 0;
 }
 
-/* Format 1.0: the dictionary ends in a newline, and what is before it is filled with blanks. */
+/* Writes the header of NumPy's format 1.0: the dictionary, blanks, and a newline. */
 static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_text *to,
                         struct ts_err *err)
 {
@@ -181,7 +181,7 @@ static int put_index(const struct cell_lines *l, uint32_t thread, uint32_t mode,
     return 0;
 }
 
-/* Where a line has the field of each mode. */
+/* The places of the fields of modes in a line. */
 struct fields {
     size_t at[TS_MAX_ORDER + 1];
 };
@@ -199,7 +199,8 @@ static int repeat_index(const struct fields *before, uint32_t mode, struct cell_
     return 0;
 }
 
-/* before: the fields of the line before this one, whose indices stand before `index`; or NULL. */
+/* Writes the line of a cell. before: the fields of the previous line, whose indices precede
+ * `index`; or NULL. */
 static int put_line(const struct cell_lines *l, uint32_t thread, const uint64_t *index,
                     const double *const number[], uint64_t i, const struct fields *before,
                     struct fields *fields, struct cell_text *to, struct ts_err *err)

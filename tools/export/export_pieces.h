@@ -30,11 +30,11 @@ struct export_pieces {
     const char *tmp;          /* directory for temporary files */
 
     uint32_t threads;
-    size_t text_bytes;   /* of each thread, beside one line */
+    size_t text_bytes;   /* bytes of text of each thread, without the longest line */
     uint64_t sort_bytes; /* memory of sorting */
 };
 
-/* What `threads` need beside names and sorting. */
+/* Memory of `threads` threads, without memory for names and sorting. */
 uint64_t export_pieces_bytes(const struct ts_tensor *t, int sorted, int gzip, uint32_t threads,
                              uint64_t text_bytes);
 

@@ -53,8 +53,8 @@ static double mean_digits(uint64_t n)
     return sum / (double)n;
 }
 
-/* Lines of draws, at least: those of 0 are left out. Six deviations of chance are left, here and
- * below. */
+/* The least number of lines of a generated tensor, without cells of value 0. Here and below, six
+ * standard deviations of chance are allowed for. */
 static double lines_of_draws(const struct ts_synth *s)
 {
     const double n = (double)s->nnz, last = (double)s->value_last;
@@ -68,7 +68,8 @@ struct ts_space export_room_of_draws(const struct ts_synth *s)
     double low = n * 2, high = all * (VALUE_CHARS + 1); /* a value and the end of its line */
     for (uint32_t m = 0; m < s->order; m++) {
         const int uniform = s->power[m] == 0 && s->planted == 0;
-        low += 2 * n; /* of indices that are drawn alike, the mean */
+        /* an index takes at least a digit and a blank; uniform indices take more on average */
+        low += 2 * n;
         if (uniform)
             low = fmax(low, low + n * (mean_digits(s->dim[m]) - 1) - 6 * sqrt(n));
         high += all * (digits(s->dim[m]) + 1);

@@ -26,7 +26,8 @@ int export_text_flush(struct export_text *t,
                       struct ts_err *err);   /* and is written; another begins */
 int export_text_full(struct export_text *t); /* it has a MiB */
 
-/* Writes what is left when rc is 0, and frees; returns rc, or what that came to. */
+/* If rc is 0, writes the rest of the text. Frees the stream. Returns rc, or the failure of that
+ * write. */
 int export_text_close(struct export_text *t, int rc, struct ts_err *err);
 
 #endif

@@ -49,7 +49,7 @@ static int keep(struct ordered_out *o, uint64_t piece, const char *bytes, size_t
     return rc;
 }
 
-/* Those that were early and whose turn has come. */
+/* Copies the pieces that were finished early and are now next in order. */
 static int copy_early(struct ordered_out *o, struct ts_err *err)
 {
     int rc = 0;

@@ -27,7 +27,7 @@ struct ordered_out {
         uint64_t at;
         size_t bytes;
         int there;
-    } * early; /* of each piece: in the file */
+    } * early; /* for each piece that was finished early: its place in the temporary file */
     int fd;    /* -1: no piece was early yet */
     uint64_t end;
     char *buffer;

@@ -38,7 +38,7 @@ struct table {
     struct tool_csv csv; /* into text */
 
     struct ts_names_walk *walk; /* of the mode; NULL: it has no labels */
-    const char *label;          /* the next one of the walk, of n bytes, or NULL at the end */
+    const char *label;          /* the next label of the walk, which has n bytes; NULL at the end */
     size_t n;
     uint64_t label_index;
     struct tool_progress progress;

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NAMES 20000 /* that are read: a mode with more is no sequence */
-#define MARGIN     0.22  /* part of the axis at each end that has no tick */
+/* names that are read; a mode with more names is not taken for a sequence */
+#define MOST_NAMES 20000
+#define MARGIN     0.22 /* part of the axis at each end that has no tick */
 
 /* ---- values ---- */
 
@@ -68,7 +69,8 @@ static int ascends(const double *x, uint64_t n)
     return 1;
 }
 
-/* Digits with the characters between those of dates and times, in the order of versions. */
+/* Whether names that consist of digits and of characters of dates and times are in the order of
+ * versions. */
 static int look_ascending(char *const *name, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* report_draw.h - drawings of a page, as SVG, of numbers in a JSON value. What is not a number has
- * no point.
+/* report_draw.h - draws numbers of a JSON value as SVG. Values that are no numbers get no point.
  *
  *   owner    the caller owns all of it
  *   units    drawings have coordinates of their own, which a viewBox scales to the width of the

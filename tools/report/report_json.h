@@ -20,8 +20,8 @@ struct report_parts {
     const struct ts_models_table *models; /* computed with this one */
 };
 
-/* What a run took cells for that its tensor does not list: "zeros" or "unknown". NULL: run.json is
- * missing, or the tensor lists all cells. */
+/* How a run treats cells that its tensor does not list: "zeros" or "unknown". NULL if there is no
+ * run.json, or if the tensor lists all cells. */
 const char *report_unlisted(const struct ts_json_value *run);
 
 void report_json_put(FILE *to, const struct report_parts *p);

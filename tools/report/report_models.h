@@ -11,14 +11,14 @@
 #include "api/tools.h"
 #include "tools/common/tool.h"
 
-/* The table of the models that this one is of: that of the directory which its own lies in, by
- * whatever name. No rows: there is none. */
+/* Finds the table of the models that this model belongs to: the one in the directory that contains
+ * the model's directory. The table has no rows if there is none. */
 int report_models_find(const struct ts_model *model, struct ts_models_table *ret,
                        struct ts_err *err);
 
-/* The member "models": the table, a rank to choose, and the figure that it is chosen by. By
- * held-out errors it is the smallest rank within one standard error of the least error. Without
- * them it is the largest rank whose starts agree (mean score of 0.9), else the largest with a core
+/* Writes the member "models": the table, a recommended rank, and the criterion for it. With
+ * held-out errors, it is the smallest rank within one standard error of the least error. Otherwise
+ * it is the largest rank whose starts agree (mean score of 0.9), else the largest with a core
  * consistency of 50 %, else the smallest with 95 % of the best fit. */
 void report_models_put(struct tool_json *j, const struct ts_models_table *m);
 

@@ -82,7 +82,8 @@ static double von_neumann(const struct scan *s)
     return spread > 0 ? s->steps / (2 * spread) : 1;
 }
 
-/* The same ratio of the points of the lines, which are in the order of values. */
+/* The ratio of jumps to spread as above, for the points of the lines, which are in the order of
+ * values. */
 static double ratio_of_points(const struct report_mode *m, uint32_t components)
 {
     double steps = 0, spread = 0;

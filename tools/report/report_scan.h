@@ -29,7 +29,8 @@ struct report_conf {
     uint32_t components; /* shown */
     uint32_t n_top;      /* strongest indices of each */
     uint32_t n_points;   /* of a line, at most */
-    uint32_t lines; /* modes drawn as lines, bit m; where lines_given, else those that look so */
+    /* bit m: mode m is drawn as a line; unless lines_given, the scan chooses these modes */
+    uint32_t lines;
     int lines_given;
 };
 

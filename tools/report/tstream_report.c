@@ -42,7 +42,7 @@ static const struct ts_opt report_opts[] = {
 };
 
 #define MOST_TOP 100u
-/* Of all lines together, so that a page of 64 components stays below 1 MB. */
+/* Bytes of the lines of a page, so that a page of 64 components stays below 1 MB. */
 #define LINE_BYTES  UINT32_C(400000)
 #define POINT_BYTES 11u
 #define MOST_POINTS 200u

@@ -21,7 +21,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* What a quota of this kind leaves; UINT64_MAX where there is none. */
+/* The bytes that a quota of this kind leaves. UINT64_MAX if there is no quota. */
 static uint64_t quota_left(int fd, int kind, unsigned id)
 {
 #ifdef SYS_quotactl_fd

@@ -23,7 +23,8 @@ struct ts_disk_free {
 
 void ts_disk_free_get(const char *dir, struct ts_disk_free *ret);
 
-/* What is free where an open file or directory lies. -1: only file_most is known. */
+/* Finds the free space of the file system of an open file or directory. fd -1: only file_most is
+ * known. */
 void ts_disk_free_of(int fd, struct ts_disk_free *ret);
 
 #endif

@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TS_FD_NEXT UINT64_MAX /* as an offset: where the file stands, as write(2) does */
+/* as an offset: the current position of the file, as write(2) uses it */
+#define TS_FD_NEXT UINT64_MAX
 
 int ts_fd_write(int fd, const void *data, size_t bytes, uint64_t at);
 

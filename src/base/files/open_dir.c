@@ -96,7 +96,8 @@ static int make(int fd, const char *path, const char *real, struct ts_open_dir *
 int ts_open_dir_new(const char *path, struct ts_open_dir **ret, struct ts_err *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES) /* its files can be read where its names cannot */
+    /* such a directory cannot be listed, but its files can be read */
+    if (fd < 0 && errno == EACCES)
         fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s: cannot be opened", path)
                   : make(fd, path, path, ret, err);

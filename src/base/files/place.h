@@ -21,8 +21,9 @@
 struct ts_place {
     const char *path;   /* NULL: none */
     const char *suffix; /* ".partial": an output, and what its first name ends in; NULL: an input */
-    const char *option; /* for an output: the setting for another place, TS_SET_OUT */
-    int beside;         /* an input, in whose directory other files may be made */
+    /* for an output: the setting that chooses another place, such as TS_SET_OUT */
+    const char *option;
+    int beside; /* whether other files may be made in the directory of this input */
 };
 
 /* Compares each output with all other places. Pipes, devices and "-" are none. */

@@ -18,7 +18,7 @@ int ts_tempfile_new(const char *dir, int *ret, struct ts_err *err)
 #ifdef O_TMPFILE
     fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600);
 #endif
-    if (fd < 0) { /* not every file system has O_TMPFILE */
+    if (fd < 0) { /* the file system has no O_TMPFILE */
         snprintf(path, sizeof path, "%s/.tshard-XXXXXX", dir);
         fd = mkostemp(path, O_CLOEXEC);
         if (fd < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which instruction sets this processor has. */
+/* Finds the instruction sets of this processor. */
 #include "base/machine/isa.h"
 
 int ts_isa_here(enum ts_isa isa)
 {
 #ifdef __x86_64__
-    /* as in target_avx2.h and target_avx512.h */
+    /* the same instruction sets as in target_avx2.h and target_avx512.h */
     const int avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
                      __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
                      __builtin_cpu_supports("popcnt");

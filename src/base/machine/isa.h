@@ -9,17 +9,18 @@
 
 enum ts_isa { TS_ISA_PORTABLE, TS_ISA_AVX2, TS_ISA_AVX512, TS_N_ISA };
 
-int ts_isa_here(enum ts_isa isa); /* does this machine have it, and this build use it */
+/* whether this machine has the instruction set and this build may use it */
+int ts_isa_here(enum ts_isa isa);
 enum ts_isa ts_isa_best(void);
 
-/* A loop whose count is a constant after inlining becomes straight code. */
+/* TS_UNROLL before a loop unrolls it. The count is a constant once the function is inlined. */
 #ifdef __clang__
 #define TS_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define TS_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-/* Such a loop, over i from `first`, or from 0, to n - 1. */
+/* An unrolled loop over i, from `first` (or 0) to n - 1. */
 #define TS_EACH_FROM(i, first, n) TS_UNROLL for (uint32_t i = (first); i < (n); i++)
 #define TS_EACH(i, n)             TS_EACH_FROM(i, 0, n)
 

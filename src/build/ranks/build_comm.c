@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Few numbers that ranks tell each other, each time after they have agreed to go on. */
+/* Exchanges a few numbers between the ranks of a build. Before each exchange the ranks agree that
+ * none of them has failed. */
 #include "build/ranks/build_comm.h"
 
 #include <stdlib.h>

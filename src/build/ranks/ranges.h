@@ -28,8 +28,8 @@ void ts_ranges_set(struct ts_ranges *r, const uint64_t *split, uint32_t n, uint3
 void ts_ranges_find(const struct ts_ranges *r, const uint64_t *rec, uint64_t n, uint32_t *range,
                     uint64_t *count);
 
-/* Copies record i behind those of its range: to place[range[i]] of `out`, a record, which grows by
- * 1. */
+/* Copies each record to the end of the records of its range: record i to record place[range[i]] of
+ * `out`, which then grows by 1. */
 void ts_ranges_move(const struct ts_ranges *r, const uint64_t *rec, uint64_t n,
                     const uint32_t *range, uint64_t *place, uint64_t *out);
 

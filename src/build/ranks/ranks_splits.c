@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Where the ranges of ranks begin. */
+/* Chooses the records at which the ranges of ranks begin. */
 #include <stdlib.h>
 
 #include "build/ranks/ranks_deal.h"

@@ -19,7 +19,7 @@ static int open_direct(const struct ts_partition_deal_plan *plan, int flags)
 {
     const int all = flags | O_WRONLY | O_CLOEXEC, direct = plan->writer.compress ? 0 : O_DIRECT;
     int fd = open(plan->writer.path, all | direct, 0666);
-    if (fd < 0 && errno == EINVAL) /* it may have been made all the same */
+    if (fd < 0 && errno == EINVAL) /* the file may have been created nevertheless */
         fd = open(plan->writer.path, all & ~O_EXCL, 0666);
     return fd;
 }

@@ -9,7 +9,7 @@
 #include "base/machine/threads.h"
 #include "build/room/build_memory.h"
 
-/* Chooses the threads of a build: those that sort, and beside them those that read. */
+/* Chooses the number of threads that sort, and of threads that read at the same time. */
 static int choose_threads(uint32_t threads, struct ts_build_options *o, struct ts_err *err)
 {
     struct ts_build_memory m;
@@ -18,7 +18,7 @@ static int choose_threads(uint32_t threads, struct ts_build_options *o, struct t
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }
 
-/* Chooses the memory: what the user asks for; or half of what is free, at least what shards of this
+/* Chooses the memory: as the user asks, or half of the free memory, at least what shards of this
  * size need. */
 static int choose_memory(uint64_t memory, uint64_t shard_bytes, struct ts_build_options *o,
                          struct ts_err *err)

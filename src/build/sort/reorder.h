@@ -54,7 +54,8 @@ uint64_t ts_reorder_most(const struct ts_tensor *t, uint32_t threads);
 
 int ts_reorder(const struct ts_reorder_conf *conf, struct ts_err *err);
 
-/* Records as a block, whose level f is that of by[f]; n is at most TS_BLOCK_NNZ. */
+/* Unpacks records as a block, whose level f has the indices of mode by[f]. n is at most
+ * TS_BLOCK_NNZ. */
 void ts_reorder_block(const struct ts_record_layout *layout, const uint64_t *rec, uint32_t n,
                       struct ts_block *ret);
 

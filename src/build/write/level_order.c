@@ -152,8 +152,8 @@ void ts_level_order(uint32_t order, uint32_t mode, uint64_t nnz, const uint64_t 
         sort_levels(order, mode, leaf, n_rows, level);
         cost = (double)nnz * row_cost(n_rows[leaf]);
         nodes = (double)n_rows[mode];
-        for (uint32_t l = 1; l + 1 < order;
-             l++) { /* at most all combinations, at most the number of leaves */
+        /* a level has at most all combinations of indices as nodes, and at most one a leaf */
+        for (uint32_t l = 1; l + 1 < order; l++) {
             nodes *= (double)n_rows[level[l]];
             nodes = nodes < fibres[leaf] ? nodes : fibres[leaf];
             cost += nodes * row_cost(n_rows[level[l]]);

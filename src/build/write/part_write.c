@@ -176,7 +176,8 @@ static int copy_all(struct copy *c, struct ts_err *err)
     return rc;
 }
 
-/* Files beside the shards are copied whole; those of the shards have holes. */
+/* Compares the free space with the size of the part: small files are copied whole, and files of
+ * shards get holes. */
 static int check_room(const struct ts_part_conf *conf, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;

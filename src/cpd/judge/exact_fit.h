@@ -48,9 +48,9 @@ struct ts_exact_fit_conf {
 };
 
 struct ts_exact_fit {
-    double fit;        /* of a tensor of zeros: 1 for a model of zeros, else minus infinity */
-    double residual;   /* |X - M| */
-    double norm;       /* |X| */
+    double fit;      /* if all values are zeros: 1 for a model of zeros, otherwise minus infinity */
+    double residual; /* |X - M| */
+    double norm;     /* |X| */
     double model_norm; /* |M| */
     double error;      /* estimate: the fit is within this of the exact one */
 };

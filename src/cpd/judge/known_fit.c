@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One pass of scores; where cells have weights one more, of a model of zeros, whose residuals are
- * the values. */
+/* Computes the fit at known cells, with one pass of scores. With weights, a second pass scores a
+ * model of zeros, whose residuals are the values. */
 #include "cpd/judge/known_fit.h"
 
 #include <float.h>
@@ -33,7 +33,8 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
                            TS_NTH_MODE " of the model has %" PRIu64
                                        " row%s, of the tensor %" PRIu64,
                            m + 1, k->dim[m], ts_num_plural(k->dim[m]), d->dim);
-        if (k->index[m] == NULL) /* else it ends with the last index that has a row */
+        /* without an index array, the rows of the mode are those of the tensor */
+        if (k->index[m] == NULL)
             rc = ts_tensor_rows(t, m, &k->index[m], err);
         k->dim[m] = d->dim;
     }
@@ -51,7 +52,7 @@ static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err 
     return rc;
 }
 
-/* Of known values: of a dense tensor it is the header's. */
+/* Computes the norm of the known values. For a dense tensor the header has it. */
 static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score_conf own = *conf;

@@ -87,7 +87,7 @@ PART void log_lanes(const vec *m, vec *ret)
            ((square - (s * (square + (even + odd)) + k * 1.90821492927058770002e-10)) - f);
 }
 
-/* Where x is no count or m not above 0, of any lane. */
+/* Marks lanes in which x is no count or m is not positive. */
 PART void add_logs(const vec *x, const vec *m, vec *sum, ints *bad)
 {
     const vec whole = (*x + 0x1p52) - 0x1p52;

@@ -23,8 +23,8 @@
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* The fit of a model whose F is given. Where C equals S up to rounding, because all values are one,
- * it is S - F, which is not positive. Without cells it is 1. */
+/* The fit of a model whose deviance F is given. If C equals S up to rounding, because all values
+ * are equal, the fit is S - F, which is not positive. Without cells the fit is 1. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 

@@ -10,8 +10,7 @@
 #include "cpd/spec/spec.h"
 #include "stream/backend.h"
 
-/* The function lost_sign of struct ts_method (method.h) for these methods: it concerns losses whose
- * model is a logarithm. */
+/* The function lost_sign of struct ts_method (method.h), for losses whose model is a logarithm. */
 int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
 #endif

@@ -12,7 +12,7 @@
 
 struct held_out {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_error_sums sums;        /* of the pass that tells of them */
+    struct ts_error_sums sums;        /* sums of the pass that computes these errors */
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,

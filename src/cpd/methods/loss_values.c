@@ -38,7 +38,7 @@ int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
 {
     struct search search = { t, loss };
     const double least = t->header.value_min, most = t->header.value_max;
-    /* those between are allowed as the ends are */
+    /* whether values between the smallest and the largest one are allowed */
     const int between = loss->allows(least / 2 + most / 2);
     struct ts_walk walk;
     int rc;

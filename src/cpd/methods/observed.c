@@ -14,13 +14,13 @@
 
 struct observed {
     struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_error_sums sums;        /* of the pass that tells of them */
+    struct ts_error_sums sums;        /* sums of the pass that computes these errors */
     double mean;                      /* that is subtracted */
 };
 
 /* ---- the mean ---- */
 
-/* Of values alone: whatever the factors are. */
+/* Starts with the sums of the values, which do not depend on the factors. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -166,8 +166,8 @@ struct step {
     int whole;              /* it is to the target */
 };
 
-/* trial := x and a part of the way to the target, within bounds; across: also where that is on the
- * other side of 0. diagonal becomes the way. */
+/* trial := x moved by `part` of the way to the target, kept within bounds. If across is set,
+ * entries may also change sign. The diagonal receives the step that was made. */
 static struct step try_part(const struct ts_curve *c, const struct vectors *v, double part,
                             int across)
 {

@@ -9,7 +9,8 @@
 
 #include "base/machine/bigmem.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
+/* float64 rows that are copied to or from the backend at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 
 uint64_t ts_row_columns_chunk(uint32_t rank)
 {
@@ -88,8 +89,8 @@ void ts_row_columns_close(struct ts_row_columns *c)
     free(c->index);
 }
 
-/* The backend's rows to columns. The old ones: to a, weighted, and to m as they are. Then those of
- * the product, to m; the backend gets the old ones back. */
+/* Copies rows of the backend to columns. Old rows go to a with weights, and to m without. Then the
+ * rows of the product go to m, and the backend gets the old rows back. */
 static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;
@@ -118,9 +119,9 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
     return rc;
 }
 
-/* Rows := the product, which is beside them: coordinate descent with the identity, from rows of
- * zeros. It leaves it to the backend to have all rows where get_rows finds them. The Gram matrix of
- * the product is of no use, and that of the old rows stays. */
+/* Makes the product, which the backend keeps beside the rows, the rows themselves: a coordinate
+ * descent with the identity from rows of zeros. So the backend has all rows where get_rows finds
+ * them. The Gram matrix of the product is not used, and that of the old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;

@@ -8,9 +8,10 @@
 
 #include "base/machine/bigmem.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
+/* float64 rows that are copied to or from the backend at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 
-/* What the first numbers are, as they are in a state. */
+/* The meaning of the first numbers of a state. */
 enum { SWEEP, FIT, CHANGE, OBJECTIVE, RMSE, HELD_OUT, HELD_OUT_LOSS, LIKELIHOOD, KKT, DEAD, MEAN };
 _Static_assert(MEAN < TS_BEST_NUMBERS, "room for all of them");
 
@@ -19,7 +20,7 @@ struct ts_best {
     enum ts_precision precision;
     uint32_t order, rank;
     double *number; /* TS_BEST_NUMBERS, rank weights, order x rank norms */
-    char *memory;   /* of rows, in the precision of the run */
+    char *memory;   /* rows, in the precision of the run */
     uint64_t memory_bytes;
     char *rows[TS_MAX_ORDER];
     double *chunk, *other; /* of rows */
@@ -98,7 +99,8 @@ static void to_copy(const struct ts_best *b, const double *from, uint64_t n, cha
         memcpy(at, from, n * sizeof *from);
 }
 
-/* The rows of the backend into the copy; both: those of the copy into the backend, too. */
+/* Copies the rows of the backend into the copy. both: also copies the rows of the copy into the
+ * backend. */
 static int move_rows(struct ts_best *b, int both, struct ts_err *err)
 {
     const struct ts_init_conf *c = &b->init;

@@ -47,7 +47,8 @@ const double *ts_best_norm(const struct ts_best *b);
  * where they are to be. */
 int ts_best_swap(struct ts_best *b, int in_backend, struct ts_err *err);
 
-/* To and from the state of the run. What is lent to it holds until the next call. */
+/* Saves the best model in the state of a run, and reads it back. Arrays lent to the state are valid
+ * until the next call. */
 void ts_best_save(const struct ts_best *b, struct ts_state *s);
 int ts_best_restore(struct ts_best *b, const struct ts_state_file *f, struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a run refuses: before it begins, and when no cell is held out, or every one. */
+/* Checks that a run is possible: before it begins, and when the held-out cells are known. */
 #include <float.h>
 #include <math.h>
 
@@ -9,8 +9,8 @@
 #include "cpd/rows/row_maker.h"
 #include "format/tensor_kind.h"
 
-/* Values whose squares vanish have a norm of 0, or of few digits, and any fit; values below the
- * range of float32 have factors of zeros. */
+/* If squares of values underflow, the norm is 0 or has few digits, and the fit is meaningless. If
+ * values are below the range of float32, factors become zeros. */
 static int check_values(const struct ts_solver_conf *conf, struct ts_err *err)
 {
     const struct ts_disk_header *h = &conf->init.tensor->header;
@@ -28,7 +28,8 @@ static int check_values(const struct ts_solver_conf *conf, struct ts_err *err)
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
-/* Of methods that are judged by the sums of cells: these may be 0 though the nonzeros are not. */
+/* For methods that are judged by sums over cells: the sums may be 0 although the nonzeros are
+ * not. */
 static int check_sums(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -70,14 +71,14 @@ static int holds_out_cells(const struct ts_solver *a)
     return a->method->holds_out || (a->method->holds_out_asked && a->spec->held);
 }
 
-/* What the backend must be able to do. */
+/* The capabilities that the backend must have. */
 static uint32_t needs_of(const struct ts_solver *a)
 {
     return ts_spec_updates(a->spec, a->order) | (a->spec->mean ? TS_CAN(MEANS) : 0) |
            (ts_tensor_weighted(a->conf->init.tensor) ? TS_CAN(WEIGHTS) : 0);
 }
 
-/* The constraints must make sense, and the backend have what they take. */
+/* Checks that the constraints make sense, and that the backend supports them. */
 static int take_constraints(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the run (solver.c) and its methods need of one product: its update, how it is summed, what
- * is to be told of it. */
+/* Prepares one product for the run (solver.c) and its methods: its row update, its sums, and its
+ * span in the trace. */
 #include "base/clock.h"
 #include "base/trace.h"
 #include "cpd/solver/solver_struct.h"
@@ -10,7 +10,7 @@ enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode)
     return ts_spec_row_kind(a->spec, mode);
 }
 
-/* From `start` to now, on the trace's lane of modes. Returns now. */
+/* Adds a span from `start` to now to the trace, on the lane of modes. Returns now. */
 uint64_t ts_solver_trace(const struct ts_solver *a, const char *what, uint64_t start, uint32_t mode)
 {
     const uint64_t now = ts_clock_ns();
@@ -23,7 +23,7 @@ int ts_solver_watches(const struct ts_solver *a)
     return a->conf->each_mode && a->conf->mode != NULL && a->method->sums_of_modes;
 }
 
-/* What is needed before the pass, and how rows are to be updated, are the method's. */
+/* Begins a product. The method has prepared the pass and chosen how rows are updated. */
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err)
 {

@@ -8,7 +8,7 @@
 #include "cpd/solver/solver_struct.h"
 #include "cpd/solver/best.h"
 
-/* Of the sweep that is over, whose fit changed by `change`. */
+/* Stores the result of the sweep that has ended. The fit changed by `change`. */
 void ts_solver_take_result(const struct ts_solver *a, uint32_t sweep, double fit, double change,
                            struct ts_solver_result *ret)
 {
@@ -45,8 +45,8 @@ static int stays(const struct ts_solver *a, uint32_t mode)
     return ts_constraint_as_it_is(&a->spec->mode[mode]);
 }
 
-/* The weight of a column of norm 1, and the norms that it has; columns of modes whose lengths are
- * not to be changed stay as they are. */
+/* Sets the weight of a column, and scales the column to norm 1. Columns of modes that must keep
+ * their lengths stay as they are. */
 static void put_column(const struct ts_solver *a, uint32_t r, double weight, const double *norm,
                        struct ts_solver_result *ret)
 {
@@ -75,8 +75,8 @@ static void take_weights(const struct ts_solver *a, struct ts_solver_result *ret
         put_column(a, a->rank, fabs(ret->mean), norm, ret);
 }
 
-/* The sign of the mean goes into a mode whose columns are normed, where there is one: weights are
- * not negative. */
+/* Weights are not negative, so the sign of the mean goes into a mode with normalized columns, if
+ * there is one. */
 static struct ts_solver_rows rows_of(const struct ts_solver *a)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -24,7 +24,7 @@ static uint32_t sign_mode(const struct ts_solver *a)
     return ret;
 }
 
-/* The first mode whose columns may have any length, or the order. */
+/* The first mode whose columns may have any length; the order if there is none. */
 static uint32_t free_mode(const struct ts_solver *a)
 {
     uint32_t m = 0;
@@ -33,8 +33,8 @@ static uint32_t free_mode(const struct ts_solver *a)
     return m;
 }
 
-/* Weights of the start count with old rows. Where lengths of some modes are not to be changed, they
- * go into a mode whose lengths may be. */
+/* Puts the weights of the start into a mode. They matter if old rows are used. Modes whose lengths
+ * must stay are avoided. */
 static int start_weights(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

@@ -5,7 +5,8 @@
 
 #include "stream/row_update.h"
 
-#define TOO_LARGE 1e-4 /* of a start: the size of the next factor beside it */
+/* the size of the next factor relative to a start that is too large */
+#define TOO_LARGE 1e-4
 
 int ts_constraint_rigid(const struct ts_constraint *c)
 {

@@ -37,7 +37,8 @@ int ts_hold_out_part(const char *text, double *share, double *from, struct ts_er
     *from = 0;
     if (strncmp(text, "fold", 4) != 0)
         return read_share(text, share, err);
-    fold = strtoul(text + 4, &end, 10); /* past blanks, of which `again` has one */
+    /* strtoul skips blanks; comparing with `again` below refuses them */
+    fold = strtoul(text + 4, &end, 10);
     if (*end == '/')
         n = strtoul(end + 1, NULL, 10);
     if (n > 1 && n <= UINT32_MAX && fold > 0 && fold <= n) {

@@ -72,7 +72,7 @@ int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
     return ts_spec_penalty(s, order);
 }
 
-/* In the last mode the old rows are read for the fit too, after they were updated (solver.c). */
+/* In the last mode, the fit also needs the old rows, after the update (solver.c). */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_spec *s = ts_spec_of(spec);
@@ -164,7 +164,7 @@ enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode)
     return c->smooth > 0 ? TS_ROW_SMOOTH : TS_ROW_LEAST_SQUARES;
 }
 
-/* The objective, in front of what is asked of a mode. */
+/* Writes the objective, which comes before the constraints of a mode in a text. */
 static void loss_text(const struct ts_spec *s, char *ret, size_t room)
 {
     char name[64];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the result of a run and what it writes, as often as a run replaces them meanwhile. */
+/* Opens the result of a run and its partial directory. If a run replaces them meanwhile, opens them
+ * again. */
 #include "cpd/state/run_dirs.h"
 
 #include <errno.h>

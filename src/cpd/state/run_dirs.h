@@ -22,7 +22,7 @@ struct ts_run_dirs {
     int is_left; /* X.cp.partial is no run: a kill left it after X.cp had replaced it */
 };
 
-/* Reads from the directories. It may be called again, and must then forget what it has read
+/* Reads from the directories. It may be called again, and must then discard what it has read
  * before. */
 typedef int ts_run_dirs_fn(void *ctx, const struct ts_run_dirs *d, struct ts_err *err);
 

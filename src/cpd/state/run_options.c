@@ -91,8 +91,8 @@ static int is_share(const char *text)
     return end > text && strcmp(end, *end == '%' ? "%" : "") == 0 && x >= 0 && x < 1;
 }
 
-/* What can be said of a value without the other options, as of a typed one. The commands look at
- * all of them (tools/cp/tstream_cp.c); the library takes its own from the caller. */
+/* Checks a value by itself, like a typed one. Commands check all options together
+ * (tools/cp/tstream_cp.c), and the library uses the options of its caller. */
 static int is_possible(const struct row *row, const char *value)
 {
     union {
@@ -101,7 +101,7 @@ static int is_possible(const struct row *row, const char *value)
         uint32_t u32;
     } x = { .u64 = 0 };
     struct ts_err why;
-    if (row == NULL) /* what the file has beside options */
+    if (row == NULL) /* the file has other members than options */
         return 1;
     if (row->is_share)
         return is_share(value);

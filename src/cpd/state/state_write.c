@@ -38,7 +38,7 @@ static int put(const struct sink *k, const void *bytes, uint64_t n, struct ts_er
     return 0;
 }
 
-/* What was put since the last call is followed by its checksum. */
+/* Writes the checksum of the bytes that were written since the last call. */
 static int put_hash(const struct sink *k, struct ts_err *err)
 {
     const uint64_t hash = XXH3_64bits_digest(k->hash);

@@ -82,8 +82,8 @@ ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
 ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
 ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
-/* Sums of panels of two vectors. N sums take turns, because an addition waits for the one
- * before. */
+/* Sums panels of two vectors. N sums take turns, because an addition must wait for the result of
+ * the previous one. */
 #define ROW(N)                                                           \
     for (; n >= (N); n -= (N), b += (N)*panel, to += 2 * (N)*TS_LANES) { \
         V sum[N][2] = { { { 0 } } };                                     \

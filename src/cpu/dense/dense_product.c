@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product.c - products of dense tensors: passes over slabs, and what is kept between them. */
+/* dense_product.c - products of dense tensors: passes over slabs, and intermediate results that are
+ * reused. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +20,8 @@ static int always_wide(const struct ts_dense_product_conf *conf)
     return conf->precision == TS_FLOAT64 || !ts_cell_is_narrow(conf->tensor->dense->array.type);
 }
 
-/* Where vectors of AVX2 hold a row, those of AVX-512 would be half empty. Both give the same
- * bits. */
+/* Chooses the kernels. If vectors of AVX2 hold a row, vectors of AVX-512 would be half empty. Both
+ * give the same bits. */
 static const struct ts_gemm *gemm_of(const struct ts_dense_product_conf *conf, int wide)
 {
     const struct ts_gemm *half = ts_gemm_of(TS_ISA_AVX2, wide);
@@ -181,7 +182,7 @@ static void count(const struct ts_dense_product *p, uint64_t cells)
         p->conf.done(p->conf.done_ctx, cells);
 }
 
-/* A pass over all slabs: Y and the mode's part of it, where there is a target; else W. */
+/* A pass over all slabs. With a target it computes Y and the mode's part of Y, otherwise W. */
 struct over_slabs {
     struct ts_dense_product *p;
     const struct ts_dense_target *target;

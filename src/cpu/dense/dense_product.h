@@ -64,7 +64,7 @@ uint64_t ts_dense_product_wish(const struct ts_dense_product_conf *conf);
 void ts_dense_product_learn(struct ts_dense_product *p, const struct ts_hold_out *hold_out,
                             double mean);
 
-/* To be called if factor[mode] has changed since the last call of run. */
+/* To be called if factor[mode] has changed since the last ts_dense_product_run. */
 void ts_dense_product_changed(struct ts_dense_product *p, uint32_t mode);
 
 /* Sets out to the MTTKRP of the mode, and `rest` of out, if it exists, to the part that float32

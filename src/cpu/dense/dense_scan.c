@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Norm, range, hash and finiteness of the cells of a dense tensor: in chunks, whose sums are added
- * in order. */
+/* Computes norm, range and hash of the cells of a dense tensor, and whether all are finite. Cells
+ * are read in chunks, whose sums are added in order. */
 #include "cpu/dense/dense_scan.h"
 
 #include <inttypes.h>

@@ -4,7 +4,7 @@
 
 #include "stream/loss.h"
 
-#define SOME 32u /* cells whose models are computed together */
+#define SOME 32u /* cells that are computed together */
 
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor,
@@ -18,8 +18,8 @@ struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, 
     return z;
 }
 
-/* to := product of the other modes' rows of cell number k of the row: of all cells of the row, or
- * of those drawn. */
+/* to := the elementwise product of the other modes' rows at cell k of the row. Cells are all cells
+ * of the row, or those that were drawn. */
 static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
 {
     const uint64_t cell = ts_drawn_cell(&z->drawn, k);
@@ -41,7 +41,7 @@ static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
     }
 }
 
-/* Of n cells, whose products are in scratch. */
+/* Sums the loss of n cells, whose products of rows are in scratch. */
 static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *a,
                        const double *product, double *g)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row solve for any machine: vectors of 16 bytes, which the compiler splits where there are
- * none. */
+/* The row solve for any machine, in vectors of 16 bytes. Without such vectors, the compiler splits
+ * them. */
 #include <math.h>
 #include <string.h>
 

@@ -8,15 +8,14 @@
 #include "cpu/rows/rowsolve_state.h"
 
 #define LONE_SCALED  (UINT64_C(1) << 16) /* numbers that one thread scales alone */
-#define SCALED_WORDS 1024u               /* of bits of rows, that a thread takes at a time */
+#define SCALED_WORDS 1024u               /* words of row bits that a thread takes at a time */
 
 static uint64_t least(uint64_t a, uint64_t b)
 {
     return a < b ? a : b;
 }
 
-/* What columns are multiplied with: with zeros for padding, and as float32 where that is the
- * same. */
+/* The factors of columns, with zeros for padding. They are float32 if that is exact. */
 struct factors {
     _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
@@ -33,7 +32,7 @@ static void fill_factors(const struct ts_fmat *f, const double *by, struct facto
     }
 }
 
-/* Of n_blocks blocks from block `first` on the rows before row `end_row`. */
+/* Scales n_blocks blocks from block `first` on, up to row `end_row`. */
 static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
                          uint64_t first, uint64_t n_blocks, uint64_t end_row)
 {
@@ -72,7 +71,7 @@ void ts_rowsolve_scale(struct ts_rowsolve *s, struct ts_fmat *f, const double *b
     scale_blocks(s, f, &x, first, n_blocks, f->n_rows);
 }
 
-/* Rows of the words whose bits are set, run after run. */
+/* Scales the rows whose bits are set, in runs of neighbouring rows. */
 static void scale_words(const struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
                         const uint64_t *bit, uint64_t begin, uint64_t end)
 {

@@ -6,7 +6,7 @@
 
 #include "cpu/sparse/kernel_isa.h"
 
-/* NULL where this machine or build has none. */
+/* The kernels for an instruction set and a precision. NULL if this machine or build has none. */
 static const struct ts_kernel_set *find_set(enum ts_isa isa, enum ts_precision stored,
                                             enum ts_precision summed, uint32_t stride)
 {

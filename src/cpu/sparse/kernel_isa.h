@@ -17,7 +17,7 @@ struct ts_kernel_set {
 
 extern const struct ts_kernel_set ts_kernels_portable_f32, ts_kernels_portable_f64,
     ts_kernels_portable_wide;
-/* The rest exists on x86-64 only. */
+/* These kernels exist on x86-64 only. */
 extern const struct ts_kernel_set ts_kernels_avx2_f32, ts_kernels_avx2_f64, ts_kernels_avx2_wide;
 extern const struct ts_kernel_set ts_kernels_avx512_f32, ts_kernels_avx512_f64,
     ts_kernels_avx512_wide;

@@ -6,7 +6,7 @@
 #include "cpu/sparse/pass_state.h"
 #include "cpu/ranks/share.h"
 
-/* A model whose values at the nonzeros are wanted. */
+/* A model that is evaluated at the nonzeros. */
 struct cells {
     const struct ts_weighted *what;
     ts_cells_fn *kernel;
@@ -64,8 +64,8 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return rc;
 }
 
-/* Values are float64. A model has the kernel that it has alone, which adds columns in another order
- * than that of wider rows. */
+/* Computes the values of the models in float64. Each model uses the kernel that it would use alone:
+ * the kernel of wider rows adds columns in another order. */
 static void fill_cells(const struct ts_pass *p, uint32_t mode, const struct ts_pass_cells *model,
                        struct cells *ret)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_rows.c - a pass in which rows are solved for, each with a Gram matrix of its own. */
+/* pass_rows.c - a pass that solves for the rows of a factor. Each row has its own Gram matrix. */
 #include <assert.h>
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* A model whose rows are solved for in the pass. */
+/* A model and the solve of its rows in this pass. */
 struct solved {
     struct ts_gram_rows *gram;
     struct ts_kernel_job job;
@@ -43,8 +43,8 @@ static int begin_rows(const struct ts_pass_rows *model, uint32_t mode, struct so
     return 0;
 }
 
-/* The rows at the ends of partitions, and those that another rank needs. rc: what the pass has come
- * to. */
+/* Finishes the rows that two partitions share, and sends rows that other ranks need. rc is the
+ * result of the pass so far. */
 static int end_rows(const struct ts_pass_run *r, const struct ts_pass_rows *model, int rc,
                     uint64_t *exchange_ns, struct ts_err *err)
 {

@@ -45,8 +45,8 @@ INLINE void NAME(sum_lanes)(const VEC *x, double *to)
 #endif
 }
 
-/* to[i] := the sum of products of the rows left[i] and right[i], for 4 of them, of which n are
- * wanted; zeros in place of the others. */
+/* Computes four dot products: to[i] := the sum of products of left[i] and right[i]. n of them are
+ * wanted; the others are zeros. */
 INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint32_t n,
                            uint32_t n_vec, double *to)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Where the part behind the last colon before `end` begins; 0: there is no colon. */
+/* Returns where the text after the last colon before `end` begins; 0 if there is no colon. */
 static size_t part_before(const char *name, size_t end)
 {
     while (end > 0 && name[end - 1] != ':')

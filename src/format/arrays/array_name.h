@@ -28,7 +28,8 @@ int ts_array_name_parse(const char *name, struct ts_dense_array *ret, struct ts_
  * memory. */
 char *ts_array_name_make(const char *file, const char *dtype, int fortran, const char *dims);
 
-/* The name with the file's absolute path, NULL: it has none. A name of another kind is a path. */
+/* The name with the absolute path of the file, or NULL on failure. A name of another kind is a
+ * path. */
 char *ts_array_name_real(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Hashes of the cells of a dense tensor: where one index changes, those of the modes before it are
- * hashed once. */
+/* Hashes of the cells of a dense tensor. The part of a hash that depends on the first modes is
+ * computed once and reused while only later indices change. */
 #include "format/arrays/dense_held.h"
 
 #define RUN 64u

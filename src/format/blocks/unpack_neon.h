@@ -13,7 +13,7 @@
 
 #define NEON_WIDTH 25u
 
-/* Where four entries lie, and by how much each is shifted to the left, which is below 0. */
+/* The places of four entries, and the shifts to the left of each, which are not positive. */
 struct neon_four {
     uint8x16_t byte;
     int32x4_t shift;

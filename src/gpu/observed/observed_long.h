@@ -24,13 +24,13 @@
 extern "C" {
 #endif
 
-#define TS_OBSERVED_LONG_BATCH 256u /* nonzeros whose products are in memory at a time */
+#define TS_OBSERVED_LONG_BATCH 256u /* nonzeros whose products are in memory at the same time */
 
 /* The bytes of a place (struct long_memory). */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
-/* As ts_observed_launch and ts_observed_fold; no parts of shares are left, and those of shards go
- * to o->ends, unless that is NULL. */
+/* Like ts_observed_launch and ts_observed_fold, but shares leave no parts. Parts of shards go to
+ * o->ends, unless that is NULL. */
 ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, ts_gpu_stream stream);
 ts_gpu_error ts_observed_long_fold(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

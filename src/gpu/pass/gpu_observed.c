@@ -22,7 +22,7 @@
 #include "gpu/pass/gpu_sums.h"
 #include "gpu/observed/observed_long.h"
 
-/* Places for Gram matrices of long rows (observed_long.h), and memory for them where there is no
+/* Places for Gram matrices of long rows (observed_long.h), and the bytes for them without a
  * budget. */
 #define MOST_PLACES  128u
 #define LEAST_PLACES 2u
@@ -38,8 +38,9 @@ int ts_gpu_observed_long(const struct ts_gpu_model *of)
     return of->gpu->cells == NULL && ts_observed_is_long(of->gpu->precision, of->rank);
 }
 
-/* As many as large GPUs have multiprocessors, but no more than there is work for, nor than an
- * eighth of the budget holds; more than one, so that one row does not stop all others. */
+/* The number of places: as many as large GPUs have multiprocessors, at most the amount of work, and
+ * at most what an eighth of the budget holds. It is more than one, so that one row does not stop
+ * all others. */
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
 {
     const struct ts_gpu *g = of->gpu;
@@ -52,7 +53,7 @@ uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
     return (uint32_t)(n > LEAST_PLACES ? n : LEAST_PLACES);
 }
 
-/* What rows of many columns need beside. */
+/* Adds the memory for rows of many columns. */
 static void add_places(const struct ts_gpu_model *of, const struct ts_gpu_replica *my, int alone,
                        struct ts_gpu_observed *o)
 {

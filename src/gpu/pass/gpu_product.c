@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a pass computes of a model: from which factors, to where, and how it is summed. */
+/* Prepares the product of a model in a pass: the factors that it reads, where it goes, and how it
+ * is summed. */
 #include "gpu/pass/gpu_requests.h"
 #include "gpu/team/gpu_device.h"
 
-/* Where the product goes, and how it is summed. */
+/* Chooses where the product goes, and how it is summed. */
 static void choose_out(struct ts_gpu_product *r, uint32_t mode)
 {
     const struct ts_gpu *g = r->of->gpu;
@@ -12,7 +13,7 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         mode + 1 == g->tensor->order && (r->update == NULL || r->sums->inner != NULL);
     const int kept = r->update != NULL && my->product != NULL;
     if (r->pass->ask->kind ==
-        TS_REQUEST_MULTIPLY) { /* what is sent are the rows that are multiplied */
+        TS_REQUEST_MULTIPLY) { /* the rows that are sent are those that are multiplied */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);

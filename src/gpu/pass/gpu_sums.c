@@ -59,7 +59,7 @@ int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_
 struct job {
     const struct ts_gpu_sums_pass *pass;
     struct ts_gpu_sums sums;
-    uint32_t at; /* the model whose sums are fetched */
+    uint32_t at; /* the number of the model whose sums are fetched */
 };
 
 static double *device_of(const struct job *j, uint32_t k, const struct ts_gpu_member *me)

@@ -8,7 +8,7 @@
 
 #include "gpu/sparse/model_walk.cuh"
 
-/* What a lane sums of cells: how many, x, x^2, x m, (x - m)^2. */
+/* The sums of a lane over cells: their number, x, x^2, x m and (x - m)^2, where m is the model. */
 struct cell_sums : lane_sums<TS_ERRORS_SUMS / 2> {
     /* A cell counts `weight` times; where that is 1, to the same bits as without. */
     __device__ __forceinline__ void add_cell(bool counts, double weight, double x, double model)
@@ -43,7 +43,8 @@ ts_gpu_error ts_errors_launch(enum ts_precision precision, const struct ts_gpu_m
                               const struct ts_gpu_errors *what, ts_gpu_stream stream)
 {
     typedef errors_visitor<no_weights> plain;
-    typedef errors_visitor<weights_to> weighted; /* less code, in the same order of additions */
+    /* a type with less code, and the same order of additions */
+    typedef errors_visitor<weights_to> weighted;
     if (args->n_shares == 0)
         return cudaSuccess;
     if (args->weights)

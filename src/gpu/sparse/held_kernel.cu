@@ -13,7 +13,7 @@
 /* Thread blocks of a multiprocessor: 128 registers a thread. */
 enum { HELD_CTAS = 4 };
 
-/* What mttkrp_packed computes, with its launch, of the nonzeros that are not held out. */
+/* As mttkrp_packed, with the same launch, but only for nonzeros that are not held out. */
 template <class T, class S, int LPR, int NL, int U>
 __global__ void __launch_bounds__(32 * WARPS, HELD_CTAS)
     held_packed(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_held held)

@@ -28,7 +28,7 @@ struct ts_gpu_held {
 ts_gpu_error ts_held_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                             const struct ts_gpu_held *held, ts_gpu_stream stream);
 
-/* From factors in float, with products and sums in double, as ts_mttkrp_launch_wide. */
+/* Like ts_mttkrp_launch_wide: factors are float, products and sums are double. */
 ts_gpu_error ts_held_launch_wide(const struct ts_gpu_mttkrp *args, const struct ts_gpu_held *held,
                                  ts_gpu_stream stream);
 

@@ -8,7 +8,8 @@
 
 #include "gpu/sparse/model_walk.cuh"
 
-/* What a lane sums of cells: how many, the loss, that of the least, x. */
+/* The sums of a lane over cells: their number, the loss, the smallest possible loss, and the values
+ * x. */
 struct loss_sums : lane_sums<TS_LOSS_SUMS / 2> {
     __device__ __forceinline__ void add_cell(bool counts, double loss, double least, double x)
     {

@@ -27,8 +27,8 @@ template <class T> struct own_row {
             now = {};
     }
 
-    /* Those of U nonzeros, of which bit u of f says that a row begins with it: loads that do not
-     * wait for each other. */
+    /* Loads the rows of U nonzeros. Bit u of f says that a row begins with nonzero u. The loads do
+     * not wait for each other. */
     template <int U> __device__ inline void follow(uint32_t f, piece<T> (&row)[U])
     {
 #pragma unroll

@@ -28,11 +28,11 @@ struct ts_gpu_device {
  * bytes. Makes a context on each device to read its free memory. */
 int ts_gpu_devices(struct ts_gpu_device *ret, char *why);
 
-/* The name of a device, "" when the driver does not say. As cheap as ts_gpu_count. */
+/* The name of a device; "" if the driver gives none. As cheap as ts_gpu_count. */
 void ts_gpu_name(int number, char *ret, size_t room);
 
-/* The number of devices; 0 with *why where there is no device or no driver, and -1 where the driver
- * cannot be used. Cheap: no context is made. */
+/* The number of devices. 0 without a device or a driver, with *why; -1 if the driver cannot be
+ * used. The call is cheap, because it makes no context. */
 int ts_gpu_count(char *why);
 
 /* Whether a device can be used: 1, or 0 with *why. As cheap. */

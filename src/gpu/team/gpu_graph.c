@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Records what is put on a stream as a graph, and launches that. */
+/* Records the work on a stream as a CUDA graph, and launches the graph. */
 #include "gpu/team/gpu_graph.h"
 
 #include <cuda_runtime.h>
@@ -19,8 +19,7 @@ static int is_of(const struct ts_gpu_graph *graph, const struct ts_gpu_graph_key
            graph->key.out == key->out && graph->key.flags == key->flags;
 }
 
-/* Other threads go on with devices of their own meanwhile: the capture minds its own stream
- * alone. */
+/* The capture is of this stream only, because other threads keep using their devices meanwhile. */
 static ts_gpu_error record(struct ts_gpu_graph *graph, ts_gpu_stream stream,
                            ts_gpu_error (*enqueue)(void *ctx), void *ctx)
 {

@@ -16,7 +16,7 @@
 
 #include "gpu/team/gpu_types.h"
 
-/* What kernels were recorded with, as far as it may change. */
+/* The arguments that kernels were recorded with, as far as they may change. */
 struct ts_gpu_graph_key {
     uint64_t version; /* of the shards that stay */
     const void *out;  /* where products are */

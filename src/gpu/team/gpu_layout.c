@@ -26,12 +26,12 @@ static void *take_bytes(char *base, uint64_t *used, uint64_t bytes)
     return at;
 }
 
-/* What is divided: of all modes the largest numbers of things. */
+/* The sizes of what is laid out: for each kind, the largest number over all modes. */
 struct sizes {
     uint64_t shares, shards, rows;
 };
 
-/* Of a model by another loss. */
+/* Lays out the memory of a model with another loss than least squares. */
 static void lay_out_loss(const struct ts_gpu_model *of, const struct sizes *most,
                          struct ts_gpu_replica *my, char *base, uint64_t *used)
 {
@@ -100,8 +100,8 @@ static void lay_out_model(const struct ts_gpu_model *of, const struct sizes *mos
     my->inner = base == NULL ? NULL : my->gram + square;
 }
 
-/* Where parts of observed cells are: units of models differ. The first model has those that are
- * of shares elsewhere. */
+/* Finds where the partial sums of observed cells lie. Models may have different units. The first
+ * model also has the sums of shares on other devices. */
 static uint32_t *lay_out_edge_rows(const struct ts_gpu_model *of, const struct ts_gpu_member *me,
                                    uint64_t shares, char *base, uint64_t *used)
 {

@@ -16,7 +16,8 @@
 struct ts_gpu_part {
     const struct ts_backend *backend;
 
-    /* What is built in: "CUDA 13.0 for sm_80,sm_90", and the ways of an exchange. */
+    /* Writes what was compiled: "CUDA 13.0 for sm_80,sm_90", and the ways of exchange between
+     * GPUs. */
     void (*built)(char *ret, size_t room);
     void (*built_exchange)(char *ret, size_t room);
 
@@ -26,7 +27,7 @@ struct ts_gpu_part {
     int (*count)(char *why);
     int (*usable)(int number, char *why);
 
-    /* Loads NCCL. 0, or a negative ts_code with the sentence that says what is missing. */
+    /* Loads NCCL. Returns 0, or a negative ts_code with a message that says what is missing. */
     int (*check_nccl)(struct ts_err *err);
 
     /* exchange.h and exchange_speed.h */

@@ -15,7 +15,7 @@
 int ts_gpu_plan_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_plan_free(struct ts_gpu *g);
 uint32_t ts_gpu_plan_stride(uint32_t rank, uint32_t element);
-uint64_t ts_gpu_plan_factors(const struct ts_gpu *g); /* bytes of those of all models */
+uint64_t ts_gpu_plan_factors(const struct ts_gpu *g); /* bytes of the factors of all models */
 uint64_t ts_gpu_plan_largest(const struct ts_gpu *g); /* bytes of the place for the largest shard */
 uint64_t ts_gpu_plan_all(const struct ts_gpu *g);     /* of the places for all */
 /* Chooses the shards that stay, the number of slots and store_bytes, for `left` bytes on each

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the logs of a pass say: the times of each device, the spans of the trace, the cost of each
- * member's range. */
+/* Evaluates the logs of a pass: the times of each device, the spans of the trace, and the cost of
+ * each member's range. */
 #include "base/trace.h"
 #include "gpu/pass/gpu_pass.h"
 
@@ -64,9 +64,9 @@ static void add_up(const struct ts_gpu_pass *p, uint64_t total_ns, struct ts_dev
     };
 }
 
-/* What the range of each member here costs: its time per nonzero times the nonzeros of the
- * range. A member that helped others computed more nonzeros than its range has; one that was
- * helped computed fewer. A member that computed nothing counts as an average one. */
+/* Finds the cost of each member's range: its time per nonzero times the nonzeros of its range. A
+ * member that helped others has computed more nonzeros than its range has, and one that was helped
+ * fewer. A member that computed nothing gets the average cost. */
 static void range_times(const struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t *ret)
 {
     const unsigned works = 1u << TS_GPU_COPY | 1u << TS_GPU_KERNEL;

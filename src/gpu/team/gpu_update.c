@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What an update of rows takes of the host: a matrix, and where it reads the old rows the table of
- * columns and an inverse. */
+/* Sends to a device what an update of rows needs: a matrix and, if the update reads old rows, the
+ * table of columns and an inverse. */
 #include <math.h>
 #include <string.h>
 

@@ -284,7 +284,7 @@ const struct ts_binary_kind *ts_binary_kind_find(const unsigned char *head, size
 
 uint64_t ts_binary_place(const struct ts_binary_form *f, uint64_t i, uint32_t mode)
 {
-    uint64_t before = 0; /* bytes of a nonzero for the modes before this one */
+    uint64_t before = 0; /* bytes of a nonzero that belong to earlier modes */
     const uint64_t width = mode < f->order ? f->index_bytes[mode] : f->value_bytes;
     for (uint32_t m = 0; m < mode; m++)
         before += f->index_bytes[m];

@@ -23,7 +23,8 @@
 
 struct ts_binary_source;
 
-/* Takes the header of the first file, and looks at those of the others that are plain files. */
+/* Reads the header of the first file, and checks the headers of those other files that are regular
+ * files. */
 int ts_binary_source_open(const struct ts_files_plan *plan, struct ts_binary_source **ret,
                           struct ts_err *err);
 void ts_binary_source_close(struct ts_binary_source *s); /* after stop; NULL is fine */

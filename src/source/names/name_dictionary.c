@@ -18,7 +18,7 @@
 struct ts_name_slots {
     struct ts_name_slots *older;
     uint64_t mask;
-    uint32_t shift;  /* the bits of a hash above it are its place in the table */
+    uint32_t shift;  /* hash >> shift is the place of a name in the table */
     uint64_t slot[]; /* atomic; 0: empty */
 };
 

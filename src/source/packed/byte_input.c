@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens files, looks at their first bytes and hands out what they hold, decompressed. */
+/* Opens files, reads their first bytes, and returns their content, decompressed. */
 #include "source/packed/byte_input.h"
 
 #include <fcntl.h>
@@ -22,7 +22,8 @@ struct ts_byte_input {
     uint64_t unpack_bytes;
     uint64_t plain_bytes; /* handed out */
     unsigned char head[TS_BYTE_INPUT_HEAD];
-    size_t head_at, n_head; /* of head: the first that was not handed out, and how many there are */
+    /* in head: the first byte that was not returned, and the number of bytes */
+    size_t head_at, n_head;
 };
 
 int ts_byte_input_look(const char *path, struct stat *st)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* unpack_stream.h - decompresses zstd, xz and bzip2 by their libraries: one loop, an engine for
- * each. The functions are rows of the table in decompress.h, whose rules they follow. */
+/* unpack_stream.h - decompresses zstd, xz and bzip2 with their libraries, in one loop that calls a
+ * function of the library. The functions are rows of the table in decompress.h, and follow its
+ * rules. */
 #ifndef TS_SOURCE_UNPACK_STREAM_H
 #define TS_SOURCE_UNPACK_STREAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* csv_field.c - what is not done with every line. */
+/* csv_field.c - the functions of csv_field.h that few lines need: quoted fields and messages. */
 #include "source/text/csv_field.h"
 
 #include <string.h>

@@ -95,7 +95,7 @@ static int take_sizes(const char *line, const struct ts_tns_rules *rules, struct
     return 0;
 }
 
-/* Parses banner, comments and sizes, all of which must be in the text. */
+/* Parses banner, comments and sizes, which must all be in the text. */
 static int parse_header(void *form, struct ts_tns_rules *rules, const char *text, size_t bytes,
                         struct ts_tns_header *ret, uint64_t *line, struct ts_err *err)
 {

@@ -9,7 +9,7 @@
 
 #define NUMBER_CHARS 64u
 
-/* The field with a point for its comma, if it has one comma and no point. */
+/* Copies a field that has one comma and no point, with a point in place of the comma. */
 static int with_point(const struct ts_csv_field *f, char text[NUMBER_CHARS])
 {
     const size_t n = (size_t)(f->end - f->begin);

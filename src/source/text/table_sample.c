@@ -110,7 +110,7 @@ int ts_table_sample_take(const struct ts_table *t, const char *text, size_t byte
             return rc; /* without it nothing tells a header */
         }
         if (rc < 0)
-            break; /* it will be refused when it is parsed */
+            break; /* the parser will report the error */
         blank += n == 0;
         for (uint32_t c = 0; c < n && c < ret->n_columns; c++) {
             const struct ts_csv_field *f = &ret->second[c];

@@ -85,7 +85,7 @@ int ts_text_look_on(const struct ts_files_plan *p, struct ts_err *err)
         struct ts_err why;
         rc = ts_text_input_next(in, text, &piece, &why);
         if (rc < 0 && piece.bad_line)
-            piece.bytes = 0; /* it will be refused where it is parsed */
+            piece.bytes = 0; /* the parser will report the error */
         else if (rc < 0)
             rc = ts_fail(err, rc, "%s", why.text);
         if (piece.bad_line)

@@ -246,7 +246,7 @@ void ts_feed_skip(struct ts_feed *f, uint32_t modes)
         skipped |= (uint32_t)!taken << m;
         k += (uint32_t)taken;
     }
-    if (skipped != modes) { /* what was read ahead is dropped: numbers that were not read for */
+    if (skipped != modes) { /* shards that were read ahead for other modes are dropped */
         const uint64_t none = f->ahead + 1;
         f->open = 0;
         f->left = 0;

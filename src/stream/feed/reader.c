@@ -15,7 +15,7 @@
 struct ts_reader {
     struct ts_reader_files files;
     const char **path;             /* n_files */
-    struct ts_reader_uring *uring; /* one of them is not NULL */
+    struct ts_reader_uring *uring; /* either this one or the next one is NULL */
     struct ts_reader_pread *pread;
 };
 
@@ -64,7 +64,7 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
 }
 
-/* With `flags`: the file that its owner has open, or the one of that path. */
+/* Opens a file with `flags`: the file that the caller has open already, or the one at the path. */
 static int open_one(const struct ts_reader_conf *c, uint32_t i, int flags)
 {
     return c->fd != NULL && c->fd[i] >= 0 ? ts_file_again(c->fd[i], c->path[i], flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* reader_pread.c - the reader where there is no io_uring: a few threads of pread. */
+/* reader_pread.c - the reader without io_uring: a few threads call pread. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
