@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building: from files, from arrays that are pushed, from another tensor. All ways stay in one file,
- * because they share the request that the settings become. */
+/* Building: from files, from arrays that are pushed, from another tensor. All ways stay in one
+ * file, because they share the request that the settings become. */
 #include <math.h>
 #include <errno.h>
 #include <malloc.h>

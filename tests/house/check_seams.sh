@@ -29,7 +29,7 @@ find src tools include tests fuzz bench \( -name '*.[ch]' -o -name '*.cu' -o -na
 # A file of more than 600 lines says in its first comment why it stays in one file. A function has at most 100 lines.
 find src tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | sort > "$tmp/sources"
 while read -r file; do
-    [ "$(wc -l < "$file")" -le 600 ] || sed -n '2,/\*\/$/p' "$file" | tr '\n' ' ' | grep -q 'in one file' ||
+    [ "$(wc -l < "$file")" -le 600 ] || sed -n '2,/\*\/$/p' "$file" | tr -s ' *\n' ' ' | grep -q 'in one file' ||
         echo "$file: more than 600 lines, and its first comment does not say why they stay in one file"
 done < "$tmp/sources" >> "$tmp/said"
 xargs awk 'FNR == 1 { start = 0 }
