@@ -173,7 +173,7 @@ static const ts_cpd *first_start(const struct several *s)
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
     static const struct {
-        const char *name, *unsaid; /* what is meant where a run does not say it */
+        const char *name, *unsaid; /* the value of runs that do not record this option */
     } same[] = { { "rank", "none" },          { "restarts", "1" }, { "folds", "0" },
                  { "seed", "none" },          { "init", "none" },  { "precision", "none" },
                  { "loss", "least-squares" }, { "save-init", "0" } };

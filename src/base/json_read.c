@@ -65,7 +65,7 @@ static int parse_code(struct parser *p, uint32_t *ret)
     return 0;
 }
 
-/* Decodes in place, since an escape is longer than what it stands for. */
+/* Decodes a string in place: an escape is longer than the character that it stands for. */
 static int parse_string(struct parser *p, const char **ret)
 {
     static const char *const from = "\"\\/bfnrt", *const into = "\"\\/\b\f\n\r\t";

@@ -32,7 +32,8 @@ int ts_build_dir_join(const char *path, struct ts_build_dir **ret, struct ts_err
 /* Removes the directory unless it was committed. d may be NULL. */
 void ts_build_dir_close(struct ts_build_dir *d);
 
-/* Path of a file in it, malloc'ed: "index", "mode%u.shards". NULL when out of memory. */
+/* The path of a file in the directory, malloc'ed: "index", "mode%u.shards". NULL when out of
+ * memory. */
 char *ts_build_dir_file(const struct ts_build_dir *d, const char *fmt, unsigned number);
 
 /* path of the directory during the build */

@@ -34,8 +34,8 @@ static void take_written(struct ts_build *b, uint32_t m, const struct ts_mode_wr
         b->max_raw_bytes = w->max_raw_bytes;
 }
 
-/* What several ranks write of a mode is on its way while they deal and sort for the next one, whose
- * packed partitions then go where its own lay. */
+/* With several ranks, the files of a mode are written while the ranks deal and sort records for the
+ * next mode. Its packed partitions take the place of the earlier ones. */
 struct later {
     struct ts_build *b;
     struct ts_mode_writer *w;
@@ -49,7 +49,7 @@ static int give_later(void *arg, uint64_t *rec, uint64_t n, struct ts_err *err)
     return give_to_writer(l->w, rec, n, err);
 }
 
-/* Ends that of the mode before; all ranks do, whatever rc is. */
+/* Ends the writing of the previous mode. All ranks do so, whatever rc is. */
 static int end_writing(struct ts_build *b, int rc, struct ts_err *err)
 {
     struct ts_mode_written written;

@@ -16,7 +16,7 @@ static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
                    s->tensor->path);
 }
 
-/* What rows of a model that are made nonzero by nonzero are made with; `apart` gets them. */
+/* Prepares the rows of a model that are computed nonzero by nonzero. `apart` gets the rows. */
 static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
                         struct ts_err *err)
 {
@@ -58,7 +58,7 @@ static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_
     times->row_bytes = bytes;
 }
 
-/* Of models that are apart, or of one. */
+/* Multiplies for several separate models, or for one. */
 int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -97,8 +97,8 @@ static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *r
     return rc;
 }
 
-/* The gradient over the nonzeros is there. dealt_ns: what it took until rows were where their steps
- * are made. */
+/* Ends a descent once the gradient over the nonzeros is known. dealt_ns: the time until rows were
+ * where their steps are made. */
 static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *descent,
                        uint64_t *dealt_ns, struct ts_err *err)
 {
@@ -112,7 +112,7 @@ static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent 
                    : rc;
 }
 
-/* Of models that are apart, or of one. */
+/* Makes steps for several separate models, or for one. */
 int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {

@@ -11,7 +11,7 @@ static int judges_apart(const struct ts_spec *c)
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
 }
 
-/* Where each shard of a mode is, with what passes from there in a sweep. */
+/* Counts for each place the shards of a mode, and their bytes in a sweep. */
 static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
                        const struct ts_feed_deal *deal, uint32_t m, struct ts_dry_run *p)
 {
@@ -55,8 +55,8 @@ static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *sp
     return ts_dense_passes(d, (shared && groups == 0) || d->n_outer == 1, skipped) + judging;
 }
 
-/* Cells are the same for all modes. What GPUs keep passes no more; of the rest each gets about as
- * much. */
+/* Counts the slabs of a dense tensor, which are the same for all modes. Cells that GPUs keep are
+ * not sent again. Of the other cells, each GPU gets about the same share. */
 static void count_slabs(const struct ts_engine *e, const struct ts_spec *spec,
                         const struct ts_feed_deal *deal, struct ts_dry_run *p)
 {

@@ -26,7 +26,7 @@ struct ts_dry_run {
     struct ts_device_memory device[TS_MAX_DEVICES];
     uint64_t link_bytes[TS_MAX_DEVICES]; /* sent to a device in a later sweep */
 
-    /* Memory of the host, without that of the program and of the GPU libraries. */
+    /* Host memory of the run, without the program and the GPU libraries. */
     uint64_t host_bytes;
 };
 

@@ -17,7 +17,7 @@
 #include "gpu/module/gpu_note.h"
 
 #define FILE_NAME    "libtstream-cuda.so"
-#define WHEEL_FOLDER "_native" /* of the package tstream, where its libtstream is */
+#define WHEEL_FOLDER "_native" /* in the Python package tstream: the folder of libtstream */
 
 static const struct ts_gpu_calls calls = {
 #define GIVE(type, name, params, args) .name = name,
@@ -31,8 +31,8 @@ static const struct ts_gpu_note wanted = TS_GPU_NOTE_FILL(PACKAGE_VERSION, TS_GP
 
 /* ---- where it may be ---- */
 
-/* The file that this code is in, for the caller to free; NULL: the kernel does not say. Unlike
- * dladdr, which repeats the first argument of a program, it says the true one. */
+/* The path of the file that contains this code, for the caller to free; NULL if the kernel does not
+ * say. dladdr is not used, because in a program it returns argv[0]. */
 static char *own_file(void)
 {
     const uintptr_t here = (uintptr_t)&wanted;

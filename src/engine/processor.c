@@ -19,7 +19,7 @@ struct wanted {
     int number[TS_MAX_DEVICES];
 };
 
-/* A number that ends with one of `ends`; *text is moved behind it. */
+/* Parses a number that ends with one of `ends`, and moves *text behind it. */
 static int parse_number(const char **text, const char *ends, int *ret)
 {
     char *end;

@@ -96,7 +96,7 @@ static void choose_lead(struct ts_run_several *s)
     s->front.lead(s->front.ctx, first, s->n > 1 ? n : 0);
 }
 
-/* For ts_solver_group_run: model k has made its sweeps. */
+/* For ts_solver_group_run: ends model k, whose sweeps are done. */
 static int end_one(void *ctx, uint32_t k, struct ts_err *err)
 {
     struct ts_run_several *s = ctx;

@@ -164,7 +164,7 @@ static int check_mode(const struct ts_disk_mode *d, const struct ts_disk_header 
     return check_levels(d, h->order, mode, where, err);
 }
 
-/* NULL, or what is wrong with the sizes of a shard. */
+/* Checks the sizes of a shard. Returns NULL, or what is wrong. */
 static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_disk_header *h)
 {
     const uint32_t n_codes = ts_header_codes(h);
@@ -184,7 +184,8 @@ static const char *shard_sizes(const struct ts_disk_shard *s, const struct ts_di
     return NULL;
 }
 
-/* NULL, or what is wrong with a shard, given the one before it (NULL: it is the first). */
+/* Checks the rows of a shard against the previous shard (NULL: it is the first). Returns NULL, or
+ * what is wrong. */
 static const char *shard_rows(const struct ts_disk_shard *s, const struct ts_disk_shard *before,
                               const struct ts_disk_mode *d, int is_last)
 {

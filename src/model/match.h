@@ -44,9 +44,9 @@ struct ts_match {
     double *weight_a, *weight_b; /* for columns of norm 1; never negative */
 };
 
-/* Rows of the models go together by index. Of a model without indices (modeK.index) row i is index
- * i, unless it has as many rows as the other one has indices, and fewer than they say there are:
- * then it has the same ones. */
+/* Pairs the components of two models. Rows are paired by index. In a model without modeK.index, row
+ * i is index i. There is one exception: if it has as many rows as the other model has indices, and
+ * fewer than the mode has, its indices are those of the other model. */
 int ts_match_run(const struct ts_match_conf *conf, struct ts_match *ret, struct ts_err *err);
 void ts_match_free(struct ts_match *m); /* one of zeros is fine */
 

@@ -13,7 +13,7 @@
 
 #include "model/model_read.h"
 
-/* Sets the name of the open file, for sentences; NULL: that of the model. */
+/* Sets the name of the open file, for messages. NULL: the name of the model. */
 int ts_model_name_file(struct ts_model *m, const char *name, struct ts_err *err);
 int ts_model_open_file(struct ts_model *m, const char *name, struct ts_err *err);
 
@@ -28,7 +28,7 @@ int ts_ktensor_open(struct ts_model *m, struct ts_err *err);
 int ts_npy_open(struct ts_model *m, struct ts_err *err);
 int ts_splatt_open(struct ts_model *m, struct ts_err *err);
 
-/* What is before the rows of a mode of a ktensor, and the end of its file. */
+/* Reads the header of a mode in a ktensor file, and what follows the last mode. */
 int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err);
 int ts_ktensor_end(struct ts_model *m, struct ts_err *err);
 

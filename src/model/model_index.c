@@ -14,7 +14,7 @@
 
 #define SIGNED_BYTES 65536u /* of each end of a file */
 
-/* The next number of modeK.index, more than `before`; from 1. */
+/* Reads the next number of modeK.index, which counts from 1 and must exceed `before`. */
 static int read_index(FILE *f, const char *name, uint64_t line, uint64_t before, uint64_t *ret,
                       struct ts_err *err)
 {

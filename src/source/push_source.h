@@ -36,10 +36,9 @@ struct ts_source ts_push_source_as_source(struct ts_push_source *s);
 int ts_push_source_add(struct ts_push_source *s, uint64_t n, const uint64_t *index,
                        const double *value, const double *weight, struct ts_err *err);
 
-/* The same of n indices for each mode, in arrays of their own. */
-int ts_push_source_add_columns(struct ts_push_source *s, uint64_t n,
-                               const uint64_t *const column[], const double *value,
-                               const double *weight, struct ts_err *err);
+/* Like ts_push_source_add, with an array of n indices for each mode. */
+int ts_push_source_add_columns(struct ts_push_source *s, uint64_t n, const uint64_t *const column[],
+                               const double *value, const double *weight, struct ts_err *err);
 
 /* Says that no more nonzeros follow. Until then the build waits. */
 void ts_push_source_end(struct ts_push_source *s);

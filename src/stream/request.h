@@ -50,7 +50,7 @@ enum ts_request_kind {
 struct ts_request {
     void *be; /* the model: the result of open, or of `model` of the backend */
     enum ts_request_kind kind;
-    const struct ts_row_update *update; /* for PRODUCT, if its rows are updated, and for ROWS */
+    const struct ts_row_update *update; /* for PRODUCT with an update of rows, and for ROWS */
     const struct ts_row_sums *sums;     /* NULL if `update` is NULL */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *multiplied;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tells files apart without reading them whole. */
+/* Compares files by their names, sizes and samples of their bytes. */
 #include "tools/build/build_input.h"
 
 #include <fcntl.h>

@@ -102,7 +102,7 @@ static int print_value(char *to, size_t room, double x, uint32_t value_bytes)
     }
 }
 
-/* Lines of all draws of the batch; `at` has the room. */
+/* Writes a line for each draw of the batch. `at` has room for them. */
 static char *put_lines(char *at, const struct ts_synth *s, const struct ts_batch *b)
 {
     for (uint64_t i = 0; i < b->n; i++) {

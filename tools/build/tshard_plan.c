@@ -35,10 +35,11 @@
 #include "tools/common/tool.h"
 #include "tools/tshard.h"
 
-#define SAMPLE_BYTES     (UINT64_C(96) << 20)
-#define GZIP_RATIO       4
-#define LEAST_AREA_WORDS (UINT64_C(1) << 20) /* of a trial: a tenth of a second of sorting */
-#define MOST_FALL        0.125               /* bytes of a nonzero for each doubling: 1 bit */
+#define SAMPLE_BYTES (UINT64_C(96) << 20)
+#define GZIP_RATIO   4
+/* least area of a trial: a tenth of a second of sorting */
+#define LEAST_AREA_WORDS (UINT64_C(1) << 20)
+#define MOST_FALL        0.125 /* bytes of a nonzero for each doubling: 1 bit */
 
 struct plan {
     const struct ts_build_options *o;

@@ -30,7 +30,7 @@ struct verify_sum {
 int verify_sum_shard(const struct ts_tensor *t, uint32_t mode, uint64_t shard, const void *raw,
                      uint64_t *const rows[], struct verify_sum *ret, struct ts_err *err);
 
-/* Appends shard `shard` to the sum of those before it; *sum starts as that of shard 0. */
+/* Appends shard `shard` to the sum of the shards before it. *sum starts as the sum of shard 0. */
 int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
                       struct verify_sum *sum, const struct verify_sum *next, struct ts_err *err);
 
@@ -38,8 +38,8 @@ int verify_sum_append(const struct ts_tensor *t, uint32_t mode, uint64_t shard,
 int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct verify_sum *sum,
                      struct ts_err *err);
 
-/* What the header says beside what opening checked: fields that are not used are zero, and the
- * counts of what was read add up. */
+/* Checks the header beyond what opening a tensor checks: unused fields are zero, and the counts of
+ * the input add up. */
 int verify_sum_header(const struct ts_tensor *t, struct ts_err *err);
 
 #endif

@@ -87,7 +87,7 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     if (rc == 0 && s->args->diagnose)
         rc = cp_models_diagnose(s->cmd, &s->models, s->all.in, s->tensor, threads, err);
     (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME,
-                   0); /* of a process before this one */
+                   0); /* saved by an earlier process */
     if (rc == 0)
         rc = ts_models_table_write(&s->models, &who, s->tensor, ts_atomic_dir_fd(s->all.dir), dir,
                                    err);
@@ -102,8 +102,8 @@ int cp_group_finish(struct cp_group *s, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* A stop between two models, or before the first sweep of one, is told of as one within a model
- * is. */
+/* Reports a stop between two models, or before the first sweep of a model, in the same way as a
+ * stop within a model. */
 static void tell_status(struct cp_group *s, const char *state, const char *sentence)
 {
     struct cp_member *o = cp_member_lead(s);
@@ -154,7 +154,7 @@ int cp_group_end_early(struct cp_group *s, int rc, struct ts_err *err)
     return tool_flushed(err);
 }
 
-/* The same where no model was opened: a run that is gone on with stays as it was. */
+/* Ends a run in which no model was opened. A run that was to be resumed stays as it was. */
 int cp_group_end_unopened(struct cp_group *s, int rc, struct ts_err *err)
 {
     const char *resume = s->args->models_from != NULL ? s->named : NULL;

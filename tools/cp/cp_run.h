@@ -28,7 +28,7 @@ int cp_run_begin(struct ts_run *run, struct cp_report *r, const struct ts_model_
 int cp_run_unopened(struct cp_report *r, const struct ts_state_file *from, const char *dir,
                     uint64_t start_ns, int rc, struct ts_err *err);
 
-/* What is opened and reported for it. */
+/* The engine to open for a run, as its options say. */
 struct ts_engine_conf cp_run_engine(const struct cp_args *args, const char *path,
                                     struct cp_report *r);
 struct cp_report cp_run_report(const struct ts_cmd *cmd, const struct cp_args *args,
@@ -38,13 +38,13 @@ void cp_run_note(const struct ts_cmd *cmd, const struct cp_args *args, const str
 /* "SIGINT", ..., "--max-time" */
 const char *cp_run_stopped_by(void);
 
-/* For sentences on models of which nothing is left, or components died: why, and what may help. */
+/* Writes why a model became empty, or why components died, and what may help. */
 #define CP_ADVICE_CHARS 128
 const char *cp_run_empty_why(const struct cp_args *args, char *room, size_t size);
 const char *cp_run_dead_advice(const struct cp_args *args, char *room, size_t size);
 
-/* Adds to a sentence, once, how to resume several models. saved: the state of this one lies at
- * sweep and mode. */
+/* Adds to a message, once, how to resume several models. saved: the state of this model is saved,
+ * at a sweep and a mode. */
 void cp_run_hint(struct cp_model *m, int saved, uint32_t sweep, uint32_t mode, struct ts_err *err);
 
 #endif

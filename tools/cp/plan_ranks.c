@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUPS 64u /* of rows, which are updated by one process each; as many sums travel */
-#define PARTS  6   /* into which a GPU divides its range: one travels while the next is computed */
+/* groups of rows of a mode; each is updated by one process, and has sums that travel */
+#define GROUPS 64u
+#define PARTS  6 /* into which a GPU divides its range: one travels while the next is computed */
 
 /* cut: has room for n + 1 numbers. */
 static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, struct plan_ranks *p)
@@ -23,7 +24,8 @@ static void divide_mode(const struct ts_tensor *t, uint32_t m, uint64_t *cut, st
     }
 }
 
-/* The same of GPUs. What one process with as many GPUs has measured is that of 1 / n_gpus. */
+/* Divides a mode among the GPUs of all processes. The time that one process measured with its GPUs
+ * is the time of a share of 1 / n_gpus. */
 static void divide_among_gpus(const struct ts_tensor *t, uint32_t m, uint64_t *first,
                               struct plan_ranks *p)
 {
@@ -60,8 +62,8 @@ static uint64_t shard_bytes(const struct ts_tensor *t, uint32_t r, uint64_t *fir
     return sum;
 }
 
-/* Rows, and what they are summed and judged by: of CPU cores sums of groups of rows; of GPUs those
- * of each, and two partial rows of each shard. */
+/* Bytes that a process exchanges for a mode: rows, and sums. On CPU cores these are sums of groups
+ * of rows. On GPUs they are the sums of each GPU, and two partial rows of each shard. */
 static uint64_t exchange_bytes(const struct ts_tensor *t, uint32_t m, uint32_t rank, uint64_t row,
                                const struct plan_ranks *p)
 {

@@ -127,7 +127,8 @@ static uint64_t sample_bytes(const struct run_plan *p)
     return n < LEAST_BYTES ? LEAST_BYTES : n > MOST_BYTES ? MOST_BYTES : n;
 }
 
-/* Where a GPU keeps a part of the shards, it is to keep the same part of the sample. */
+/* GPU memory for the sample: if a GPU keeps a part of the shards, it must keep the same part of the
+ * sample. */
 static uint64_t sample_device_bytes(const struct run_plan *p, const struct tstream_sample *s)
 {
     const struct ts_device_memory *d = &p->run.device[0];

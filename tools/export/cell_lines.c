@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cells as lines or rows of an array. */
+/* Writes cells as lines of text or as rows of an array. */
 #include "tools/export/cell_lines.h"
 
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 
 /* ---- names ---- */
 
-/* A name as it is: quotes that are doubled in a field count once. */
+/* Hashes a name. In a field with doubled quotes, two quotes count as one. */
 static uint64_t hash_of(const char *at, const char *end, int doubled)
 {
     uint64_t sum = 0;

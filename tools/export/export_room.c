@@ -42,7 +42,7 @@ struct ts_space export_room_of_cells(const struct ts_tensor *t, uint64_t n)
     return (struct ts_space){ n * (2 * t->order + 2), n * most + (64 << 10) };
 }
 
-/* Digits of the numbers 1 to n, in the mean. */
+/* The mean number of digits of the numbers 1 to n. */
 static double mean_digits(uint64_t n)
 {
     double sum = 0;

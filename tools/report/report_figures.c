@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Congruences, singular values and cancelling, from Gram matrices. */
+/* Computes congruences, singular values and cancellation from Gram matrices. */
 #include "tools/report/report_figures.h"
 
 #include <math.h>

@@ -302,7 +302,7 @@ static void put_component(struct tool_json *j, const struct report_parts *p, uin
     tool_json_close(j);
 }
 
-/* Whether any entry that is shown is below 0. */
+/* Whether any entry that the page shows is negative. */
 static int has_negative(const struct report_scan *s)
 {
     for (uint32_t m = 0; m < s->order; m++) {

@@ -15,7 +15,7 @@ struct scan {
     uint32_t components;
     double *x;          /* the row, of the components shown */
     double *before;     /* the row before */
-    double *sum, *sum2; /* of the entries and their squares */
+    double *sum, *sum2; /* sums of the entries, and of their squares */
     double steps;       /* sum of squared differences to the row before */
     int out_of_range;
 };

@@ -38,7 +38,7 @@ struct compared {
     const char *a, *b; /* as they were named */
     uint32_t skip;     /* bit m: mode m is left out */
     struct ts_match match;
-    struct ts_match_pair *pair; /* as args->match and args->no_weights have it */
+    struct ts_match_pair *pair; /* the pairs, by args->match and args->no_weights */
     uint32_t n;
     double score[2][2]; /* by enum ts_match_how; with weights: 1 */
 };
@@ -201,7 +201,7 @@ static void print_json(const struct compared *c)
 
 /* ---- the command ---- */
 
-/* The four scores, and the pairs of the one that is asked for. */
+/* Computes the four scores, and pairs the components by the requested score. */
 static int assign(struct compared *c, struct ts_err *err)
 {
     struct ts_match_pair *other;

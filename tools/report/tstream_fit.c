@@ -46,7 +46,7 @@ struct progress {
     _Atomic uint64_t done_nnz;
 };
 
-/* From the threads that compute, once a shard. */
+/* Called by computing threads after each shard. */
 static void count_done(void *ctx, uint64_t nnz)
 {
     struct progress *p = ctx;
@@ -140,7 +140,8 @@ static int compute(const struct ts_cmd *cmd, const struct ts_engine *e, struct t
     return 0;
 }
 
-/* With the engine closed: its memory is free for the model and the pseudo-inverses. */
+/* Computes the core consistency. The engine is closed, so its memory is free for the model and the
+ * pseudo-inverses. */
 static int diagnose(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
                     struct progress *progress, struct ts_core *ret, struct ts_err *err)
 {
@@ -187,7 +188,7 @@ static int report(const struct ts_cmd *cmd, const struct fit_args *args, const c
     return tool_flushed(err);
 }
 
-/* The mode whose product is taken, and the memory, before the processor is set up for them. */
+/* Chooses the mode of the product, and the memory, before the processor is set up. */
 static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int diagnose, int *known,
                 struct ts_err *err)
 {
@@ -205,7 +206,7 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     return rc;
 }
 
-/* What all ranks are to have of the model. */
+/* Checks that all ranks have the same model. */
 static int same_ranks(const struct fit_args *args, const struct ts_model *model,
                       const struct ts_tensor *t, int rc, struct ts_err *err)
 {
@@ -221,7 +222,8 @@ static int same_ranks(const struct fit_args *args, const struct ts_model *model,
     return tstream_ranks_same(t, text, rc, err);
 }
 
-/* Where known cells alone count: TS_EARG where that is not so. On CPU cores. */
+/* Computes the fit of known cells, on CPU cores. Returns TS_EARG if the fit is not over known cells
+ * alone. */
 static int compute_known(const struct ts_cmd *cmd, const struct fit_args *args, const char *path,
                          const struct ts_model *told, struct progress *progress,
                          struct outcome *ret, struct ts_err *err)

@@ -74,7 +74,7 @@ static int note_kind(void *ctx, int dir, const char *name)
             break;
     }
     if (kind == TS_ATOMIC_FOREIGN && s->unread == ENOENT)
-        s->unread = 0; /* it is there: what `kind` missed is a file that tells what this one is */
+        s->unread = 0; /* the file exists; `kind` missed a file that says what this one is */
     s->has_files = 1;
     s->fixed |= faccessat(dir, name, X_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) == 0 &&
                 fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
@@ -131,7 +131,7 @@ static int clear_name(void *ctx, int dir, const char *name)
     return 0;
 }
 
-/* A directory that is ours goes with all that is ours in it. */
+/* Removes a directory that tstream wrote, with the files in it that tstream wrote. */
 static void clear_inside(const struct clearing *c, int dir, const char *name)
 {
     struct clearing inside = { c->conf, c->whole, 1, 1 };

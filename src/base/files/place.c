@@ -11,7 +11,7 @@
 #include "base/files/atomic_out.h"
 #include "base/files/fd.h"
 
-/* The file by which a tensor's directory is known (format/layout.h). */
+/* The file that marks a directory as a tensor (format/layout.h). */
 #define INDEX        "index"
 #define INDEX_BEGINS "TSHINDEX"
 
@@ -129,8 +129,8 @@ static int is_none(const struct ts_place *p)
     return p->path == NULL || p->path[0] == '\0' || strcmp(p->path, "-") == 0;
 }
 
-/* Of the two names of an output, `first` the one that it is written under, against one of
- * `other`. */
+/* Compares one of the two names of an output with a name of `other`. first: the name under which it
+ * is written. */
 static int check_names(const struct ts_place *out, int first, const struct ts_place *other,
                        int other_first, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks files by an extended attribute. */
+/* Marks the files that tstream wrote with an extended attribute. */
 #include "base/files/written.h"
 
 #include <errno.h>

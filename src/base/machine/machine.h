@@ -23,20 +23,19 @@ struct ts_machine {
 
 void ts_machine_get(struct ts_machine *ret);
 
-/* Tells that so many processes like this one share the machine. From now on, each gets a part of
- * its memory, and of its CPUs if the process is not bound to some. To be called before there are
- * threads. */
+/* Sets how many processes like this one share the machine. From now on, each gets a part of its
+ * memory. Each also gets a part of the CPUs, unless the process is bound to some CPUs. To be called
+ * before there are threads. */
 void ts_machine_share(uint32_t processes);
 
-/* Bytes of the cache that a core has for itself, that of the second level; 1 MiB where the system
- * does not say. */
+/* Bytes of the second-level cache of a core. 1 MiB if the system does not say. */
 uint64_t ts_machine_cache_bytes(void);
 
 /* Bytes of the third-level cache, which cores share; 0 if it does not exist or the system does not
  * report it. */
 uint64_t ts_machine_shared_cache_bytes(void);
 
-/* Peak of the memory that this process had resident; 0 when the system does not say. */
+/* The largest resident memory of this process so far. 0 if the system does not say. */
 uint64_t ts_machine_peak_bytes(void);
 
 /* Like ts_machine_get, with every path of /proc and /sys below `root` (for tests). "" is the

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLD_BYTES (UINT64_C(4) << 20) /* of a set of used slices that travel at a time */
+#define FOLD_BYTES (UINT64_C(4) << 20) /* bytes of a set of used slices that are sent at a time */
 
 int ts_build_ranks_writes(const struct ts_build *b)
 {

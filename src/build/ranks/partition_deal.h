@@ -27,7 +27,7 @@ struct ts_partition_deal_plan {
     /* spare memory, which is looked for with the first partition; NULL: there is none */
     const struct ts_spare *spare;
     uint64_t shard_bytes;
-    struct ts_shard_writer_plan writer; /* its path is that of the file */
+    struct ts_shard_writer_plan writer; /* its path is the path of the shared file */
 };
 
 int ts_partition_deal_new(const struct ts_partition_deal_plan *plan, struct ts_partition_deal **ret,
@@ -50,7 +50,7 @@ int ts_partition_deal_begin(struct ts_partition_deal *d, int rc, struct ts_mode_
 /* waits until the shards of this rank are written */
 void ts_partition_deal_wait(struct ts_partition_deal *d);
 
-/* To be called after begin with the result rc of the work meanwhile. Sets the shards of all
+/* To be called after begin, with the result rc of the work in between. Sets the shards of all
  * ranks. */
 int ts_partition_deal_end(struct ts_partition_deal *d, int rc, struct ts_mode_written *ret,
                           struct ts_err *err);

@@ -5,7 +5,7 @@
 #include "build/ranks/ranks_deal.h"
 #include "build/sort/record_sort.h"
 
-#define SAMPLES     1024u  /* of all records, for each rank; */
+#define SAMPLES     1024u  /* records that each rank takes from all its records; */
 #define ALL_SAMPLES 32768u /* but no more than these */
 
 /* Sets all bits of a record from `bits` on to zero. */

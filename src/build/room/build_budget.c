@@ -14,7 +14,8 @@ static int choose_threads(uint32_t threads, struct ts_build_options *o, struct t
 {
     struct ts_build_memory m;
     o->threads = threads > 0 ? threads : ts_threads_default();
-    ts_build_memory_share(o, TS_MIN_ORDER, &m); /* the memory may be enough only for fewer */
+    /* the memory may be enough only for fewer threads */
+    ts_build_memory_share(o, TS_MIN_ORDER, &m);
     return ts_threads_get(threads > 0 ? m.threads : 0, m.read_threads, &o->threads, err);
 }
 

@@ -26,7 +26,7 @@ static uint64_t most(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* As many threads as `bytes` are enough for, at least one. */
+/* The number of threads that `bytes` are enough for, at least one. */
 static uint32_t threads_for(uint32_t threads, uint64_t bytes, uint64_t each)
 {
     return (uint32_t)most(1, least(threads, bytes / each));
@@ -79,7 +79,7 @@ void ts_build_memory_share_beside(const struct ts_build_options *o, uint32_t ord
     share_reading(memory, &m);
     m.read_bytes += beside_bytes;
     m.bitmap_bytes = least(MAX_BITMAPS, most(MIN_BITMAPS, memory / 16));
-    if (ts_comm_many(o->comm)) /* which have no other way to number slices */
+    if (ts_comm_many(o->comm)) /* several ranks have no other way to number slices */
         m.bitmap_bytes = most(MIN_BITMAPS, memory / 8);
     m.merge_threads = threads_for(m.threads, memory / 6, each);
     m.merge_bytes = m.merge_threads * each + m.bitmap_bytes;

@@ -443,8 +443,8 @@ static uint64_t picked(const unsigned char *rows, uint64_t first, uint64_t last)
     return n;
 }
 
-/* Of a mode's copy: nonzeros of shards with a row that is not picked, and of those with one that
- * is. */
+/* Counts the nonzeros of a mode's copy in shards with a row that is not picked (lost), and in
+ * shards with a row that is picked (kept). */
 static void look_at_mode(const struct ts_tensor *t, const struct ts_pick *pick, uint32_t mode,
                          uint64_t *lost, uint64_t *kept)
 {

@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-/* Of sums in float64, relative to their terms: below it C and S are one number. */
+/* The rounding of sums in float64, relative to their terms. If C and S differ by less, they are
+ * equal. */
 #define TS_DEVIANCE_ROUNDING 1e-13
 
 static double value(const struct ts_loss *loss, double x, double m, double at)
@@ -13,7 +14,8 @@ static double value(const struct ts_loss *loss, double x, double m, double at)
     return loss->judge(1, &x, &m, at);
 }
 
-/* Of `n` unlisted cells. A loss that is not for zeros has none of them, and no value at 0. */
+/* The deviance of `n` unlisted cells. A loss that does not allow zeros has no unlisted cells, and
+ * no value at 0. */
 static double of_zeros(const struct ts_loss *loss, double n, double m, double at)
 {
     return n > 0 ? n * value(loss, 0, m, at) : 0;

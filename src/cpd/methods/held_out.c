@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Alternating least squares where nonzeros are held out: to the model they are zeros, like all
- * cells that are not listed, since the backend's products leave them out. What is left of the
- * others, and how far the model is off at those held out, comes from a pass after the last mode; so
- * columns keep their lengths between modes.
+/* Alternating least squares with held-out nonzeros. The backend's products leave these nonzeros
+ * out, so they count as zeros, like unlisted cells. A pass after the last mode computes the errors
+ * at held-out cells and at the other cells. So columns keep their lengths between modes.
  *
  *   bits     as in observed.c
  */

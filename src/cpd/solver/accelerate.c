@@ -159,8 +159,8 @@ static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
         row[r] /= sum;
 }
 
-/* rows: n of the factor, as float64, become those that the next sweep starts from; they take the
- * place of the rows before, which are n of `before` from element `at` on. */
+/* Computes the rows that the next sweep starts from: n rows of the factor, as float64. The rows
+ * before the sweep are in `before`, from element `at` on, and are replaced by the rows after it. */
 static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows, uint64_t n)
 {
     const struct ts_init_conf *c = &a->init;

@@ -103,8 +103,8 @@ static int take_constraints(struct ts_solver *a, struct ts_err *err)
                                      a->spec->observed ? "another loss than least squares"
                                                        : "a run without " TS_SET_OBSERVED,
                                      err);
-    if (rc == 0 && ts_backend_can(c->backend, TS_CAN_HELD_OUT)) /* none, where a run before this one
-                                                * left some out; products of starts count, too */
+    /* clears the held-out cells of an earlier run; products of starts need this, too */
+    if (rc == 0 && ts_backend_can(c->backend, TS_CAN_HELD_OUT))
         c->backend->hold_out(c->be, &a->conf->hold_out);
     return rc == 0 ? c->backend->own_rows(c->be, own, err) : rc;
 }

@@ -38,7 +38,7 @@ static int is_penalty(double x)
     return x >= 0 && isfinite(x);
 }
 
-/* Of all settings of modes that are penalties. */
+/* Checks all settings of a mode that are penalties. */
 static int check_penalties(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_constraint *c = &s->mode[mode];

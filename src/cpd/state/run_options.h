@@ -20,7 +20,7 @@ enum ts_run_fixed {
     TS_RUN_MAY_CHANGE,
     TS_RUN_SAME_TEXT,
     TS_RUN_SAME_VALUE,
-    TS_RUN_OF_SEVERAL, /* only runs of several models have it */
+    TS_RUN_OF_SEVERAL, /* only runs of several models record it */
 };
 
 /* A setting (base/settings.def) with its option of tstream cp. */
@@ -29,8 +29,7 @@ struct ts_run_option {
     enum ts_run_fixed fixed;
 };
 
-/* Setting number i of those that make up a run, in the order of the text. NULL behind the last
- * one. */
+/* Option number i of those that define a run, in the order of the text. NULL after the last one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
 /* The value of an option, or NULL. */

@@ -33,7 +33,7 @@ typedef TS_REAL V
         }                                                                   \
     }
 
-/* Rows of Y are of the precision of the product. */
+/* Stores rows of Y, in the precision of the product. */
 #define PUT_ALONG(VECTORS)                                       \
     TS_EACH(i, TS_TILE_ROWS) {                                   \
         V *to = (V *)((TS_REAL *)out + i * out_stride);          \

@@ -60,7 +60,7 @@ struct ts_dense_product {
 };
 
 /* ---- dense_slab.c */
-/* Bytes of a thread, for rows of so many columns. */
+/* Scratch bytes of a thread for rows of `width` columns. */
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* Computes B. */
 void ts_dense_make_b(struct ts_dense_product *p);

@@ -7,10 +7,11 @@
 #include "cpu/extent.h"
 #include "cpu/losses/rounds_state.h"
 
-#define HELD_BYTES (UINT64_C(512) << 10) /* of p, of a row that takes several rounds */
+/* bytes of p that are kept, for a row that takes several rounds */
+#define HELD_BYTES (UINT64_C(512) << 10)
 #define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
-#define ROWS_BYTES 16384u /* of sums of rows that are computed together */
-#define MOST_ROWS  64u    /* and how many these are at most */
+#define ROWS_BYTES 16384u /* bytes of the sums of rows that are computed together */
+#define MOST_ROWS  64u    /* the most rows that are computed together */
 
 static uint64_t most_shards(const struct ts_tensor *t)
 {
@@ -60,7 +61,7 @@ static uint64_t lay_out(struct ts_rounds *r, char *base)
     return at;
 }
 
-/* The same of one thread, whose scratch begins at the base. */
+/* Lays out the memory of one thread, whose scratch begins at the base. */
 static uint64_t lay_out_worker(const struct ts_rounds *r, struct ts_rounds_worker *w, char *base)
 {
     const uint64_t rows = ts_rounds_together(r->stride) * r->stride * sizeof(double);

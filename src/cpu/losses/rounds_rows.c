@@ -40,7 +40,7 @@ double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int 
     return 0;
 }
 
-/* Which nonzeros of the flat are held out. */
+/* Marks the nonzeros of the flat array that are held out. */
 static void hold_out(const struct ts_rounds_run *u, struct ts_rounds_worker *w)
 {
     const struct ts_hold_out *h = u->hold_out;
@@ -65,7 +65,7 @@ static void hold_out(const struct ts_rounds_run *u, struct ts_rounds_worker *w)
     f->held = w->held;
 }
 
-/* A block goes behind those that are there. */
+/* Appends the nonzeros of a block to the flat array. */
 static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf)
 {
     const uint32_t first = f->n_fibres, n = b->shared ? b->n_fibres : b->n;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The cells of a row are found through the inverse of the mode's order. */
+/* Evaluates the unlisted cells of a row. The row's nonzeros are found through the inverse of the
+ * mode's order. */
 #include "cpu/losses/zero_cells.h"
 
 #include "stream/loss.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.c - where the partitions of a mode are cut among processes, and who folds the rows that
+/* share_cut.c - cuts the partitions of a mode among processes, and chooses who adds up rows that
  * are cut. */
 #include "cpu/ranks/share_cut.h"
 
@@ -161,7 +161,7 @@ static void fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t
         if (row[i].to == r && first < *begin)
             *begin = first;
         else if (row[i].to > r && first < *end)
-            *end = first; /* not above begin where all of the range is a part of the row */
+            *end = first; /* not above begin if the whole range is a part of one row */
     }
 }
 

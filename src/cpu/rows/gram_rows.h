@@ -46,13 +46,13 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 
-/* To be called when all n partitions are done: solves the rows at their ends. *size: as in struct
- * ts_row_sums. */
+/* To be called when all n partitions are done. Solves the rows that partitions share. *size is as
+ * in struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
-/* Like ts_gram_rows_end, with several ranks, each of which has done its partitions of the mode, or
- * failed with rc. Afterwards each has the rows of ts_share_rows. exchange_ns: time that it waited
- * for other ranks. */
+/* Like ts_gram_rows_end, with several ranks. Each rank has done its partitions of the mode, or has
+ * failed with rc. Afterwards each has the rows of ts_share_rows. exchange_ns: the time that it
+ * waited for other ranks. */
 int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
                             double *size, uint64_t *exchange_ns, struct ts_err *err);
 

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-/* The penalty must be this many times what is rounding in an entry at the diagonal: no pivot is
- * less than the penalty. */
+/* The penalty must be this many times the rounding of a diagonal entry, because no pivot is less
+ * than the penalty. */
 #define CLEAR_OF_ROUNDING 4.0
 
 #define LINE 8u /* float64 of a cache line */
@@ -24,8 +24,8 @@ static uint64_t tiles(uint64_t sides)
     return sides * (sides + 1) / 2;
 }
 
-/* With half as many nonzeros as columns the normal equations take as long, and do not wait for the
- * longest of a few rows. */
+/* The most nonzeros of a short row. With more than half as many nonzeros as columns, the normal
+ * equations take no longer, and do not wait for the longest of a few rows. */
 static uint32_t most_of(uint32_t rank)
 {
     return rank / 2 < TS_GRAM_SHORT ? rank / 2 : TS_GRAM_SHORT;
@@ -106,7 +106,8 @@ int ts_short_rows_add(struct ts_short_rows *s, const void *product, const struct
     return 1;
 }
 
-/* All lanes have matrices of as many tiles, those of none the first one's. */
+/* Prepares a system of equations in each lane. All lanes get matrices with the same number of
+ * tiles. A lane without a row gets the matrix of the first row. */
 static void lay_out(struct ts_short_rows *s)
 {
     struct ts_rowsystems *x = &s->systems;

@@ -37,7 +37,7 @@ struct ts_short_rows {
     double l2, cut;
     int by_count;
     struct ts_fmat *out;
-    double *k, *m; /* for each row that waits: K in tiles, and values */
+    double *k, *m; /* for each waiting row: K in tiles, and values */
     uint64_t k_size, m_size;
     uint32_t waiting;
     struct ts_short_row {

@@ -77,8 +77,8 @@ INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     return dot;
 }
 
-/* The FOLD sums of each position, over n_vec vectors of columns; own: those columns of the row that
- * the block begins in. more: they are added to what is there. */
+/* Computes the FOLD sums of each position over n_vec vectors of columns. own: the columns of the
+ * row in which the block begins. more: adds to the sums that are already there. */
 INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {

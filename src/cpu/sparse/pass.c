@@ -122,7 +122,8 @@ void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h)
     pass->hold_out = *h;
 }
 
-/* Partition k of a shard: its nonzeros, and the rows that they have, once for each mode. */
+/* Visits partition k of a shard. In the first pass over a mode it also notes the rows of the other
+ * modes that its nonzeros need. */
 static int visit(void *ctx, const struct ts_shard_view *view, uint32_t k, struct ts_err *err)
 {
     const struct ts_pass_run *r = ctx;

@@ -56,8 +56,9 @@ static int check_shape(const struct ts_dense_array *a, uint64_t *cells, struct t
     return 0;
 }
 
-/* Short modes that lie next to each other in memory are taken together until they have enough
- * columns; of several ways, the one with fewest rows and columns. */
+/* Chooses the rows of a dense product. Short modes that lie next to each other in memory are merged
+ * until they have enough columns. Of several choices, it takes the one with the fewest rows and
+ * columns. */
 static void choose_rows(struct ts_dense *d)
 {
     const uint32_t n = d->array.order;

@@ -15,7 +15,7 @@
 
 #define MAGIC       "\x93NUMPY"
 #define MAGIC_BYTES 6u
-#define MOST_BYTES  65536u /* of a header; those of arrays without fields have 118 */
+#define MOST_BYTES  65536u /* of a header; headers of arrays without fields have 118 bytes */
 
 struct reader {
     const char *path, *text, *at; /* text: what begins at byte `first` of the file, '\0'-ended */
@@ -49,7 +49,7 @@ static int take_char(struct reader *r, char c)
     return 1;
 }
 
-/* What stands between quotes, to be cut at `room`. */
+/* Reads the text between quotes, cut off at `room`. */
 static int word(struct reader *r, char *ret, size_t room)
 {
     const char quote = (skip(r), *r->at);
@@ -63,7 +63,7 @@ static int word(struct reader *r, char *ret, size_t room)
     return take_char(r, quote) ? 0 : refuse(r, "the header ends in a word");
 }
 
-/* What there may be besides the types that are read. */
+/* Names the NumPy types that cannot be read. */
 static const char *foreign(char kind)
 {
     switch (kind) {

@@ -9,7 +9,7 @@ enum { GROUP = TS_CELLS_GROUP }; /* threads of a thread block */
 
 /* ------------------------------------------------------------------ tables */
 
-/* A thread for each element, or several. */
+/* One thread, or several, for each element. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     products(struct ts_cells_grid g, uint64_t n, double *out)

@@ -2,7 +2,7 @@
 /* Cuts of a dense tensor for GPUs: chunks, shares, and the steps of sums. */
 #include "gpu/dense/cells_shape.h"
 
-#define CHUNK_CELLS (UINT64_C(1) << 24) /* 128 MiB of float64: two of them fit small budgets */
+#define CHUNK_CELLS (UINT64_C(1) << 24) /* 128 MiB of float64; two chunks fit small budgets */
 #define CHUNK_SLABS 32u
 #define PIECE_ROWS  2048u /* at most: W of a piece is written and read again */
 #define PIECE_UNIT  16u   /* rows that are multiplied at a time */

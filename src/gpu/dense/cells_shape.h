@@ -27,7 +27,7 @@ struct ts_cells_shape {
     uint64_t chunk_rows, chunk_cols, chunk_slabs; /* sizes of a whole chunk */
     uint64_t n_chunks;                            /* parts of the rows */
     uint32_t n_shares;
-    uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each; and how many there are */
+    uint64_t share[TS_CELLS_SHARES + 1]; /* first chunk of each share; and the number of shares */
     struct ts_cells_cut piece; /* division of the rows into pieces for W: steps of chunks */
     uint64_t part_cols;        /* columns of a part of a chunk, for Y */
     uint64_t n_parts;          /* number of these parts in a whole chunk */

@@ -22,7 +22,7 @@
 #define TS_GPU_NOTE_TYPE  1u
 #define TS_GPU_NOTE_CHARS 48u
 
-/* What has to be the same on both sides. */
+/* The versions and sizes that must be the same in the program and in the shared object. */
 struct ts_gpu_note {
     char version[TS_GPU_NOTE_CHARS], abi[TS_GPU_NOTE_CHARS];
     uint32_t bytes[8]; /* of structs */
@@ -42,7 +42,7 @@ struct ts_gpu_note_section {
     uint32_t owner_bytes, note_bytes, type;
     char owner[sizeof TS_GPU_NOTE_OWNER];
     struct ts_gpu_note note;
-    uint32_t loaded[2]; /* a hash of what is loaded, its lower half first */
+    uint32_t loaded[2]; /* a hash of the loaded bytes, lower half first */
 };
 
 _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");
@@ -58,7 +58,7 @@ _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4
         .note = TS_GPU_NOTE_FILL(version_, abi_),                                            \
     }
 
-/* The one function that the shared object shows. `calls` must stay. */
+/* The only function that the shared object exports. `calls` must stay valid. */
 #define TS_GPU_MODULE_FUNCTION "ts_gpu_module_open"
 const struct ts_gpu_part *ts_gpu_module_open(const struct ts_gpu_calls *calls);
 

@@ -109,7 +109,7 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
     a = lane < rank ? a : 0.0;
 #pragma unroll 1
     for (int k = 0; k < 100; k++) {
-        if (k > 0) { /* S of the free entries, 1 at the diagonal for the others */
+        if (k > 0) { /* S of the free entries, with 1 on the diagonal for the other entries */
             const bool mine = free >> lane & 1;
             double right = m;
             for (uint32_t left = ~free & all; left != 0; left &= left - 1) {
@@ -160,8 +160,8 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
     return false;
 }
 
-/* From a, clamped, to the best row within the bounds, by coordinate descent to the end; s: all of
- * S. */
+/* Finds the best row within the bounds by coordinate descent, starting at a, clamped to the bounds.
+ * s is all of S. */
 template <int C>
 static __device__ inline double descend_gram(const double *s, double m, double a, uint32_t rank,
                                              double lower, double upper, double tolerance,

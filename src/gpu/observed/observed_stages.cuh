@@ -288,7 +288,8 @@ prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
 /* A block that a warp has decoded for its thread block. */
 struct wide_block {
     uint32_t begins[10], kept[10]; /* as prepare_block leaves them */
-    uint32_t n, row, closed;       /* nonzeros; the first row; a row ends with it */
+    /* number of nonzeros; the first row; whether a row ends with the piece */
+    uint32_t n, row, closed;
     uint32_t unused;
 };
 

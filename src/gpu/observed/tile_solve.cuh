@@ -129,7 +129,7 @@ static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2
     }
 }
 
-/* Of x[v], v < 8, the sum over the lanes of the same t; lane (g, t) gets that of v = g. */
+/* Sums each x[v], v < 8, over the lanes with the same t. Lane (g, t) gets the sum of v = g. */
 static __device__ inline double sum_of_groups(const double (&x)[8], uint32_t lane)
 {
     double four[4], two[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a pass launches for shards: the products of its models, or what is asked for in their
- * place, and the sums of rows that shares of a shard have in common. */
+/* The launches of a pass for shards: the products of its models, or what is requested instead of
+ * them, and the sums of rows that several shares of a shard have. */
 #include <cuda_runtime.h>
 #include <string.h>
 
@@ -19,9 +19,8 @@ static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct
     return args;
 }
 
-/* Of models in one launch, which read their factors in turn: as many as the second-level cache has
- * room for, where there is for one. With more, rows are read from memory that would be read from
- * the cache. */
+/* The number of models in one launch, which read their factors in turn. It is limited to the
+ * factors that fit the second-level cache. With more models, rows would be read from memory. */
 static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_product *r)
 {
     const uint32_t most = ts_mttkrp_models(p->g->precision, r->args.ld);
@@ -65,7 +64,8 @@ static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_
                    : ts_held_launch(g->precision, args, &held, stream);
 }
 
-/* Launches what is asked for of models from `first` on, as many as go together; *n: how many. */
+/* Launches the requests of several models, from `first` on, as many as fit one launch. *n is their
+ * number. */
 static ts_gpu_error launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 uint32_t first, uint32_t *n, ts_gpu_stream stream)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a pass does with rows that are complete: solves them, and sends them to the other members,
- * chunk by chunk. */
+/* The part of a pass that handles complete rows: it solves for them, and sends them to the other
+ * members, chunk by chunk. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"
@@ -30,7 +30,7 @@ ts_gpu_error ts_gpu_rows_join(struct ts_gpu_pass *p)
     return e;
 }
 
-/* What the updates of all models take. */
+/* Prepares the updates of all models. */
 static int make_ready(struct ts_gpu_pass *p, struct ts_err *err)
 {
     int rc = 0;

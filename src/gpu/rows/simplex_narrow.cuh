@@ -139,7 +139,7 @@ template <int B> static __device__ inline void project_narrow(uint32_t rank, nar
     }
 }
 
-/* The lane's entries of a, zeros from the rank on. */
+/* Loads the lane's entry of a; it is zero from the rank on. */
 template <int B>
 static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, int b, int q, int u)
 {

@@ -25,7 +25,7 @@ extern "C" {
 
 struct ts_gpu_errors {
     const void *own; /* n_rows x ld: the rows of the mode itself */
-    double mean;     /* the model's value is that of the factors and this */
+    double mean;     /* the value of the model is that of the factors plus this mean */
     struct ts_hold_out hold_out;
     uint8_t level[TS_MAX_ORDER]; /* level of each mode in this copy */
     double *sums; /* TS_ERRORS_SUMS of each share of the mode copy: count, x, x^2, x m, (x - m)^2 */

@@ -427,7 +427,8 @@ template <class T, class S, int LPR, int NL> struct lane_columns {
 #pragma unroll
         for (int l = 0; l < NL; l++) {
             factor[l] = (const char *)from[l] + byte;
-            asm volatile("" : "+l"(factor[l])); /* or each load computes it anew */
+            /* otherwise each load would compute the address again */
+            asm volatile("" : "+l"(factor[l]));
         }
     }
 };

@@ -34,7 +34,7 @@ struct ts_gpu_scores {
     const void *own;              /* n_rows x ld: the rows of the mode itself */
     int logs;                     /* logs and others are wanted */
     struct ts_score_share *share; /* of the mode copy */
-    struct ts_score_sums *slice;  /* of each row; NULL: not wanted, nor is part */
+    struct ts_score_sums *slice;  /* sums of each row; if NULL, part is NULL as well */
     /* 2 of each unit of the mode copy; rows that they are of go to args->edge_row, UINT32_MAX:
      * none */
     struct ts_score_sums *part;

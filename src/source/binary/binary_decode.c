@@ -48,7 +48,7 @@ decode_numbers(const unsigned char *p, uint64_t stride, uint32_t bytes, int big,
     return max;
 }
 
-/* The same with the widths known where the loop is. */
+/* Like the function above, but with widths that are constants in the loop. */
 static uint64_t decode(const unsigned char *p, uint64_t stride, uint32_t bytes, int big, uint64_t n,
                        uint32_t base, uint64_t *out, uint32_t step)
 {

@@ -44,7 +44,7 @@ void ts_name_dictionary_find(const struct ts_name_dictionary *d, uint32_t n,
 int ts_name_dictionary_number(struct ts_name_dictionary *d, uint32_t n, const char *const name[],
                               const uint32_t len[], uint64_t *const ret[], struct ts_err *err);
 
-/* The bytes by which the table grows for n more names. */
+/* The bytes by which the table grows if n names are added. */
 uint64_t ts_name_dictionary_growth(const struct ts_name_dictionary *d, uint64_t n);
 
 /* The places of all strings in the order of their numbers, or of their hashes as strings are merged

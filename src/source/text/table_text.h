@@ -68,7 +68,8 @@ char ts_table_separator(const struct ts_table *t);
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
 
-/* Whether the start of the first file has nothing of a mode, and what follows must decide. */
+/* Whether all fields of some mode are missing in the start of the first file, so that what follows
+ * must decide. */
 int ts_table_is_open(const struct ts_table *t);
 
 /* Looks at a piece of whole lines that follows; first: the first one of its file. Returns whether
