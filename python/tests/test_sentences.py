@@ -99,3 +99,41 @@ def test_phases_of_a_build(tmp_path):
     ts.from_coo(rng.integers(0, 300, (400_000, 3)), rng.random(400_000), progress=lambda p: seen.add(p["what"]))
     packing = {what for what in seen if what.startswith("packing")}
     assert packing <= {"packing mode 0", "packing mode 1", "packing mode 2"}, packing
+
+
+@pytest.mark.parametrize("loss", ["poisson", "poisson-log", "bernoulli", "bernoulli-logit", "gamma",
+                                  "huber:1"])
+@pytest.mark.parametrize("settings", [{}, {"observed": True}, {"hold_out": 0.1}, {"nonneg": True},
+                                      {"smooth": {0: 1.0}}, {"simplex": [0]}, {"mean": True}],
+                         ids=lambda x: next(iter(x), "alone"))
+@pytest.mark.parametrize("holes", [False, True])
+def test_another_loss_of_a_dense_array(loss, settings, holes):
+    """One cause whatever else is asked for, and a way that can be gone."""
+    x = np.random.default_rng(5).integers(0, 2, (4, 5, 6)).astype(float)
+    if holes:
+        x[1, 2, 3] = np.nan
+    with pytest.raises(ts.ArgumentError) as e:
+        ts.cp(x, 2, loss=loss, cpu=True, progress=False, **settings)
+    text = str(e.value)
+    assert text.startswith(f"loss={loss!r}: a dense tensor is decomposed by least squares")
+    assert ("NaN" in text) == holes
+    assert ("poisson-log" in text) == (loss in ("poisson", "poisson-log")
+                                       and (holes or loss == "poisson-log"))
+
+
+@pytest.mark.parametrize("loss", ["poisson-log", "bernoulli", "bernoulli-logit", "gamma", "huber:1"])
+def test_the_way_of_another_loss(tmp_path, loss):
+    x = np.random.default_rng(5).integers(0, 2, (4, 5, 6)).astype(float)
+    x = x + 1 if loss == "gamma" else x
+    x[1, 2, 3] = np.nan
+    with pytest.warns(ts.TstreamWarning, match="1 row|skipped|left out"):
+        t = ts.build(x, tmp_path / "x.tsh", zeros="keep", missing="skip")
+    assert t.nnz == x.size - 1
+    m = ts.cp(t, 2, loss=loss, observed=True, sweeps=2, cpu=True, progress=False)
+    assert m.loss == loss
+
+
+def test_counts_have_no_unknown_cells():
+    t = ts.from_coo([[0, 1], [1, 0], [2, 2]], [1, 2, 3])
+    with pytest.raises(ts.ArgumentError, match="takes cells that are not listed for zeros.*poisson-log"):
+        ts.cp(t, 2, loss="poisson", observed=True, cpu=True, progress=False)

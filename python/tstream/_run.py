@@ -99,6 +99,8 @@ def _check(o: SimpleNamespace) -> None:
         raise ArgumentError("out is empty: the name of a directory is wanted")
     if o.out is None and o.resume:
         raise ArgumentError("a run goes on in the directory that it writes: out is not given")
+    if o.tensor.dense and o.loss != "least-squares":
+        raise ArgumentError(_of_cells(o))
     if o.tensor.dense and o.hold_out > 0 and o.loss == "least-squares":
         o.observed = True
     if not o.observed and not any(_is_given(x) for x in (o.l1, o.smooth, o.simplex, o.orthogonal,
@@ -109,6 +111,21 @@ def _check(o: SimpleNamespace) -> None:
         if o.observed and o.loss_number == 0:
             warn("cells of the tensor are unknown or have weights, so observed=True is taken for "
                  "given: pass it to say so")
+
+
+def _of_cells(o: SimpleNamespace) -> str:
+    """Why a dense tensor has no other loss than least squares, and the way."""
+    text = (f"loss={o.loss!r}: a dense tensor is decomposed by least squares, and other losses "
+            "need a tensor that lists the cells: ")
+    holes = Call().run(lambda err: lib.ts_takes_observed(o.tensor._open(), 0))
+    if holes and o.loss_number == POISSON:
+        return (text + "of this one some are unknown (NaN), and loss='poisson' takes cells that "
+                "are not listed for zeros; loss='poisson-log' takes them for unknown, with "
+                "observed=True")
+    if holes:
+        return (text + "build(array, out, zeros='keep', missing='skip') lists those that are not "
+                "NaN, for observed=True")
+    return text + "build(array, out) does, and zeros='keep' lists zeros, too"
 
 
 def _is_given(value: Any) -> bool:

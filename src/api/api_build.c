@@ -368,27 +368,19 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-/* What is added: row after row, or a column for each mode. */
-struct nonzeros {
-    uint64_t n;
-    const uint64_t *rows;
-    const uint64_t *const *column;
-    const double *value, *weight;
-    int weighted; /* even if weight is NULL */
-};
-
-static int add(ts_builder *b, const struct nonzeros *x, ts_error *err)
+/* Rows, or a column for each mode. weighted: even if there is no weight. */
+static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
+               const double *value, const double *weight, int weighted, ts_error *err)
 {
     struct ts_api a;
     int rc;
     ts_api_begin(&a);
-    if (x->weighted && !b->request.o.weights)
+    if (weighted && !b->request.o.weights)
         return ts_api_end(
             &a, ts_fail(&a.err, TS_EARG, "the builder was made without weights, and takes none"),
             err);
-    rc = x->column != NULL
-             ? ts_push_source_add_columns(b->source, x->n, x->column, x->value, x->weight, &a.err)
-             : ts_push_source_add(b->source, x->n, x->rows, x->value, x->weight, &a.err);
+    rc = column != NULL ? ts_push_source_add_columns(b->source, n, column, value, weight, &a.err)
+                        : ts_push_source_add(b->source, n, rows, value, weight, &a.err);
     if (rc < 0 && join(b) < 0) { /* the failure of the build is the cause */
         rc = b->rc;
         a.err = b->request.api.err;
@@ -399,26 +391,19 @@ static int add(ts_builder *b, const struct nonzeros *x, ts_error *err)
 int ts_builder_add(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
                    ts_error *err)
 {
-    const struct nonzeros x = { .n = n, .rows = index, .value = value };
-    return add(b, &x, err);
+    return add(b, n, index, NULL, value, NULL, 0, err);
 }
 
 int ts_builder_add_weighted(ts_builder *b, uint64_t n, const uint64_t *index, const double *value,
                             const double *weight, ts_error *err)
 {
-    const struct nonzeros x = {
-        .n = n, .rows = index, .value = value, .weight = weight, .weighted = 1
-    };
-    return add(b, &x, err);
+    return add(b, n, index, NULL, value, weight, 1, err);
 }
 
 int ts_builder_add_columns(ts_builder *b, uint64_t n, const uint64_t *const *index,
                            const double *value, const double *weight, ts_error *err)
 {
-    const struct nonzeros x = {
-        .n = n, .column = index, .value = value, .weight = weight, .weighted = weight != NULL
-    };
-    return add(b, &x, err);
+    return add(b, n, NULL, index, value, weight, weight != NULL, err);
 }
 
 int ts_builder_finish(ts_builder *b, ts_build_result *ret, ts_error *err)

@@ -11,6 +11,7 @@
 #include "cpu/dense/dense_rows.h"
 #include "cpu/losses/descend.h"
 #include "cpu/losses/rounds.h"
+#include "format/arrays/dense.h"
 
 static void close_shared(struct ts_cpu_shared *s)
 {
@@ -105,10 +106,7 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     if (conf->tensor->dense == NULL)
         return 0;
     if (ts_cpu_multiplies(conf))
-        return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares: other losses need "
-                       "tensors of nonzeros",
-                       path);
+        return ts_fail(err, TS_EARG, TS_DENSE_BY_SQUARES, path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG, "%s: a dense tensor is decomposed by one process: start one",
                        path);

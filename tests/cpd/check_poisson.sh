@@ -50,6 +50,7 @@ sed '5s/ [0-9]*$/ -3/' t.tns > wrong.tns
 refused 1 "the value at ($(awk 'NR == 5 { print $1 ", " $2 ", " $3 }' t.tns)) is -3: loss poisson is for counts" \
     "$bin/tstream" cp wrong.tsh --cpu --loss poisson -n
 refused 2 'nothing else can be asked of it' cp_t --l1 1 -n
+refused 2 'takes cells that are not listed for zeros, so that none are unknown' cp_t --observed -n
 refused 2 'needs least squares of all cells' cp_t --accelerate -n
 refused 2 'must be at least 1' cp_t --inner 0 -n
 exit $failed

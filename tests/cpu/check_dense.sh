@@ -315,6 +315,14 @@ cmp -s held1.cp/model.ktensor held3.cp/model.ktensor || bad "$how: other bytes w
 cmp -s held1.cp/model.ktensor held2.cp/model.ktensor || bad "$how: other bytes of a run that went on"
 
 # ---- what is refused ----
+# Another loss has one cause, whatever else is asked for.
+for loss in poisson poisson-log bernoulli bernoulli-logit gamma huber:1; do
+    for more in "" --observed "--smooth 1=2" "--hold-out 0.1"; do
+        if "$bin/tstream" cp x.npy --cpu -r 2 --loss $loss $more -n > log 2>&1; then bad "$loss $more: not refused"; fi
+        grep -q 'x.npy: a dense tensor is decomposed by least squares: other losses need a tensor that lists' log ||
+            bad "$loss $more: $(cat log)"
+    done
+done
 # refused WORDS COMMAND...: with one line that has these words
 refused()
 {

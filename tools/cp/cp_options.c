@@ -179,6 +179,19 @@ static void take_observed(struct cp_args *args, const char *name)
     free(path);
 }
 
+/* What is wrong with another loss of a dense array is the loss, whatever else is asked for. */
+static int by_squares_alone(const struct cp_args *args, const char *name, int rc,
+                            struct ts_err *err)
+{
+    struct ts_err other;
+    double at;
+    int loss;
+    if (strcmp(args->loss, "least-squares") == 0 || !ts_tensor_is_array(name) ||
+        (strcmp(args->loss, "poisson") != 0 && ts_loss_parse(args->loss, &loss, &at, &other) < 0))
+        return rc;
+    return ts_fail(err, TS_EARG, TS_DENSE_BY_SQUARES, name);
+}
+
 /* Options, whether they were typed or come from a file, of a run of the tensor `name`: whether they
  * are possible, and what follows from them. */
 int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *args,
@@ -188,9 +201,11 @@ int cp_options_check(const struct ts_cmd *cmd, uint64_t given, struct cp_args *a
     take_observed(args, name);
     rc = cp_constraint_parse(args, err);
     if (rc < 0)
-        return rc;
+        return by_squares_alone(args, name, rc, err);
     take_tolerance(cmd, given, args);
     rc = cp_constraint_check(args, err);
+    if (rc < 0)
+        return by_squares_alone(args, name, rc, err);
     if (rc == 0 && args->hold_out != NULL)
         rc = ts_hold_out_part(args->hold_out, &args->held_share, &args->held_from, err);
     if (rc == 0)

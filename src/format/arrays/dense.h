@@ -29,6 +29,11 @@
 
 #define TS_DENSE_MAX_ORDER 8u
 
+/* What is said of a run of a dense tensor by another loss: of its path. */
+#define TS_DENSE_BY_SQUARES                                                   \
+    "%s: a dense tensor is decomposed by least squares: other losses need a " \
+    "tensor that lists the cells"
+
 /* Numbers that cells may be. */
 enum ts_cell_type {
     TS_CELL_F32,

@@ -10,6 +10,7 @@
 #include "base/setting.h"
 #include "base/stop.h"
 #include "base/trace.h"
+#include "format/arrays/dense.h"
 #include "gpu/rows/dense_kernel.h"
 #include "gpu/team/gpu_budget.h"
 #include "gpu/dense/gpu_cells.h"
@@ -146,9 +147,7 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
         return 0;
     if ((conf->needs & TS_ROWS_BY_LOSS) != 0)
         return ts_fail(err, TS_EARG,
-                       "%s: a dense tensor is decomposed by least squares: other losses need "
-                       "tensors of nonzeros",
-                       conf->tensor->path);
+                       TS_DENSE_BY_SQUARES, conf->tensor->path);
     if (ts_comm_many(conf->comm))
         return ts_fail(err, TS_EARG,
                        "%s: a dense tensor is decomposed by one process: start one, with all GPUs",
