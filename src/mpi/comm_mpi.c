@@ -143,10 +143,66 @@ static int poll(struct ts_comm *c)
 
 /* ---- bytes ---- */
 
+static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *err)
+{
+    if (m->n_requests == m->most_requests) {
+        const uint32_t most = 2 * m->most_requests;
+        MPI_Request *more = realloc(m->request, most * sizeof *more);
+        if (more == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory for messages");
+        m->request = more;
+        m->most_requests = most;
+    }
+    *ret = &m->request[m->n_requests++];
+    return 0;
+}
+
+/* Pieces of one message between two ranks, in their order. */
+static int add_pieces(struct mpi_ranks *m, int sends, int tag, char *bytes, uint64_t n,
+                      uint32_t rank, struct ts_err *err)
+{
+    int rc = 0;
+    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
+        const int now = (int)(n - at < PIECE ? n - at : PIECE);
+        MPI_Request *request = NULL;
+        rc = add_request(m, &request, err);
+        if (rc == 0 && sends)
+            MPI_Isend(bytes + at, now, MPI_BYTE, (int)rank, tag, m->all, request);
+        else if (rc == 0)
+            MPI_Irecv(bytes + at, now, MPI_BYTE, (int)rank, tag, m->all, request);
+    }
+    return rc;
+}
+
+/* Sends come before receives here. Otherwise a rank that comes late answers the message of another
+ * before it announces its own. Then the other one begins to send, and its answer waits in the
+ * connection behind all of that: the two messages travel one after the other. */
+static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
+                struct ts_err *err)
+{
+    struct mpi_ranks *m = of(c);
+    int rc = 0;
+    m->n_requests = 0;
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        if (move[i].from == c->rank && move[i].to != c->rank)
+            rc = add_pieces(m, 1, TAG_MOVE, (char *)buffer + move[i].begin,
+                            move[i].end - move[i].begin, move[i].to, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++)
+        if (move[i].to == c->rank && move[i].from != c->rank)
+            rc = add_pieces(m, 0, TAG_MOVE, (char *)buffer + move[i].begin,
+                            move[i].end - move[i].begin, move[i].from, err);
+    wait_all(m, m->n_requests);
+    return rc;
+}
+
 static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
 {
     struct mpi_ranks *m = of(c);
-    (void)err;
+    if (c->n == 2) { /* MPI would receive first */
+        const struct ts_comm_move both[2] = { { 0, 1, first[0], first[1] },
+                                              { 1, 0, first[1], first[2] } };
+        return move(c, buffer, both, 2, err);
+    }
     if (first[c->n] <= PIECE) {
         for (uint32_t r = 0; r < c->n; r++) {
             m->count[r] = (int)(first[r + 1] - first[r]);
@@ -165,62 +221,6 @@ static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct
     return 0;
 }
 
-static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *err)
-{
-    if (m->n_requests == m->most_requests) {
-        const uint32_t most = 2 * m->most_requests;
-        MPI_Request *more = realloc(m->request, most * sizeof *more);
-        if (more == NULL)
-            return ts_fail(err, TS_ENOMEM, "out of memory for messages");
-        m->request = more;
-        m->most_requests = most;
-    }
-    *ret = &m->request[m->n_requests++];
-    return 0;
-}
-
-static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
-                struct ts_err *err)
-{
-    struct mpi_ranks *m = of(c);
-    int rc = 0;
-    m->n_requests = 0;
-    for (uint32_t i = 0; i < n && rc == 0; i++)
-        for (uint64_t at = move[i].begin; at < move[i].end && rc == 0; at += PIECE) {
-            const uint64_t left = move[i].end - at;
-            const int bytes = (int)(left < PIECE ? left : PIECE);
-            MPI_Request *request = NULL;
-            if (move[i].from != c->rank && move[i].to != c->rank)
-                continue;
-            rc = add_request(m, &request, err);
-            if (rc == 0 && move[i].from == c->rank)
-                MPI_Isend((char *)buffer + at, bytes, MPI_BYTE, (int)move[i].to, TAG_MOVE, m->all,
-                          request);
-            else if (rc == 0)
-                MPI_Irecv((char *)buffer + at, bytes, MPI_BYTE, (int)move[i].from, TAG_MOVE, m->all,
-                          request);
-        }
-    wait_all(m, m->n_requests);
-    return rc;
-}
-
-/* Pieces of one message between two ranks, in their order. */
-static int add_pieces(struct mpi_ranks *m, int sends, char *bytes, uint64_t n, uint32_t rank,
-                      struct ts_err *err)
-{
-    int rc = 0;
-    for (uint64_t at = 0; at < n && rc == 0; at += PIECE) {
-        const int now = (int)(n - at < PIECE ? n - at : PIECE);
-        MPI_Request *request = NULL;
-        rc = add_request(m, &request, err);
-        if (rc == 0 && sends)
-            MPI_Isend(bytes + at, now, MPI_BYTE, (int)rank, TAG_DEAL, m->all, request);
-        else if (rc == 0)
-            MPI_Irecv(bytes + at, now, MPI_BYTE, (int)rank, TAG_DEAL, m->all, request);
-    }
-    return rc;
-}
-
 static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first, void *got,
                 const uint64_t *got_first, struct ts_err *err)
 {
@@ -229,12 +229,14 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     int rc = 0;
     m->n_requests = 0;
     for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* no two ranks begin with the same one */
-        const uint32_t from = (own + c->n - i) % c->n, to = (own + i) % c->n;
-        rc = add_pieces(m, 0, (char *)got + got_first[from], got_first[from + 1] - got_first[from],
-                        from, err);
-        if (rc == 0)
-            rc = add_pieces(m, 1, (char *)(uintptr_t)send + send_first[to],
-                            send_first[to + 1] - send_first[to], to, err);
+        const uint32_t to = (own + i) % c->n;
+        rc = add_pieces(m, 1, TAG_DEAL, (char *)(uintptr_t)send + send_first[to],
+                        send_first[to + 1] - send_first[to], to, err);
+    }
+    for (uint32_t i = 1; i < c->n && rc == 0; i++) {
+        const uint32_t from = (own + c->n - i) % c->n;
+        rc = add_pieces(m, 0, TAG_DEAL, (char *)got + got_first[from],
+                        got_first[from + 1] - got_first[from], from, err);
     }
     if (send_first[own + 1] > send_first[own])
         memcpy((char *)got + got_first[own], (const char *)send + send_first[own],

@@ -73,7 +73,9 @@ exec sleep 3600
 END
 }
 
-# For a launcher: options, a host, and words that a shell there reads as one line.
+# For a launcher: options, a host, and words that a shell there reads as one line. Like ssh, it is on
+# the host of the launcher and waits for a host that is switched off. AGENT.ends does not wait: the
+# launcher of MPICH would, for as long as ssh does.
 write_agent()
 {
     cat > "$1" << END
@@ -91,9 +93,14 @@ tshost1 | $address1) holder=${host_pids#* } ;;
 *) echo "agent: there is no host \$1" >&2; exit 255 ;;
 esac
 shift
-exec nsenter -t "\$holder" -m -u -i -n -- sh -c 'cd "\$0" && eval "\$*"' "$tmp" "\$@"
+nsenter -t "\$holder" -m -u -i -n -- sh -c 'cd "\$0" && eval "\$*"' "$tmp" "\$@" <&0 &
+wait \$! && exit 0
+status=\$?
+[ \$status -ne 137 ] || exec sleep 3600
+exit \$status
 END
-    chmod +x "$1"
+    sed 's/ exec sleep 3600$/ exit 137/' "$1" > "$1.ends"
+    chmod +x "$1" "$1.ends"
 }
 
 cable()
