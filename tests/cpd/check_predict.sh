@@ -72,7 +72,7 @@ paste -d ' ' have want | awk '{ a = $2 - $5; b = $3 - $6 } END { exit !($1 == $4
 "$bin/tstream" predict x.cp cells.tns --json | grep -q '"rmse":null,"mae":null' || bad "--json without values"
 
 # ---- weights: what tshard export writes of cells that have them, and the sums of score ----
-awk '{ print $0, 1 + NR % 5 / 2 }' all.tns > w.tns
+awk '{ print $0, NR % 5 / 2 }' all.tns > w.tns # a fifth of them does not count
 "$bin/tshard" build w.tns --weights 5 -o w.tsh > log
 "$bin/tstream" cp w.tsh --cpu -r 2 -i 4 -p float64 --observed --l2 0.1 -f npy > log 2>&1 || bad "weighted: $(cat log)"
 "$bin/tshard" export w.tsh > weighted.tns
@@ -90,11 +90,12 @@ done
 for i in $(seq 60); do cat weighted.tns; done > long.tns # more than a megabyte
 "$bin/tstream" predict w.cp long.tns --threads 1 > want
 "$bin/tstream" predict w.cp long.tns --threads 3 | cmp -s - want || bad "weights of several pieces"
-for line in '1 1 1 2 0' '1 1 1 2 -1' '1 1 1 2 inf' '1 1 1 2 x' '1 1 1 2' '1 1 1 2 1 1'; do
+for line in '1 1 1 2 -1' '1 1 1 2 nan' '1 1 1 2 inf' '1 1 1 2 x' '1 1 1 2' '1 1 1 2 1 1'; do
     { head -n 3 weighted.tns; echo "$line"; } > wrong
     refused 1 'wrong: line 4: ' "$bin/tstream" predict w.cp wrong
 done
 refused 1 'wrong: line 4: found 6 fields, expected 5' "$bin/tstream" predict w.cp wrong
+echo '1 1 1 2 0' | "$bin/tstream" predict w.cp - --json | grep -q '"rmse":0,"mae":0' || bad "nothing that counts"
 
 # ---- tables of names, as export writes them ----
 "$bin/tstream" predict x.cp all.tns > want

@@ -208,8 +208,8 @@ static int parse_line(const struct cell_table *c, const struct ts_tns_rules *r, 
         rc = read_number(&field[r->order], "value", &value, err);
     if (rc == 0 && weight != NULL)
         rc = read_number(&field[r->order + 1], "weight", &weight[b->n], err);
-    if (rc == 0 && weight != NULL && !(weight[b->n] > 0 && isfinite(weight[b->n])))
-        rc = ts_fail(err, TS_EFORMAT, "the weight is not a positive number");
+    if (rc == 0 && weight != NULL && !(weight[b->n] >= 0 && isfinite(weight[b->n])))
+        rc = ts_fail(err, TS_EFORMAT, "the weight is not a number of 0 or more");
     return rc == 0 ? ts_tns_add(r, index, value, b, err) : rc;
 }
 

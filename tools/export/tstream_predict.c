@@ -130,8 +130,8 @@ static int take_weights(const struct predict *p, struct piece *w)
                            tool_plural(fields), wanted);
         if (fields > 0)
             rc = ts_tns_value(from, to, &w->weight[n], &w->err);
-        if (rc == 0 && fields > 0 && !(w->weight[n] > 0 && isfinite(w->weight[n])))
-            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a positive number",
+        if (rc == 0 && fields > 0 && !(w->weight[n] >= 0 && isfinite(w->weight[n])))
+            rc = ts_fail(&w->err, TS_EFORMAT, "the weight %.*s is not a number of 0 or more",
                          (int)(to - from), from);
         if (rc < 0)
             return rc;
@@ -413,7 +413,9 @@ static int open_all(struct predict *p, struct ts_err *err)
 
 static double mean(const struct predict *p, double sum)
 {
-    return p->rules.no_value || p->n_cells == 0 ? NAN : sum / p->weights;
+    if (p->rules.no_value || p->n_cells == 0)
+        return NAN;
+    return p->weights > 0 ? sum / p->weights : 0; /* as tstream score */
 }
 
 static int report(const struct predict *p, struct ts_err *err)
