@@ -17,7 +17,7 @@ extern const struct ts_cmd tshard_part_cmd;
 extern const struct ts_cmd tshard_select_cmd;
 extern const struct ts_cmd tshard_gen_cmd;
 
-/* All of tshard but what becomes of several processes. Returns the exit status. */
+/* Runs tshard, without what only several processes need. Returns the exit status. */
 int tshard_run(int argc, char **argv);
 
 /* The tensor that an operand names, also without its .tsh. */
@@ -26,7 +26,7 @@ int tshard_open(const char *operand, struct ts_tensor **ret, struct ts_err *err)
 int tshard_open_any(const char *operand, struct ts_tensor **ret,
                     struct ts_err *err); /* or a dense one */
 
-/* What tshard build and tshard plan share: the options, and a command line made of them. */
+/* Shared by tshard build and tshard plan: the options, and a command line made of them. */
 struct tshard_build_job {
     const void *args; /* for tool_json_options */
     struct ts_build_options *o;

@@ -368,7 +368,7 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-/* Rows, or a column for each mode. weighted: even if there is no weight. */
+/* Adds nonzeros: row after row, or one column for each mode. weighted: even if weight is NULL. */
 static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
                const double *value, const double *weight, int weighted, ts_error *err)
 {

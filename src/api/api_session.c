@@ -236,7 +236,7 @@ static int run_known(const struct ts_score_conf *c, void *ret, struct ts_err *er
     return ts_known_fit_run(c, ret, err);
 }
 
-/* Of known cells alone, on CPU cores. */
+/* Computes the fit of known cells alone, on CPU cores. */
 static int known_fit(const ts_tensor *t, const ts_cpd *c, const ts_session_conf *conf,
                      const struct ts_api *a, struct ts_exact_fit *ret, struct ts_err *err)
 {

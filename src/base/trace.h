@@ -39,7 +39,7 @@ enum ts_trace_lane {
     TS_TRACE_READ = 1,  /* + number of the buffer that is read into, below 127 */
     TS_TRACE_CHECK = 128, /* + number of the checking thread, below 128 */
     /* events of a GPU, to be added to TS_TRACE_GPU */
-    TS_TRACE_WAIT = 0, /* its worker waits for a shard */
+    TS_TRACE_WAIT = 0, /* the worker of a lane waits for a shard */
     TS_TRACE_COPY = 1,
     TS_TRACE_SOLVE = 2,
     TS_TRACE_EXCHANGE = 3,

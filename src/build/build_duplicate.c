@@ -26,7 +26,7 @@ struct search {
     const struct ts_build *b;
     const struct ts_text_kind *kind;
     struct ts_tns_rules rules;
-    char *name[TS_MAX_ORDER]; /* of the cell, in modes of names; NULL: its index counts */
+    char *name[TS_MAX_ORDER]; /* names of the cell, for modes of names; NULL: the index counts */
     size_t name_bytes[TS_MAX_ORDER];
     struct ts_batch batch;
     char *text, *side;
@@ -42,7 +42,7 @@ static int is_named(const struct ts_build *b, uint32_t m)
     return b->table != NULL && ts_table_mode_field(b->table, m) == TS_TABLE_NAME;
 }
 
-/* What came through a pipe is gone. */
+/* Whether all files can be read a second time. A pipe cannot. */
 static int can_read_again(const char *const paths[], uint32_t n_paths)
 {
     for (uint32_t i = 0; i < n_paths; i++) {
@@ -205,7 +205,7 @@ int ts_build_name_duplicate(const struct ts_build *b, const struct ts_text_kind 
     char cell[CELL_CHARS];
     int rc;
     if (b->table != NULL)
-        ts_table_names(b->table, NULL); /* those of the text are compared */
+        ts_table_names(b->table, NULL); /* compare the names in the text */
     rc = take_names(&s, NULL);
     if (rc == 0)
         say_cell(&s, cell);

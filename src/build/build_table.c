@@ -168,7 +168,7 @@ static int check_open(const struct ts_build *b, uint32_t m, const struct ts_tabl
         m + 1, name == NULL ? "" : " (", name == NULL ? "" : name, name == NULL ? "" : ")", m + 1);
 }
 
-/* What was noticed of the fields of the modes, by all ranks. */
+/* Adds up, over all ranks, what was noticed about the fields of the modes, and writes notes. */
 static int tell_facts(struct ts_build *b, int rc, struct ts_err *err)
 {
     uint64_t n[TS_MAX_ORDER * TS_TABLE_FACTS];
@@ -217,7 +217,7 @@ int ts_build_table_sizes(struct ts_build *b, int rc, struct ts_err *err)
     }
     if (b->names != NULL)
         b->report->name_generations = ts_names_generations(b->names);
-    ts_names_free(b->names); /* its memory is needed for the areas now */
+    ts_names_free(b->names); /* the sort areas need its memory now */
     b->names = NULL;
     return 0;
 }

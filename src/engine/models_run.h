@@ -21,7 +21,7 @@ struct ts_models_run {
     char *dir;              /* X.cp; NULL: nothing is open */
     struct ts_open_dir *in; /* X.cp.partial, which the file was read from */
     char *path;             /* path of the file, for messages */
-    int unsealed;           /* it has no checksum: an earlier version wrote it */
+    int unsealed;           /* the file has no checksum, because an earlier version wrote it */
     char *text;
     struct ts_state options; /* the text of the options; other members are not set */
 };

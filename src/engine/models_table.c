@@ -338,7 +338,7 @@ static int link_best(const struct ts_models_table *m, int to, const char *dir, s
     for (uint32_t k = 0; k < m->n_ranks; k++) {
         char name[32];
         snprintf(name, sizeof name, "best.r%u", m->rank[k].rank);
-        (void)unlinkat(to, name, 0); /* of a process that was killed here */
+        (void)unlinkat(to, name, 0); /* left by a process that was killed here */
         if (symlinkat(m->row[m->rank[k].best].name, to, name) != 0)
             return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be linked", dir, name);
     }

@@ -216,7 +216,7 @@ static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_SWEEP, .sweep = s }, NULL);
 }
 
-/* What the conf leaves to the run. */
+/* Completes what the conf leaves to the run. */
 static void complete_method(struct ts_run *run)
 {
     const struct ts_engine *e = run->conf.engine;

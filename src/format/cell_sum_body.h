@@ -134,7 +134,8 @@ INLINE void TS_SUM_NAME(spread_rows)(const struct ts_unpacked *u, uint64_t key, 
     }
 }
 
-/* The same where fibres are shared, with the terms of all levels above the leaf. */
+/* Like the function above, for levels whose fibres are shared: with the terms of all levels above
+ * the leaf. */
 INLINE void TS_SUM_NAME(spread_fibres)(const struct ts_cell_sum_keys *k,
                                        const struct ts_unpacked *u, uint64_t *s)
 {

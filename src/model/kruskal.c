@@ -14,8 +14,8 @@
 #include "model/model_files.h"
 #include "model/model_write.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows at a time */
-#define MAP_BYTES   (UINT64_C(1) << 20) /* of a factor that is not read, but mapped */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are read at a time */
+#define MAP_BYTES   (UINT64_C(1) << 20) /* factors of this size or more are mapped, not read */
 
 static uint64_t chunk_rows(uint32_t rank)
 {
@@ -153,7 +153,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
-/* With rows of some indices: the size that the model's names say, else up to the last one. */
+/* Finds the size of a mode whose rows have indices: from the names of the model, else from the last
+ * index. */
 static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint32_t mode,
                            struct ts_err *err)
 {

@@ -20,9 +20,10 @@
 #include "base/files/atomic_out.h"
 #include "base/files/open_dir.h"
 
-/* What a caller of the library knows of the run of a model that it saves. */
-#define TS_MODEL_HISTORY       "history.json"
-#define TS_MODEL_RECORD_BEGINS "{\"program\":\"tstream\"" /* of it, and of run.json */
+/* The file with what a caller of the library knows about the run of a model that it saves. */
+#define TS_MODEL_HISTORY "history.json"
+/* the beginning of this file and of run.json */
+#define TS_MODEL_RECORD_BEGINS "{\"program\":\"tstream\""
 
 #define TS_MODELS_JSON       "models.json"
 #define TS_MODELS_TSV        "models.tsv"
@@ -34,7 +35,7 @@
 void ts_models_name(uint32_t rank, uint64_t seed, char ret[TS_MODELS_NAME_CHARS]);
 void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_CHARS]);
 
-/* What a file of a decomposition is, for struct ts_atomic_conf. */
+/* Finds the kind of a file of a decomposition, for struct ts_atomic_conf. */
 enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole);
 
 /* Whether the open directory holds a decomposition, and a file `name` in it would be read as a part

@@ -12,7 +12,7 @@
 #include "base/setting.h"
 #include "model/model_read.h"
 
-#define SIGNED_BYTES 65536u /* of each end of a file */
+#define SIGNED_BYTES 65536u /* bytes at each end of a file that its signature covers */
 
 /* Reads the next number of modeK.index, which counts from 1 and must exceed `before`. */
 static int read_index(FILE *f, const char *name, uint64_t line, uint64_t before, uint64_t *ret,

@@ -58,7 +58,7 @@ void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint3
     cut_evenly(shard, n_shards, n, all, &density, range_cost(shard, 0, n_shards), first);
 }
 
-/* By how much the slowest is over the mean: 0 when all are alike. */
+/* How much longer the slowest takes than the mean: 0 if all take the same time. */
 static double excess(uint32_t n, const uint64_t *busy_ns, double *total)
 {
     uint64_t most = 0;

@@ -50,7 +50,7 @@ struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
     int all;             /* all cells of the tensor are used */
     double weight;       /* number of cells that each drawn cell stands for */
-    uint64_t of_row;     /* with `all`: number of cells of a row */
+    uint64_t of_row;     /* with `all`: the number of cells of a row */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 

@@ -13,7 +13,8 @@
 #include "tools/common/tool.h"
 #include "tools/tshard.h"
 
-#define NAMES_BYTES (UINT64_C(8) << 20) /* for looking up names, beside the build */
+/* memory to look up names, in addition to that of the build */
+#define NAMES_BYTES (UINT64_C(8) << 20)
 
 struct select_args {
     const char *out, *sum;
@@ -268,7 +269,7 @@ static int select_part(const struct ts_cmd *cmd, const struct select_args *args,
             rc = ts_pick_ranges(&pick, t, m, kept[m].range, kept[m].n, err);
     if (rc == 0)
         rc = parse_least(t, &args->least, &pick, err);
-    if (pick.left_out != 0) /* what falls on one cell then is to be added up */
+    if (pick.left_out != 0) /* values that fall on the same cell are added up */
         o.duplicates = TS_DUPLICATES_SUM;
     if (rc == 0)
         rc = ts_build_tensor(&o, t, &pick, &report, err);

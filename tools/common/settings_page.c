@@ -19,7 +19,7 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-#define WIDTH      95 /* of a line of text; quotes come on top */
+#define WIDTH      95 /* columns of a line of text, without quotes */
 #define TEXT_BYTES 2048
 #define NAME_CHARS "abcdefghijklmnopqrstuvwxyz0123456789-"
 

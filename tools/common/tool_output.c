@@ -11,7 +11,7 @@
 
 #include "tools/common/tool.h"
 
-static int flush_errno; /* of the first failure, which errno has long lost when a command ends */
+static int flush_errno; /* errno of the first failed flush, which is lost when a command ends */
 
 static char in_place[4096]; /* path of the result, "" before there is one */
 
@@ -52,7 +52,7 @@ int tool_flushed(struct ts_err *err)
 
 /* ---- what is read and written ---- */
 
-static struct ts_place *places; /* of the command; they stay until the program ends */
+static struct ts_place *places; /* inputs and outputs of the command, kept until the program ends */
 static uint32_t n_places;
 
 static int add_place(struct ts_place place, struct ts_err *err)

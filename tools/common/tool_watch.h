@@ -12,7 +12,7 @@
 #ifndef TS_TOOLS_TOOL_WATCH_H
 #define TS_TOOLS_TOOL_WATCH_H
 
-void tool_watch_start(void); /* by tool_catch_signals; the second time nothing */
+void tool_watch_start(void); /* called by tool_catch_signals; a second call does nothing */
 void tool_watch_end(void);   /* by tool_main */
 
 #endif

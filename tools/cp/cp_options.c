@@ -37,7 +37,7 @@ int tstream_cp_init_is_nvecs(const struct cp_args *args)
     return strcmp(args->init, "nvecs") == 0;
 }
 
-/* What is neither a word that --init knows nor there. */
+/* Refuses an --init that is neither a word of --init nor an existing file. */
 int cp_options_check_init(const struct cp_args *args, struct ts_err *err)
 {
     if (args->resume != NULL || !tstream_cp_init_is_file(args) || access(args->init, F_OK) == 0 ||

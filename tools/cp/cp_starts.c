@@ -17,7 +17,8 @@ static int is_pipe(const struct cp_args *args)
     return stat(args->init, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
-/* What fails here fails again, with a sentence, when the start is needed. */
+/* Opens the files of starts. A failure is ignored here, because it occurs again, with a message,
+ * when the start is needed. */
 void cp_starts_open(const struct cp_args *args, struct cp_start_files *ret)
 {
     struct ts_err why;
@@ -223,7 +224,7 @@ int cp_starts_check(const struct cp_args *args, const struct ts_tensor *t, struc
     char **start = NULL;
     int rc;
     if (args->from != NULL || args->models_from != NULL)
-        return 0; /* of a run that goes on they were checked */
+        return 0; /* a resumed run has checked them when it began */
     if (tstream_cp_models(args) == 1)
         return check_one(args, t, tstream_cp_init_is_file(args), args->rank, err);
     rc = args->folds > 0 ? ts_models_table_new_folds(args->ranks.at, args->ranks.n, args->folds,

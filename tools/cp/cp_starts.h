@@ -39,8 +39,8 @@ struct ts_run_given cp_starts_given_by(struct cp_given *g);
 int cp_starts_written(const struct cp_args *args, const struct ts_tensor *t, int stays,
                       struct ts_init_conf *ret, int *saves, struct ts_err *err);
 
-/* Of a run that a program began with models in its memory: what has no state cannot be begun
- * again. */
+/* Whether a run was begun by a program that gave models in its memory as starts. Models without a
+ * saved state cannot be started again. */
 int cp_starts_given(const struct cp_args *args);
 
 /* *ret := for each of several models the file that it starts from, or NULL. TS_EARG where none

@@ -15,18 +15,18 @@
 
 #include "api/tools.h"
 
-/* What a network is taken to carry, into each process. */
+/* The assumed rate of the network into each process. */
 #define PLAN_NETWORK_BYTES_PER_S 10e9
 
 struct plan_ranks {
     uint32_t n;       /* processes, */
-    uint32_t n_gpus;  /* with so many GPUs each; 0: CPU cores compute */
+    uint32_t n_gpus;  /* GPUs of each process; 0: CPU cores compute */
     uint32_t largest; /* the process whose shards take most memory */
     double product_share[TS_MAX_ORDER], row_share[TS_MAX_ORDER];
     uint64_t exchange_bytes[TS_MAX_ORDER]; /* that reach a process, at most; or its machine */
 
     uint32_t per_host; /* processes on a machine; the last one may have fewer */
-    /* of factors, of which those of a machine have one copy; 0: each has its own */
+    /* bytes of factors that processes of a machine share as one copy; 0: each has its own */
     uint64_t shared_bytes;
 };
 
@@ -42,8 +42,8 @@ void plan_ranks_rows(const struct ts_tensor *t, uint32_t rank, uint64_t row_byte
 /* Whether those that are told of are several on one machine. */
 int plan_ranks_beside(const struct plan_ranks *p);
 
-/* What remains of the exchange of a mode once as much of it as can be is hidden behind computing.
- * CPU cores hide nothing of it. */
+/* The seconds of the exchange of a mode that are not hidden behind computing. On CPU cores nothing
+ * is hidden. */
 double plan_ranks_exposed(const struct plan_ranks *p, uint32_t mode, double computing_s);
 
 #endif

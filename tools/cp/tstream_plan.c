@@ -16,8 +16,8 @@
 #include "tools/cp/tstream_cp.h"
 #include "tools/tstream_operand.h"
 
-/* Of shards to be measured on: on the CPU what a thread computes in a good second at rank 32, on a
- * GPU enough that its many blocks are at work most of the time. */
+/* Bytes of shards to measure with: on the CPU, what a thread computes in over a second at rank 32;
+ * on a GPU, enough to keep its blocks busy most of the time. */
 #define THREAD_BYTES (UINT64_C(128) << 20)
 #define LEAST_BYTES  (UINT64_C(64) << 20)
 #define MOST_BYTES   (UINT64_C(4) << 30)
@@ -26,9 +26,9 @@
 
 /* ---- what goes where ---- */
 
-/* Of a sample all products that modes share fit; where a GPU keeps those of a part of the whole
- * tensor's rows, the modes that would find them compute the rest again, as the first of them
- * does. */
+/* Adds the time of products that modes share. In a sample, all shared products fit in memory. If a
+ * GPU keeps only those of a part of the tensor's rows, later modes compute the rest again, as the
+ * first mode does. */
 static void count_shared(const struct ts_tensor *t, struct run_plan *p)
 {
     const struct ts_dense *d = t->dense;
@@ -91,8 +91,8 @@ static int count_files(const struct ts_engine *e, struct run_plan *p, struct ts_
     return p->free_disk_bytes < 0 ? 0 : ts_model_room(&mc, (uint64_t)p->free_disk_bytes, err);
 }
 
-/* What the files take, and whether they fit: the question that tstream cp asks. Starts of several
- * models count as drawn ones. */
+/* Computes the sizes of the files, and whether they fit, as tstream cp checks it. Starts of several
+ * models count as random ones. */
 static int count_disk(const struct ts_engine *e, struct run_plan *p, struct ts_err *err)
 {
     const struct cp_args *args = p->args;
@@ -145,8 +145,8 @@ static uint64_t sample_device_bytes(const struct run_plan *p, const struct tstre
            (uint64_t)(kept * (double)bytes) / p->run.n_devices;
 }
 
-/* On CPU cores one process is measured with the threads of all that are on a machine, which share
- * its memory and caches. */
+/* The number of processes to measure. On CPU cores, one process is measured with the threads of all
+ * processes of a machine, because they share memory and caches. */
 static uint32_t processes_measured(const struct run_plan *p)
 {
     return p->ranks.n > 0 && p->run.n_devices == 0 ? p->ranks.per_host : 1;
@@ -198,8 +198,8 @@ static int is_skipped(const struct run_plan *p, const struct ts_tensor *t, uint3
     return (ts_spec_skipped(&p->args->spec, t->order) >> m & 1) != 0;
 }
 
-/* What was measured by one process becomes the time of one of several, which has to wait for what
- * it cannot hide of the exchange. */
+/* Converts the time of one process to that of one of several processes, which must wait for the
+ * part of the exchange that is not hidden. */
 static void divide(struct run_plan *p, const struct ts_tensor *t)
 {
     struct tstream_pace *pace = &p->pace;
@@ -222,8 +222,8 @@ static void divide(struct run_plan *p, const struct ts_tensor *t)
 
 /* ---- the command ---- */
 
-/* Those that travel; and what processes of a machine have one copy of: where only one is on each
- * they have none. */
+/* Counts the rows that are exchanged, and the rows that the processes of a machine have one copy
+ * of. If each machine has one process, there are none of the latter. */
 static void count_rows(const struct ts_engine *e, struct run_plan *p)
 {
     const struct cp_args *args = p->args;
@@ -263,7 +263,7 @@ static int make_plan(const struct ts_engine_conf *conf, struct run_plan *p, stru
     return rc;
 }
 
-/* Of several processes the one with most shards is told of: on CPU cores, unless GPUs are asked
+/* Plans for the process with the most shards, of several. It uses CPU cores, unless GPUs are asked
  * for. */
 static int plan_processes(struct ts_engine_conf *ec, const struct ts_tensor *t, struct run_plan *p,
                           struct ts_err *err)

@@ -37,7 +37,7 @@ struct table {
     uint32_t mode, components;
     struct tool_csv csv; /* into text */
 
-    struct ts_names_walk *walk; /* of the mode; NULL: it has no labels */
+    struct ts_names_walk *walk; /* the labels of the mode; NULL: it has none */
     const char *label;          /* the next label of the walk, which has n bytes; NULL at the end */
     size_t n;
     uint64_t label_index;

@@ -73,7 +73,7 @@ static const struct ts_opt score_opts[] = {
 
 #define LINES_AT_A_TIME 1024u
 
-/* What a thread makes of a partition's nonzeros. */
+/* A thread's output for the nonzeros of a partition. */
 struct pen {
     struct cell_text text;
     uint64_t index[TS_BLOCK_NNZ * TS_MAX_ORDER];
@@ -100,7 +100,7 @@ struct scoring {
     uint64_t start_ns, ns, bytes_read;
 };
 
-/* From the threads that compute, once a shard. */
+/* Called by computing threads after each shard. */
 static void count_done(void *ctx, uint64_t nnz)
 {
     struct scoring *s = ctx;
@@ -203,7 +203,7 @@ static int put_top(struct scoring *s, struct ts_err *err)
     return rc == 0 ? write_text(s, err) : rc;
 }
 
-/* Of a sum over nonzeros; 0 where the weights of all of them are. */
+/* The mean of a sum over nonzeros; 0 if all their weights are 0. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
     return x->weight > 0 ? sum / x->weight : 0;
@@ -337,7 +337,7 @@ static int compute(struct scoring *s, const struct ts_engine *e, struct ts_err *
     return 0;
 }
 
-/* What all ranks are to have of options and model. */
+/* Checks that all ranks have the same options and the same model. */
 static int same_ranks(const struct scoring *s, int rc, struct ts_err *err)
 {
     const struct score_args *args = s->args;
@@ -360,7 +360,8 @@ static int on_gpus(const struct score_args *args)
     return ts_processor_gpus(&args->processor) > 0;
 }
 
-/* What is computed is on CPU cores, or sums that a GPU has. */
+/* The capabilities that the backend needs: lines are computed on CPU cores, and sums also on
+ * GPUs. */
 static uint32_t needs_of(const struct score_args *args)
 {
     return !on_gpus(args) ? TS_CAN(CELLS) : TS_CAN(SCORES) | (args->by_slice ? TS_CAN(SLICES) : 0);

@@ -39,7 +39,7 @@ uint32_t model_view_components(const struct model_view *v, uint32_t n);
 /* Size of a mode: that of the tensor, else what the names say, else rows. */
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 
-/* What a mode is called: by the names, else by run.json; NULL when nobody said. */
+/* The name of a mode: from the names of the model, else from run.json. NULL if it has no name. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
 
 /* The first index, 0 or 1, as the input of the tensor counted: as it says, else run.json; 1 when

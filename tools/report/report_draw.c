@@ -13,17 +13,17 @@
 #define RIGHT  352
 #define TOP    10
 #define BOTTOM 160
-#define MOST   1e300 /* of a value: the range of all is finite then */
-#define LEAST  1e-17 /* of a value on a logarithmic axis: smaller ones are rounding */
+#define MOST   1e300 /* largest value that is drawn, so that ranges are finite */
+#define LEAST  1e-17 /* smallest value on a logarithmic axis; smaller ones are rounding */
 
 struct chart {
-    double *y; /* of n points each, one series after the other; NaN: no point */
+    double *y; /* n points of each series, one series after the other; NaN: no point */
     uint32_t n, series;
     int bars, log; /* log: powers of ten */
 };
 
 struct scale {
-    double first, last; /* of y, or of its logarithm */
+    double first, last; /* the range of y, or of its logarithm */
     int log;
 };
 
@@ -295,7 +295,7 @@ static void put_area(FILE *to, const struct curve *c, int negative)
     fprintf(to, "V%dz\"/>", zero);
 }
 
-/* From the smallest to the largest value of each range, from left to right. */
+/* Draws a line from the smallest to the largest value of each range, from left to right. */
 static void put_zigzag(FILE *to, const struct curve *c)
 {
     int x = 0, y = 0, pen = 0;

@@ -62,7 +62,8 @@ static int largest_first(const void *a, const void *b)
     return x < y ? 1 : -(x > y);
 }
 
-/* Those of a symmetric matrix with ones in its diagonal, largest first; v is lost. */
+/* Computes the singular values of a symmetric matrix with ones on its diagonal, largest first. v is
+ * overwritten. */
 static void singular_values(double *v, uint32_t n, double *ret)
 {
     for (int sweep = 0; sweep < 60 && rest_of(v, n) > 1e-30 * n; sweep++)

@@ -10,7 +10,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define ENTRY_BYTES 4096 /* of a user or a group with few members */
+#define ENTRY_BYTES 4096 /* buffer for the entry of a user, or of a group with few members */
 
 /* Whether another user has this group as the first one. */
 static int is_first_of_another(gid_t gid)
@@ -42,7 +42,8 @@ static int is_own_group(gid_t gid)
     return !is_first_of_another(gid);
 }
 
-/* With access lists, the bits of the group are those that any user or group may have. */
+/* Whether a file has an access list. If so, the group bits are the permissions that any listed user
+ * or group may have. */
 static int has_access_list(const char *path)
 {
     return getxattr(path, "system.posix_acl_access", NULL, 0) > 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What several ranks that build together tell each other. */
+/* The exchanges between ranks that build a tensor together. */
 #include "build/ranks/build_ranks.h"
 
 #include <stdlib.h>
@@ -80,7 +80,7 @@ int ts_build_ranks_read(struct ts_build *b, int rc, struct ts_err *err)
     c->n_read = count[0];
     c->n_zeros = count[1];
     c->n_rounded = count[2];
-    c->rounded_line = 0; /* of this rank's part of a file */
+    c->rounded_line = 0; /* the line number counts from the start of this rank's part of the file */
     c->n_missing = count[3];
     for (uint32_t m = 0; m < b->order; m++)
         width[m] = ts_record_width(c->max[m]);

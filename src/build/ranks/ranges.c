@@ -29,8 +29,8 @@ static uint32_t bisect(const struct ts_ranges *r, const uint64_t *rec)
     return low;
 }
 
-/* By first words. Returns whether some record has the first word of a split: it may be before that
- * one after all. */
+/* Finds ranges by the first words of records. Returns whether a record has the same first word as a
+ * split: it may still belong before the split. */
 static inline __attribute__((always_inline)) int count_words(const struct ts_ranges *r,
                                                              const uint64_t *rec, uint32_t words,
                                                              uint32_t splits, uint64_t n,

@@ -148,7 +148,8 @@ static int check_need(const struct ts_build *b, const struct ts_need *need, cons
     return ts_room_check(&b->room, &disk, when, err);
 }
 
-/* Of several ranks: bytes of what this one keeps, `more` records with it, that no room holds. */
+/* With several ranks: bytes of the records that this rank keeps, and `more` records, that do not
+ * fit in its rooms. */
 static uint64_t kept_bytes(const struct ts_build *b, uint64_t more)
 {
     const uint64_t rooms = 16 * b->rooms.words;
@@ -191,7 +192,7 @@ int ts_build_room_watch(struct ts_build *b, int full, uint64_t done, uint64_t to
     if (ranks) {
         in.runs_bytes = kept_bytes(b, full ? filled : 0);
     } else {
-        if (full || b->runs != NULL) /* what is collected becomes a run */
+        if (full || b->runs != NULL) /* collected records are written as a run */
             in.runs_bytes =
                 8 * filled * c->layout.words + (b->runs == NULL ? 0 : ts_extsort_bytes(b->runs));
         in.read.low = in.read.low > n ? in.read.low : n;

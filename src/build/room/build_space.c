@@ -15,7 +15,7 @@
 
 #define LZ4_MOST  255                  /* one byte of LZ4 becomes at most so many */
 #define ROW_BYTES 6                    /* most bytes of an index in modeK.rows */
-#define PAGES     (UINT64_C(64) << 10) /* for the last pages of temporary files */
+#define PAGES     (UINT64_C(64) << 10) /* bytes for the last pages of temporary files */
 #define PROGRAM   (UINT64_C(24) << 20) /* memory beside what is allowed */
 
 static uint64_t least(uint64_t a, uint64_t b)

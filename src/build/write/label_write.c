@@ -147,7 +147,7 @@ static int add_lines(struct ts_string_sort *sort, const char *from, const char *
         stop = memchr(p, '\n', (size_t)(end - p));
         n = (size_t)(stop - p) - (stop > p && stop[-1] == '\r');
         ++*n_lines;
-        if (n > 0) /* of longer names the beginnings are compared, and the length */
+        if (n > 0) /* of longer names, the beginning and the length are compared */
             rc = ts_string_sort_add(sort, p, n < TS_STRING_MAX ? (uint32_t)n : TS_STRING_MAX,
                                     *n_lines, err);
     }

@@ -44,7 +44,7 @@ uint64_t ts_row_columns_chunk(uint32_t rank);
 uint64_t ts_row_columns_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                               uint64_t of_span, uint64_t of_rows);
 
-/* Where row i lies in a column of `a`. */
+/* The place of row i in a column of `a`. */
 static inline uint64_t ts_row_columns_place(const struct ts_row_columns *c, uint64_t row)
 {
     return c->index == NULL ? row : c->index[row] - c->first;

@@ -12,7 +12,8 @@
 #include "base/stop.h"
 #include "cpd/rows/symm.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
+/* float64 rows that are copied to or from the backend at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 #define MIX_SEED    UINT64_C(0x6E76656373)
 
 struct nvecs {
@@ -62,7 +63,7 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
     memcpy(row, out, rank * sizeof *row);
 }
 
-/* What a step does with the rows of a mode, chunk by chunk. */
+/* A step over the rows of a mode, chunk by chunk. */
 struct step {
     int draw;        /* rows are drawn, in [-1, 1) */
     const double *p; /* rows are first multiplied by this matrix; or NULL */

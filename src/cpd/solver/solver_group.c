@@ -19,7 +19,7 @@ struct member {
 
 struct group {
     struct member *member;
-    struct ts_request *wanted; /* of those that take part in a pass */
+    struct ts_request *wanted; /* the requests of the runs that take part in a pass */
     uint32_t n, order, mode;
     enum ts_request_kind kind; /* of the pass */
     const struct ts_backend *backend;
@@ -28,7 +28,7 @@ struct group {
     void *ctx;
 };
 
-/* What is not the run's own work counts as its pass: what it waited for others. */
+/* Counts the time that a run waited for other runs as time of its pass. */
 static void take_times(struct member *m, const struct ts_backend_times *times)
 {
     const uint64_t now = ts_clock_ns();
@@ -36,7 +36,7 @@ static void take_times(struct member *m, const struct ts_backend_times *times)
     m->run->times.total_ns = now - m->wanted_ns;
 }
 
-/* To the run's next product, or to its end. */
+/* Advances a run to its next product, or to its end. */
 static int go_on(struct group *g, uint32_t k, struct ts_err *err)
 {
     struct member *m = &g->member[k];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What cannot be met together: the pairs of spec_pairs.def, the numbers of a mode, and what modes
- * leave to each other. */
+/* Finds constraints that cannot be combined: the pairs of spec_pairs.def, impossible numbers of a
+ * mode, and constraints that leave no mode free. */
 #include <math.h>
 #include <stddef.h>
 

@@ -19,7 +19,7 @@
 
 struct ts_resume {
     char *dir;              /* X.cp */
-    struct ts_open_dir *in; /* what the state lies in: X.cp.partial or X.cp */
+    struct ts_open_dir *in; /* the directory of the state: X.cp.partial or X.cp */
     struct ts_state_file *file;
     int of_result; /* the state is that of X.cp: what X.cp.partial may hold is older */
     /* code not 0: a later state exists, but is damaged, as the message says */
@@ -32,18 +32,18 @@ struct ts_resume {
 int ts_resume_open(const char *name, struct ts_resume *ret, struct ts_err *err);
 void ts_resume_close(struct ts_resume *r); /* r may be all zero */
 
-/* For whoever has taken X.cp.partial to go on in it, or to replace X.cp: whether the state was read
- * there. */
+/* Checks that the state was read in X.cp.partial. To be called after that directory was locked, to
+ * resume there or to replace X.cp. */
 int ts_resume_check_place(const struct ts_resume *r, struct ts_err *err);
 
 enum ts_resume_start {
-    TS_START_KEPT, /* it stays where it is: nothing is to be written */
+    TS_START_KEPT, /* the start stays where it is; nothing is written */
     /* conf->model has it, which the caller closes; or, where that is NULL, it is drawn with
      * conf->seed */
     TS_START_KNOWN,
-    /* it was given to the run, which did not save it: whoever goes on may give it again */
+    /* the start was given to the run, which did not save it; it can be given again */
     TS_START_GIVEN,
-    /* it was computed, and is not there: it cannot be written any more, as *err says */
+    /* the start was computed and not saved; it cannot be written any more, as *err says */
     TS_START_LOST,
 };
 

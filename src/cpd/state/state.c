@@ -167,7 +167,7 @@ static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *se
     return s->options_bytes <= TS_STATE_MAX_OPTIONS ? 0 : bad(f, "too many options", err);
 }
 
-/* From `at` on, `bytes` and then their checksum. */
+/* Checks that the checksum of `bytes` bytes from `at` on follows them. */
 static int check_hash(struct ts_state_file *f, uint64_t at, uint64_t bytes, XXH3_state_t *hash,
                       char *piece, struct ts_err *err)
 {

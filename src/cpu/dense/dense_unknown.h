@@ -24,7 +24,7 @@
 struct ts_dense_unknown;
 
 struct ts_dense_unknown_conf {
-    const struct ts_tensor *tensor; /* its cells must have been scanned (dense_scan.h) */
+    const struct ts_tensor *tensor; /* its cells must have been scanned before (dense_scan.h) */
     uint64_t most_keys;             /* the most keys of a list */
     uint64_t bit_bytes;             /* most bytes for the bits */
     uint32_t threads;

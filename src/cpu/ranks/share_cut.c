@@ -150,7 +150,7 @@ uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partiti
     return found;
 }
 
-/* In parts where `ends`, else in partitions. */
+/* Adds up the parts of rows: in parts if `ends` is given, else in partitions. */
 static void fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                  int ends, uint64_t *begin, uint64_t *end)
 {

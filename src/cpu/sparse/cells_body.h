@@ -157,7 +157,8 @@ static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unp
                             struct ts_kernel_scratch *scratch)
 {
     const TS_REAL *sum = (const TS_REAL *)scratch->fold;
-    const int beside = job->columns != job->stride; /* by others' columns; the same sums */
+    /* columns of other models lie beside; the sums are the same */
+    const int beside = job->columns != job->stride;
     uint32_t col = 0;
     switch (job->columns / TS_LANES) {
     case 1:

@@ -17,9 +17,9 @@ struct part {
     struct ts_kernel_model model[TS_PASS_MAX_MODELS];
 };
 
-/* What the threads of the pass share. */
+/* Shared by the threads of a pass. */
 struct products {
-    struct part part[2]; /* by the enum ts_precision of products and sums */
+    struct part part[2]; /* one for each enum ts_precision of products and sums */
     uint64_t head_bytes;
     const struct ts_pass_model *model; /* whose updates are made ready meanwhile: */
     atomic_uint next_model;
@@ -30,8 +30,8 @@ static int is_wide(enum ts_precision stored, enum ts_precision summed)
     return stored == TS_FLOAT32 && summed == TS_FLOAT64;
 }
 
-/* What updates of rows need, which takes one thread: beside the products it costs the others
- * nothing where they have fewer partitions than there are threads. */
+/* Prepares row updates in one thread. During the products this costs the other threads nothing if
+ * there are fewer partitions than threads. */
 static int make_ready(void *run, struct ts_err *err)
 {
     struct ts_pass_run *r = run;
@@ -89,7 +89,7 @@ static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
     ts_fpmode_restore(mode);
 }
 
-/* What a model alone has in row 0 of a matrix of all columns. */
+/* The first column of a model in row 0 of a matrix of the columns of all models. */
 static void *row_of_all(void *row, uint32_t col, size_t size)
 {
     return row == NULL ? NULL : (char *)row - col * size;

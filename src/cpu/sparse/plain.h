@@ -31,10 +31,10 @@ enum ts_plain_value {
     TS_PLAIN_F64,
 };
 
-/* What plain blocks of a mode have in common. */
+/* The layout that all plain blocks of a mode share. */
 struct ts_plain_conf {
     uint32_t order;
-    uint32_t index_bytes[TS_MAX_ORDER]; /* of an index at each level; [0] is of a fibre: 1 */
+    uint32_t index_bytes[TS_MAX_ORDER]; /* bytes of an index at each level; [0] is for a fibre: 1 */
     enum ts_plain_value value;
     double value_base;
     int weights;   /* of nonzeros, as float32 */

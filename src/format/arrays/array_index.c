@@ -151,7 +151,7 @@ int ts_array_index_write(const struct ts_dense *d, struct ts_err *err)
     const struct head h = head_of(d);
     const size_t bytes = sizeof h + h.n_chunks * sizeof *d->sum;
     char *named = ts_array_index_path(d), *data = malloc(bytes + sizeof(uint64_t)), *slash;
-    char *path = NULL; /* where a link of this name leads */
+    char *path = NULL; /* the path that a link of this name leads to */
     int rc = ts_dense_replaced(d) ? ts_open_dir_fail(d->array.file, err)
              : named == NULL || data == NULL
                  ? ts_fail(err, TS_ENOMEM, "%s: out of memory for checksums", d->array.path)

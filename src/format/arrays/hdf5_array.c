@@ -29,17 +29,18 @@ int ts_dense_hdf5(const char *path, struct ts_tensor **ret, struct ts_err *err)
 
 /* The library is opened when a file asks for it: whoever reads none need not have it, nor wait for
  * it. */
-#define FUNCTIONS(F)                                                                           \
-    F(H5Fopen)                                                                                 \
-    F(H5Fclose)                                                                                \
-    F(H5Dopen2)                                                                                \
-    F(H5Dclose)                                                                                \
-    F(H5Dget_space)                                                                            \
-    F(H5Dget_type)                                                                             \
-    F(H5Dget_create_plist) F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose)                 \
-        F(H5Sget_simple_extent_ndims) F(H5Sget_simple_extent_dims) F(H5Tclose) F(H5Tget_class) \
-            F(H5Tget_size) F(H5Tget_order) F(H5Tget_sign) F(H5Tget_precision) F(H5Pclose)      \
-                F(H5Pget_layout) F(H5Pget_external_count) F(H5Eset_auto2)
+#define FUNCTIONS(F)                                                                            \
+    F(H5Fopen)                                                                                  \
+    F(H5Fclose)                                                                                 \
+    F(H5Dopen2)                                                                                 \
+    F(H5Dclose)                                                                                 \
+    F(H5Dget_space)                                                                             \
+    F(H5Dget_type)                                                                              \
+    F(H5Dget_create_plist)                                                                      \
+    F(H5Dget_offset) F(H5Dget_storage_size) F(H5Sclose) F(H5Sget_simple_extent_ndims)           \
+        F(H5Sget_simple_extent_dims) F(H5Tclose) F(H5Tget_class) F(H5Tget_size) F(H5Tget_order) \
+            F(H5Tget_sign) F(H5Tget_precision) F(H5Pclose) F(H5Pget_layout)                     \
+                F(H5Pget_external_count) F(H5Eset_auto2)
 
 struct hdf5 {
 #define FIELD(name) __typeof__(&name) name;
@@ -144,8 +145,7 @@ static int take_place(const char *path, const struct opened *o, struct ts_dense_
         ret->dim[m] = dim[m];
     for (int m = 0; m < n; m++)
         bytes *= dim[m];
-    /* Of a dataset without storage the offset is undefined, or that plus the size of a user
-     * block. */
+    /* A dataset without storage has an undefined offset, or that plus the size of a user block. */
     offset = o->h.H5Dget_offset(o->set);
     if (offset == HADDR_UNDEF || o->h.H5Dget_storage_size(o->set) == 0)
         return ts_fail(err, TS_EFORMAT,

@@ -69,7 +69,7 @@ ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_
 struct tile_index {
     uint32_t row[TS_DENSE_MAX_ORDER][TILE], col[TS_DENSE_MAX_ORDER][TILE];
 
-    /* What lies outside of the array gets indices, too; nobody looks at them. */
+    /* Cells outside the array get indices as well, which are not used. */
     __device__ inline void fill(const ts_cells_places &p, uint64_t row0, uint64_t col0)
     {
         if (threadIdx.x < TILE) {

@@ -17,8 +17,9 @@
 #define SAMPLES      9       /* samples of a median; one more is dropped */
 #define SAMPLE_NS    4000000 /* short gathers are repeated for about this long */
 #define MOST_GATHERS 64
-#define PERIOD       16777213u /* of the pattern; not a power of two, so misplaced data differs */
-#define ALIGN        512
+/* period of the pattern; not a power of two, so that misplaced data differ */
+#define PERIOD 16777213u
+#define ALIGN  512
 
 struct rank {
     struct ts_exchange_speed *s;

@@ -46,7 +46,7 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
 template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
-    double m[C]; /* of nonzeros t, t + 4, ...: to be added over t */
+    double m[C]; /* sums over nonzeros t, t + 4, ...; the total is the sum over t */
     COUNT count; /* the same in all lanes; of weights those of nonzeros t, t + 4, ..., like m */
 
     __device__ inline void clear()

@@ -44,7 +44,7 @@ struct ts_gpu_observed {
     double *ends;  /* sums of row ends: 2 for each shard of the mode, or NULL (observed_long.h) */
     double *place; /* n_places areas of ts_observed_long_bytes, with a lock each */
     uint32_t *lock, n_places;
-    double *size; /* for each row: its part of `size` of struct ts_row_sums */
+    double *size; /* for each row: its part of the member `size` of struct ts_row_sums */
 };
 
 /* The highest rank of which a thread block holds a Gram matrix, as those of dense tensors must be;

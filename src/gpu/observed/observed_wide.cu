@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ parts */
 
-/* As fold_row of observed_kernel.cu, by a thread block. */
+/* Like fold_row of observed_kernel.cu, computed by a thread block. */
 template <class T>
 static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                             const wide_memory &w, const double *part,
@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ launches */
 
-/* In float64 as many columns as the errors of the model allow (errors_kernel.h). */
+/* The largest rank. In float64 it is limited by the errors of the model (errors_kernel.h). */
 uint32_t ts_observed_wide_most(enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? PANEL * MOST_PANELS : PANEL * MOST_PANELS / 2;

@@ -75,7 +75,7 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_descent *descent;
-    double *of_group; /* in host memory, a value for each group of rows */
+    double *of_group; /* in host memory: a value for each group of rows */
     double model;     /* sum of the model, set by the first member of this process */
 };
 

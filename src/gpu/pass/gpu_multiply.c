@@ -199,7 +199,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* What was judged is that of all shares, wherever they were computed. */
+/* Adds up the judged sums of all shares, wherever they were computed. */
 static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const double *share;

@@ -83,7 +83,7 @@ static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m
     return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
 }
 
-/* Of several processes, none of whose members computes a shard of another's range. */
+/* For several processes: no member computes shards of the range of another process. */
 static void note_owners(struct ts_gpu *g, const struct ts_gpu_mode *m)
 {
     for (uint32_t i = 0; i < g->n_members; i++)
@@ -116,7 +116,8 @@ static void begin(struct ts_gpu *g, struct job *j)
     ts_gpu_rows_expect(&j->pass[g->first_here]);
 }
 
-/* What is kept is there once a pass is over: so processes know it of each other. */
+/* After a pass the kept shards are on the devices, so processes know which shards the others
+ * keep. */
 static void note_kept(struct ts_gpu *g, uint32_t mode)
 {
     struct ts_gpu_mode *m = &g->mode[mode];

@@ -20,11 +20,13 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     int slices;
-    uint32_t turn;                             /* the member that is fetched from */
-    struct ts_score_share *share, *share_here; /* of the mode: the sum of all members, and one's */
-    struct ts_score_sums *part, *part_here;    /* 2 of each unit */
-    uint32_t *row, *row_here;                  /* that parts are of */
-    struct ts_score_sums *slice, *piece; /* of rows: the sum of all members, and PIECE of one's */
+    uint32_t turn; /* the member that is fetched from */
+    /* for each share of the mode: sums of all members, and of one member */
+    struct ts_score_share *share, *share_here;
+    struct ts_score_sums *part, *part_here; /* 2 of each unit */
+    uint32_t *row, *row_here;               /* that parts are of */
+    /* for each row: sums of all members, and PIECE sums of one member */
+    struct ts_score_sums *slice, *piece;
 };
 
 static uint64_t shares_of(const struct job *j)
@@ -73,7 +75,8 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
 
 /* ---- before and after it */
 
-/* What a member does not compute stays zero, and its parts are of no row. */
+/* Clears the sums. Shares that a member does not compute stay zero, and their parts belong to no
+ * row. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

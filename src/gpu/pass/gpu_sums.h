@@ -53,7 +53,7 @@ struct ts_gpu_sums_pass {
     const char *what; /* is done, for a sentence: "sums of a loss" */
 };
 
-/* All of it, of all models; all processes call alike. */
+/* Fetches all sums of all models. All processes make the same calls. */
 int ts_gpu_sums_run(struct ts_gpu *g, const struct ts_gpu_sums_pass *pass,
                     struct ts_backend_times *times, struct ts_err *err);
 

@@ -36,7 +36,7 @@ ts_gpu_error ts_dense_solve_rows(enum ts_precision precision, void *a, const uin
                                  uint64_t n, uint32_t ld, const double *w, double *row_inner,
                                  ts_gpu_stream stream);
 
-/* The same, but the rows before are those of m, in float64. */
+/* Like the function above, but the old rows are those of m, in float64. */
 ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
                                      uint32_t ld, const double *w, double *row_inner,
                                      ts_gpu_stream stream);

@@ -57,7 +57,7 @@ static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, u
     sum[at] = x;
 }
 
-/* Of each group and those before it: a thread has a column. */
+/* Adds to each group the sum of all groups before it. Each thread has a column. */
 static __global__ void add_groups(uint32_t ld, uint64_t n_groups, double *sum)
 {
     const uint32_t c = blockIdx.x * THREADS + threadIdx.x;

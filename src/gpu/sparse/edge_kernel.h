@@ -43,7 +43,7 @@ uint64_t ts_edge_count(uint64_t n_shards);
 ts_gpu_error ts_edge_fold(enum ts_precision precision, uint64_t n_shards, void *edge,
                           uint32_t *edge_row, uint32_t ld, void *out, ts_gpu_stream stream);
 
-/* The same, from edges in float64 to rows in float32. */
+/* Like the function above, from edges in float64 to rows in float32. */
 ts_gpu_error ts_edge_fold_to_float(uint64_t n_shards, double *edge, uint32_t *edge_row, uint32_t ld,
                                    float *out, ts_gpu_stream stream);
 

@@ -25,7 +25,7 @@ extern "C" {
 struct ts_gpu_weigh {
     const void *own;             /* n_rows x ld: the rows b; signs do not count */
     struct ts_hold_out hold_out; /* these nonzeros count as zeros, and are judged apart */
-    uint8_t level[TS_MAX_ORDER]; /* of each mode in this copy */
+    uint8_t level[TS_MAX_ORDER]; /* the level of each mode in this copy */
     /* NULL, or TS_WEIGH_SUMS of each share of the mode copy, and no rows: sums of x log m and of x
      * m; of nonzeros that are held out how many, and sums of x log m, of m and of x^2. */
     double *judged;

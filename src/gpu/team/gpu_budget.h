@@ -18,9 +18,9 @@ struct ts_gpu_budget {
     struct ts_gpu_memory *memory;
     uint64_t asked;               /* the budget; 0: none, use what is free */
     uint64_t tables;              /* page tables of page-locked host memory, on every device */
-    uint64_t before[TS_MAX_TEAM]; /* in use before we allocate anything */
+    uint64_t before[TS_MAX_TEAM]; /* bytes in use before the backend allocates anything */
     int measured[TS_MAX_TEAM];    /* `before` is known, and none of it is of this process */
-    uint64_t driver[TS_MAX_TEAM]; /* of the context and what belongs to it */
+    uint64_t driver[TS_MAX_TEAM]; /* bytes of the CUDA context and its libraries */
 };
 
 void ts_gpu_budget_open(const struct ts_gpu *g, const struct ts_backend_conf *conf,

@@ -39,8 +39,9 @@ static int add_up(const struct ts_backend_conf *conf, uint32_t n, uint64_t *left
     return rc;
 }
 
-/* As many as fit. Where shards would have to be sent that stay on the devices with fewer models,
- * those, unless they are fewer than half: a pass that sends shards sends them for all models. */
+/* Chooses how many models are computed at once: as many as fit the devices. If fewer models would
+ * keep all shards on the devices, it chooses those, unless they are fewer than half, because a pass
+ * that sends shards sends them once for all models. */
 uint32_t ts_gpu_models_most(const struct ts_backend_conf *conf)
 {
     const uint32_t wanted = conf->n_models < TS_GPU_MODELS ? conf->n_models : TS_GPU_MODELS;

@@ -27,9 +27,9 @@
 
 enum step {
     STEP_GO,
-    STEP_END, /* of a stream; another may follow */
+    STEP_END, /* a stream has ended; another may follow */
     STEP_BAD,
-    STEP_MEMORY, /* it needs more memory than allowed */
+    STEP_MEMORY, /* more memory is needed than allowed */
     STEP_NONE,   /* the machine has no memory left */
 };
 

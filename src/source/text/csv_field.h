@@ -33,7 +33,7 @@ static inline const char *ts_csv_skip_blanks(const char *p, char separator)
     return p;
 }
 
-/* As ts_csv_next, of a field that begins with a quote. */
+/* Like ts_csv_next, for a field that begins with a quote. */
 int ts_csv_quoted(const char **p, char separator, struct ts_csv_field *f, struct ts_err *err);
 
 /* The field at *p, and behind it: *p at the separator or the end of the line. 1; 0 when a comment
@@ -90,7 +90,7 @@ int ts_csv_has_return(const char *text, size_t bytes);
 int ts_csv_check_return(const char *at, char separator, int quotes, const struct ts_csv_field *f,
                         struct ts_err *err);
 
-/* As much of a field as fits, for a sentence. Returns buf. */
+/* Copies as much of a field as fits into buf, for a message. Returns buf. */
 #define TS_CSV_QUOTE 64
 const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE]);
 

@@ -54,7 +54,7 @@ static const char *look_at_line(struct ts_table *t, const char *p, const char *e
         return next;
     for (uint32_t c = 0; c < t->n_columns; c++) {
         if (ts_csv_next(&p, sep, !t->plan.no_quotes, &f, NULL) <=
-            0) /* it will be refused when it is parsed */
+            0) /* the parser will report the error */
             break;
         if (t->role[c] < TS_MAX_ORDER)
             look_at_field(&t->mode[t->role[c]], &f);

@@ -21,7 +21,7 @@
 #include "base/err.h"
 
 struct ts_hostbuf_conf {
-    const char *name; /* of what lies there; NULL: shards */
+    const char *name; /* what the memory is for; NULL: shards */
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots;

@@ -21,7 +21,7 @@
 
 #include "base/err.h"
 
-/* What the reader must not use: for tests, and to measure what something costs. */
+/* Ways to read that the reader must not use: for tests, and to measure their cost. */
 enum ts_reader_avoid {
     TS_AVOID_URING = 1,
     TS_AVOID_DIRECT = 2,
