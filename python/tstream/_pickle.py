@@ -36,7 +36,7 @@ def opened_as(path: str) -> "Tuple[str, Any]":
     file = _file_of(whole)
     try:
         st = os.stat(os.path.join(file, "index") if os.path.isdir(file) else file)
-    except OSError:
+    except (OSError, ValueError):  # a NUL is one, and the library's door names it
         return whole, None
     return whole, (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns)
 
