@@ -92,7 +92,7 @@ sed '1s/.*/\x1b[31m\tred/; 2s/.*//; 3s/.*/\xc3\xa9\xc3\xa9\xc3\xa9 and more/' x.
 "$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 > log
 grep -q '  ?\[31m?red *$' log || bad "top: $(cat log)"
 "$bin/tstream" top x.cp e.tsh -n 60 -c 1 -k 1 -w 6 > narrow
-LC_ALL=C grep -q "  $(printf '\303\251\303\251\303\251 an')\$" narrow || bad "top: $(cat narrow)"
+LC_ALL=C grep -q "  $(printf '\303\251\303\251\303\251 a\342\200\246')\$" narrow || bad "top: $(cat narrow)"
 grep -q '  2 *$' log || bad "top: no number for an empty name: $(cat log)"
 # every index, for a spreadsheet: as many as rows, in the order of magnitude, with names quoted
 "$bin/tstream" top x.cp e.tsh -n 4294967295 -c 1 -k 1 --csv > csv
