@@ -197,13 +197,13 @@ PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense
                          const REAL *x, uint64_t at, uint64_t n, uint32_t col, double *acc,
                          double *other, uint32_t cols)
 {
-    TS_EACH(c, cols)
+    EACH_COL(c, cols)
         acc[c] = 0;
     if (behind->n == 1) {
         const uint64_t stride = p->stride[behind->mode[0]];
         const double *y = p->table[behind->mode[0]] + at * stride + col;
         for (uint64_t q = 0; q < n; q++, x += p->width, y += stride)
-            TS_EACH(c, cols)
+            EACH_COL(c, cols)
                 acc[c] += x[c] * y[c];
         return;
     }
@@ -211,7 +211,7 @@ PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense
     walk_from(p, behind, at, col, &w);
     for (uint64_t q = 0; q < n; q++, x += p->width) {
         const double *y = walk_row(&w, other, cols);
-        TS_EACH(c, cols)
+        EACH_COL(c, cols)
             acc[c] += x[c] * y[c];
         walk_on(p, behind, &w);
     }
@@ -243,12 +243,12 @@ PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_de
                 left = walk_row(&before, s->row, n);
             }
             if (t->behind.n == 0) { /* the row itself; 0 + -0 is 0 */
-                TS_EACH(c, n)
+                EACH_COL(c, n)
                     sum[c] += (0 + (double)x[c]) * left[c];
                 continue;
             }
             NAME(sum_rows)(p, &t->behind, x, a - from, e - a, w->col, acc, other, n);
-            TS_EACH(c, n)
+            EACH_COL(c, n)
                 sum[c] += acc[c] * left[c];
         }
     }

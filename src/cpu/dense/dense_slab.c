@@ -57,6 +57,14 @@ static int takes_all(const struct ts_dense_product *p)
     return p->dense->n_unknown == 0 && p->hold_out.share == 0 && p->mean == 0;
 }
 
+/* A loop over columns. Their number is a constant in the copies for few columns alone, and clang
+ * warns where it cannot unroll the others on request. It unrolls constant loops by itself. */
+#ifdef __clang__
+#define EACH_COL(i, n) for (uint32_t i = 0; i < (n); i++)
+#else
+#define EACH_COL(i, n) TS_EACH(i, n)
+#endif
+
 /* ---- rows of factors ---- */
 
 /* A row of the grid that moves on: of each mode, where its row lies and how many follow it. A grid
