@@ -17,6 +17,7 @@ import types
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 PREFIX = "/opt/tstream"
+SYSTEMS = "spack_repo.builtin.build_systems"
 # Packages of Debian for needs that are no libraries of setup.py
 OTHERS = {"python": "python3", "numpy": "python3-numpy", "py-numpy": "python3-numpy",
           "hdf5": "libhdf5-dev", "c": "gcc libc6-dev", "gmake": "make", "pkgconfig": "pkg-config",
@@ -79,16 +80,21 @@ class Variants:
 
 
 class Stand:
-    """What package.py finds in spack.package. Directives are kept, commands become lines."""
+    """What package.py finds in modules of Spack 1.0. Directives are kept, commands become lines."""
 
     def __init__(self):
         self.needs, self.on, self.after, self.lines = [], set(), [], []
 
-    def module(self):
-        made = types.ModuleType("spack.package")
-        base = type("AutotoolsPackage", (), {})
-        made.__dict__.update(
-            AutotoolsPackage=base, CudaPackage=type("CudaPackage", (), {}),
+    def modules(self):
+        """By name. Each has what Spack has there, and nothing of the others."""
+        made = {}
+        for name in ("spack.package", SYSTEMS + ".autotools", SYSTEMS + ".cuda"):
+            parts = name.split(".")
+            for n in range(1, len(parts) + 1):
+                made.setdefault(".".join(parts[:n]), types.ModuleType(".".join(parts[:n])))
+        made[SYSTEMS + ".autotools"].AutotoolsPackage = type("AutotoolsPackage", (), {})
+        made[SYSTEMS + ".cuda"].CudaPackage = type("CudaPackage", (), {})
+        made["spack.package"].__dict__.update(
             depends_on=lambda need, when=None, type=None: self.needs.append((need, when)),
             extends=lambda need, when=None: self.needs.append((need, when)),
             variant=lambda name, default, description: default and self.on.add(name),
@@ -109,8 +115,7 @@ class Stand:
 
 def spack():
     stand = Stand()
-    sys.modules["spack"] = types.ModuleType("spack")
-    sys.modules["spack.package"] = stand.module()
+    sys.modules.update(stand.modules())
     path = os.path.join(HERE, "spack", "package.py")
     world = {"__name__": "package"}
     with open(path, encoding="utf-8") as f:

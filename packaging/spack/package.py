@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The recipe for Spack. scripts/release fills in address and checksum of the tarball. The recipe
 # itself is not built in this project: scripts/recipes takes configure_args and the steps after the
-# install from it, and runs them in a bare Debian.
+# install from it, and runs them in a bare Debian. Spack is 1.0 or newer: since then, packages import
+# the classes of build systems from its own repository of packages.
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
+from spack_repo.builtin.build_systems.cuda import CudaPackage
+
 from spack.package import *
 
 
