@@ -276,13 +276,7 @@ int ts_opt_set(const struct ts_opt *opt, void *args, const char *text, struct ts
         *(int *)at(opt, args) = 1;
         return 0;
     case TS_OPT_STRING:
-        *(const char **)at(opt, args) = text;
-        return 0;
-    case TS_OPT_MODES:
-        if (!are_modes(text) && strcmp(text, "all") != 0)
-            return ts_fail(err, TS_EARG,
-                           "option '--%s': '%s' are no modes; they are written 1,3 or all",
-                           opt->name, text);
+    case TS_OPT_MODES: /* names are known to whoever knows the tensor */
         *(const char **)at(opt, args) = text;
         return 0;
     case TS_OPT_CHOICE:
@@ -403,13 +397,21 @@ struct parse {
     void *args;
     uint64_t *given;
     struct ts_err *err;
+    char **operand;
+    uint32_t n_operands;
+    const struct ts_opt *bare; /* of MODES, without a value but before an operand; or NULL */
+    uint32_t bare_before;      /* the number of that operand */
 };
 
 static int take_option(struct parse *p, const struct ts_opt *opt, const char *value)
 {
     const uint64_t n = (uint64_t)(opt - p->cmd->opts);
-    if (opt->type == TS_OPT_MODES && value == NULL)
-        value = p->i + 1 < p->argc && are_modes(p->argv[p->i + 1]) ? p->argv[++p->i] : "all";
+    if (opt->type == TS_OPT_MODES && value == NULL) {
+        const char *next = p->i + 1 < p->argc ? p->argv[p->i + 1] : "-";
+        p->bare = next[0] == '-' || are_modes(next) ? NULL : opt;
+        p->bare_before = p->n_operands;
+        value = are_modes(next) ? p->argv[++p->i] : "all";
+    }
     if (opt->type != TS_OPT_FLAG && value == NULL) {
         if (p->i + 1 >= p->argc)
             return ts_fail(p->err, TS_EARG, "option '--%s' needs a value, %s", opt->name,
@@ -525,11 +527,27 @@ static int parse_short(struct parse *p)
     return 0;
 }
 
+/* An operand too many is a value if it follows an option of MODES without one. */
+static void take_bare(struct parse *p)
+{
+    const uint32_t i = p->bare_before;
+    if (p->n_operands <= p->cmd->max_operands || p->bare == NULL)
+        return;
+    *(const char **)at(p->bare, p->args) = p->operand[i];
+    memmove(p->operand + i, p->operand + i + 1, (--p->n_operands - i) * sizeof *p->operand);
+}
+
 int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, uint32_t *n_operands,
                  char **operand, uint64_t *given, struct ts_err *err)
 {
-    struct parse p = { cmd, argc, 1, argv, args, given, err };
-    uint32_t n = 0;
+    struct parse p = { .cmd = cmd,
+                       .argc = argc,
+                       .i = 1,
+                       .argv = argv,
+                       .args = args,
+                       .given = given,
+                       .err = err,
+                       .operand = operand };
     int only_operands = 0;
     ts_opt_defaults(cmd, args);
     if (given != NULL)
@@ -538,7 +556,7 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
         const char *arg = argv[p.i];
         int rc = 0;
         if (only_operands || arg[0] != '-' || arg[1] == '\0')
-            operand[n++] = argv[p.i];
+            operand[p.n_operands++] = argv[p.i];
         else if (strcmp(arg, "--") == 0)
             only_operands = 1;
         else
@@ -546,12 +564,13 @@ int ts_opt_parse(const struct ts_cmd *cmd, int argc, char **argv, void *args, ui
         if (rc != 0)
             return rc;
     }
-    if (n > cmd->max_operands)
+    take_bare(&p);
+    if (p.n_operands > cmd->max_operands)
         return ts_fail(err, TS_EARG, "unexpected operand '%s'", operand[cmd->max_operands]);
-    if (n < cmd->min_operands)
+    if (p.n_operands < cmd->min_operands)
         return ts_fail(err, TS_EARG, "an operand is missing; usage: %s%s%s [OPTION...] %s",
                        cmd->program, cmd->name != NULL ? " " : "",
                        cmd->name != NULL ? cmd->name : "", cmd->operands);
-    *n_operands = n;
+    *n_operands = p.n_operands;
     return 0;
 }

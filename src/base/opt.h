@@ -25,8 +25,9 @@ enum ts_opt_type {
     TS_OPT_DOUBLE,   /* double */
     TS_OPT_STRING,   /* const char * */
     TS_OPT_CHOICE,   /* int: position in `arg`, the words divided by '|' */
-    /* const char *: "all", or numbers divided by commas. The value may be left out: it is the next
-     * argument only where that is of digits and commas, else "all" */
+    /* const char *: "all", or numbers or names divided by commas. The value may be left out: it is
+     * the next argument where that is of digits and commas, or would be an operand too many; else
+     * "all" */
     TS_OPT_MODES,
     TS_OPT_LIST,    /* struct ts_opt_list: may be given many times */
     TS_OPT_NUMBERS, /* struct ts_opt_numbers: one whole number, or several divided by commas */

@@ -92,12 +92,30 @@ own=$("$bin/tstream" plan t.tsh --cpu -r 5 --nonneg --json | bytes)
 
 refused 1 'there is no mode 4, only 3' cp_t --nonneg 2,4 -n
 refused 2 "modes are numbers from 1 to 16, not '0'" cp_t --nonneg=0 -n
-refused 2 "'x' are no modes" cp_t --nonneg=x -n
+refused 2 "'x' is neither a mode's number, 1 to 3, nor its name" cp_t --nonneg=x -n
 refused 2 "'-1' is not a number of 0 or more" cp_t --l1=-1 -n
 refused 2 "expected MODE=X after mode 3" cp_t --l2 2=1,3 -n
 refused 2 "option '--l1': mode 1 is named twice" cp_t --l1 1=0.1,1=0.5 -n
 refused 2 "option '--nonneg': mode 1 is named twice" cp_t --nonneg=1,1 -n
 refused 2 "option '--simplex': mode 2 is named twice" cp_t --simplex 2,1,2 -n
+
+# Modes go by their names as well. The run keeps their numbers, for a resumed run and other ranks.
+awk 'BEGIN { srand(5); print "user,item,week,value"
+    for (i = 0; i < 300; i++)
+        printf "u%d,i%d,%d,%d\n", 9 * rand(), 7 * rand(), 1 + 8 * rand(), 1 + 4 * rand() }' > named.csv
+"$bin/tshard" build named.csv -o named.tsh -q > named.out
+cp_n() { "$bin/tstream" cp "$@" --cpu -r 2 -i 3 -q > named.out 2> named.err; }
+cp_n named.tsh --nonneg 1,2 --smooth 3=0.5 --l2 2=0.1 -o numbers.cp
+cp_n --nonneg user,item named.tsh --smooth week=0.5 --l2 item=0.1 -o names.cp
+cmp numbers.cp/model.ktensor names.cp/model.ktensor || bad "other factors by names of modes"
+grep -q '"nonneg":"1,2"' names.cp/run.json && grep -q '"smooth":"3=0.5"' names.cp/run.json ||
+    bad "run.json by names: $(cat names.cp/run.json)"
+"$bin/tstream" cp --cpu --resume names.cp --smooth week=0.5 -i 4 > named.out 2>&1 || bad "resumed by names"
+"$bin/tstream" cp --cpu --resume names.cp --smooth item=0.5 -i 5 > named.out 2>&1 && bad "resumed with another mode"
+grep -q 'mode 2 of the run has .*; it cannot continue with: nonnegative, smooth 0.5' named.out || bad "$(cat named.out)"
+"$bin/tstream" plan named.tsh --cpu --nonneg=week --bounds user=0:1,item=-1:inf > named.out || bad "plan by names"
+refused 2 "--smooth: 'weak' is neither a mode's number, 1 to 3, nor its name: user, item, week" "$bin/tstream" cp named.tsh --smooth weak
+refused 1 'none.tsh: No such file' "$bin/tstream" cp none.tsh --smooth week
 
 # Of a tensor that is negative nothing is left, which is no matter of penalties or of --tol.
 printf '%s\n' '1 1 1 -1' '2 1 2 -3' '2 2 2 -2' '1 2 1 -1' > minus.tns

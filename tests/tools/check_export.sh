@@ -18,6 +18,11 @@ grep -q '^ *1 *user *12 ' log && grep -q '^ *2 *<b>item</b> ' log || bad "info: 
 "$bin/tstream" top x.cp -n 2 -c 1 > log
 grep -q '^  *user  *<b>item</b>  *week *$' log || bad "top: $(cat log)"
 "$bin/tstream" top x.cp -n 2 -c 1 -k 3 --json | grep -q '"mode_names":\["week"\],' || bad "top --json"
+for command in 'tstream top x.cp --csv' 'tstream export x.cp' 'tshard export x.tsh' 'tstream score x.cp x.tsh --by-slice -o -'; do
+    "$bin"/$command --mode 3 > number.out && "$bin"/$command --mode week > name.out && cmp number.out name.out ||
+        bad "$command --mode week"
+done
+refused 1 "--mode: 'weak' is neither a mode's number, 1 to 3, nor its name: " "$bin/tstream" top x.cp -k weak
 "$bin/tstream" top x.cp -n 1 -c 1 --csv > csv
 [ "$(sed -n 's/^1,[^,]*,\([0-9],[^,]*\),1,.*/\1/p' csv | tr '\n' ' ')" = '1,user 2,<b>item</b> 3,week ' ] || bad "top --csv: $(cat csv)"
 "$bin/tstream" info x.cp | grep -q '^modes    user, <b>item</b>, week$' || bad "tstream info: $("$bin/tstream" info x.cp)"

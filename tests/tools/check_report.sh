@@ -278,7 +278,7 @@ well_formed dead.html
 refused 1 "x.html exists" "$bin/tstream" report x.cp
 "$bin/tstream" report x.cp --force > log || bad "report --force: $(cat log)"
 refused 2 "--count must be 1 to 100" "$bin/tstream" report x.cp -n 101
-refused 1 "--lines 4: expected modes from 1 to 3" "$bin/tstream" report x.cp --lines 4 -o y.html
+refused 1 "--lines: '4' is neither a mode's number, 1 to 3, nor its name" "$bin/tstream" report x.cp --lines 4 -o y.html
 refused 1 "No such file" "$bin/tstream" report nothing.cp
 "$bin/tstream" report x.cp -o z.html.gz > log
 gunzip -c z.html.gz | cmp -s - x.html || bad "report: .gz holds another page"

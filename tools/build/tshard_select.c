@@ -11,6 +11,7 @@
 #include "tools/build/build_opts.h"
 #include "tools/build/build_report.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/tshard.h"
 
 /* memory to look up names, in addition to that of the build */
@@ -45,25 +46,11 @@ struct kept {
     uint64_t n_names;
 };
 
-/* The mode that n characters name or number. */
 static int find_mode(const struct ts_tensor *t, const char *option, const char *text, size_t n,
                      uint32_t *ret, struct ts_err *err)
 {
-    uint32_t k = 0;
-    size_t i = 0;
-    for (; i < n && text[i] >= '0' && text[i] <= '9' && k <= t->order; i++)
-        k = 10 * k + (uint32_t)(text[i] - '0');
-    *ret = k - 1;
-    if (i == n && n > 0 && k >= 1 && k <= t->order)
-        return 0;
-    for (*ret = 0; *ret < t->order; ++*ret) {
-        const char *name = ts_name(t, *ret);
-        if (name != NULL && strlen(name) == n && memcmp(name, text, n) == 0)
-            return 0;
-    }
-    return ts_fail(err, TS_EARG,
-                   "--%s: '%.*s' is neither a mode's number, 1 to %" PRIu32 ", nor its name",
-                   option, (int)n, text, t->order);
+    const struct tool_modes modes = tool_modes_of(t);
+    return tool_mode_find(&modes, option, text, n, ret, err);
 }
 
 static int add_range(struct kept *k, uint64_t first, uint64_t last, struct ts_err *err)

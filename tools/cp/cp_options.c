@@ -27,6 +27,14 @@ int tstream_cp_used_rows(const struct cp_args *args, const struct ts_tensor *t)
                                            : args->rows == TSTREAM_ROWS_USED;
 }
 
+int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
+                           struct ts_err *err)
+{
+    return args->seen_hash != 0 && t->dense == NULL && t->hash != args->seen_hash
+               ? ts_open_dir_fail(ts_path(t), err)
+               : 0;
+}
+
 int tstream_cp_init_is_file(const struct cp_args *args)
 {
     return strcmp(args->init, "random") != 0 && !tstream_cp_init_is_nvecs(args);

@@ -17,6 +17,7 @@
 #include "tools/tstream_operand.h"
 #include "tools/common/tstream_ranks.h"
 #include "tools/cp/cp_constraint.h"
+#include "tools/cp/cp_mode_names.h"
 #include "tools/cp/cp_options.h"
 #include "tools/cp/cp_report.h"
 #include "tools/cp/cp_run.h"
@@ -102,14 +103,6 @@ void tstream_cp_number(const struct ts_json_value *option, char *ret, size_t siz
             }
     }
     snprintf(ret, size, "%.10g", option->number);
-}
-
-int tstream_cp_same_tensor(const struct cp_args *args, const struct ts_tensor *t,
-                           struct ts_err *err)
-{
-    return args->seen_hash != 0 && t->dense == NULL && t->hash != args->seen_hash
-               ? ts_open_dir_fail(ts_path(t), err)
-               : 0;
 }
 
 /* A sum in which the value of an option counts. */
@@ -465,6 +458,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     struct cp_start_files start = { 0 };
     struct cp_args args = { 0 };
     struct resumed resumed = { 0 };
+    struct cp_mode_names named = { 0 };
     struct ts_err err;
     uint32_t n_operands;
     uint64_t given;
@@ -480,6 +474,8 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
         tensor = tstream_resume_tensor(recorded(&args, &file));
     if (status < 0 && array_opts_name(&args.array, tensor != NULL ? tensor : "", &name, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
+    if (status < 0 && cp_mode_names_take(&args, name, &named, &err) < 0)
+        status = err.code == TS_EARG ? tool_usage(cmd, "%s", err.text) : tool_fail(cmd, &err);
     if (status < 0 && args.resume != NULL && take_recorded(cmd, given, &args, name, &err) < 0)
         status = tool_fail(cmd, &err);
     if (status < 0) {
@@ -503,6 +499,7 @@ int tstream_cp_command(const struct ts_cmd *cmd, int argc, char **argv,
     args.work = work;
     if (status < 0)
         status = tstream_operand_work(cmd, tensor != NULL ? name : NULL, &args, work_observed);
+    cp_mode_names_free(&named);
     free(name);
     cp_starts_close(&start);
     close_resume(&resumed);

@@ -19,6 +19,7 @@
 #include "tools/export/export_pieces.h"
 #include "tools/export/export_room.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/tshard.h"
 
 enum { FORMAT_TNS, FORMAT_SPTENSOR, FORMAT_CSV, FORMAT_TSV };
@@ -28,7 +29,7 @@ enum { BASE_OF_TENSOR, BASE_0, BASE_1 };
 #define LEAST_TEXT (UINT64_C(1) << 17)
 
 struct export_args {
-    const char *output, *sort, *tmp;
+    const char *output, *sort, *mode_text, *tmp;
     uint64_t memory;
     uint32_t mode, threads;
     int format, header, base, numbers, force, quiet, no_space_check;
@@ -47,7 +48,8 @@ static const struct ts_opt export_opts[] = {
     { "base", 0, TS_OPT_CHOICE, AT(base), "input", "input|0|1",
       "first index. input: that of the text that the tensor was built from, and 1 in sptensor. A "
       "sptensor file with base 0 has the word indices-start-at-zero" },
-    { "mode", 'm', TS_OPT_U32, AT(mode), "1", "K", "read the copy that is sorted for mode K" },
+    { "mode", 'm', TS_OPT_STRING, AT(mode_text), "1", "K|NAME",
+      "read the copy that is sorted for mode K, or for the mode of this name" },
     { "sort", 's', TS_OPT_STRING, AT(sort), NULL, "K,...",
       "sort by these modes (numbers or names), then by the others. 1 means 1,2,3, and 3 means "
       "3,1,2" },
@@ -267,37 +269,16 @@ static int export_all(struct export *e, struct ts_err *err)
     return rc;
 }
 
-/* ------------------------------------------------------------------ the command line */
-
-/* The mode that n characters name or number; the order when they do neither. */
-static uint32_t find_mode(const struct ts_tensor *t, const char *text, size_t n)
-{
-    uint32_t k = 0;
-    size_t i = 0;
-    for (; i < n && text[i] >= '0' && text[i] <= '9' && k <= t->order; i++)
-        k = 10 * k + (uint32_t)(text[i] - '0');
-    if (i == n && k >= 1 && k <= t->order)
-        return k - 1;
-    for (uint32_t m = 0; m < t->order; m++) {
-        const char *name = ts_name(t, m);
-        if (name != NULL && strlen(name) == n && memcmp(name, text, n) == 0)
-            return m;
-    }
-    return t->order;
-}
-
 /* "3,1" -> 2, 0, and then the modes that are left. */
 static int parse_sort(const struct ts_tensor *t, const char *text, uint8_t by[], struct ts_err *err)
 {
+    const struct tool_modes modes = tool_modes_of(t);
     uint32_t n = 0, seen = 0;
     for (const char *p = text;; p++) {
         const size_t length = strcspn(p, ",");
-        const uint32_t m = find_mode(t, p, length);
-        if (m == t->order)
-            return ts_fail(err, TS_EARG,
-                           "--sort %s: '%.*s' is neither a mode's number, 1 to %" PRIu32
-                           ", nor its name",
-                           text, (int)length, p, t->order);
+        uint32_t m;
+        if (tool_mode_find(&modes, "sort", p, length, &m, err) < 0)
+            return err->code;
         if ((seen >> m & 1) != 0)
             return ts_fail(err, TS_EARG, "--sort %s: mode %" PRIu32 " is named twice", text, m + 1);
         seen |= UINT32_C(1) << m;
@@ -315,21 +296,20 @@ static int parse_sort(const struct ts_tensor *t, const char *text, uint8_t by[],
 static int mode_given(uint64_t given)
 {
     uint32_t i = 0;
-    while (export_opts[i].at != AT(mode))
+    while (export_opts[i].at != AT(mode_text))
         i++;
     return (given >> i & 1) != 0;
 }
 
 /* What is asked for, and whether it can be. */
-static int choose(struct export *e, const struct export_args *args, int with_mode,
-                  struct ts_err *err)
+static int choose(struct export *e, struct export_args *args, int with_mode, struct ts_err *err)
 {
     const struct ts_tensor *t = e->t;
+    const struct tool_modes modes = tool_modes_of(t);
     e->args = args;
+    if (tool_mode_option(&modes, t->path, args->mode_text, 0, &args->mode, err) < 0)
+        return err->code;
     e->pieces.mode = args->mode - 1;
-    if (args->mode < 1 || args->mode > t->order)
-        return ts_fail(err, TS_EARG, "--mode %" PRIu32 ": %s has modes 1 to %" PRIu32, args->mode,
-                       t->path, t->order);
     if (ts_tensor_weighted(t) && args->format == FORMAT_SPTENSOR)
         return ts_fail(
             err, TS_EARG,

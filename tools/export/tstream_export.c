@@ -8,14 +8,14 @@
 #include "tools/export/export_text.h"
 #include "tools/report/model_view.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/common/tool_csv.h"
 #include "tools/tstream.h"
 
 struct export_args {
-    const char *out;
+    const char *out, *mode_text;
     int format, force, quiet;
-    uint32_t components;
-    uint64_t mode;
+    uint32_t components, mode;
 };
 
 #define AT(field) offsetof(struct export_args, field)
@@ -25,7 +25,8 @@ static const struct ts_opt export_opts[] = {
     { "format", 0, TS_OPT_CHOICE, AT(format), "csv", "csv", "comma-separated values" },
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
       "number of components, by weight; 0 writes all" },
-    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "write only mode K, from 1; 0 writes all" },
+    { "mode", 'k', TS_OPT_STRING, AT(mode_text), "0", "K|NAME",
+      "write only mode K, from 1, or the mode of this name; 0 writes all" },
     TOOL_FORCE_FILE_OPT('f', AT(force)),
     TOOL_QUIET_OPT(AT(quiet)),
     { 0 },
@@ -136,7 +137,7 @@ static void put_head(struct table *t)
 static int put_table(struct table *t, const struct export_args *args, struct ts_err *err)
 {
     const uint32_t order = t->view->model->order;
-    const uint32_t first = args->mode > 0 ? (uint32_t)args->mode - 1 : 0;
+    const uint32_t first = args->mode > 0 ? args->mode - 1 : 0;
     const uint32_t last = args->mode > 0 ? first : order - 1;
     int rc = export_text_open(&t->text, err);
     if (rc == 0)
@@ -154,16 +155,17 @@ static int put_table(struct table *t, const struct export_args *args, struct ts_
     return export_text_close(&t->text, rc, err);
 }
 
-static int export_all(const struct ts_cmd *cmd, const struct export_args *args,
-                      struct model_view *v, struct ts_err *err)
+static int export_all(const struct ts_cmd *cmd, struct export_args *args, struct model_view *v,
+                      struct ts_err *err)
 {
     struct export_sink sink = { .fd = -1 };
     struct table t = { .view = v, .text = { .sink = &sink } };
     struct ts_err warn = { 0 };
     int rc;
-    if (args->mode > v->model->order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u", v->model->path,
-                       args->mode, v->model->order);
+    const struct tool_modes modes = model_view_modes(v);
+    rc = tool_mode_option(&modes, v->model->path, args->mode_text, 1, &args->mode, err);
+    if (rc < 0)
+        return rc;
     t.components = model_view_components(v, args->components);
     rc = args->out != NULL && v->tensor != NULL ? tool_outside(args->out, v->tensor->path, err) : 0;
     if (rc == 0)

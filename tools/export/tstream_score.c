@@ -17,13 +17,14 @@
 #include "tools/report/model_view.h"
 #include "tools/export/ordered_out.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
 #include "tools/common/tstream_ranks.h"
 
 struct score_args {
-    const char *out;
+    const char *out, *mode_text;
     uint64_t host_bytes;
     uint32_t mode, top, threads;
     int by_slice, format, numbers, precision, force, json, quiet;
@@ -43,8 +44,8 @@ static const struct ts_opt score_opts[] = {
     { "by-slice", 0, TS_OPT_FLAG, AT(by_slice), NULL, NULL,
       "write a line for each used slice of mode K: number of nonzeros, sums of values and of the "
       "model, RMSE and MAE" },
-    { "mode", 'k', TS_OPT_U32, AT(mode), "1", "K",
-      "read the copy that is sorted for mode K. Nonzeros are written in its order" },
+    { "mode", 'k', TS_OPT_STRING, AT(mode_text), "1", "K|NAME",
+      "read the copy that is sorted for mode K, or for the mode of this name. Nonzeros are written in its order" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
       "form of the output. tns: indices and numbers. csv, tsv: tables with names. npy: a NumPy "
       "array (float64) with a row for each line" },
@@ -475,9 +476,6 @@ static int work(struct scoring *s, struct ts_err *err)
     const struct score_args *args = s->args;
     struct ts_err warn = { 0 };
     int rc = 0;
-    if (args->mode < 1 || args->mode > s->view.model->order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %u, only %u", ts_path(s->view.tensor),
-                       args->mode, s->view.model->order);
     rc = model_view_kruskal(&s->view, &s->model, err);
     if (rc == 0)
         rc = open_lines(s, err);
@@ -494,6 +492,13 @@ static int work(struct scoring *s, struct ts_err *err)
         tool_in_place(args->out);
     s->ns = ts_clock_ns() - s->start_ns;
     return rc == 0 ? report(s, err) : rc;
+}
+
+/* Names are those of the model, whose tensor may be another. */
+static int take_mode(const struct scoring *s, struct score_args *args, struct ts_err *err)
+{
+    const struct tool_modes modes = model_view_modes(&s->view);
+    return tool_mode_option(&modes, ts_path(s->view.tensor), args->mode_text, 0, &args->mode, err);
 }
 
 static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
@@ -537,6 +542,8 @@ static int run_score(const struct ts_cmd *cmd, int argc, char **argv)
         if (rc == 0 && s.view.tensor == NULL)
             rc = ts_fail(&err, TS_EARG, "%s: name the tensor that it is to be compared with",
                          s.view.model->path);
+        if (rc == 0)
+            rc = take_mode(&s, &args, &err);
         if (rc == 0)
             rc = work(&s, &err);
         rc = tstream_ranks_end(rc, &err);

@@ -255,6 +255,14 @@ uint32_t model_view_components(const struct model_view *v, uint32_t n)
     return n > 0 && n < v->model->rank ? n : v->model->rank;
 }
 
+struct tool_modes model_view_modes(const struct model_view *v)
+{
+    struct tool_modes ret = { .order = v->model->order };
+    for (uint32_t m = 0; m < ret.order; m++)
+        ret.name[m] = model_view_mode_name(v, m);
+    return ret;
+}
+
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode)
 {
     const struct ts_json_value *names = ts_json_get(ts_json_get(v->run, "tensor"), "modes");

@@ -18,6 +18,7 @@
 #define TS_TOOLS_MODEL_VIEW_H
 
 #include "api/tools.h"
+#include "tools/common/tool_mode.h"
 
 struct model_view {
     struct ts_model *model;
@@ -41,6 +42,9 @@ uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
 
 /* The name of a mode: from the names of the model, else from run.json. NULL if it has no name. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);
+
+/* These names, for options that name modes. They are the view's. */
+struct tool_modes model_view_modes(const struct model_view *v);
 
 /* The first index, 0 or 1, as the input of the tensor counted: as it says, else run.json; 1 when
  * nobody said. What people and programs are shown counts so. */

@@ -29,8 +29,8 @@ static const struct ts_opt report_opts[] = {
       "number of components, by weight; 0 shows all" },
     { "count", 'n', TS_OPT_U32, AT(n_top), "5", "N",
       "number of strongest indices of each mode that is not drawn as a line" },
-    { "lines", 0, TS_OPT_STRING, AT(lines), NULL, "K,K...|none",
-      "modes, from 1, that are drawn as lines because their indices are a sequence, such as "
+    { "lines", 0, TS_OPT_STRING, AT(lines), NULL, "MODES|none",
+      "modes, by number or name, that are drawn as lines because their indices are a sequence, such as "
       "time. Default: modes with ascending numbers or dates as names. Modes with other numbers "
       "or without names are also drawn as lines if neighbouring rows are similar" },
     { "force", 'f', TS_OPT_FLAG, AT(force), NULL, NULL,
@@ -53,22 +53,20 @@ struct text {
     size_t bytes;
 };
 
-static int parse_lines(const char *text, uint32_t order, struct report_conf *ret,
+static int parse_lines(const char *text, const struct model_view *v, struct report_conf *ret,
                        struct ts_err *err)
 {
-    const char *at = text;
+    const struct tool_modes modes = model_view_modes(v);
     ret->lines_given = text != NULL;
     if (text == NULL || strcmp(text, "none") == 0)
         return 0;
-    for (;; at++) {
-        char *end;
-        const unsigned long k = strtoul(at, &end, 10);
-        if (end == at || *at == '-' || k < 1 || k > order || (*end != ',' && *end != '\0'))
-            return ts_fail(err, TS_EARG,
-                           "--lines %s: expected modes from 1 to %" PRIu32 " like 1,3, or none",
-                           text, order);
-        ret->lines |= UINT32_C(1) << (k - 1);
-        at = end;
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        uint32_t mode;
+        if (tool_mode_find(&modes, "lines", at, n, &mode, err) < 0)
+            return err->code;
+        ret->lines |= UINT32_C(1) << mode;
+        at += n;
         if (*at == '\0')
             return 0;
     }
@@ -224,7 +222,7 @@ static int report(const struct ts_cmd *cmd, const struct report_args *args, stru
 {
     struct report_conf conf = { .n_top = args->n_top };
     char *out = NULL;
-    int rc = parse_lines(args->lines, v->model->order, &conf, err);
+    int rc = parse_lines(args->lines, v, &conf, err);
     conf.components = model_view_components(v, args->components);
     conf.n_points = points_of_line(conf.components, v->model->order);
     if (rc < 0)

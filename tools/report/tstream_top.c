@@ -7,13 +7,14 @@
 
 #include "tools/report/model_view.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/common/tool_csv.h"
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
 
 struct top_args {
-    uint32_t n, components, width;
-    uint64_t mode;
+    const char *mode_text;
+    uint32_t n, components, width, mode;
     int csv, json, quiet;
 };
 
@@ -22,7 +23,8 @@ static const struct ts_opt top_opts[] = {
     { "count", 'n', TS_OPT_U32, AT(n), "5", "N", "number of indices of each mode" },
     { "components", 'c', TS_OPT_U32, AT(components), "0", "N",
       "number of components, by weight; 0 shows all" },
-    { "mode", 'k', TS_OPT_U64, AT(mode), "0", "K", "show only mode K, from 1; 0 shows all" },
+    { "mode", 'k', TS_OPT_STRING, AT(mode_text), "0", "K|NAME",
+      "show only mode K, from 1, or the mode of this name; 0 shows all" },
     { "width", 'w', TS_OPT_U32, AT(width), "0", "N",
       "number of characters of a name. 0: as many as fit on the terminal. Modes that do not fit "
       "side by side are printed below each other" },
@@ -324,10 +326,7 @@ static int show(struct top *t, struct ts_err *err)
 {
     const uint32_t order = t->view.model->order;
     int rc = 0;
-    if (t->args->mode > order)
-        return ts_fail(err, TS_EARG, "%s: there is no mode %" PRIu64 ", only %u",
-                       t->view.model->path, t->args->mode, order);
-    t->first = t->args->mode > 0 ? (uint32_t)t->args->mode - 1 : 0;
+    t->first = t->args->mode > 0 ? t->args->mode - 1 : 0;
     t->last = t->args->mode > 0 ? t->first : order - 1;
     t->components = model_view_components(&t->view, t->args->components);
     t->columns = tool_columns();
@@ -339,6 +338,12 @@ static int show(struct top *t, struct ts_err *err)
     if (rc == 0)
         print_all(t);
     return rc == 0 ? tool_flushed(err) : rc;
+}
+
+static int take_mode(const struct top *t, struct top_args *args, struct ts_err *err)
+{
+    const struct tool_modes modes = model_view_modes(&t->view);
+    return tool_mode_option(&modes, t->view.model->path, args->mode_text, 1, &args->mode, err);
 }
 
 static void free_lists(struct top *t)
@@ -367,6 +372,8 @@ static int run_top(const struct ts_cmd *cmd, int argc, char **argv)
         int rc;
         tool_catch_signals();
         rc = model_view_open(n_operands, operand, &t.view, &err);
+        if (rc == 0)
+            rc = take_mode(&t, &args, &err);
         if (rc == 0)
             rc = show(&t, &err);
         status = rc < 0 ? tool_fail(cmd, &err) : 0;
