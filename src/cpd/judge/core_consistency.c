@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums the core of a tensor for a model's factors, group of nonzeros by group. */
+/* Sums the core of a tensor over its nonzeros, one group of nonzeros after another. */
 #include "cpd/judge/core_consistency.h"
 
 #include <inttypes.h>
@@ -17,22 +17,25 @@
 #include "format/walk.h"
 #include "model/kruskal_sums.h"
 
-#define LONE_ADDS 65536 /* so few are not worth a team of threads */
+#define LONE_ADDS 65536 /* a loop of fewer additions runs on one thread */
 #define NO_ROW    UINT64_MAX
 
 struct core {
     const struct ts_core_conf *conf;
     uint32_t order, rank;
     int threads;
-    double *inverse[TS_MAX_ORDER]; /* rows of the pseudo-inverse's transpose, of used slices */
+    /* n_rows x rank: the transposed pseudo-inverse, a row per used slice */
+    double *inverse[TS_MAX_ORDER];
     size_t inverse_bytes[TS_MAX_ORDER];
-    uint8_t level[TS_MAX_ORDER];   /* the modes in the order of the copy */
-    uint64_t at[TS_MAX_ORDER];     /* by level: the row of the nonzero before */
-    double *sum[TS_MAX_ORDER + 1]; /* by level l, rank^(order - l): of nonzeros alike before l */
+    uint8_t level[TS_MAX_ORDER]; /* modes in the order by which the copy is sorted */
+    uint64_t at[TS_MAX_ORDER];   /* by level: the row of the last nonzero that was added */
+    /* by level l, rank^(order - l) numbers: the sum over the current group of nonzeros, which agree
+     * in all modes before level l */
+    double *sum[TS_MAX_ORDER + 1];
     size_t size[TS_MAX_ORDER + 1];
     size_t sum_bytes;
-    double *norm; /* order x rank, of the model's columns */
-    double *by;   /* rank: what the columns of an inverse are multiplied with */
+    double *norm; /* order x rank: column norms of the model */
+    double *by;   /* rank: factors by which columns of every inverse are multiplied */
     uint32_t n_singular;
 };
 
@@ -50,7 +53,8 @@ int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err)
 
 /* ---- pseudo-inverses ---- */
 
-/* Whether rows of the model are those of used slices, without indices of their own; -1: neither. */
+/* Whether the rows of the model's mode are the tensor's used slices (1), or rows of all indices or
+ * of listed ones (0). -1: the number of rows fits neither. */
 static int has_used_rows(const struct core *c, uint32_t mode)
 {
     const struct ts_kruskal *k = c->conf->model;
@@ -62,8 +66,8 @@ static int has_used_rows(const struct core *c, uint32_t mode)
     return k->n_rows[mode] == disk->n_rows ? 1 : -1;
 }
 
-/* gram := of columns near 1 in size, which are 2^-exponent of the model's, and the norms of the
- * model's */
+/* Sets gram to the Gram matrix of columns that are scaled to about 1: column p of the model times
+ * 2^-exponent[p]. Sets c->norm to the norms of the model's columns. */
 static int take_gram(struct core *c, uint32_t mode, double *gram, int *exponent, struct ts_err *err)
 {
     const int rc = ts_kruskal_gram(c->conf->model, mode, (uint32_t)c->threads, c->conf->stop, gram,
@@ -79,8 +83,8 @@ static double reciprocal(double x)
     return x > 0 ? 1 / x : 0;
 }
 
-/* gram := its pseudo-inverse as for columns of norm 1, between the scales that rows and columns
- * get. */
+/* ret := the pseudo-inverse for columns of norm 1, its rows scaled back by the norms of the model's
+ * columns. gram is overwritten. */
 static int invert(struct core *c, uint32_t mode, double *gram, double *ret, struct ts_err *err)
 {
     const double *norm = c->norm + (size_t)mode * c->rank;
@@ -143,8 +147,9 @@ static int check_shape(const struct core *c, struct ts_err *err)
     return ts_core_check(k->order, k->rank, err);
 }
 
-/* Rows of an inverse for columns whose component has one weight: w, shared among the modes. The
- * sign goes to the first one. */
+/* Sets c->by, by which the columns of every inverse are multiplied. The weight of component r,
+ * times its column norms, is shared equally among N modes: each column of the model gets its N-th
+ * root as length, so each column of an inverse gets 1 / that. */
 static void share_weights(struct core *c)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -191,7 +196,7 @@ static int make_inverses(struct core *c, struct ts_err *err)
 
 /* ---- the core ---- */
 
-/* sum[l] += outer product of the row at level l and sum[l + 1], which is empty then. */
+/* sum[l] += the outer product of sum[l + 1] and the row at level l. Then sum[l + 1] := 0. */
 static void fold(struct core *c, uint32_t l)
 {
     const double *row = c->inverse[c->level[l]] + c->at[l] * c->rank;
@@ -206,7 +211,8 @@ static void fold(struct core *c, uint32_t l)
     memset(from, 0, n * sizeof *from);
 }
 
-/* n nonzeros in the order of the copy; index: rows of used slices. */
+/* Adds n nonzeros in the order of the copy. index: for each nonzero and mode, a row among used
+ * slices. */
 static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
                         const double *value, struct ts_err *err)
 {
@@ -216,7 +222,7 @@ static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *
     (void)thread;
     for (uint64_t i = 0; i < n; i++, index += c->order) {
         const double *row = c->inverse[c->level[leaf]] + index[c->level[leaf]] * c->rank;
-        uint32_t first = 0; /* level that differs from the nonzero before */
+        uint32_t first = 0; /* first level whose row differs from that of the nonzero before */
         while (first < leaf && c->at[first] == index[c->level[first]])
             first++;
         if (first < leaf) {
@@ -233,7 +239,7 @@ static int add_nonzeros(void *ctx, uint32_t thread, uint64_t n, const uint64_t *
     return ts_stop_check(c->conf->stop, err);
 }
 
-/* The copy with the fewest slices: each costs a whole core. */
+/* Chooses the copy with the fewest slices, because each slice costs an addition of a whole core. */
 static uint32_t choose_mode(const struct ts_tensor *t)
 {
     uint32_t mode = 0;
@@ -246,7 +252,7 @@ static uint32_t choose_mode(const struct ts_tensor *t)
 static int sum_core(struct core *c, struct ts_err *err)
 {
     const struct ts_tensor *t = c->conf->tensor;
-    /* without lists of used slices it gives their rows */
+    /* `rows` stays NULL, so each nonzero comes with row numbers of used slices, not with indices */
     const struct ts_walk walk = { .tensor = t, .mode = choose_mode(t) };
     int rc;
     for (uint32_t l = 0; l < c->order; l++) {
@@ -259,15 +265,16 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
-/* What column r of a mode is multiplied with, where columns are as the model has them and weights
- * are in the first mode, beside columns of shared sizes. */
+/* The factor between column r of a mode in the inverse, whose component weights are shared among
+ * modes, and the same column as the model has it. The weights of the model are in the first
+ * mode. */
 static double as_given(const struct core *c, uint32_t mode, uint32_t r)
 {
     const double weight = mode == 0 ? fabs(c->conf->model->weight[r]) : 1;
     return c->norm[(size_t)mode * c->rank + r] * weight * c->by[r];
 }
 
-/* An entry of the core of shared sizes, as that of the factors as given. */
+/* Entry i of the core for the factors as given, from the core for shared weights. */
 static double given_entry(const struct core *c, size_t i)
 {
     double g = c->sum[0][i];
@@ -281,7 +288,7 @@ static double given_entry(const struct core *c, size_t i)
 static void conclude(const struct core *c, struct ts_core *ret)
 {
     double left = 0, all = 0, given_left = 0, given_all = 0;
-    size_t diagonal = 0; /* from one entry of equal indices to the next */
+    size_t diagonal = 0; /* distance between entries (r, r, ...) and (r + 1, r + 1, ...) */
     for (uint32_t l = 1; l <= c->order; l++)
         diagonal += c->size[l];
     for (size_t i = 0; i < c->size[0]; i++) {

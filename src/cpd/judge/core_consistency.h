@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* core_consistency.h - whether a model's components are as many, and as separate, as the data
- * support.
+/* core_consistency.h - whether a model has as many components as the data support, and whether they
+ * are separate.
  *
- * The core of a tensor X for factors A_n is  G = X x_1 A_1^+ ... x_N A_N^+,  the Tucker core that
+ * The core of a tensor X for factors A_n is G = X x_1 A_1^+ ... x_N A_N^+, the Tucker core that
  * fits X best with these factors. A model that is right needs no products of columns of different
- * components: G is then 1 where all indices are equal, and 0 elsewhere (T). The core consistency is
+ * components. Then G equals T, the core that is 1 where all indices are equal and 0 elsewhere. The
+ * core consistency is
  *     100 (1 - |G - T|^2 / rank),
  * near 100 for a model that is right, near 0 or below for one that is not (Bro and Kiers, J.
- * Chemometrics 17, 2003). The weight of a component, with the norms of its columns, is shared among
- * the modes alike, so that it does not matter where a program puts them. (Other programs take the
+ * Chemometrics 17, 2003). The weight of a component and its column norms are shared equally among
+ * the modes, so the figure does not depend on where a program puts them. (Other programs take the
  * factors as given, with the weights in the first mode: `given` is what they print. An exact model
  * has 100 either way.) A component of weight 0 has zeros in G.
  *
  * G is summed over the nonzeros (Papalexakis and Faloutsos, ICASSP 2015). A copy of the tensor has
- * them sorted by one mode, then by another, and so on; rows of pseudo-inverses are multiplied in at
- * the end of each group of nonzeros that agree in the modes before, so a nonzero costs `rank`
- * additions, a fibre rank^2, a slice rank^order.
+ * them sorted by one mode, then by another, and so on. Nonzeros that agree in the first modes of
+ * this order are a group. A row of a pseudo-inverse is multiplied in at the end of each group. So a
+ * nonzero costs `rank` additions, a fibre rank^2, a slice rank^order.
  *
  *   owner    the caller owns tensor and model
  *   threads  one calls; sums of slices are shared among conf->threads
- *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT
- *            where the core is too large, or memory too small
- *   memory   the factors once more, in float64, and two cores
+ *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ, TS_ELIMIT if
+ *            the core is too large or memory too small
+ *   memory   a float64 copy of the factors, and two cores
  *   bits     results do not depend on threads
  */
 #ifndef TS_CPD_CORE_CONSISTENCY_H
@@ -33,11 +34,11 @@
 #include "format/tensor.h"
 #include "model/kruskal.h"
 
-#define TS_CORE_ENTRIES (UINT64_C(1) << 24) /* most entries of a core: rank 256 of three modes */
+#define TS_CORE_ENTRIES (UINT64_C(1) << 24) /* most entries of a core: rank 256 for three modes */
 
 struct ts_core_conf {
     const struct ts_tensor *tensor;
-    const struct ts_kruskal *model; /* a row per index of a mode, or per used one */
+    const struct ts_kruskal *model; /* a row for each index of a mode, or for each used index */
     uint32_t threads;               /* 0: all */
     /* Called with the number of nonzeros that were summed; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
@@ -50,10 +51,10 @@ struct ts_core {
     double normalised;  /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
     /* the same two figures for factors as given, with the weights in the first mode */
     double given, given_normalised;
-    uint32_t n_singular; /* modes whose columns depend on each other, to rounding */
+    uint32_t n_singular; /* number of modes whose columns are linearly dependent, to rounding */
 };
 
-/* TS_ELIMIT if the core is too large; the message has the highest rank that is possible. */
+/* TS_ELIMIT if the core is too large. The message names the highest rank that is possible. */
 int ts_core_check(uint32_t order, uint32_t rank, struct ts_err *err);
 
 int ts_core_run(const struct ts_core_conf *conf, struct ts_core *ret, struct ts_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The fit of a model, by one MTTKRP and Gram matrices in twice the precision. */
+/* The fit of a model, from one MTTKRP and from Gram matrices in twice the precision of float64. */
 #include "cpd/judge/exact_fit.h"
 
 #include <float.h>
@@ -15,18 +15,22 @@
 #include "format/tensor_kind.h"
 #include "stream/comm.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to and from the backend */
-#define ROUNDING    (DBL_EPSILON / 2)   /* of one operation, at most, as a share of its result */
-/* times the error that is expected: roundings that are all of one sign */
+/* float64 rows that are copied at a time to or from the backend */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
+/* largest rounding error of one operation, relative to its result */
+#define ROUNDING (DBL_EPSILON / 2)
+/* |X - M|^2 below -CONTRADICTION times its expected error is impossible, even if all roundings had
+ * the same sign */
 #define CONTRADICTION 16384.0
-#define LONGEST_SUM   16384.0 /* terms of a row that are added up before sums of them are */
-/* Squares of numbers between these, and the rounding of the squares, are in the range of
- * float64. */
+/* terms of a row that are added one by one; longer rows are sums of such sums */
+#define LONGEST_SUM 16384.0
+/* Numbers between these limits have squares in the range of float64, and so have the rounding
+ * errors of these squares. */
 #define LEAST_LARGEST 1e-120
 #define MOST_LARGEST  1e140
-#define MOST_SHIFT    1000 /* a power of 2 that is in the range, and so is its inverse */
+#define MOST_SHIFT    1000 /* 2^1000 and 2^-1000 are both in the range of float64 */
 
-/* ---- twice the precision: a number is hi + lo ---- */
+/* ---- twice the precision: a number is the sum hi + lo ---- */
 
 struct twice {
     double hi, lo;
@@ -60,22 +64,27 @@ static struct twice multiply(struct twice a, struct twice b)
 
 struct sums {
     const struct ts_exact_fit_conf *conf;
-    uint32_t rank, mode; /* of the product */
+    uint32_t rank, mode; /* mode: that of the MTTKRP */
     size_t square;       /* rank * rank */
-    uint64_t step;       /* rows of a chunk */
-    double *chunk;       /* step x rank: of the model, of the product */
+    uint64_t step;       /* rows of a chunk: the rows that are read at a time */
+    double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
     double *split;       /* 2 x step x rank: upper and lower halves of the chunk's numbers */
-    double *ready;       /* step x rank: rows in the order of the backend */
-    double *own;         /* n_rows x rank: the model's rows of the mode of the product */
+    /* step x rank: rows of a factor on their way to the backend, in its order */
+    double *ready;
+    double *own; /* n_rows x rank: the model's factor of `mode` */
     size_t own_bytes;
-    double *gram_hi, *gram_lo; /* rank x rank, upper triangles: of the mode being read */
-    double *all_hi, *all_lo;   /* the same: products over the modes read */
-    double *largest;           /* rank: magnitude in each column of the mode being read */
-    double *scale;             /* rank: power of 2 that brings the column's norm near 1 */
-    /* rank: power of 2 that entries are multiplied with as they are read; NULL: none is needed */
+    /* rank x rank, upper triangles: Gram matrix of the mode that is being read */
+    double *gram_hi, *gram_lo;
+    /* the same shape: elementwise product of the Gram matrices of all modes read so far */
+    double *all_hi, *all_lo;
+    /* rank: largest magnitude in each column of the mode that is being read */
+    double *largest;
+    double *scale; /* rank: power of 2 that scales the column's norm to about 1 */
+    /* rank: power of 2 by which entries are multiplied as they are read; NULL: all 1 */
     double *before;
-    double *shift;  /* rank: all scales of the modes read as one exponent of 2, negated */
-    double *weight; /* rank: weights of the model; when all modes are read, divided by the scales */
+    double *shift; /* rank: the scales of all modes read so far multiply a column by 2^-shift */
+    /* rank: weights of the model; after the last mode, divided by the scales of all modes */
+    double *weight;
 };
 
 static uint64_t chunk_rows(uint32_t rank)
@@ -86,11 +95,12 @@ static uint64_t chunk_rows(uint32_t rank)
 
 #ifdef __clang__
 #pragma clang diagnostic ignored \
-    "-Wpass-failed" /* sanitizers keep it from the vectors asked for below */
+    "-Wpass-failed" /* with sanitizers, the loops marked below are not vectorized */
 #endif
 
-/* s(j) + c(j) += a * b(j), with a = ah + al and b = bh + bl whose halves multiply without rounding
- * (Dekker, Numer. Math. 18, 1971): vector code that any processor has, which fma() is not. */
+/* s(j) + c(j) += a * b(j), with a = ah + al and b = bh + bl. These halves are so short that their
+ * products are exact (Dekker, Numer. Math. 18, 1971). Any processor has vector code for this, but
+ * not for fma(). */
 static void add_products(uint32_t n, double a, double ah, double al, const double *restrict b,
                          const double *restrict bh, const double *restrict bl, double *restrict s,
                          double *restrict c)
@@ -114,8 +124,8 @@ static void split_rows(const double *x, size_t n, double *high, double *low)
     }
 }
 
-/* Upper triangle of gram += rows' rows. A thread has whole rows of it, so each entry is summed in
- * the order of the model's rows. */
+/* Adds the Gram matrix of n rows to the upper triangle of gram. One thread computes a whole row of
+ * the triangle, so each entry is summed in the order of the model's rows. */
 static void add_gram(struct sums *s, uint64_t n)
 {
     const struct ts_exact_fit_conf *c = s->conf;
@@ -146,8 +156,8 @@ static void note_largest(struct sums *s, uint64_t n)
             s->largest[r] = fmax(s->largest[r], fabs(s->chunk[i * s->rank + r]));
 }
 
-/* The scales of a mode's columns: without rounding, and then no product of modes leaves the
- * range. */
+/* Chooses powers of 2 that scale a mode's columns to norms of about 1. This does not round, and
+ * keeps the products of all modes in the range of float64. */
 static void choose_scales(struct sums *s)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
@@ -159,7 +169,7 @@ static void choose_scales(struct sums *s)
     }
 }
 
-/* What is of the mode being read alone := 0 */
+/* Clears the sums of the mode that is being read. */
 static void forget_mode(struct sums *s)
 {
     memset(s->gram_hi, 0, s->square * sizeof *s->gram_hi);
@@ -167,7 +177,7 @@ static void forget_mode(struct sums *s)
     memset(s->largest, 0, s->rank * sizeof *s->largest);
 }
 
-/* all := all .* gram of scaled columns; what is of this mode alone := 0 */
+/* all := all .* the Gram matrix of the mode's scaled columns. Clears the sums of this mode. */
 static void take_gram(struct sums *s)
 {
     for (uint32_t i = 0; i < s->rank; i++)
@@ -182,7 +192,7 @@ static void take_gram(struct sums *s)
     forget_mode(s);
 }
 
-/* |M|^2; *size := the sum of the magnitudes of its terms */
+/* Returns |M|^2 for the model M. *size := the sum of the magnitudes of its terms. */
 static struct twice model_square(const struct sums *s, double *size)
 {
     const double *weight = s->weight;
@@ -200,16 +210,16 @@ static struct twice model_square(const struct sums *s, double *size)
     return sum;
 }
 
-/* ---- the model's rows into the backend ---- */
+/* ---- copies rows of the model into the backend ---- */
 
-/* Where rows of a mode go: each row of the tensor gets one, in order. */
+/* The rows of a mode in the tensor's order, which get their numbers one after another. */
 struct target {
     struct sums *s;
     uint32_t mode;
     uint64_t n_rows;
-    uint64_t *index; /* of each row of the tensor; NULL: row i is index i */
-    uint64_t next;   /* row of the tensor that has none yet */
-    uint64_t held;   /* rows before it that are not in the backend yet */
+    uint64_t *index; /* index of each row of the tensor; NULL: row i is index i */
+    uint64_t next;   /* the first row of the tensor without numbers */
+    uint64_t held;   /* number of rows before `next` that the backend does not have yet */
 };
 
 static int flush(struct target *t, struct ts_err *err)
@@ -225,7 +235,7 @@ static int flush(struct target *t, struct ts_err *err)
     return 0;
 }
 
-/* The next row of the tensor := row, NULL for zeros. */
+/* Gives the next row of the tensor its numbers; NULL: zeros. */
 static int give_row(struct target *t, const double *row, struct ts_err *err)
 {
     double *to = t->s->ready + t->held * t->s->rank;
@@ -243,7 +253,8 @@ static uint64_t index_of(const struct target *t, uint64_t row)
     return t->index == NULL ? row : t->index[row];
 }
 
-/* The model's row of an index; rows of the tensor before it have none. */
+/* Gives the model's row to the tensor's row with this index, if there is one. Rows of the tensor
+ * with smaller indices, which the model lacks, become zeros. */
 static int give_index(struct target *t, uint64_t index, const double *row, struct ts_err *err)
 {
     int rc = 0;
@@ -254,8 +265,8 @@ static int give_index(struct target *t, uint64_t index, const double *row, struc
     return rc;
 }
 
-/* The index of each row of the model, NULL where row i is index i; *used: they are the tensor's
- * rows. */
+/* *ret := the index of each row of the model, NULL if row i is index i. *used := 1 if the model's
+ * rows are the tensor's used slices in order. TS_EARG if the shapes differ. */
 static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int *used,
                        struct ts_err *err)
 {
@@ -309,8 +320,8 @@ static int read_rows(struct sums *s, struct target *t, const uint64_t *index, st
     return rc == 0 ? flush(t, err) : rc;
 }
 
-/* Columns may be so small or large that their squares leave the range of float64, as within bounds
- * that are. Their mode is read again then, and they are scaled as they are read. */
+/* Reads the mode again if some column has numbers whose squares leave the range of float64. Entries
+ * of such columns are scaled by a power of 2 as they are read. */
 static int read_again(struct sums *s, struct target *t, const uint64_t *index, struct ts_err *err)
 {
     double before[TS_MAX_RANK];
@@ -351,7 +362,7 @@ static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
     struct target t = { .s = s, .mode = mode, .n_rows = s->conf->tensor->mode[mode].disk.n_rows };
     uint64_t *index = NULL;
     int used, rc = model_index(s, mode, &index, &used, err);
-    if (rc == 0 && !used) /* else rows of the model are rows of the backend */
+    if (rc == 0 && !used) /* otherwise the model's rows are the backend's rows, in the same order */
         rc = ts_tensor_rows(s->conf->tensor, mode, &t.index, err);
     if (rc == 0)
         rc = read_rows(s, &t, index, err);
@@ -371,9 +382,9 @@ static int load_mode(struct sums *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* ---- the product ---- */
+/* ---- the MTTKRP ---- */
 
-/* <X, M> from the product that the backend holds. */
+/* *ret := <X, M>, from the MTTKRP that the backend holds. */
 static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
 {
     const struct ts_exact_fit_conf *c = s->conf;
@@ -399,20 +410,20 @@ static int inner_product(struct sums *s, struct twice *ret, struct ts_err *err)
 
 /* ---- the result ---- */
 
-/* Roundings of a sum of n terms, of random sign, as a share of the terms: some LONGEST_SUM are
- * added one after another, and then such sums. */
+/* Expected rounding error of a sum of n terms, in units of one rounding, if signs are random. Up to
+ * LONGEST_SUM terms are added one by one, and then the sums of such groups. */
 static double sum_roundings(double n)
 {
     return sqrt(fmin(n, LONGEST_SUM)) + sqrt(n / LONGEST_SUM);
 }
 
-/* How far the header's |X|^2 may be off, as a share of it. */
+/* Expected relative error of |X|^2 in the header. */
 static double norm_error(const struct sums *s)
 {
     return ROUNDING * (4 + sum_roundings((double)s->conf->tensor->nnz));
 }
 
-/* How far |X - M|^2 may be off. */
+/* Expected error of |X - M|^2. */
 static double square_error(const struct sums *s, double norm, double model_size)
 {
     const struct ts_tensor *t = s->conf->tensor;
@@ -481,7 +492,7 @@ uint32_t ts_exact_fit_mode(const struct ts_tensor *t)
 uint64_t ts_exact_fit_bytes(const struct ts_tensor *t, const struct ts_model *model)
 {
     const uint64_t rank = model->rank;
-    uint64_t index = 0; /* of the rows of tensor and model, one mode at a time */
+    uint64_t index = 0; /* the indices of one mode, for tensor and model */
     for (uint32_t m = 0; m < t->order && m < model->order; m++) {
         const struct ts_disk_mode *disk = &t->mode[m].disk;
         const uint64_t n = (disk->rows_bytes > 0 ? disk->n_rows : 0) +
@@ -533,7 +544,7 @@ static int compute(struct sums *s, struct ts_exact_fit *ret, struct ts_err *err)
         s->weight[r] = ldexp(s->weight[r], (int)s->shift[r]);
     ts_feed_rewind(c->feed);
     rc = c->backend->pass(&(struct ts_request){ .be = c->be }, 1, s->mode, c->feed, &times, err);
-    if (rc == 0 && ts_comm_many(c->comm)) /* its rows come to all ranks */
+    if (rc == 0 && ts_comm_many(c->comm)) /* gives the rows of the MTTKRP to all ranks */
         rc = c->backend->gram(c->be, s->mode, s->gram_hi, err);
     if (rc == 0)
         rc = ts_stop_check(c->stop, err);

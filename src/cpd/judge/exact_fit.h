@@ -5,25 +5,26 @@
  *     fit = 1 - |X - M| / |X|,   |X - M|^2 = |X|^2 + |M|^2 - 2 <X, M>,
  *     |M|^2 = lambda' (elementwise product of all A_m' A_m) lambda,
  *     <X, M> = sum over r of  lambda_r  sum over i of  A_n(i, r) P(i, r).
- * Only P and |X| (the header's) are sums of plain float64. Everything else is carried in twice that
- * precision (products and sums that keep their rounding, Ogita, Rump and Oishi, SIAM J. Sci.
- * Comput. 26, 2005): components of a model may be many times larger than the model and cancel, and
- * then |M|^2 is a small difference of large numbers, with the square of their size.
+ * Only P and |X| (from the header) are sums in plain float64. Everything else is computed in twice
+ * that precision, by products and sums that keep their rounding errors (Ogita, Rump and Oishi, SIAM
+ * J. Sci. Comput. 26, 2005). The reason: components may be many times larger than the model and
+ * cancel. Then |M|^2 is a small difference of large numbers, which grow with the square of the
+ * components.
  *
- * What is left of rounding is estimated from the sizes of what is summed: component r adds at most
- * |X| |lambda_r| (product of its column norms) to the terms of <X, M>. A sum of n roundings is
- * taken as sqrt(n) of them, as roundings of random sign have it. ret->error says by how much the
- * fit may be off: some 1e-14 / (1 - fit) for components as large as the model, and 1e-7 where the
- * model is exact; it grows with the square root of the components' size.
+ * The rounding error that remains is estimated from the sizes of the terms: component r adds at
+ * most |X| |lambda_r| (product of its column norms) to the terms of <X, M>. The signs of n
+ * roundings are taken as random, so their sum counts as sqrt(n) roundings. ret->error is the
+ * estimated error of the fit: some 1e-14 / (1 - fit) for components as large as the model, and 1e-7
+ * for an exact model. It grows with the square root of the components' size.
  *
- * A model has a row for every index of a mode, or for used ones alone: those that modeK.index
- * names, else those that the tensor uses. Rows of empty slices count in |M|; indices without a row
- * have zeros.
+ * A model has a row for every index of a mode, or for used indices alone: those that modeK.index
+ * lists, or else those that the tensor uses. Rows of empty slices count in |M|. Indices without a
+ * row count as zeros.
  *
  *   owner    the caller owns all; the backend's factors are of no use afterwards
  *   threads  one calls; the backend uses its own, Gram matrices are shared among conf->threads
- *   errors   0 or a negative ts_code: what reading finds, TS_EARG where shapes differ, TS_ELIMIT
- *            where numbers leave the range of float64
+ *   errors   0 or a negative ts_code: that of a failed read, TS_EARG if shapes differ, TS_ELIMIT if
+ *            numbers leave the range of float64
  *   bits     results do not depend on threads, ranks, memory or order of delivery
  */
 #ifndef TS_CPD_EXACT_FIT_H
@@ -42,7 +43,7 @@ struct ts_exact_fit_conf {
     struct ts_feed *feed;   /* serves ts_exact_fit_mode, or all modes */
     struct ts_model *model; /* freshly opened */
     uint32_t threads;       /* 0: all */
-    /* ranks of the backend, which compute a part each; NULL: this process alone */
+    /* ranks of the backend, each of which computes a part; NULL: this process alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
@@ -55,8 +56,8 @@ struct ts_exact_fit {
     double error;      /* estimate: the fit is within this of the exact one */
 };
 
-/* The mode whose product is computed. It has the fewest rows, because the rows of the model in this
- * mode are kept meanwhile. */
+/* The mode whose MTTKRP is computed: the mode with the fewest rows, because the model's factor of
+ * this mode stays in memory. */
 uint32_t ts_exact_fit_mode(const struct ts_tensor *t);
 
 /* Memory that ts_exact_fit_run allocates besides backend and feed. Most of it is for the rows of

@@ -41,7 +41,7 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
     return rc;
 }
 
-/* The root of the weighted sum of squares of what a model leaves of the known cells. */
+/* *ret := the root of the weighted sum of squared residuals at the known cells. */
 static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score score = { 0 };
@@ -52,7 +52,7 @@ static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err 
     return rc;
 }
 
-/* Computes the norm of the known values. For a dense tensor the header has it. */
+/* Computes the norm of the known values. For a dense tensor it is in the header. */
 static int known_norm(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score_conf own = *conf;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* known_fit.h - the fit of a model at cells that are known: of a dense tensor with unknown cells
- * (NaN), or of one whose cells have weights, which says how often each listed cell was seen.
+/* known_fit.h - the fit of a model at known cells alone. The tensor is dense with unknown cells
+ * (NaN), or its cells have weights: how often each listed cell was seen.
  *
- *     fit = 1 - sqrt(sum of w (x - m)^2) / sqrt(sum of w x^2)   over the known cells, w being 1
- *     without weights,
+ *     fit = 1 - sqrt(sum of w (x - m)^2) / sqrt(sum of w x^2)   over the known cells
  *
- * as a run with `observed` has it. The sums are those of scores (score.h), in float64, from
- * residuals themselves: nothing cancels.
+ * with values x, models m, and weights w, which are 1 in a tensor without weights. A run with
+ * `observed` reports the same fit. The sums are those of scores (score.h), in float64, from the
+ * residuals themselves, so nothing cancels.
  *
  *   owner    as in score.h; the backend's factors are of no use afterwards
  *   errors   those of ts_score_run
@@ -18,8 +18,8 @@
 #include "cpd/judge/exact_fit.h"
 #include "cpd/judge/score.h"
 
-/* Whether the fit of a tensor is that of its known cells alone. For a dense tensor the answer is
- * known once its cells were read. */
+/* Whether the fit of a tensor counts its known cells alone. For a dense tensor the answer is right
+ * only after its cells were read. */
 int ts_known_fit_wanted(const struct ts_tensor *t);
 
 /* Gives indices to the model: a model with a row for each used index of a mode gets the tensor's
@@ -27,8 +27,8 @@ int ts_known_fit_wanted(const struct ts_tensor *t);
  * differ. */
 int ts_known_fit_shape(struct ts_kruskal *model, const struct ts_tensor *t, struct ts_err *err);
 
-/* Computes the fit; conf has no top, slices and take. The model's norm in *ret is the norm over all
- * cells. */
+/* Computes the fit. top, slices and take of conf must be 0. The model's norm in *ret is the norm
+ * over all cells. */
 int ts_known_fit_run(const struct ts_score_conf *conf, struct ts_exact_fit *ret,
                      struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A score from beginning to end: its memory, the pass, and the figures that follow from sums. */
+/* Computes a score: allocates memory, makes the pass, and derives figures from the sums. */
 #include "cpd/judge/score.h"
 
 #include <inttypes.h>
@@ -136,7 +136,7 @@ static int conclude(struct ts_scoring *s, struct ts_err *err)
     return rc == 0 && s->conf->top > 0 ? ts_score_collect_large(s, err) : rc;
 }
 
-/* Whether the backend has a pass of its own for the sums. */
+/* Whether the backend computes the sums in a pass that lends no nonzeros. */
 static int sums_apart(const struct ts_score_conf *c)
 {
     return !ts_backend_can(c->backend, TS_CAN_CELLS);

@@ -6,20 +6,21 @@
  * nonzero, and the residual x - m. Unlisted cells matter for one figure only, the log-likelihood of
  * counts:
  *     sum over nonzeros of x log m, less the sum of m over all cells.
- * This is the Poisson log-likelihood without the terms log x!, which no model changes. The second
- * sum is computed from the column sums of the factors; 0 log 0 is 0. The log-likelihood of Gaussian
- * residuals is -n/2 (1 + log(2 pi s^2)) with their mean square s^2.
+ * This is the Poisson log-likelihood without the terms log x!, which are the same for all models.
+ * The second sum is computed from the column sums of the factors; 0 log 0 is 0. The log-likelihood
+ * of Gaussian residuals is -n/2 (1 + log(2 pi s^2)), with n residuals and their mean square s^2.
  *
- * A backend may compute the sums in a pass of its own (SCORES), which lends no nonzeros. GPUs do.
+ * A backend may compute the sums in a pass of its own (capability SCORES), which lends no nonzeros.
+ * GPUs do.
  *
- * If cells have weights, all sums are weighted, n of the likelihood is the sum of weights, and
+ * If cells have weights, all sums are weighted, and n in the likelihood is the sum of weights. Then
  * there is no log-likelihood of counts.
  *
  *   owner    the caller owns all; what ts_score_run puts into a struct ts_score is freed by
- *            ts_score_free. The backend's factors are those of the model afterwards, weights in
- *            the mode's
+ *            ts_score_free. Afterwards the backend's factors are those of the model, with the
+ *            weights in the factor of `mode`
  *   units    modes and rows from 0
- *   errors   0 or a negative ts_code: TS_ELIMIT where numbers leave the range of the precision
+ *   errors   0 or a negative ts_code: TS_ELIMIT if numbers leave the range of the precision
  *   bits     sums are made by block, by partition and then in the order of the file, in float64:
  *            they do not depend on threads, ranks, memory or order of delivery
  */
@@ -34,7 +35,7 @@
 
 struct ts_score_conf {
     const struct ts_tensor *tensor;
-    const struct ts_backend *backend; /* with CELLS or, for sums alone, with SCORES */
+    const struct ts_backend *backend; /* has the capability CELLS or, for sums alone, SCORES */
     void *be;                         /* opened with the model's rank */
     struct ts_feed *feed;             /* serves `mode`, or all modes */
     /* has a row for each index of a mode, or some rows with their indices */
@@ -48,9 +49,9 @@ struct ts_score_conf {
     int (*take)(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
     void *ctx;
     uint32_t rows;
-    int unseen; /* count nonzeros whose row in the model is all zeros in some mode */
-    /* Ranks of the backend: each takes a part, and all get the whole score. NULL: this process
-     * alone. */
+    int unseen; /* count unseen nonzeros: those with an index whose row in the model is all zeros */
+    /* the backend's ranks, each of which reads a part; all get the whole score. NULL: this process
+     * alone */
     struct ts_comm *comm;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
 };
@@ -65,15 +66,15 @@ struct ts_score_cell {
 struct ts_score {
     struct ts_score_sums all;
     double gaussian; /* log-likelihood of Gaussian residuals; NAN if the residuals are all 0 */
-    /* log-likelihood of counts; NAN if a value is no count, or a model's value is not above 0 */
+    /* log-likelihood of counts; NAN if some value is not a count, or some model value is not
+     * positive */
     double poisson;
-    uint64_t n_slices;           /* rows of the mode, if slices were wanted; otherwise 0 */
-    struct ts_score_sums *slice; /* n_slices */
+    uint64_t n_slices;           /* number of rows of `mode`, if slices are wanted; otherwise 0 */
+    struct ts_score_sums *slice; /* n_slices: the sums of each slice */
     uint32_t n_top;
-    /* The largest residuals in descending order. Of equal ones the first in the copy comes
-     * first. */
+    /* The largest residuals, in descending order. Equal residuals are in the order of the copy. */
     struct ts_score_cell *top;
-    /* Number of unseen nonzeros, if wanted. TS_SCORE_UNKNOWN if the backend lends no nonzeros. */
+    /* number of unseen nonzeros, if wanted. TS_SCORE_UNKNOWN if the backend lends no nonzeros. */
     uint64_t unseen;
     struct ts_backend_times times;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over a block, once for AVX2 and once for any processor. */
+/* Sums over the nonzeros of a block, compiled for AVX2 and for any processor. */
 #include "cpd/judge/score_block.h"
 
 #include <math.h>
@@ -64,16 +64,17 @@ PART int reaches(uint32_t n, const double *x, const double *m, double least)
 
 /* ---- logarithms ---- */
 
-/* ret := log m of numbers above 0 that are not denormal, within 1 ulp: m = 2^k (1 + f) with 1 + f
- * within sqrt(1/2) .. sqrt(2), s = f / (2 + f),
+/* ret := log m, within 1 ulp, for normal positive numbers m = 2^k (1 + f) with 1 + f in sqrt(1/2)
+ * .. sqrt(2). With s = f / (2 + f),
  *     log(1 + f) = f - f^2 / 2 + s (f^2 / 2 + R(s^2)),
- * R by the minimax polynomial of FreeBSD's e_log.c, of degree 14 in s. log 2 is the sum of two
- * numbers, of which the first has so few bits that k times it is exact. */
+ * R being the minimax polynomial of FreeBSD's e_log.c, of degree 14 in s. log 2 is the sum of two
+ * numbers. The first has so few bits that k times it is exact. */
 PART void log_lanes(const vec *m, vec *ret)
 {
-    const uint64_t half = 0x3fe6a09e00000000; /* sqrt(1/2) */
+    const uint64_t half = 0x3fe6a09e00000000; /* bits of sqrt(1/2) */
     const ints bits = (ints)*m - half;
-    const vec magic = { 0x1p52, 0x1p52, 0x1p52, 0x1p52 }; /* whole numbers as its last bits */
+    /* a whole number added to 2^52 appears in its last bits */
+    const vec magic = { 0x1p52, 0x1p52, 0x1p52, 0x1p52 };
     const ints shifted = (bits + (UINT64_C(1024) << 52)) >> 52;
     const vec k = (vec)(shifted | (ints)magic) - 0x1p52 - 1024;
     const vec f = (vec)((bits & ((UINT64_C(1) << 52) - 1)) + half) - 1;
@@ -87,7 +88,8 @@ PART void log_lanes(const vec *m, vec *ret)
            ((square - (s * (square + (even + odd)) + k * 1.90821492927058770002e-10)) - f);
 }
 
-/* Marks lanes in which x is no count or m is not positive. */
+/* sum += x log m. Sets lanes of *bad where x is not a count or m is not a positive normal
+ * number. */
 PART void add_logs(const vec *x, const vec *m, vec *sum, ints *bad)
 {
     const vec whole = (*x + 0x1p52) - 0x1p52;
@@ -160,7 +162,7 @@ int ts_score_logs(uint32_t n, const double *x, const double *m, double *ret)
     double above[TS_BLOCK_NNZ];
     if (sum_logs_any(n, x, m, ret))
         return 1;
-    for (uint32_t i = 0; i < n; i++) /* 0 log 0 is 0, as 0 log 1 */
+    for (uint32_t i = 0; i < n; i++) /* 0 log 0 is 0, so it is computed as 0 log 1 */
         above[i] = x[i] == 0 && m[i] >= 0 && m[i] < 0x1p-1022 ? 1 : m[i];
     return sum_logs_any(n, x, above, ret);
 }

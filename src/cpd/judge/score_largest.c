@@ -9,7 +9,8 @@
 #include "format/shard.h"
 #include "stream/comm.h"
 
-/* Whether a comes behind b in the order of the result. */
+/* Whether a comes after b in the result: its residual is smaller, or equal and later in the
+ * copy. */
 static int is_less(const struct ts_score_large *a, const struct ts_score_large *b)
 {
     return a->magnitude < b->magnitude || (a->magnitude == b->magnitude && a->place > b->place);
@@ -66,7 +67,7 @@ void ts_score_keep_large(const struct ts_scoring *s, struct ts_score_worker *w,
     }
 }
 
-/* A cell and its rows, which lie in the memory of a thread or in a message. */
+/* A cell and its rows, which are in the memory of a thread or in a message. */
 struct found {
     struct ts_score_large cell;
     const uint32_t *rows;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* score_parts.h - struct ts_scoring, a score that is being computed, for the files that compute it.
+/* score_parts.h - struct ts_scoring, a score that is being computed. The files that share it:
  *
- *   score.c          the run: memory, the pass, and the figures that follow from sums
+ *   score.c          the run: memory, the pass, and the figures derived from sums
  *   score_rows.c     copies the model's rows into the backend
  *   score_sums.c     sums of partitions and slices, from the blocks of the pass
  *   score_largest.c  the largest residuals of threads and ranks
@@ -16,14 +16,14 @@
 
 #include "cpd/judge/score.h"
 
-#define TS_SCORE_LINE 64u /* bytes of a cache line: threads write to lines of their own */
+#define TS_SCORE_LINE 64u /* bytes of a cache line: no two threads write to the same line */
 
 /* A cell with one of the largest residuals of a thread. */
 struct ts_score_large {
     double magnitude;
-    uint64_t place; /* number of the nonzero in the copy */
+    uint64_t place; /* number of the nonzero in the tensor's copy */
     double value, model;
-    uint32_t slot; /* its rows are rows[slot * order] and following of its worker */
+    uint32_t slot; /* index of its rows in the worker: rows[slot * order] and the following */
 };
 
 /* The state of a thread that works through a partition. */
@@ -31,12 +31,14 @@ struct ts_score_worker {
     _Alignas(TS_SCORE_LINE) struct ts_score_sums sums; /* sums of the partition so far */
     double logs;
     uint64_t unseen;
-    uint64_t row;               /* row of the slice under way */
+    uint64_t row;               /* row of the slice that is being summed */
     struct ts_score_sums slice; /* sums of that slice so far */
-    int in_first; /* that slice is the first of the partition, and may begin in the one before */
+    /* the slice being summed is the first of the partition, so the partition before may have its
+     * beginning */
+    int in_first;
     uint32_t n_large;
     struct ts_score_large *large; /* a heap with the smallest residual at its root */
-    uint32_t *rows;               /* top x order */
+    uint32_t *rows;               /* top x order: rows of the cells in `large` */
 };
 
 /* A cell of a slab of a dense tensor. */
@@ -50,7 +52,8 @@ struct ts_score_part {
     struct ts_score_sums sums, first, last;
     double logs;
     uint64_t unseen;
-    int other;                    /* some value is no count, or some model's value is not above 0 */
+    /* some value is not a count, or some model value is not positive */
+    int other;
     uint32_t rank;                /* the rank that took the partition, from 1 */
     uint64_t first_row, last_row; /* equal if there is one slice, whose sums are `first` */
 };
@@ -61,42 +64,45 @@ struct ts_scoring {
     uint64_t n_parts;
     struct ts_score_part *part;
     struct ts_score_worker *worker; /* one for each thread */
-    /* Cells of each partition of a slab, to be summed by slices of a dense tensor, whose cells are
-     * not sorted by slices. NULL: slices are not wanted, or the tensor has shards. */
+    /* Known cells of each partition of a slab of a dense tensor. They are added to slices
+     * afterwards, because cells of an array are not sorted by slices. NULL: slices are not wanted,
+     * or the tensor has shards. */
     struct ts_score_slab_cell *slab;
     uint32_t *slab_n;             /* number of cells of each partition in `slab` */
-    uint64_t settled;             /* partitions of the slabs before this one */
+    uint64_t settled;             /* number of partitions in the slabs before this one */
     uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is all zeros in the model; or NULL */
     uint32_t blanks;              /* bit m: mode m has such rows */
-    int counts; /* atomic: logs are summed, because all values so far are counts */
+    int counts; /* atomic: 1 while all values so far are counts, and logs are summed */
 };
 
 /* ---- score_rows.c ---- */
 
-/* Rows of the model that are copied at a time. */
+/* Number of rows that are copied at a time. */
 uint64_t ts_score_chunk_rows(uint32_t rank);
 
-/* Copies the model's rows into the backend, zeros for rows that the model does not have. */
+/* Copies the model's rows into the backend. Rows of the tensor that the model lacks become
+ * zeros. */
 int ts_score_load_rows(struct ts_scoring *s, struct ts_err *err);
 
 /* ---- score_sums.c ---- */
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x);
 
-/* `take` and `settle` of the pass (struct ts_weighted); ctx: the struct ts_scoring. */
+/* The functions `take` and `settle` of the pass (struct ts_weighted). ctx is the struct
+ * ts_scoring. */
 int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err);
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end);
 
-/* Gives the sums of all slices to all ranks. */
+/* Sends the sums of all slices to all ranks. */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err);
 
 /* ---- score_largest.c ---- */
 
-/* Bytes for the largest residuals of n_ranks ranks with so many threads. */
+/* Bytes for the largest residuals of n_ranks ranks, each with `threads` threads. */
 uint64_t ts_score_large_bytes(const struct ts_tensor *t, uint32_t threads, uint32_t n_ranks,
                               uint32_t top);
 
-/* Compares the cells of a block with the largest residuals of a thread. */
+/* Keeps the cells of a block that are among the largest residuals of a thread. */
 void ts_score_keep_large(const struct ts_scoring *s, struct ts_score_worker *w,
                          const struct ts_cells *c);
 

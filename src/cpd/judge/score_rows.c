@@ -6,7 +6,7 @@
 #include "base/stop.h"
 #include "cpd/judge/score_parts.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* rows that are copied at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows that are copied at a time */
 
 uint64_t ts_score_chunk_rows(uint32_t rank)
 {
@@ -18,7 +18,7 @@ static uint64_t held_index(const struct ts_kruskal *k, uint32_t mode, uint64_t r
     return k->index[mode] == NULL ? row : k->index[mode][row];
 }
 
-/* Notes the row if its entries in the model, without weights, are all zeros. */
+/* Marks the row if the model's numbers in it, before weights, are all zeros. */
 static int note_blank(struct ts_scoring *s, uint32_t mode, uint64_t row, const double *numbers,
                       struct ts_err *err)
 {
@@ -37,8 +37,8 @@ static int note_blank(struct ts_scoring *s, uint32_t mode, uint64_t row, const d
     return 0;
 }
 
-/* Rows of the tensor's used slices from `row` on: n of them. *at: the row of the model to go on
- * from. */
+/* Copies n rows of the tensor's used slices, from `row` on. *at is the model's row at which the
+ * search continues. */
 static int gather_rows(struct ts_scoring *s, uint32_t mode, const uint64_t *index, uint64_t row,
                        uint64_t n, const double *weight, uint64_t *at, double *to,
                        struct ts_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of residuals: of blocks, of partitions, and of the slices of a mode. */
+/* Sums residuals: of blocks, of partitions, and of the slices of a mode. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 #include "format/shard.h"
 #include "stream/comm.h"
 
-#define LONG_RUN 16u /* cells of a slice in a block that are summed in lanes */
+/* a run of so many cells of one slice is summed in lanes, a shorter one cell by cell */
+#define LONG_RUN 16u
 
 void ts_score_add(struct ts_score_sums *to, const struct ts_score_sums *x)
 {
@@ -33,8 +34,8 @@ static void add_cell(struct ts_score_sums *to, double value, double model, doubl
     to->magnitudes += weight * fabs(r);
 }
 
-/* Adds a block without weights. It is summed in TS_SCORE_LANES lanes, which do not wait for each
- * other. */
+/* Adds a block without weights. Its TS_SCORE_LANES lanes are independent sums, so additions
+ * overlap. */
 static void add_block(struct ts_score_sums *to, const struct ts_cells *c)
 {
     struct ts_score_sums sums;
@@ -56,7 +57,7 @@ static void add_weighted(struct ts_score_sums *to, const struct ts_cells *c)
     ts_score_add(to, &lane[0]);
 }
 
-/* Adds the sum of x log m, or notes that some value is no count. */
+/* Adds the sum of x log m, or records that some value is not a count. */
 static void add_logs(struct ts_scoring *s, struct ts_score_worker *w, const struct ts_cells *c)
 {
     double sum;
@@ -66,8 +67,7 @@ static void add_logs(struct ts_scoring *s, struct ts_score_worker *w, const stru
         __atomic_store_n(&s->counts, 0, __ATOMIC_RELAXED);
 }
 
-/* The number of cells that have an index whose row in the model is all zeros. The model is 0 at
- * these cells. */
+/* Counts cells where some mode's row in the model is all zeros. The model is 0 there. */
 static uint64_t count_unseen(const struct ts_scoring *s, const struct ts_cells *c)
 {
     uint64_t ret = 0;
@@ -90,14 +90,14 @@ static void end_slice(const struct ts_scoring *s, struct ts_score_worker *w,
         p->first = w->slice;
         w->in_first = 0;
     } else {
-        /* another thread may have the rest of the partition's last slice: that is set right at its
-         * end */
+        /* this slice is whole; add_slices keeps the partition's last one, which may continue in the
+         * next partition */
         s->ret->slice[w->row] = w->slice;
     }
     memset(&w->slice, 0, sizeof w->slice);
 }
 
-/* Adds cells from .. end - 1 of the block, which lie in one slice. */
+/* Adds the cells from .. end - 1 of a block. All are in one slice. */
 static void add_run(struct ts_score_sums *to, const struct ts_cells *c, uint32_t from, uint32_t end)
 {
     const struct ts_cells run = { .n = end - from,
@@ -144,7 +144,7 @@ static void keep_cells(const struct ts_scoring *s, const struct ts_cells *c)
     s->slab_n[k] = c->first + c->n;
 }
 
-/* All cells of a slab are known: adds them to their slices in the order of the array. */
+/* Adds the known cells of a slab to their slices, in the order of the array. */
 void ts_score_settle(void *ctx, uint64_t first, uint64_t end)
 {
     struct ts_scoring *s = ctx;
@@ -197,8 +197,8 @@ int ts_score_take_block(void *ctx, uint32_t thread, const struct ts_cells *c, st
     return s->conf->take == NULL ? 0 : s->conf->take(s->conf->ctx, thread, c, err);
 }
 
-/* The sums of a slice within one partition are on the rank that took this partition. The slices of
- * a rank begin with the first slice of its first partition. The sums of that one are completed
+/* Sends the sums of slices to all ranks. The rank that took a partition has the sums of its slices.
+ * So a rank's slices begin with the first slice of its first partition, whose sums are completed
  * later. */
 int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err)
 {
@@ -212,7 +212,7 @@ int ts_score_gather_slices(struct ts_scoring *s, struct ts_err *err)
         first[s->part[k - 1].rank - 1] = s->part[k - 1].first_row * bytes;
     if (rc == 0) {
         first[c->n] = s->ret->n_slices * bytes;
-        for (uint32_t r = c->n; r > 0; r--) /* a rank may have no partition */
+        for (uint32_t r = c->n; r > 0; r--) /* a rank without partitions has an empty range */
             first[r - 1] = first[r - 1] == UINT64_MAX ? first[r] : first[r - 1];
         first[0] = 0;
     }

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Projected Newton steps on one column, each of which solves five diagonals in time that is
- * linear. */
+/* Solves one column by projected Newton steps. Each step solves a system of five diagonals, in time
+ * linear in the number of entries. */
 #include "cpd/rows/curve.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#define MOST_STEPS   100
-#define MOST_HALVED  40
-#define ENOUGH       1e-4  /* of what the gradient promises must a step give */
-#define NOTHING_LEFT 1e-15 /* of the length of x: steps as long are rounding */
+#define MOST_STEPS  100
+#define MOST_HALVED 40
+/* least decrease of the objective in a step, relative to what the gradient predicts */
+#define ENOUGH       1e-4
+#define NOTHING_LEFT 1e-15 /* a step shorter than this, relative to the length of x, is rounding */
 
-/* Where an entry may go in a step. */
-enum place { FREE, HELD, ABOVE, BELOW }; /* ABOVE, BELOW: free, not across 0 */
+/* where an entry may move in a step */
+/* FREE: anywhere within the bounds; HELD: nowhere; ABOVE, BELOW: on its side of 0 */
+enum place { FREE, HELD, ABOVE, BELOW };
 
 struct vectors {
-    double *slope; /* of the sum, magnitudes included, where an entry is free */
-    double *bend;  /* second differences, from index 2 on */
+    double *slope; /* gradient of the objective; for free entries with the slope of l1 */
+    double *bend;  /* second differences of x, from index 2 on */
     double *diagonal, *one, *two, *target, *trial;
-    unsigned char *place, *before; /* n each */
+    unsigned char *place, *before; /* n each: enum place now and in the step before */
 };
 
 static struct vectors vectors_of(const struct ts_curve *c)
@@ -50,7 +52,8 @@ void ts_curve_eliminate(uint64_t n, double least, double instead, double *diagon
             one[i] /= diagonal[i - 1];
             diagonal[i] -= one[i] * one[i] * diagonal[i - 1];
         }
-        if (!(diagonal[i] > least)) /* rounding: long gaps */
+        /* rounding can make the pivot too small, in long gaps without rows */
+        if (!(diagonal[i] > least))
             diagonal[i] = instead;
         x[i] -= (i > 0 ? one[i] * x[i - 1] : 0) + (i > 1 ? two[i] * x[i - 2] : 0);
     }
@@ -64,13 +67,13 @@ static int is_row(const struct ts_curve *c, uint64_t i)
     return c->is_row == NULL || c->is_row[i];
 }
 
-/* 0 is a bound inside of the others. */
+/* Whether the l1 term has a kink at 0 inside the bounds. */
 static int is_kinked(const struct ts_curve *c)
 {
     return c->l1 > 0 && c->lower < 0 && c->upper > 0;
 }
 
-/* What the sum of magnitudes adds to the slope there. */
+/* The derivative of the l1 term for an entry in this place. */
 static double l1_slope(const struct ts_curve *c, enum place place)
 {
     if (is_kinked(c))
@@ -78,7 +81,7 @@ static double l1_slope(const struct ts_curve *c, enum place place)
     return c->lower >= 0 ? c->l1 : -c->l1;
 }
 
-/* y within the bounds, on the side of 0 where it may be. */
+/* Clamps y to the bounds, and to its side of 0 if the place demands it. */
 static double clamp(const struct ts_curve *c, enum place place, double y)
 {
     const double lower = place == ABOVE ? fmax(c->lower, 0) : c->lower;
@@ -98,7 +101,7 @@ double ts_curve_bends(uint64_t n, const double *x, double *bend)
     return sum;
 }
 
-/* Where entry i may go, the slope being that of the squares. */
+/* Where entry i may move. slope: derivative of the quadratic terms. */
 static enum place choose(const struct ts_curve *c, uint64_t i, double slope)
 {
     const double x = c->x[i];
@@ -114,7 +117,8 @@ static enum place choose(const struct ts_curve *c, uint64_t i, double slope)
     return (x <= c->lower && slope >= 0) || (x >= c->upper && slope <= 0) ? HELD : ret;
 }
 
-/* slope and place of all entries. Returns how many were held before and are not now. */
+/* Computes slope and place of all entries. Returns how many entries were HELD before and are not
+ * now. */
 static uint64_t look(const struct ts_curve *c, const struct vectors *v)
 {
     const uint64_t n = c->n;
@@ -132,7 +136,7 @@ static uint64_t look(const struct ts_curve *c, const struct vectors *v)
     return released;
 }
 
-/* target := where the slope is 0 in all entries that are not held, the others being as they are. */
+/* target := the minimum over all entries that are not HELD, with the HELD ones unchanged. */
 static void aim(const struct ts_curve *c, const struct vectors *v)
 {
     const uint64_t n = c->n;
@@ -159,11 +163,12 @@ static void aim(const struct ts_curve *c, const struct vectors *v)
                        v->diagonal, v->one, v->two, v->target);
 }
 
-/* What a step is like. */
+/* How a step changes the objective. */
 struct step {
-    double promise, change; /* of the sum: by the slope, and that it is */
-    double length;          /* its square */
-    int whole;              /* it is to the target */
+    /* change of the objective: as the gradient predicts, and the actual one */
+    double promise, change;
+    double length; /* squared length of the step */
+    int whole;     /* the step reaches the target in all entries */
 };
 
 /* trial := x moved by `part` of the way to the target, kept within bounds. If across is set,
@@ -196,9 +201,9 @@ static int lowers(const struct step *s)
     return s->promise < 0 && s->change <= ENOUGH * s->promise;
 }
 
-/* trial := the better step of those to 0 and across it. A stiff column that moves through 0 would
- * come through it entry by entry with the first alone, and have no entry that is 0 with the other
- * alone. */
+/* trial := the better of two steps: one that ends at 0, and one that may cross 0. With the first
+ * alone, a stiff column that moves through 0 would cross entry by entry. With the second alone, no
+ * entry would become 0. */
 static struct step try_both(const struct ts_curve *c, const struct vectors *v, double part)
 {
     const struct step to = try_part(c, v, part, 0);
@@ -210,8 +215,8 @@ static struct step try_both(const struct ts_curve *c, const struct vectors *v, d
     return lowers(&ret) && (!lowers(&to) || ret.change < to.change) ? ret : try_part(c, v, part, 0);
 }
 
-/* Returns 0 where nothing but rounding is left to be done, as a whole step lowers the sum but for
- * that, or the caller gives up. */
+/* Moves x by the largest halved step that lowers the objective enough. Returns 0 if the column is
+ * finished, because the whole step changes nothing but rounding, or if the caller gives up. */
 static int move(const struct ts_curve *c, const struct vectors *v, int *whole)
 {
     double part = 1, size = 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* curve.h - a column whose neighbouring entries are to be similar, within bounds or with few
- * entries that are not 0.
+/* curve.h - solves for a column of a factor whose neighbouring entries should be similar. The
+ * column may have bounds, or an l1 penalty that sets entries to 0.
  *
- * Let D be the matrix of second differences, and E the diagonal matrix that is 1 where there is a
- * row. The column x minimises
- *     1/2 x' (g E + mu D' D) x - c' x + l1 |E x|_1   with   lower <= x <= upper  where there is a
- *     row.
- * Entries without a row lie on the smoothest curve through the others.
+ * Let D be the matrix of second differences, and E the diagonal matrix with 1 for each index that
+ * has a row. The column x minimises
+ *     1/2 x' (g E + mu D' D) x - c' x + l1 |E x|_1   with   lower <= x <= upper  where E is 1.
+ * Entries without a row are on the smoothest curve through the others.
  *
  * x is found by projected Newton steps (Bertsekas 1982). Entries at a bound, or at 0 with l1, are
  * held if the gradient pushes them against it. For the other entries a system of five diagonals is
@@ -23,7 +22,7 @@
  * continue.
  *
  *   owner    the caller owns all vectors
- *   threads  any; one column is one thread's
+ *   threads  any; one thread computes a column
  */
 #ifndef TS_CPD_CURVE_H
 #define TS_CPD_CURVE_H
@@ -36,10 +35,10 @@ struct ts_curve {
     const unsigned char *is_row;
     double g, mu;            /* both above 0; g may be arbitrarily small */
     double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
-    const double *c;         /* n; 0 for entries without a row */
+    const double *c;         /* n: the linear term; 0 for entries without a row */
     /* n: on entry a start, which may be out of bounds; on return the result. */
     double *x;
-    double *scratch;            /* TS_CURVE_SCRATCH n */
+    double *scratch;            /* TS_CURVE_SCRATCH * n numbers of free memory */
     int (*gives_up)(void *ctx); /* called in every step: not 0 ends the steps; NULL: never */
     void *ctx;
 };

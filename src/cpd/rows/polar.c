@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* polar.c - rows of a mode whose columns are to be orthonormal: TS_ROW_POLAR of
+/* polar.c - updates rows of a mode whose columns must be orthonormal: TS_ROW_POLAR of
  * stream/row_update.h.
  *
- * Of all A with A' A = I the one nearest to the tensor, the other factors being as they are, has
- * the largest tr(A' M), M being the product: it is the polar factor M (M' M)^-1/2 (Schoenemann
- * 1966, the Procrustes problem). So it is a row update by a matrix that is known once the product
- * is. Directions of which M has less than POLAR_NONE of its largest (in squares) do not say where
- * their columns are to lie: those are drawn, orthogonal to the others. M' M squares the condition
- * of M; where its rounding shows, what came out is made orthonormal once more. tr(A' M) of what
- * comes out then is not summed again: in float32 a fit near 1 may be off by the root of FLT_EPSILON
- * (3e-4) where the last mode is of this kind.
+ * Let M be the MTTKRP of the mode. With the other factors given, the best A with A' A = I has the
+ * largest tr(A' M): it is the polar factor M (M' M)^-1/2 (Schoenemann 1966, the Procrustes
+ * problem). So each row of M is multiplied by a matrix that is known once M is. Directions in which
+ * M' M has less than POLAR_NONE of its largest eigenvalue do not determine columns. Such columns
+ * are drawn at random, orthogonal to the others. M' M squares the condition number of M: if the
+ * columns are not orthonormal because of rounding, they are made orthonormal once more. tr(A' M) is
+ * not summed again after that. So in float32 a fit near 1 may be wrong by the root of FLT_EPSILON
+ * (3e-4) if the last mode is orthogonal.
  *
- *   owner    the caller owns the matrices; rows are the backend's
+ *   owner    the caller owns the matrices; the backend owns rows
  *   threads  one calls
  *   errors   0 or a negative ts_code
  */
@@ -27,19 +27,20 @@
 
 #define POLAR_NONE 1e-13
 #define DRAW_SEED  UINT64_C(0x706F6C6172)
-#define MOST_DRAWS 8u   /* for a column */
-#define LEAST_LEFT 1e-6 /* least share of a drawn column's square that must be left */
+#define MOST_DRAWS 8u /* most draws to find one column */
+/* a drawn column is used if it keeps this share of its square after projection */
+#define LEAST_LEFT 1e-6
 
 struct polar {
     const struct ts_init_conf *init;
     uint32_t mode, rank;
-    double *d; /* rank eigenvalues, then rank numbers for one row or column */
+    double *d; /* rank eigenvalues, and rank numbers for a row or column */
     double *x;
     double *v, *w; /* rank x rank */
 };
 
-/* v := sum of z z' / sqrt(d) over the eigenvectors z of gram whose eigenvalue d is above a share
- * of the largest. Returns their number. w gets all eigenvectors. */
+/* v := the sum of z z' / sqrt(d) over eigenvectors z of gram whose eigenvalue d is above `share` of
+ * the largest. *ret := their number, *sum := the sum of sqrt(d). w gets all eigenvectors. */
 static int inverse_root(struct polar *s, const double *gram, double share, double *sum,
                         uint32_t *ret, struct ts_err *err)
 {
@@ -66,8 +67,9 @@ static int inverse_root(struct polar *s, const double *gram, double share, doubl
     return 0;
 }
 
-/* How far the eigenvalues of the Gram matrix are from 0 or 1: |gram gram - gram|, which is 0 for a
- * projector. If all eigenvalues should be 1 (whole): |gram - I|. */
+/* How far A' A is from the Gram matrix of orthonormal columns, some of which may be missing: the
+ * largest entry of |gram gram - gram|, which is 0 for a projector. If no column may be missing
+ * (whole): that of |gram - I|. */
 static double defect(const struct polar *s, const double *gram, int whole)
 {
     double most = 0;
@@ -91,8 +93,8 @@ static double drawn(const struct polar *s, uint64_t row, uint32_t which)
     return ts_init_entry(s->init->seed + DRAW_SEED, s->mode, row, which) - 0.5;
 }
 
-/* *ret := squared length of the drawn column u (number `which`) without its part in the space of
- * the columns of A. x := A' u. */
+/* For drawn column u (number `which`): x := A' u, and *ret := the squared length of u after its
+ * projection onto the columns of A is subtracted. *ret is 0 if too little is left. */
 static int project(struct polar *s, uint32_t which, double *chunk, double *ret, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -119,7 +121,8 @@ static int project(struct polar *s, uint32_t which, double *chunk, double *ret, 
     return rc;
 }
 
-/* A += e z'. e is the drawn column without its part in the space of A, scaled to the length 1. */
+/* A += e z', with e the drawn column minus its projection onto the columns of A, scaled to length
+ * 1. */
 static int add_column(struct polar *s, uint32_t which, double left, const double *z, double *chunk,
                       struct ts_err *err)
 {
@@ -143,8 +146,8 @@ static int add_column(struct polar *s, uint32_t which, double left, const double
     return rc;
 }
 
-/* Completes A to orthonormal columns. Each eigenvector of A' A with a small eigenvalue is a
- * direction that A lacks: it gets a drawn column, orthogonal to the others. */
+/* Completes A to orthonormal columns. An eigenvector of A' A with a small eigenvalue is a direction
+ * that A lacks. Each one gets a drawn column, orthogonal to the others. */
 static int complete(struct polar *s, double *gram, struct ts_err *err)
 {
     uint32_t which = 0;
@@ -175,7 +178,8 @@ static int solve(struct polar *s, enum ts_precision precision, const struct ts_r
     uint32_t kept, again;
     int rc = backend->gram(s->init->be, s->mode, sums->gram, err);
     for (size_t i = 0; i < (size_t)s->rank * s->rank && rc == 0; i++)
-        if (!isfinite(sums->gram[i])) { /* the fit will not be finite either, and is reported */
+        /* the fit will not be finite either, and the solver reports that */
+        if (!isfinite(sums->gram[i])) {
             memcpy(s->v, sums->gram, (size_t)s->rank * s->rank * sizeof *s->v);
             return backend->solve(s->init->be, s->mode, &update, sums, err);
         }
@@ -188,7 +192,8 @@ static int solve(struct polar *s, enum ts_precision precision, const struct ts_r
         rc = inverse_root(s, sums->gram, 0.5, &unused, &again, err);
         if (rc == 0)
             rc = backend->solve(s->init->be, s->mode, &update, &rest, err);
-        if (sums->inner != NULL) /* M is gone, but tr(A' M) is the sum of M's singular values */
+        /* M is overwritten, but tr(A' M) is the sum of its singular values */
+        if (sums->inner != NULL)
             *sums->inner = all;
     }
     *singular = rc == 0 && kept < s->rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of a mode from the backend to columns in host memory, and back. */
+/* Copies the rows of a mode from the backend to columns in host memory, and back. */
 #include "cpd/rows/row_columns.h"
 
 #include <math.h>
@@ -89,8 +89,8 @@ void ts_row_columns_close(struct ts_row_columns *c)
     free(c->index);
 }
 
-/* Copies rows of the backend to columns. Old rows go to a with weights, and to m without. Then the
- * rows of the product go to m, and the backend gets the old rows back. */
+/* Copies rows of the backend to columns. Old rows (old: 1) go to `a` with weights, and to `m`
+ * without. Otherwise rows of the MTTKRP go to `m`, and the backend gets the old rows back. */
 static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;
@@ -119,9 +119,9 @@ static int copy(struct ts_row_columns *c, int old, struct ts_err *err)
     return rc;
 }
 
-/* Makes the product, which the backend keeps beside the rows, the rows themselves: a coordinate
- * descent with the identity from rows of zeros. So the backend has all rows where get_rows finds
- * them. The Gram matrix of the product is not used, and that of the old rows stays. */
+/* Makes the MTTKRP, which the backend stores beside the rows, the rows themselves. A coordinate
+ * descent with the identity from rows of zeros does this, and lets get_rows find all rows. The Gram
+ * matrix of the MTTKRP is not used, and that of the old rows stays. */
 static int settle(const struct ts_row_task *t, struct ts_err *err)
 {
     const struct ts_init_conf *c = t->init;
@@ -150,7 +150,7 @@ int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err)
     return rc == 0 ? copy(c, 0, err) : rc;
 }
 
-/* a becomes what the backend holds of it. */
+/* `a` receives the rows as the backend rounded them. */
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err)
 {
     const struct ts_row_task *t = c->task;

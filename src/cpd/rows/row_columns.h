@@ -4,17 +4,17 @@
  *
  *     rc = ts_row_columns_open(task, 0, 0, "rows of a mode", &c, err);
  *     if (rc == 0)
- *         rc = ts_row_columns_get(&c, err);      product in c.m, old rows with weights in c.a
+ *         rc = ts_row_columns_get(&c, err);      MTTKRP in c.m, old rows with weights in c.a
  *     ... columns of c.a change ...
  *     if (rc == 0)
  *         rc = ts_row_columns_put(&c, err);      to the backend, with their Gram matrix
  *     ts_row_columns_close(&c);
  *
- * The update must be one that reads the old rows, so that the backend has both. Until
- * ts_row_columns_put they stay the rows of the mode.
+ * The update must be a kind that reads the old rows, so that the backend has MTTKRP and old rows.
+ * Until ts_row_columns_put the old rows stay the rows of the mode.
  *
  *   owner    the object owns its memory
- *   threads  one calls; columns are copied by `threads`
+ *   threads  one calls; `threads` threads copy columns
  *   errors   0 or a negative ts_code; close is always allowed
  */
 #ifndef TS_CPD_ROW_COLUMNS_H
@@ -26,32 +26,34 @@ struct ts_row_columns {
     const struct ts_row_task *task;
     uint32_t rank;
     int threads;
-    uint64_t n, first, span; /* rows; index of the first one; indices from it to that of the last */
-    uint64_t *index;         /* NULL: row i is index i */
-    double *m;               /* rank x n: of the product */
-    double *a;               /* rank x span: of the rows, 0 where there is none */
-    double *more;            /* of the caller */
-    double *chunk;           /* of rows */
-    double size;             /* after ts_row_columns_put: sum of the magnitudes */
+    /* n: rows; first: index of the first row; span: number of indices from the first row to the
+     * last */
+    uint64_t n, first, span;
+    uint64_t *index; /* NULL: row i is index i */
+    double *m;       /* rank x n: columns of the MTTKRP */
+    double *a;       /* rank x span: columns of the factor, 0 for an index without a row */
+    double *more;    /* memory that the caller asked for in ts_row_columns_open */
+    double *chunk;   /* rows that are being copied */
+    double size;     /* set by ts_row_columns_put: sum of the magnitudes of all entries */
     void *memory;
     uint64_t bytes;
 };
 
-/* Rows that are got and put at once. */
+/* Number of rows that are copied at a time. */
 uint64_t ts_row_columns_chunk(uint32_t rank);
 
-/* Memory that ts_row_columns_open takes for a mode, at most. */
+/* Most memory that ts_row_columns_open takes for a mode. */
 uint64_t ts_row_columns_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                               uint64_t of_span, uint64_t of_rows);
 
-/* The place of row i in a column of `a`. */
+/* The position of row i in a column of `a`. */
 static inline uint64_t ts_row_columns_place(const struct ts_row_columns *c, uint64_t row)
 {
     return c->index == NULL ? row : c->index[row] - c->first;
 }
 
-/* `more` gets of_span numbers for each entry of a column of `a`, and of_rows for each row. `what`
- * names the memory in errors. */
+/* Allocates all memory. `more` has of_span numbers for each entry of a column of `a`, and of_rows
+ * for each row. `what` names the memory in errors. */
 int ts_row_columns_open(const struct ts_row_task *task, uint64_t of_span, uint64_t of_rows,
                         const char *what, struct ts_row_columns *ret, struct ts_err *err);
 void ts_row_columns_close(struct ts_row_columns *c);
@@ -59,10 +61,11 @@ void ts_row_columns_close(struct ts_row_columns *c);
 int ts_row_columns_get(struct ts_row_columns *c, struct ts_err *err);
 int ts_row_columns_put(struct ts_row_columns *c, struct ts_err *err);
 
-/* TS_ELIMIT where G is not finite. */
+/* TS_ELIMIT if the matrix G of the task is not finite. */
 int ts_row_columns_check(const struct ts_row_task *task, struct ts_err *err);
 
-/* ret := the identity, rank x rank: by it, `solve` of a backend leaves the product as the rows. */
+/* ret := the identity, rank x rank. A backend's `solve` by the identity makes the MTTKRP the
+ * rows. */
 void ts_row_columns_identity(uint32_t rank, double *ret);
 
 #endif

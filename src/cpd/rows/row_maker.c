@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The makers of rows, by the kind of update. */
+/* The table of row makers, indexed by the kind of update. */
 #include "cpd/rows/row_maker.h"
 
 static const struct ts_row_maker *const makers[TS_N_ROW_KINDS] = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_maker.h - row updates that cpd makes of the product itself: a table.
+/* row_maker.h - a table of row updates that cpd computes itself from the MTTKRP of a mode.
  *
- * stream/row_update.h lists the updates. Those that no backend makes have an entry here. The method
- * asks for the product of the mode alone, and then calls `make`, which computes rows by calls of
- * the backend: row_columns.h brings product and rows to host memory.
+ * stream/row_update.h lists all updates. Those that no backend computes have an entry here. The
+ * method asks the backend for the MTTKRP of the mode alone, and then calls `make`. It computes the
+ * rows by calls of the backend: row_columns.h copies MTTKRP and rows to host memory.
  *
  *   owner    the caller owns what a task points to
  *   threads  one calls; `make` may use task->init->threads
@@ -14,26 +14,29 @@
 
 #include "cpd/solver/init.h"
 
-/* What is made: the rows of a mode, of its product. */
+/* One row update: computes the rows of a mode from its MTTKRP. */
 struct ts_row_task {
     const struct ts_init_conf *init; /* tensor, backend, rank, threads, specification */
-    enum ts_precision precision;     /* of the rows that the backend holds */
+    enum ts_precision precision;     /* precision of the rows in the backend */
     uint32_t mode;
-    /* Its matrix is G, the elementwise product of the other Gram matrices with l2 on the diagonal.
-     * Its bounds, l1, rounds and weights of the old rows are those of the mode. */
+    /* update->matrix is G: the elementwise product of the other modes' Gram matrices, plus l2 on
+     * the diagonal. Bounds, l1, rounds and weights of the old rows are those of the mode. */
     const struct ts_row_update *update;
-    double *gram, *scratch;         /* rank x rank: G, which may be overwritten; free memory */
-    const struct ts_row_sums *sums; /* `gram` and, unless it is NULL, `inner` are to be set */
-    double *size;  /* of a mode with a penalty: what a state has as its `size` (state.h) */
-    int *singular; /* to be set to 1 where G had directions that were left out */
+    /* rank x rank each: G, which may be overwritten, and free memory */
+    double *gram, *scratch;
+    const struct ts_row_sums *sums; /* `make` sets `gram` and, unless it is NULL, `inner` */
+    /* for a mode with a penalty: the number that a state stores as its `size` (state.h) */
+    double *size;
+    int *singular; /* `make` sets it to 1 if it left out directions in which G is singular */
 };
 
 struct ts_row_maker {
-    /* TS_EARG where rows of a mode cannot be such. NULL: all can. */
+    /* Returns TS_EARG if a mode cannot have such rows. NULL: every mode can. */
     int (*check)(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err);
-    /* Memory that `make` takes. NULL: none. */
+    /* Memory that `make` allocates. NULL: none. */
     uint64_t (*bytes)(const struct ts_tensor *t, uint32_t mode, uint32_t rank);
-    /* The backend has the product, beside the old rows if the update reads them. */
+    /* Computes the rows. The backend has the MTTKRP, and the old rows too if the update reads
+     * them. */
     int (*make)(const struct ts_row_task *task, struct ts_err *err);
 };
 
@@ -46,14 +49,14 @@ struct ts_row_maker {
 #define TS_ROW_MAKER_DECLARE(NAME, name) extern const struct ts_row_maker ts_rows_##name;
 TS_ROW_MAKERS(TS_ROW_MAKER_DECLARE)
 
-/* NULL: a backend makes such rows. */
+/* The maker of a kind of update. NULL: a backend computes it. */
 const struct ts_row_maker *ts_row_maker_of(enum ts_row_kind kind);
 
-/* TS_EARG where rows of a mode cannot be what the specification asks for. */
+/* TS_EARG if some mode cannot have the rows that the specification asks for. */
 int ts_row_makers_check(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec,
                         struct ts_err *err);
 
-/* Memory for the rows of any mode. spec may be NULL. */
+/* Memory that the makers need: the most that any mode takes. spec may be NULL. */
 uint64_t ts_row_makers_bytes(const struct ts_tensor *t, uint32_t rank, const struct ts_spec *spec);
 
 #endif

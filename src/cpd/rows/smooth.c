@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* smooth.c - rows of a mode whose neighbours are to be alike: TS_ROW_SMOOTH of stream/row_update.h.
- * With bounds or l1 besides they are those of smooth_within.c.
+/* smooth.c - updates rows of a mode whose neighbouring rows should be similar: TS_ROW_SMOOTH of
+ * stream/row_update.h. If the mode also has bounds or l1, smooth_within.c does this.
  *
- * With M the product, G that of the Gram matrices (with l2 on its diagonal), and D the second
- * differences of rows that are neighbours by their index in the input, A has the least
+ * Let M be the MTTKRP, G the elementwise product of the other Gram matrices plus l2 on its
+ * diagonal, and D the second differences of rows that are neighbours by their index in the input.
+ * The factor A minimises
  *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2.
- * Rows of empty slices, which no factor has, lie on the curve that is smoothest between the others:
- * they are unknowns without a product, and forgotten. With G = Q diag(g) Q', columns of B = A Q are
- * apart from each other: each is the solution of
+ * Factors have no rows for empty slices. Here such rows are unknowns that are in no other term, so
+ * they are on the smoothest curve between the others. They are discarded afterwards. With G = Q
+ * diag(g) Q', each column k of B = A Q is the solution of a system of its own,
  *     (g_k E + mu D' D) b_k = (M Q)_k,
- * E being 1 on the diagonal where there is a row; five diagonals, solved by L diag L' in time that
- * is linear (smoothing as of Whittaker 1923). Where g_k is so far below mu that rounding would take
- * what does not bend, b_k is a line and a curve that is 0 at one end, computed apart. Directions in
- * which G is singular but for rounding are left out, as by least squares. Q and g are right to a
- * rounding of the largest g: the column of a component that is dying is right to 1e-16 over its
- * share of that, which changes nothing that is minimised. M is rounded to the precision of factors
- * first, also where the fit asks for more of it: in float32 a fit above 0.999 may be off by 1e-5
- * and more where the last mode is smooth, by the root of FLT_EPSILON (3e-4) where little is left to
- * fit.
+ * with E = 1 on the diagonal for indices that have a row. It has five diagonals, and is solved by L
+ * diag L' in linear time (smoothing by Whittaker 1923). If g_k is so far below mu that rounding
+ * would hide the straight part of b_k, then b_k is computed as a line plus a curve that is 0 at one
+ * end. Directions in which G is singular, to rounding, are left out as in least squares. Q and g
+ * are exact to a rounding of the largest g. So the column of a component that is vanishing has a
+ * relative error of 1e-16 over its share of g, which does not affect the minimum. M is rounded to
+ * the precision of factors first, even if the fit asks for more. So in float32 a fit above 0.999
+ * may be wrong by 1e-5 and more if the last mode is smooth, and by the root of FLT_EPSILON (3e-4)
+ * near 1.
  *
- *   owner    the caller owns matrices; rows are the backend's. `bytes` are taken for the time of a
- *            call
- *   threads  one calls; columns and rows are spread over init->threads, each computed by itself
+ *   owner    the caller owns matrices; the backend owns rows. `bytes` are allocated during a call
+ *   threads  one calls; init->threads threads compute columns and rows, each by one thread
  *   errors   0 or a negative ts_code
  */
 #include <float.h>
@@ -37,27 +37,30 @@
 #include "cpd/rows/row_columns.h"
 #include "cpd/rows/symm.h"
 
-#define MOST_INDICES (UINT64_C(1) << 22) /* of a mode */
+#define MOST_INDICES (UINT64_C(1) << 22) /* most indices of a smooth mode */
 
-/* From one row to the next. What says where a curve of L entries without a row is, is 1e-16 of the
- * sums for L = 10000, and grows as 1 / L^4: at 100000 rounding decides. */
+/* Most indices from one row to the next. What determines a curve of L entries without a row is
+ * 1e-16 of the sums at L = 10000, and shrinks as 1 / L^4: at 100000 it is lost in rounding. */
 #define MOST_GAP UINT64_C(50000)
 
-#define MOST_LANES 4u /* columns that are solved at a time */
+#define MOST_LANES 4u /* columns that are solved at the same time */
 
 struct smooth {
     const struct ts_init_conf *init;
     enum ts_precision precision;
     uint32_t mode, rank, lanes;
-    uint64_t n, first, span; /* rows; the first one's index; indices from it to the last one's */
-    uint64_t *index;         /* NULL: row i is index i */
+    /* n: rows; first: index of the first row; span: number of indices from the first row to the
+     * last */
+    uint64_t n, first, span;
+    uint64_t *index; /* NULL: row i is index i */
     double mu;
-    double *z;           /* rank x rank: rows are eigenvectors */
-    double *d;           /* rank: eigenvalues, 0 where a direction is left out */
-    double *rough;       /* rank */
-    double *b;           /* rank x n: columns of M Q, and then of B */
-    double *band;        /* lanes x 4 x span */
-    double *chunk, *dot; /* of rows; of a chunk: elements of the inner product */
+    double *z;     /* rank x rank: eigenvectors of G as rows */
+    double *d;     /* rank: eigenvalues of G; 0 for a direction that is left out */
+    double *rough; /* rank: |D b|^2 for each column b of B */
+    double *b;     /* rank x n: columns of M Q, which become columns of B */
+    double *band;  /* lanes x 4 x span: a struct band for each column that is being solved */
+    /* chunk: rows that are copied; dot: inner product of each of these rows of M and A */
+    double *chunk, *dot;
 };
 
 static uint32_t lanes_of(uint32_t rank)
@@ -102,8 +105,9 @@ static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
            (disk->rows_bytes > 0 ? 8 * disk->n_rows : 0);
 }
 
-/* Eigenvalues of g that are more than rounding: against what g has on its diagonal there, as the
- * product's errors are in proportion to the lengths of columns. */
+/* d, z := eigenvalues and eigenvectors of G. d is 0 for directions that are only rounding: those
+ * whose eigenvalue is small against what G has on its diagonal there. Errors of the MTTKRP are
+ * proportional to the lengths of columns. *singular: whether there are such directions. */
 static int take_directions(struct smooth *s, const double *g, int *singular, struct ts_err *err)
 {
     const double cut = s->precision == TS_FLOAT32 ? FLT_EPSILON : TS_SYMM_CUT;
@@ -122,8 +126,8 @@ static int take_directions(struct smooth *s, const double *g, int *singular, str
     return rc;
 }
 
-/* The product by the identity, which leaves it to the backend to have all rows where get_rows finds
- * them, as factors are. */
+/* Multiplies the MTTKRP by the identity, so that the backend stores it as rows of the factor, where
+ * get_rows finds all of them. */
 static int settle(struct smooth *s, double *gram, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -132,7 +136,7 @@ static int settle(struct smooth *s, double *gram, struct ts_err *err)
     return c->backend->solve(c->be, s->mode, &update, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* b := M Q */
+/* b := columns of M Q */
 static int turn(struct smooth *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -162,8 +166,8 @@ static uint64_t place(const struct smooth *s, uint64_t row)
     return s->index == NULL ? row : s->index[row] - s->first;
 }
 
-/* What a thread computes a column with: the matrix, the diagonal and two more, and the unknowns, of
- * all indices. */
+/* Memory with which one column is solved: three diagonals of the matrix, and the unknowns x. Each
+ * has an entry for every index. */
 struct band {
     double *diagonal, *one, *two, *x;
 };
@@ -173,8 +177,8 @@ static struct band band_of(double *memory, uint64_t n)
     return (struct band){ memory, memory + n, memory + 2 * n, memory + 3 * n };
 }
 
-/* x := (d P + mu D' D)^-1 x, P being 1 where there are rows; of entries from `from` on alone, with
- * 0 before them. */
+/* x := (d P + mu D' D)^-1 x, with P the diagonal matrix that is 1 for indices with a row. Entries
+ * before `from` are taken as 0, and x is solved for the others. */
 static void eliminate(const struct smooth *s, double d, uint64_t from, const struct band *band)
 {
     const uint64_t n = s->span;
@@ -192,14 +196,15 @@ static void eliminate(const struct smooth *s, double d, uint64_t from, const str
                        band->diagonal + from, band->one + from, band->two + from, band->x + from);
 }
 
-/* From -1 to 1 over all indices. */
+/* A line over all indices, from -1 to 1. */
 static double line(const struct smooth *s, uint64_t i)
 {
     return 2 * (double)i / (double)(s->span - 1) - 1;
 }
 
-/* x := z of the right side b_i of a row (or 0) + c_0 + c_1 line; z is 0 at the first two indices.
- * sum := its sum over rows, and that with `line`. */
+/* x := the curve z for the right-hand side b + c_0 + c_1 line on rows; b may be NULL, which is 0.
+ * The curve is 0 at the first two indices. sum[0] := the sum of z over rows, sum[1] := that of z
+ * times line. */
 static void solve_held(const struct smooth *s, double d, const double *b, const double c[2],
                        const struct band *band, double sum[2])
 {
@@ -219,11 +224,10 @@ static void solve_held(const struct smooth *s, double d, const double *b, const 
     }
 }
 
-/* x := (d P + mu D' D)^-1 b where d is far below mu: lines, which do not bend, cost little, and
- * their part of x would be lost in rounding. x is a line L y and a curve z that is 0 at the first
- * two indices:
- *   z = A (b - d P L y), A the inverse of the matrix without these two; L' P (L - d A P L) y = L'
- *   (b - d P A b) / d.
+/* x := (d P + mu D' D)^-1 b, for d far below mu. Then the straight part of x costs little, and
+ * would be lost in rounding. So x is the sum of a line L y and a curve z that is 0 at the first two
+ * indices. With A the inverse of the matrix without these two indices,
+ *   z = A (b - d P L y)   and   L' P (L - d A P L) y = L' (b - d P A b) / d.
  * Returns |D x|^2. */
 static double solve_on_a_line(const struct smooth *s, double d, const double *b,
                               const struct band *band)
@@ -257,15 +261,15 @@ static double solve_on_a_line(const struct smooth *s, double d, const double *b,
     return bends;
 }
 
-/* Whether the least that a line costs is below the least that a curve does which is 0 at one end,
- * (1.875 / n)^4 mu. */
+/* Whether d is far below mu: a line of length 1 costs less than any curve of length 1 that is 0 at
+ * one end, which costs at least (1.875 / n)^4 mu. */
 static int is_cheap(const struct smooth *s, double d)
 {
     const double n = (double)s->span;
     return s->span > 2 && d * n * n * n * n < 12 * s->mu;
 }
 
-/* Column k of b. memory: of a band. */
+/* Solves column k of b. memory: room for a struct band. */
 static void solve_column(const struct smooth *s, uint32_t k, double *memory)
 {
     const struct band band = band_of(memory, s->span);
@@ -298,8 +302,8 @@ static void solve_columns(const struct smooth *s)
     }
 }
 
-/* m, a row of the product, becomes that of A, as the backend is going to hold it. Returns their
- * inner product. */
+/* Replaces m, a row of the MTTKRP, by the row of A, rounded to the precision of the backend.
+ * Returns the inner product of both. */
 static double turn_back(const struct smooth *s, uint64_t row, double *m)
 {
     double a[TS_MAX_RANK] = { 0 }, sum = 0;
@@ -316,7 +320,7 @@ static double turn_back(const struct smooth *s, uint64_t row, double *m)
     return sum;
 }
 
-/* The sum of squares of second differences that end in row i: of i, i - 1, i - 2. */
+/* The sum over columns of the squared second difference of rows i, i - 1 and i - 2. */
 static double bend_of(const double *const row[3], uint32_t rank)
 {
     double sum = 0;
@@ -327,9 +331,9 @@ static double bend_of(const double *const row[3], uint32_t rank)
     return sum;
 }
 
-/* Rows of A to the backend; *inner (or NULL) := the inner product of M and A. Where all rows are
- * there and rounding changes them, *rough := |D A|^2 of those that the backend holds: what large
- * entries lose can bend more than the curve does. */
+/* Copies the rows of A to the backend. *inner (or NULL) := the inner product of M and A. If every
+ * index has a row and the backend rounds, *rough := |D A|^2 of the rounded rows: the rounding of
+ * large entries may bend more than the curve does. */
 static int finish(const struct smooth *s, double *inner, double *rough, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

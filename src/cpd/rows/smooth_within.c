@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* smooth_within.c - rows of a mode whose neighbours are to be alike, and which have bounds or an l1
- * besides: TS_ROW_SMOOTH_WITHIN of stream/row_update.h.
+/* smooth_within.c - updates rows of a mode whose neighbouring rows should be similar, and which has
+ * bounds or an l1 penalty: TS_ROW_SMOOTH_WITHIN of stream/row_update.h.
  *
- * With M, G, D and mu of smooth.c, A goes from its old rows towards the least of
- *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2 + l1 sum |A|   with   lower <= A <= upper,
- * rows of empty slices being unknowns without a product, bounds and magnitude. Columns come one
- * after another, as by HALS: with the others as they are, column r has the least of
- *     1/2 a' (G_rr E + mu D' D) a - c' a + l1 |E a|_1,   c = m_r - sum over the others s of a_s
- *     G_sr,
- * towards which curve.h goes. So the sum never rises, from column to column. Rounds over all
- * columns are those of coordinate descent, and end as they do (stream/row_update.h). A column of
- * which G_rr is 0 does not matter: it becomes 0, or the bound next to it. ADMM with smooth.c's
- * solve as one of its steps was not taken: the eigenvalues of G x I + mu I x D' D lie so far apart
- * where mu is large that rounds by the hundred are needed, and no rho is right for both ends.
+ * With M, G, D and mu of smooth.c, A moves from its old rows towards the minimum of
+ *     1/2 tr(A G A') - tr(A' M) + mu/2 |D A|^2 + l1 sum |A|   with   lower <= A <= upper.
+ * Rows of empty slices are unknowns that are only in the term with D, and have no bounds. Columns
+ * are computed one after another, as in HALS: with the other columns s given, column a = a_r of A
+ * minimises
+ *     1/2 a' (G_rr E + mu D' D) a - c' a + l1 |E a|_1,   c = m_r - sum over s of a_s G_sr.
+ * curve.h solves this. So the objective never rises from column to column. Rounds over all columns
+ * end like those of coordinate descent (stream/row_update.h). A column whose G_rr is 0 does not
+ * affect the objective: it becomes 0, or the bound nearest to 0. ADMM, with the solve of smooth.c
+ * as one of its steps, was rejected: if mu is large, the eigenvalues of G x I + mu I x D' D are so
+ * far apart that it takes hundreds of rounds, and no rho suits both ends.
  *
- *   owner    the caller owns matrices; rows are the backend's, M beside them (own_rows).
- *            `bytes` are taken for the time of a call
- *   threads  one calls; products of columns are spread over init->threads, each entry computed by
- *            itself
+ *   owner    the caller owns matrices; the backend owns the rows, and M beside them (own_rows).
+ *            `bytes` are allocated during a call
+ *   threads  one calls; init->threads threads compute products of columns, each entry by one
+ *            thread
  *   errors   0 or a negative ts_code; TS_ESTOP soon after *init->stop is set, on all ranks, with
- *            the rows as they were
+ *            the old rows unchanged
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,9 +32,11 @@
 struct within {
     struct ts_row_columns columns;
     const struct ts_row_update *update;
-    double *c, *before;    /* span; n: of a column, what it is solved for, and how it was */
-    double *scratch;       /* of curve.h */
-    unsigned char *is_row; /* span */
+    /* c, span numbers: the linear term of the column; before, n numbers: the column before its
+     * update */
+    double *c, *before;
+    double *scratch;       /* memory for curve.h */
+    unsigned char *is_row; /* span flags: whether the index has a row */
     double rough;
     int stopped; /* the user wants to stop, on this rank or on another */
 };
@@ -49,7 +51,7 @@ static int check(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct
 
 static uint64_t bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
-    /* a session that is opened for both kinds of rows of a mode computes either */
+    /* a session may compute either kind of smooth rows, so it needs memory for both */
     const uint64_t both[] = { ts_row_columns_bytes(t, mode, rank, OF_SPAN, OF_ROWS),
                               ts_rows_smooth.bytes(t, mode, rank) };
     return both[0] > both[1] ? both[0] : both[1];
@@ -104,13 +106,13 @@ static double solve_column(struct within *w, uint32_t r)
         multiply_others(w, r);
         return ts_curve_solve(&curve);
     }
-    /* not where there is no row alone: that would bend */
+    /* sets every entry: a 0 at indices without a row alone would bend the curve */
     for (uint64_t i = 0; i < curve.n; i++)
         curve.x[i] = fmin(fmax(0, curve.lower), curve.upper);
     return 0;
 }
 
-/* All ranks get through, or none does. */
+/* Updates all columns in rounds. All ranks finish, or all ranks stop. */
 static int solve_columns(struct within *w, struct ts_err *err)
 {
     const struct ts_row_columns *k = &w->columns;
@@ -142,7 +144,7 @@ static int solve_columns(struct within *w, struct ts_err *err)
     return ts_backend_can(c->backend, TS_CAN_RANKS) ? c->backend->agree(c->be, rc, err) : rc;
 }
 
-/* |D A|^2 of the columns as they are now. */
+/* Returns |D A|^2 for the present columns. */
 static double roughness(const struct within *w)
 {
     double sum = 0;
@@ -151,7 +153,7 @@ static double roughness(const struct within *w)
     return sum;
 }
 
-/* Divides memory; which rows there are. */
+/* Divides `more` into the arrays, and marks indices that have a row. */
 static void lay_out(struct within *w)
 {
     const struct ts_row_columns *k = &w->columns;
@@ -165,8 +167,8 @@ static void lay_out(struct within *w)
         w->is_row[ts_row_columns_place(k, row)] = 1;
 }
 
-/* What large entries lose by rounding can bend more than the curve does, so the penalty is that of
- * the rows as they are held. */
+/* The rounding of large entries may bend more than the curve does. So the penalty is computed from
+ * the rows as the backend stores them. */
 static int make(const struct ts_row_task *task, struct ts_err *err)
 {
     const struct ts_constraint *mode = &task->init->spec->mode[task->mode];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Inverses by Cholesky, or by all eigenvectors: Householder's tridiagonal form, then implicit
- * QL. */
+/* Inverts symmetric matrices by Cholesky, or by all eigenvectors: Householder's tridiagonal form,
+ * then implicit QL. */
 #include "cpd/rows/symm.h"
 
 #include <float.h>
@@ -22,7 +22,8 @@ uint64_t ts_symm_bytes(uint32_t n)
 
 /* ---- for each instruction set ---- */
 
-/* As above: all of it, and its parts. */
+/* Functions of symm_cholesky_body.h and symm_eigen_body.h for one instruction set: the whole
+ * inverse, and its parts for threads. */
 struct parts {
     int (*inverse)(uint32_t n, const double *v, double cut, double *l, double *li, double *ret);
     int (*cholesky)(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,
@@ -67,9 +68,9 @@ PARTS(portable, )
 PARTS(avx2, __attribute__((target("avx2"))))
 #endif
 
-/* Fewer rows are not worth a team of threads. */
+/* A matrix of fewer rows is inverted by one thread. */
 #define LONE_ROWS 256u
-/* That a thread takes at a time: of the inverse of l so many fit a cache. */
+/* Rows that a thread takes at a time: so many rows of the inverse of l fit into a cache. */
 #define ROWS_AT_A_TIME 16u
 
 static uint32_t less(uint32_t a, uint32_t b)
@@ -114,7 +115,7 @@ static int inverse_by(int threads, const struct parts *set, uint32_t n, const do
     return well && is_well(n, v, cut, ret);
 }
 
-/* ret := the inverse or, where Cholesky cannot, the pseudo-inverse. */
+/* ret := the inverse or, if Cholesky fails, the pseudo-inverse. */
 static int invert_by(const struct parts *set, uint32_t n, const double *v, double cut,
                      uint32_t threads, const volatile sig_atomic_t *stop, double *ret,
                      int *singular, struct ts_err *err)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* symm.h - the small dense linear algebra of the methods: inverses of rank x rank Gram matrices.
  *
- * Written out here, not taken from LAPACK: the matrices are small, and a BLAS chooses kernels by
- * CPU and cuts its loops by thread count, so the bits of a run would depend on it; some also start
- * threads and map buffers when they are loaded, which breaks a memory limit. Vectors of four
- * numbers are a part of the algorithm, not of the machine: sums have four parts everywhere,
- * products are rounded before they are added, and AVX2 changes the time alone.
+ * This is not left to LAPACK, because the matrices are small, and a BLAS chooses kernels by CPU and
+ * divides loops by thread count: results would depend on both. Some also start threads and map
+ * buffers when they are loaded, which breaks a memory limit. Vectors of four numbers are a part of
+ * the algorithm, not of the machine: sums have four parts on every machine, and products are
+ * rounded before they are added. AVX2 only makes it faster.
  *
  *   owner    the caller owns the matrices: row-major, n x n, without padding
- *   threads  pure functions, of one thread, or of several that share rows: the bits are the same
+ *   threads  pure functions of one thread, or of several that share rows, with the same bits
  *   errors   TS_ENOMEM, or TS_ESTOP with ret of no use
  */
 #ifndef TS_CPD_SYMM_H
@@ -22,16 +22,16 @@
 /* The inverse is computed by Cholesky if the estimate of 1 / condition number is above this and
  * above the cut. */
 #define TS_SYMM_RCOND 1e-8
-/* A cut for matrices that have errors of float64. Entries of a solution may be 1e5 times their
- * sum. Their squares then have rounding errors of 1e-6 of the square of that sum. */
+/* The cut for matrices with rounding errors of float64. Entries of a solution may be 1e5 times
+ * their sum. Their squares then have rounding errors of 1e-6 of the square of that sum. */
 #define TS_SYMM_CUT 1e-10
 
-/* ret := pseudo-inverse of the symmetric positive semidefinite v (rounding may have made it
- * slightly indefinite), in which singular values below `cut` of the largest count as zero. The cut
- * belongs to what is multiplied by ret: a right-hand side with errors of e, relatively, gives a
- * solution with errors of e / sqrt(cut) in the norm that v defines. ret may not be v; it is NaN
- * where v is not finite. *singular (may be NULL) is 1 when v was too badly conditioned for
- * Cholesky; only then *stop is looked at (NULL, or not 0 when the user wants to stop). */
+/* ret := the pseudo-inverse of v, which is symmetric and positive semidefinite except for rounding.
+ * Singular values below `cut` of the largest count as zero. The right cut depends on what is
+ * multiplied by ret: a right-hand side with relative errors of e gives a solution with errors of e
+ * / sqrt(cut) in the norm that v defines. ret may not be v; it is NaN if v is not finite. *singular
+ * (may be NULL) is 1 if v was too badly conditioned for Cholesky. Only then *stop is checked (NULL,
+ * or not 0 when the user wants to stop). */
 int ts_symm_pinv(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *ret, int *singular, struct ts_err *err);
 
@@ -46,11 +46,11 @@ int ts_symm_pinv_portable(uint32_t n, const double *v, double cut,
                           const volatile sig_atomic_t *stop, double *ret, int *singular,
                           struct ts_err *err);
 
-/* d := the eigenvalues of the symmetric v, in no order, and rows of z := orthonormal eigenvectors:
- * what a pseudo-inverse is made of, for tests. v is finite. */
+/* d := the eigenvalues of the symmetric and finite v, in any order. Rows of z := orthonormal
+ * eigenvectors. */
 int ts_symm_eigen(uint32_t n, const double *v, double *d, double *z, struct ts_err *err);
 
-/* Bytes of memory that a call allocates until it returns. */
+/* Bytes of memory that a call allocates and frees. */
 uint64_t ts_symm_bytes(uint32_t n);
 
 #endif

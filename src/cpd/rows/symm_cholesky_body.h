@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* symm_cholesky_body.h - sums of vectors, and inverses by Cholesky: a part of symm.c. */
+/* symm_cholesky_body.h - dot products, and inverses by Cholesky: a part of symm.c. */
 
-/* Every function below is compiled for each instruction set, inside of those at the end. */
+/* functions below are inlined into the functions of each instruction set in symm.c */
 #define PART static inline __attribute__((always_inline))
 
 typedef double vec __attribute__((vector_size(32), aligned(8)));
@@ -12,11 +12,11 @@ typedef int64_t vec_bits __attribute__((vector_size(32), aligned(8)));
 
 /* ---- sums ----
  *
- * A dot product has four running sums: element i goes to sum i % 4, but for the last n % 4, which
- * go to the first. So it is as long as it was when its loop was scalar, and its bits are those of
- * then. */
+ * A dot product has four running sums. Element i goes to sum i % 4; the last n % 4 elements go to
+ * the first sum. A scalar loop in this order gives the same bits. */
 
-/* sum[k] := the four sums of a' b[k], for four b at once. Of n elements, a multiple of 4. */
+/* sum[k] := the four running sums of the dot product of a and b[k], for four b at once. n is a
+ * multiple of 4. */
 PART void dot_4(uint32_t n, const double *a, const double *const b[4], vec sum[4])
 {
     vec s0 = { 0 }, s1 = { 0 }, s2 = { 0 }, s3 = { 0 };
@@ -33,7 +33,7 @@ PART void dot_4(uint32_t n, const double *a, const double *const b[4], vec sum[4
     sum[3] = s3;
 }
 
-/* The four sums of n elements before, and n_more behind them. */
+/* Finishes a dot product: s has its four running sums so far, and n_more elements are left. */
 PART double dot_end(const double s[4], uint32_t n_more, const double *a, const double *b)
 {
     double s0 = s[0], s1 = s[1], s2 = s[2], s3 = s[3];
@@ -49,7 +49,7 @@ PART double dot_end(const double s[4], uint32_t n_more, const double *a, const d
     return (s0 + s1) + (s2 + s3);
 }
 
-/* Largest column sum of magnitudes. */
+/* The largest sum of magnitudes in a column. */
 PART double norm1(uint32_t n, const double *a)
 {
     const vec_bits magnitude = { INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX };
@@ -74,16 +74,18 @@ PART double norm1(uint32_t n, const double *a)
 
 /* ---- Cholesky ---- */
 
-/* Four rows from `first` on; those beyond the end are the last. */
+/* ret := pointers to four rows from `first` on. Rows past the last one are replaced by the last
+ * one. */
 PART void rows_4(uint32_t n, const double *a, uint32_t first, const double *ret[4])
 {
     for (uint32_t k = 0; k < 4; k++)
         ret[k] = a + (size_t)(first + k < n ? first + k : n - 1) * n;
 }
 
-/* Rows begin .. end - 1 of four columns of l, the lower Cholesky factor of v: what lies left of
- * them is summed for the four at once. Rows from first + 4 on need rows first .. first + 3, and
- * each other not. 0 when v is not positive definite. */
+/* Computes rows begin .. end - 1 of four columns of l, from column `first` on; l is the lower
+ * Cholesky factor of v. The dot products with the columns left of these are made for all four at
+ * once. Rows from first + 4 on need rows first .. first + 3, and do not need each other. Returns 0
+ * if v is not positive definite. */
 PART int cholesky(uint32_t n, const double *v, uint32_t first, uint32_t begin, uint32_t end,
                   double *l)
 {
@@ -107,8 +109,8 @@ PART int cholesky(uint32_t n, const double *v, uint32_t first, uint32_t begin, u
     return 1;
 }
 
-/* Rows begin .. end - 1 of ret := columns of the inverse of the lower triangular l: row j starts at
- * its diagonal. Four entries of each row at a time. */
+/* Rows begin .. end - 1 of ret := columns of the inverse of the lower triangular l; row j starts at
+ * its diagonal. Four entries of a row are computed at a time. */
 PART void invert_lower(uint32_t n, const double *l, uint32_t begin, uint32_t end, double *ret)
 {
     memset(ret + (size_t)begin * n, 0, (size_t)(end - begin) * n * sizeof *ret);
@@ -132,7 +134,7 @@ PART void invert_lower(uint32_t n, const double *l, uint32_t begin, uint32_t end
     }
 }
 
-/* Rows begin .. end - 1 of ret := li' li, up to the diagonal, and the columns that mirror them. */
+/* Rows begin .. end - 1 of ret := li' li, up to the diagonal, and the mirrored columns. */
 PART void square_lower(uint32_t n, const double *li, uint32_t begin, uint32_t end, double *ret)
 {
     for (uint32_t i = begin; i < end; i++) {
@@ -154,10 +156,11 @@ PART void square_lower(uint32_t n, const double *li, uint32_t begin, uint32_t en
 
 PART int is_well(uint32_t n, const double *v, double cut, const double *inverse)
 {
-    return norm1(n, v) * norm1(n, inverse) < 1 / fmax(TS_SYMM_RCOND, cut); /* false for NaN */
+    /* is false if a norm is NaN */
+    return norm1(n, v) * norm1(n, inverse) < 1 / fmax(TS_SYMM_RCOND, cut);
 }
 
-/* Inverse by Cholesky; 0 when v is not positive definite or too badly conditioned. */
+/* Inverts v by Cholesky. Returns 0 if v is not positive definite, or too badly conditioned. */
 PART int inverse(uint32_t n, const double *v, double cut, double *l, double *li, double *ret)
 {
     for (uint32_t first = 0; first < n; first += 4)

@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* symm_eigen_body.h - all eigenvectors, and inverses by them: a part of symm.c. */
+/* symm_eigen_body.h - all eigenvectors, and pseudo-inverses from them: a part of symm.c. */
 
-/* of QL for an eigenvalue, which needs about two; a bound that nothing reaches */
+/* most steps of QL for an eigenvalue; about two are needed, so this is never reached */
 #define MAX_STEPS 50
-#define TINY      1e-140 /* squares of less lose digits; it is nothing beside entries of 1 */
+/* smaller numbers have inexact squares; they are negligible beside entries of 1 */
+#define TINY 1e-140
 
 /* ---- eigenvectors ----
  *
- * Rows of these matrices are padded with zeros to `ld` columns, a multiple of 4. Errors are those
- * of v's own rounding: each step changes v by at most some DBL_EPSILON of its norm, and the cut
- * lies far above that. */
+ * Rows of these matrices are padded with zeros to `ld` columns, a multiple of 4. Each step changes
+ * v by at most some DBL_EPSILON of its norm, like the rounding of v itself. The cut is far above
+ * that. */
 
 struct eigen {
     uint32_t n, ld;
     const volatile sig_atomic_t *stop;
-    /* n x ld: v, then Householder's vectors in its rows, then eigenvectors over eigenvalues */
+    /* n x ld: v, then Householder's vectors as rows, then eigenvectors divided by their
+     * eigenvalues */
     double *a;
-    double *z; /* n x ld: rows become eigenvectors */
-    /* ld: the diagonal, that becomes eigenvalues; what lies beside: e[i] at i, i + 1 */
+    double *z; /* n x ld: eigenvectors as rows, at the end */
+    /* ld: d is the diagonal, which becomes the eigenvalues; e[i] is the entry between i and i +
+     * 1 */
     double *d, *e;
-    double *h; /* ld: half the squares of Householder's vectors, 0: none; then cosines */
-    double *p; /* ld: a vector; then sines */
+    /* ld: half the squared lengths of Householder's vectors, 0 for none; then cosines of
+     * rotations */
+    double *h;
+    double *p; /* ld: a vector; then sines of rotations */
 };
 
 static uint32_t padded(uint32_t n)
@@ -28,7 +33,7 @@ static uint32_t padded(uint32_t n)
     return (n + 3) / 4 * 4;
 }
 
-/* ret[i] := row i of a times x, for i < n; each sum has four parts. */
+/* ret[i] := row i of a times x, for i < n. Each dot product has four running sums. */
 PART void multiply(uint32_t n, uint32_t ld, const double *a, const double *x, double *ret)
 {
     for (uint32_t i = 0; i < n; i += 4) {
@@ -50,14 +55,15 @@ PART double dot(uint32_t n, const double *a, const double *b)
     return (s[0] + s[1]) + (s[2] + s[3]);
 }
 
-/* Makes row i of a, left of the diagonal, the vector u of the reflection  1 - u u' / h  that takes
- * it to a multiple of the last unit vector; e[i - 1] is that multiple. */
+/* Replaces the part of row i of a left of the diagonal by the vector u of the reflection 1 - u u' /
+ * h. The reflection maps this part to a multiple of the last unit vector; e[i - 1] := that
+ * multiple. */
 PART void reflect_row(struct eigen *g, uint32_t i)
 {
     double *u = g->a + (size_t)i * g->ld;
     double squares, length;
     memset(u + i, 0,
-           (g->ld - i) * sizeof *u); /* the diagonal is in d; right of it are old copies */
+           (g->ld - i) * sizeof *u); /* the diagonal is in d, and right of it are old copies */
     squares = dot(padded(i), u, u);
     length = sqrt(squares);
     g->h[i] = 0;
@@ -65,7 +71,7 @@ PART void reflect_row(struct eigen *g, uint32_t i)
         double rest = 0;
         for (uint32_t k = 0; k + 1 < i; k++)
             rest = fmax(rest, fabs(u[k]));
-        if (!(rest > TINY)) { /* it is one already */
+        if (!(rest > TINY)) { /* the row is a multiple of the last unit vector already */
             g->e[i - 1] = u[i - 1];
             return;
         }
@@ -75,7 +81,7 @@ PART void reflect_row(struct eigen *g, uint32_t i)
     u[i - 1] -= g->e[i - 1];
 }
 
-/* a := reflection * a * reflection, for the leading i x i of it; row i is u */
+/* a := reflection * a * reflection, for the leading i x i block of a. Row i of a is u. */
 PART void reflect_both(struct eigen *g, uint32_t i)
 {
     const double *u = g->a + (size_t)i * g->ld;
@@ -96,8 +102,8 @@ PART void reflect_both(struct eigen *g, uint32_t i)
     }
 }
 
-/* Householder's reduction: a = q t q', t tridiagonal; z := q'. The last rows first, so that the
- * vector of row i lies in the row itself. */
+/* Householder's reduction: a = q t q' with tridiagonal t; z := q'. The last rows come first, so
+ * that the vector for row i is stored in that row. */
 PART void reduce(struct eigen *g)
 {
     const uint32_t n = g->n, ld = g->ld;
@@ -124,8 +130,8 @@ PART void reduce(struct eigen *g)
     }
 }
 
-/* Rotations of rows (i, i + 1) of z for i = end - 1 down to first, in one pass over 4 * n_vec
- * columns: the row that the next rotation needs stays in registers. */
+/* Applies rotations to rows (i, i + 1) of z, for i = end - 1 down to first, in one pass over 4 *
+ * n_vec columns. The row that the next rotation needs stays in registers. */
 PART void rotate_columns(const struct eigen *g, uint32_t first, uint32_t end, double *z, int n_vec)
 {
     vec x[4];
@@ -163,8 +169,8 @@ static double length_of(double x, double y)
     return 0x1p-500 * sqrt(x * x + y * y);
 }
 
-/* A step of QL with Wilkinson's shift on rows first .. end, beside which e is 0 (Bowdler, Martin,
- * Reinsch and Wilkinson, Numer. Math. 11, 1968). */
+/* One step of QL with Wilkinson's shift on rows first .. end; e is 0 before and after this range
+ * (Bowdler, Martin, Reinsch and Wilkinson, Numer. Math. 11, 1968). */
 PART void step(struct eigen *g, uint32_t first, uint32_t end)
 {
     double *d = g->d, *e = g->e;
@@ -176,7 +182,7 @@ PART void step(struct eigen *g, uint32_t first, uint32_t end)
         const double f = s * e[i], b = c * e[i], r = length_of(f, x);
         double t;
         e[i + 1] = r;
-        if (r == 0) { /* it falls apart here */
+        if (r == 0) { /* the matrix splits into two here */
             d[i + 1] -= p;
             e[end] = 0;
             rotate(g, i + 1, end);
@@ -198,10 +204,10 @@ PART void step(struct eigen *g, uint32_t first, uint32_t end)
     rotate(g, first, end);
 }
 
-/* d := eigenvalues of the tridiagonal (d, e); rows of z := their eigenvectors. What is below a
- * quarter of DBL_EPSILON of the norm beside the diagonal counts as zero, also among small
- * eigenvalues: these are right to that anyway, and where there are many of them, most of the steps
- * would be theirs. */
+/* d := eigenvalues of the tridiagonal matrix (d, e); rows of z := their eigenvectors. An
+ * off-diagonal entry below a quarter of DBL_EPSILON of the norm counts as zero, even between small
+ * eigenvalues. Their errors are that large anyway. Most steps would be spent on them if there are
+ * many. */
 PART void diagonalise(struct eigen *g)
 {
     double norm = 0, small;
@@ -220,7 +226,8 @@ PART void diagonalise(struct eigen *g)
         }
 }
 
-/* ret := by * sum over the eigenvalues above the cut of  z z' / eigenvalue */
+/* ret := `by` times the sum of z z' / eigenvalue over eigenvectors z whose eigenvalue is above the
+ * cut */
 PART void add_up(struct eigen *g, double cut, double by, double *ret)
 {
     const uint32_t n = g->n, ld = g->ld;
@@ -263,7 +270,7 @@ PART void add_up(struct eigen *g, double cut, double by, double *ret)
         }
 }
 
-/* Largest magnitude; infinite when an entry is not finite. */
+/* The largest magnitude of n entries; infinite if an entry is not finite. */
 PART double largest(size_t n, const double *v)
 {
     double most = 0;
@@ -272,8 +279,8 @@ PART double largest(size_t n, const double *v)
     return most;
 }
 
-/* d, z: the eigenvalues of v times the power of two that is returned, which takes its largest entry
- * `most` to near 1, and its eigenvectors. */
+/* d, z := eigenvalues and eigenvectors of v times the power of 2 that is returned. It scales v's
+ * largest entry `most` to about 1. */
 PART double solve_eigen(struct eigen *g, const double *v, double most)
 {
     double by;
@@ -301,7 +308,7 @@ static struct eigen eigen_in(uint32_t n, const volatile sig_atomic_t *stop, doub
     return g;
 }
 
-/* ret := the pseudo-inverse, unless it is to stop. */
+/* ret := the pseudo-inverse of v. If *stop is set meanwhile, ret is of no use. */
 PART void pseudo(uint32_t n, const double *v, double cut, const volatile sig_atomic_t *stop,
                  double *work, double *ret)
 {

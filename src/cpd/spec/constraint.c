@@ -5,7 +5,7 @@
 
 #include "stream/row_update.h"
 
-/* the size of the next factor relative to a start that is too large */
+/* estimated size of the next factor, relative to the start, below which the start is too large */
 #define TOO_LARGE 1e-4
 
 int ts_constraint_rigid(const struct ts_constraint *c)

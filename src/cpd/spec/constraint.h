@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* constraint.h - what a method demands of the factor of one mode.
+/* constraint.h - the constraints and penalties on the factor of one mode.
  *
- * What holds for all modes, and the functions of both, are in spec.h.
+ * What holds for all modes, and functions of a whole specification, are in spec.h.
  *
  *   owner    plain values
  *   threads  any
@@ -14,12 +14,12 @@
 
 #include "base/setting_kind.h"
 
-/* All zero: nothing is demanded. There is a member for each setting of modes in base/settings.def,
- * whose help says more:
+/* Constraints and penalties of a mode; none if all members are 0. Each setting of modes in
+ * base/settings.def has a member here. The help there says more:
  *
- *   int nonneg         no entry is below 0
- *   int fixed          the factor stays that of the start, rows of empty slices being 0
- *   int simplex        rows are not negative and sum to 1, those of empty slices apart
+ *   int nonneg         no entry is negative
+ *   int fixed          the factor stays that of the start; rows of empty slices are 0
+ *   int simplex        rows are not negative and sum to 1, except those of empty slices
  *   int bounded        entries are between `lower` and `upper`, one of which may be infinite
  *   int orthogonal     columns are orthonormal
  *   double l1, l2, smooth   weights of penalties, not negative
@@ -41,7 +41,7 @@ struct ts_constraint {
  * bounds, its rows have sum 1, or its columns have length 1. */
 int ts_constraint_rigid(const struct ts_constraint *c);
 
-/* Whether neither lengths nor signs of columns may change in the result. */
+/* Whether neither lengths nor signs of the mode's columns may change in the result. */
 int ts_constraint_as_it_is(const struct ts_constraint *c);
 
 /* Whether a start is far too large for a tensor of this norm with nnz nonzeros in so many cells:

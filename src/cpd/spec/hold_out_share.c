@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shares of nonzeros, as people write them. */
+/* Reads shares of nonzeros from text: "20%", "0.2" or "fold 2/5". */
 #include "cpd/spec/hold_out_share.h"
 
 #include <inttypes.h>
@@ -37,7 +37,7 @@ int ts_hold_out_part(const char *text, double *share, double *from, struct ts_er
     *from = 0;
     if (strncmp(text, "fold", 4) != 0)
         return read_share(text, share, err);
-    /* strtoul skips blanks; comparing with `again` below refuses them */
+    /* strtoul accepts leading blanks; the comparison with `again` below rejects them */
     fold = strtoul(text + 4, &end, 10);
     if (*end == '/')
         n = strtoul(end + 1, NULL, 10);

@@ -11,7 +11,7 @@
 
 #include "base/err.h"
 
-/* Reads a share, or a fold. *from: the sum of the folds before it, 0 for a share. */
+/* Reads a share or a fold. *from: the share of all folds before this one; 0 for a plain share. */
 int ts_hold_out_part(const char *text, double *share, double *from, struct ts_err *err);
 
 /* Writes fold number `fold` of n, in the form that ts_hold_out_part reads. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads the values of settings, and holds them against each other. */
+/* Reads the values of settings, and checks them against each other. */
 #include "cpd/spec/run_values.h"
 
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "format/tensor.h"
 #include "model/model_write.h"
 
-#define OBSERVED_L2   0.1 /* where a row may have fewer nonzeros than columns */
+#define OBSERVED_L2   0.1 /* default: keeps a row solvable that has fewer nonzeros than columns */
 #define LEAST_SQUARES "least-squares"
 
 /* ---- options of modes ---- */
@@ -24,10 +24,11 @@
 struct reader {
     const struct ts_run_values *values;
     struct ts_spec *spec;
-    uint32_t named; /* the highest mode that an option names */
+    uint32_t named; /* the highest mode that any option names */
 };
 
-/* The number of a mode at *text, from 1, which is behind it then. */
+/* *ret := the mode number (from 1) at *text, and moves *text past it. TS_EARG unless it is a
+ * mode. */
 static int take_mode(const char *option, const char **text, uint32_t *ret, struct ts_err *err)
 {
     char *end;
@@ -42,7 +43,7 @@ static int take_mode(const char *option, const char **text, uint32_t *ret, struc
     return 0;
 }
 
-/* Bit m: mode m, of "all" or "1,3". */
+/* Parses "all" or "1,3". Bit m of *ret: mode m is named. */
 static int parse_modes(struct reader *r, const char *option, const char *text, uint32_t *ret,
                        struct ts_err *err)
 {
@@ -74,12 +75,12 @@ static int parse_modes(struct reader *r, const char *option, const char *text, u
     }
 }
 
-/* "0.1" for all modes, or "1=0.1,3=2". */
+/* Parses "0.1" for all modes, or "1=0.1,3=2". */
 static int parse_penalty(struct reader *r, const char *option, const char *text,
                          double ret[TS_MAX_ORDER], struct ts_err *err)
 {
     const int all = text != NULL && strchr(text, '=') == NULL;
-    uint32_t named = 0; /* bit m: mode m was */
+    uint32_t named = 0; /* bit m: mode m is named already */
     memset(ret, 0, TS_MAX_ORDER * sizeof *ret);
     while (text != NULL) {
         uint32_t mode = 1;
@@ -112,7 +113,8 @@ static int parse_penalty(struct reader *r, const char *option, const char *text,
     return 0;
 }
 
-/* "3" or "3=0.1", divided by commas. */
+/* Parses "3" or "3=0.1", or several of these separated by commas. A mode without a number gets
+ * 1. */
 static int parse_penalty_1(struct reader *r, const char *option, const char *text,
                            double ret[TS_MAX_ORDER], struct ts_err *err)
 {
@@ -149,7 +151,7 @@ static int parse_penalty_1(struct reader *r, const char *option, const char *tex
     return 0;
 }
 
-/* "0:1" for all modes, or "1=0:1,3=-1:inf". */
+/* Parses "0:1" for all modes, or "1=0:1,3=-1:inf". */
 static int parse_bounds(struct reader *r, const char *option, const char *text,
                         struct ts_constraint ret[TS_MAX_ORDER], struct ts_err *err)
 {
@@ -193,13 +195,13 @@ static int parse_bounds(struct reader *r, const char *option, const char *text,
     return 0;
 }
 
-/* An option that asks something of modes: a row of base/settings.def. */
+/* An option that sets a constraint of modes: a row of base/settings.def. */
 struct mode_row {
     const char *option;
-    size_t text_at; /* in struct ts_run_values */
+    size_t text_at; /* offset of the text in struct ts_run_values */
     enum { OF_RUN, IS_WHETHER, IS_PENALTY, IS_BOUNDS } kind;
-    size_t at;   /* in struct ts_constraint */
-    int is_free; /* where it names no modes, it is for those that are not fixed */
+    size_t at;   /* offset of the member in struct ts_constraint */
+    int is_free; /* an option that names no modes applies to all modes that are not fixed */
 };
 
 #define WHETHER(x, f)                 IS_WHETHER, offsetof(struct ts_constraint, x), f
@@ -225,7 +227,7 @@ static void *member_of(struct reader *r, const struct mode_row *row, uint32_t mo
     return (char *)&r->spec->mode[mode] + row->at;
 }
 
-/* Reads one option into the modes that it names, or all. */
+/* Parses one option, and sets it in the modes that it names, or in all. */
 static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err *err)
 {
     struct ts_constraint bounds[TS_MAX_ORDER] = { 0 };
@@ -251,7 +253,7 @@ static int parse_row(struct reader *r, const struct mode_row *row, struct ts_err
     return rc;
 }
 
-/* An option that names no modes is not for those that are fixed. */
+/* Takes an option that names no modes back from fixed modes. */
 static void leave_fixed(struct reader *r, const struct mode_row *row)
 {
     const char *text = text_of(r, row);
@@ -271,8 +273,8 @@ static void leave_fixed(struct reader *r, const struct mode_row *row)
     }
 }
 
-/* The options that ask something of modes. Those of whole modes are read first, which decides what
- * is told of several mistakes. */
+/* Parses the options of modes. Those in `first` are parsed first: the order decides which of
+ * several mistakes is reported. */
 static int parse_mode_rows(struct reader *r, struct ts_err *err)
 {
     static const char *const first[] = { "fix",    "nonneg", "simplex", "orthogonal",
@@ -288,7 +290,7 @@ static int parse_mode_rows(struct reader *r, struct ts_err *err)
     return rc;
 }
 
-/* ---- all values ---- */
+/* ---- checks of all values ---- */
 
 int ts_run_values_spec(const struct ts_run_values *v, struct ts_spec *ret, uint32_t *named,
                        struct ts_err *err)
@@ -362,7 +364,7 @@ static int check_cells(const struct ts_run_values *v, const struct ts_spec *spec
     if (v->hold_out != NULL && ts_hold_out_part(v->hold_out, &share, &from, err) < 0)
         return err->code;
     if (v->observed && spec->loss != TS_GCP_NONE)
-        return 0; /* its constraints were checked in ts_run_values_spec */
+        return 0; /* ts_run_values_spec has checked its constraints */
     if (v->observed && v->smooth == NULL && v->l1 == NULL && v->simplex == NULL &&
         v->orthogonal == NULL)
         return 0;
@@ -426,7 +428,7 @@ int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spe
     return rc == 0 ? ts_model_formats(v->format, &formats, err) : rc;
 }
 
-/* ---- values of a file ---- */
+/* ---- values from a file ---- */
 
 #define LOSS_NAMES ts_loss_names
 #define SETTING(member, option, letter, kind, def_, arg_, ...) \
@@ -461,7 +463,8 @@ static int read_values(const char *file, const struct ts_state *s, struct ts_run
     for (size_t i = 0; i < sizeof opts / sizeof *opts && rc == 0; i++) {
         const char *value = ts_state_option(s, opts[i].name);
         if (opts[i].def != NULL)
-            (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL); /* check_options parses it */
+            /* cannot fail: check_options parses defaults */
+            (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL);
         if (value != NULL)
             rc = ts_run_values_set(file, &opts[i], value, ret, err);
     }
@@ -479,7 +482,8 @@ int ts_run_values_same(const char *file, const struct ts_run_values *v, const st
         struct ts_spec says = *spec;
         char is[160], said[160];
         if (v->l2 == NULL && s->spec.mode[m].l2 == 0)
-            /* the default of the program is not that of the library, which does not say so */
+            /* the program has a default for l2 that the library lacks, and a state does not record
+             * it */
             says.mode[m].l2 = 0;
         if (ts_spec_same_state(&says, &s->spec, m))
             continue;
@@ -508,7 +512,7 @@ int ts_run_values_check_file(const char *file, const struct ts_state *s, int one
     if (rc < 0)
         return rc;
     rc = ts_run_values_spec(&v, &spec, &named, &why);
-    if (rc == 0 && !v.observed && /* as it is taken for given */
+    if (rc == 0 && !v.observed && /* the rules that make a run observed without the option */
         ((t->dense != NULL && v.hold_out != NULL && spec.loss == TS_GCP_NONE && !spec.poisson) ||
          ts_spec_takes_observed(t, spec.loss, spec.poisson))) {
         v.observed = 1;

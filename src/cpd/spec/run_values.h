@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_values.h - the values of all settings of a run, and the checks of them. Settings of a command
- * line and those of a file (run_options.h) pass the same checks.
+/* run_values.h - the values of all settings of a run, and their checks. Settings of a command line
+ * and those of a file (run_options.h) pass the same checks.
  *
- *   owner    texts point to what the caller owns
+ *   owner    texts point to memory of the caller
  *   units    modes count from 1 in texts, from 0 in a specification
  *   threads  any
- *   errors   0 or TS_EARG, with the names that tstream cp has for settings; for a file TS_EFORMAT
- *            and the name of the file
+ *   errors   0 or TS_EARG, with the setting's name in tstream cp. For a file: TS_EFORMAT, with the
+ *            name of the file
  */
 #ifndef TS_CPD_RUN_VALUES_H
 #define TS_CPD_RUN_VALUES_H
@@ -23,14 +23,14 @@ struct ts_tensor;
 #define TS_RESTARTS_MOST 1000u
 #define TS_FOLDS_MOST    20u
 
-/* A member for each row of base/settings.def, except for settings that other commands have, too. */
+/* A member for each row of base/settings.def, except for settings that other commands share. */
 struct ts_run_values {
 #define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
 #define SETTING_IN(...)
 #include "base/settings.def"
 };
 
-/* Number of models of each rank, times the number of ranks. */
+/* Number of models of a run: those of each rank, times the number of ranks. */
 static inline uint32_t ts_run_values_models(const struct ts_run_values *v)
 {
     return v->ranks.n * (v->folds > 0 ? v->folds : v->restarts);
@@ -49,12 +49,12 @@ int ts_run_values_check(const struct ts_run_values *v, const struct ts_spec *spe
 int ts_run_values_set(const char *file, const struct ts_opt *opt, const char *value, void *args,
                       struct ts_err *err);
 
-/* Checks that the options in a state agree with its other sections. named and spec: results of
+/* Checks that the options in a state agree with its other sections. named and spec are results of
  * ts_run_values_spec. */
 int ts_run_values_same(const char *file, const struct ts_run_values *v, const struct ts_spec *spec,
                        uint32_t named, const struct ts_state *s, struct ts_err *err);
 
-/* Settings that need others: what a run has, and the reader's names for them. */
+/* Settings that need another one: whether a run has each, and its name for messages. */
 struct ts_run_needs {
     int by_count, mean, patience, observed, hold_out, least_squares; /* set, or not 0 */
     const char *by_count_is, *mean_is, *patience_is, *observed_is, *hold_out_is;
@@ -63,8 +63,8 @@ struct ts_run_needs {
 /* TS_EARG if a setting is given without one that it needs. */
 int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err);
 
-/* Makes all these checks for the options in s, a run of t. one: s is the state of one model;
- * otherwise it has the options of several. */
+/* Makes all these checks for the options in s, the state of a run of tensor t. one: s is the state
+ * of one model; 0: s has the options of several models. */
 int ts_run_values_check_file(const char *file, const struct ts_state *s, int one,
                              const struct ts_tensor *t, struct ts_err *err);
 

@@ -12,7 +12,7 @@
 
 const struct ts_spec ts_spec_plain;
 
-/* ---- of the run ---- */
+/* ---- functions of all modes ---- */
 
 void ts_spec_defaults(struct ts_spec *ret)
 {
@@ -24,7 +24,8 @@ void ts_spec_defaults(struct ts_spec *ret)
     };
     for (size_t i = 0; i < sizeof opts / sizeof *opts; i++)
         if (opts[i].def != NULL)
-            (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL); /* check_options parses them */
+            /* cannot fail: check_options parses defaults */
+            (void)ts_opt_set(&opts[i], ret, opts[i].def, NULL);
 }
 
 static int mode_is_free(const struct ts_constraint *c)
@@ -72,7 +73,7 @@ int ts_spec_lengths(const struct ts_spec *spec, uint32_t order)
     return ts_spec_penalty(s, order);
 }
 
-/* In the last mode, the fit also needs the old rows, after the update (solver.c). */
+/* In the last mode, the fit needs the old rows even after the update (solver.c). */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_spec *s = ts_spec_of(spec);
@@ -82,7 +83,8 @@ uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order)
         if (kind == TS_ROW_KEEP && (m + 1 < order || s->observed || s->held))
             continue;
         bits |= 1u << kind;
-        if (ts_row_reads_old(kind) && !ts_row_by_backend(kind)) /* row_columns.h */
+        /* row_columns.h reads the old rows */
+        if (ts_row_reads_old(kind) && !ts_row_by_backend(kind))
             bits |= 1u << TS_ROW_COORDINATE | 1u << TS_ROW_KEEP;
         if (m + 1 == order && ts_row_reads_old(kind))
             bits |= 1u << TS_ROW_KEEP;
@@ -132,7 +134,7 @@ int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which)
     return which == TS_MOMENT_BEST ? ts_spec_of(spec)->best : which < ts_spec_moments(spec);
 }
 
-/* ---- of a mode ---- */
+/* ---- functions of one mode ---- */
 
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode)
 {
@@ -164,7 +166,7 @@ enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode)
     return c->smooth > 0 ? TS_ROW_SMOOTH : TS_ROW_LEAST_SQUARES;
 }
 
-/* Writes the objective, which comes before the constraints of a mode in a text. */
+/* Writes the objective, which precedes the constraints of a mode in a text. */
 static void loss_text(const struct ts_spec *s, char *ret, size_t room)
 {
     char name[64];
@@ -177,8 +179,8 @@ static void loss_text(const struct ts_spec *s, char *ret, size_t room)
         snprintf(ret + strlen(ret), room - strlen(ret), " by L-BFGS-B");
 }
 
-/* Adds ", option 0.1" for a setting that ts_spec_text has no words for: one that a state holds as
- * text alone. */
+/* Appends ", option 0.1" for each setting that ts_spec_text has no words for, because a state holds
+ * it as text alone. */
 static void add_others(const struct ts_constraint *c, char *ret, size_t room)
 {
 #define ADD(option, x) \
@@ -227,7 +229,7 @@ void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t r
         memmove(ret, ret + 2, strlen(ret) - 1);
 }
 
-/* In what a state holds. */
+/* Whether two modes have the same constraints, as far as a state stores them as numbers. */
 static int same_mode(const struct ts_constraint *a, const struct ts_constraint *b)
 {
     int same = 1;
@@ -261,7 +263,7 @@ int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_
     return same_run(a, b) && same_mode(&a->mode[mode], &b->mode[mode]);
 }
 
-/* ---- what is possible ---- */
+/* ---- what a tensor allows ---- */
 
 int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson)
 {

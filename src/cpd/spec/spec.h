@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* spec.h - what a run computes: the objective of its model, the cells that count, and what is
- * demanded of each mode.
+/* spec.h - what a run computes: the objective of its model, the cells that count, and the
+ * constraints of each mode.
  *
- * Of all zeros it is least squares of all cells, 1/2 |X - model|^2. With constraints it minimises
- *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 )   with  lower <= A <=
- *     upper,
- * and sum of smooth/2 times the squares of second differences of neighbouring rows (smooth.c), or
- * rows of A that are not negative and sum to 1, or columns that are orthonormal, A being the factor
- * of the mode with its share of the weights. Where there is no penalty and no bound but 0, columns
- * may be scaled between modes without changing anything, and are kept near length 1 as ever (by
- * powers of two). Where there is one, lengths matter: then nothing is scaled between modes, and the
- * run settles where lengths are in balance. A penalty on some modes alone pulls lengths into the
- * others, which pay nothing, so that it fades from sweep to sweep.
+ * A specification of zeros is least squares of all cells, 1/2 |X - model|^2. With constraints a run
+ * minimises
+ *     1/2 |X - model|^2 + sum over modes of ( l1 sum |A| + 1/2 l2 sum A^2 ),  lower <= A <= upper.
+ * A is the factor of the mode, with its share of the weights. Another penalty is smooth/2 times the
+ * sum of squared second differences of neighbouring rows (smooth.c). Rows of A may have to be
+ * nonnegative with sum 1, or columns orthonormal. If there is no penalty and no bound but 0,
+ * scaling columns between modes changes nothing: columns are kept near length 1 by powers of two.
+ * With a penalty, lengths matter. Then nothing is scaled between modes, and the run converges to
+ * lengths that are in balance. A penalty on some modes alone moves lengths to the other modes,
+ * where they cost nothing, so its effect fades from sweep to sweep.
  *
- * Where cells that are not listed are unknown (observed), it is
+ * If unlisted cells are unknown (observed), the objective is
  *     1/2 sum over listed cells of (x - model)^2 + sum over modes of 1/2 l2 sum A^2
- * with the squares of a row counted once, or once for each of its nonzeros (by_count).
+ * where the squares of a row count once, or once for each of its nonzeros (by_count).
  *
- * and with mean, model is that of the factors and the mean of these cells, which is a component of
- * its own in what a run hands out: its columns are of ones, and nothing that is demanded of factors
- * is demanded of them.
+ * With `mean`, the model is the model of the factors plus the mean of these cells. The result has
+ * the mean as a component of its own, with columns of ones. Constraints do not apply to this
+ * component.
  *
- * A factor with bounds or on the simplex is handed out with the lengths that it has, so that it
- * keeps to them; the weights are of the other modes. Orthonormal columns leave the weights to
- * others while they are computed.
+ * A factor with bounds or simplex rows is returned with the column lengths that it has, so that it
+ * keeps its constraint; the other modes carry the weights. Orthonormal columns leave the weights to
+ * other modes during the run.
  *
  *   owner    plain values
  *   units    modes count from 0; `order` and `n` are numbers of modes
@@ -45,25 +45,27 @@
 struct ts_tensor;
 
 struct ts_spec {
-    /* The objective. All zero: least squares. */
-    int poisson;    /* the model is of counts, and its rows are multiplied (apr.c) */
-    int loss;       /* the factors descend by this loss (gcp.h); TS_GCP_NONE: they do not */
-    double loss_at; /* the number that the loss takes; 0 if it takes none */
+    /* the objective; all zero: least squares */
+    /* a Poisson model of counts, whose rows are updated by multiplication (apr.c) */
+    int poisson;
+    /* the loss for gradient descent (gcp.h); TS_GCP_NONE: least squares or Poisson */
+    int loss;
+    double loss_at; /* the parameter of the loss; 0 if it has none */
     int lbfgsb;     /* with a loss: each step changes all modes at once (lbfgsb.c) */
 
-    /* The cells. */
+    /* the cells that count */
 #define SETTING(...)
 #define SETTING_OF_METHOD(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
-    /* observed: cells that are not listed are unknown. mean: the mean of the cells that are not
-     * held out is subtracted from all of them */
+    /* observed: unlisted cells are unknown. mean: the mean of the cells that are not held out is
+     * subtracted from all of them */
 #include "base/settings.def"
-    /* with least squares or a Poisson model: nonzeros are held out, and count as zeros in the
-     * fit */
+    /* with least squares or a Poisson model: some nonzeros are held out, and the fit treats them as
+     * zeros */
     int held;
     /* the factors with the least error at held-out cells are kept until the end (best.h) */
     int best;
 
-    /* The modes. */
+    /* the modes */
     int by_count; /* with observed: l2 counts once for each nonzero of a row */
     struct ts_constraint mode[TS_MAX_ORDER];
 };
@@ -74,29 +76,29 @@ void ts_spec_defaults(struct ts_spec *ret);
 /* Least squares of all cells. A NULL pointer to a specification means this one. */
 extern const struct ts_spec ts_spec_plain;
 
-/* In all functions below spec may be NULL. */
+/* In all functions below spec may be NULL, which means ts_spec_plain. */
 static inline const struct ts_spec *ts_spec_of(const struct ts_spec *spec)
 {
     return spec != NULL ? spec : &ts_spec_plain;
 }
 
-/* ---- of the run ---- */
+/* ---- functions of all modes ---- */
 
 /* Whether the specification is more than least squares of all cells without constraints. */
 int ts_spec_any(const struct ts_spec *spec, uint32_t order);
 
-/* Some mode has a penalty. */
+/* Whether some mode has a penalty. */
 int ts_spec_penalty(const struct ts_spec *spec, uint32_t order);
 
 /* Whether lengths of columns matter: some mode has a penalty or is rigid, or the objective depends
  * on them. */
 int ts_spec_lengths(const struct ts_spec *spec, uint32_t order);
 
-/* Bit k: some mode needs the update k of enum ts_row_kind. */
+/* Bit k: some mode needs row update k of enum ts_row_kind. */
 uint32_t ts_spec_updates(const struct ts_spec *spec, uint32_t order);
 
-/* Bit m: no pass is made over mode m. It is fixed, and is not the last mode, whose product the fit
- * needs. */
+/* Bit m: no pass is made over mode m, because it is fixed. The last mode has a pass even if it is
+ * fixed: the fit needs its product. */
 uint32_t ts_spec_skipped(const struct ts_spec *spec, uint32_t order);
 
 /* Bit m: the update of mode m reads the old rows, so its product needs memory of its own. */
@@ -109,7 +111,7 @@ uint32_t ts_spec_stays(const struct ts_spec *spec, uint32_t order);
  * moments of Adam, or those of lbfgsb.c. */
 #define TS_MOMENTS_ADAM   2u
 #define TS_MOMENTS_LBFGSB 12u
-/* number of the moment with the factors that best.h keeps, if it is used */
+/* number of the moment that holds the factors with the least error at held-out cells (best.h) */
 #define TS_MOMENT_BEST  TS_MOMENTS_LBFGSB
 #define TS_MOMENTS_MOST (TS_MOMENT_BEST + 1)
 uint32_t ts_spec_moments(const struct ts_spec *spec);
@@ -117,31 +119,31 @@ uint32_t ts_spec_moments(const struct ts_spec *spec);
 /* Whether the specification needs moment number `which` of TS_MOMENTS_MOST. */
 int ts_spec_has_moment(const struct ts_spec *spec, uint32_t which);
 
-/* ---- of a mode ---- */
+/* ---- functions of one mode ---- */
 
-/* Whether entries must not be negative. */
+/* Whether entries of the mode's factor must not be negative. */
 int ts_spec_positive(const struct ts_spec *spec, uint32_t mode);
 
 enum ts_row_kind ts_spec_row_kind(const struct ts_spec *spec, uint32_t mode);
 
-/* Writes the constraints of a mode, its own and those of all modes, for messages: "nonnegative, l1
- * 0.1" or "none". */
+/* Writes the constraints that apply to a mode, those of all modes included, for messages:
+ * "nonnegative, l1 0.1" or "none". */
 void ts_spec_text(const struct ts_spec *spec, uint32_t mode, char *ret, size_t room);
 
-/* Whether the constraints of a mode, its own and those of all modes, are the same, as far as states
- * have them as numbers. The others were compared as text (run_options.h). */
+/* Whether the same constraints apply to a mode in a and in b, as far as a state stores them as
+ * numbers. The others are compared as text (run_options.h). */
 int ts_spec_same_state(const struct ts_spec *a, const struct ts_spec *b, uint32_t mode);
 
-/* ---- what is possible ---- */
+/* ---- what can be combined ---- */
 
-/* Whether a run by this loss (TS_GCP_NONE with poisson 0: least squares) is always of observed
- * cells, even if not asked for. It is, if cells of the tensor have weights or are unknown (NaN,
- * which is known once they were read). It also is if the loss is for positive numbers, and all
- * cells are listed, once each. */
+/* Whether a run by this loss always treats unlisted cells as unknown, even if not asked to.
+ * (TS_GCP_NONE with poisson 0 is least squares.) It does if cells of the tensor have weights or are
+ * unknown, which are NaN and known only after reading. It also does if the loss is for positive
+ * numbers and each cell is listed exactly once. */
 int ts_spec_takes_observed(const struct ts_tensor *t, int loss, int poisson);
 
-/* The properties of spec_pairs.def. ACCELERATE is a setting of the run outside of the
- * specification. */
+/* The properties of spec_pairs.def. ACCELERATE is a setting of the run that no specification
+ * holds. */
 enum ts_spec_property {
 #define OF_RUN(NAME, member, value)  TS_HAS_##NAME,
 #define OF_MODE(NAME, member, value) TS_HAS_##NAME,
@@ -153,10 +155,10 @@ enum ts_spec_property {
 /* Bit k: property k holds for the mode, or for all modes. */
 uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode);
 
-/* TS_EARG if two parts exclude each other. */
+/* TS_EARG if two settings exclude each other, or if a setting has an impossible value. */
 int ts_spec_check(const struct ts_spec *spec, uint32_t order, struct ts_err *err);
 
-/* TS_EARG if the specification excludes a property that is set outside of it. */
+/* TS_EARG if the specification excludes the property `beside`, which it does not hold itself. */
 int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spec_property beside,
                          struct ts_err *err);
 

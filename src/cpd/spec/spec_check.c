@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds constraints that cannot be combined: the pairs of spec_pairs.def, impossible numbers of a
- * mode, and constraints that leave no mode free. */
+/* Finds settings that cannot be combined: the pairs of spec_pairs.def, impossible values in a mode,
+ * and constraints that leave no mode free. */
 #include <math.h>
 #include <stddef.h>
 
@@ -18,7 +18,7 @@ uint32_t ts_spec_properties(const struct ts_spec *spec, uint32_t mode)
     return bits;
 }
 
-/* ---- numbers ---- */
+/* ---- values ---- */
 
 static int check_loss(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
@@ -38,7 +38,7 @@ static int is_penalty(double x)
     return x >= 0 && isfinite(x);
 }
 
-/* Checks all settings of a mode that are penalties. */
+/* Checks all penalties of a mode. */
 static int check_penalties(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_constraint *c = &s->mode[mode];
@@ -56,7 +56,7 @@ static int check_penalties(const struct ts_spec *s, uint32_t mode, struct ts_err
                          mode + 1);
 }
 
-/* Bounds that name entries which the loss has no model of. A lower one that is infinite is none. */
+/* Whether a finite lower bound or an upper bound is below the least model value of the loss. */
 static int beyond_loss(const struct ts_loss *loss, const struct ts_constraint *c)
 {
     return loss != NULL &&
@@ -87,7 +87,7 @@ static int check_bounds(const struct ts_spec *s, uint32_t mode, struct ts_err *e
     return 0;
 }
 
-/* Whether a member of struct ts_constraint is a property, so that rows say what excludes it. */
+/* Whether the member of struct ts_constraint at this offset is a property of spec_pairs.def. */
 static int is_property(size_t at)
 {
     static const size_t of_mode[] = {
@@ -100,8 +100,8 @@ static int is_property(size_t at)
     return i < sizeof of_mode / sizeof of_mode[0];
 }
 
-/* A setting of modes without a property is one of least squares of all cells: no other method reads
- * it. */
+/* Refuses a setting of modes that is not a property, unless the run is least squares of all cells:
+ * no other method reads it. */
 static int check_others(const struct ts_spec *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_constraint *c = &s->mode[mode];
@@ -139,9 +139,9 @@ static int check_others(const struct ts_spec *s, uint32_t mode, struct ts_err *e
 
 struct rule {
     enum { EXCLUDED, NEEDED, CHECK } kind;
-    enum ts_spec_property one, other; /* not of CHECK */
+    enum ts_spec_property one, other; /* not for CHECK */
     const char *sentence;
-    int (*check)(const struct ts_spec *s, uint32_t mode, struct ts_err *err); /* of CHECK alone */
+    int (*check)(const struct ts_spec *s, uint32_t mode, struct ts_err *err); /* for CHECK alone */
 };
 
 static const struct rule rules[] = {
@@ -152,7 +152,7 @@ static const struct rule rules[] = {
 };
 #define N_RULES (sizeof rules / sizeof rules[0])
 
-/* Whether properties, as bits, break the rule of a pair. */
+/* Whether the properties (one bit each) break the rule of a pair. */
 static int is_broken(const struct rule *r, uint32_t properties)
 {
     const uint32_t other = properties >> r->other & 1;
@@ -187,7 +187,7 @@ int ts_spec_check_beside(const struct ts_spec *spec, uint32_t order, enum ts_spe
     return 0;
 }
 
-/* ---- modes beside each other ---- */
+/* ---- checks across modes ---- */
 
 static int check_all_modes(const struct ts_spec *s, uint32_t order, struct ts_err *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Saves states: at once when a run ends, otherwise by a thread from a copy of the factors. */
+/* Saves states: at once when a run ends, otherwise a thread writes them from a copy of the
+ * factors. */
 #include "cpd/state/checkpoint.h"
 
 #include <math.h>
@@ -20,18 +21,20 @@
 
 struct ts_checkpoint {
     struct ts_checkpoint_conf conf;
-    struct ts_state state; /* the state to be written; each call brings the caller's part */
+    /* the state to be written; each call sets the members that the caller passes */
+    struct ts_state state;
     struct ts_state_past *past;
     struct ts_disk_figures *figures;
     uint32_t n_past, past_room;
     uint64_t start_ns, run_ns; /* start of this process; time of the processes before it */
     uint64_t due_ns;
-    int saved; /* a state is on disk, that of saved_sweep and saved_mode */
+    int saved; /* a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
-    int ended;                        /* all sweeps are done, and their state is not on disk yet */
-    struct ts_accelerate *accelerate; /* that state is written from it; NULL: it needs none */
-    struct ts_best *best;             /* the same */
-    void *moments;                    /* the same */
+    int ended; /* all sweeps are done, but their state is not on disk yet */
+    /* the state at the end has data of this object; NULL: it needs none */
+    struct ts_accelerate *accelerate;
+    struct ts_best *best; /* the same, for the best factors */
+    void *moments;        /* the same, for the moments of a method */
     uint64_t moment_bytes;
     double *chunk; /* CHUNK_BYTES while rows are read from the backend, else NULL */
     uint64_t chunk_rows;
@@ -39,7 +42,9 @@ struct ts_checkpoint {
     /* the copy, and the thread that writes it */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
-    double *gram; /* copies of Gram matrices, lambda and, if accelerated, of the sweep before */
+    /* copy of Gram matrices and lambda and, in an accelerated run, of the norms of the sweep
+     * before */
+    double *gram;
     struct ts_state_past *past_copy;
     struct ts_disk_figures *figures_copy;
     pthread_t thread;
@@ -113,7 +118,7 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
     return ts_state_bytes(&s) + before;
 }
 
-/* ---- rows ---- */
+/* ---- rows of factors, for the writer ---- */
 
 /* Reads rows of a factor from the backend (a ts_state_rows_fn). */
 static int live_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
@@ -155,9 +160,9 @@ static int copied_rows(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void 
     return 0;
 }
 
-/* ---- one state ---- */
+/* ---- writing a state ---- */
 
-/* Fills c->state: from s what the caller has, and the rest from c. */
+/* Fills c->state: with the members that the caller set in s, and the rest from c. */
 static void complete(struct ts_checkpoint *c, const struct ts_state *s)
 {
     struct ts_state *to = &c->state;
@@ -183,7 +188,8 @@ static void complete(struct ts_checkpoint *c, const struct ts_state *s)
     to->run_ns = c->run_ns + ts_clock_ns() - c->start_ns;
 }
 
-/* Writes the state: two names in turn during a run, and a third one at its end. */
+/* Writes the state to a file. During a run two file names alternate; the state of the end has a
+ * third name. */
 static int write_state(struct ts_checkpoint *c, ts_state_rows_fn *rows, struct ts_err *err)
 {
     const struct ts_state *s = &c->state;
@@ -204,7 +210,7 @@ static int write_live(struct ts_checkpoint *c, struct ts_err *err)
     return rc;
 }
 
-/* After a state was written (rc 0), counts it. After a failure, warns. */
+/* After a state was written (rc 0), records it. After a failure, warns. */
 static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
 {
     if (rc == 0) {
@@ -222,7 +228,7 @@ static void note(struct ts_checkpoint *c, int rc, const struct ts_err *err)
     }
 }
 
-/* ---- the thread ---- */
+/* ---- the thread that writes the copy ---- */
 
 static void *write_copy(void *arg)
 {
@@ -242,7 +248,7 @@ static void set_due(struct ts_checkpoint *c)
     c->due_ns = c->began_ns + wait_ns;
 }
 
-/* Waits for the thread, if it runs. */
+/* Waits for the thread, if it is running. */
 static void join(struct ts_checkpoint *c)
 {
     if (!c->running)
@@ -260,7 +266,7 @@ static void give_up(struct ts_checkpoint *c)
     atomic_store(&c->give_up, 0);
 }
 
-/* Copies the state's Gram matrices and norms, which belong to the caller. */
+/* Copies the Gram matrices and norms of the state, because the caller owns them. */
 static int copy_squares(struct ts_checkpoint *c, struct ts_err *err)
 {
     struct ts_state *s = &c->state;
@@ -301,7 +307,7 @@ static int copy_past(struct ts_checkpoint *c, struct ts_err *err)
     return 0;
 }
 
-/* Bytes of all matrices that a state holds beside the factors. */
+/* Bytes of all moments: the matrices that a state holds besides the factors. */
 static uint64_t moment_bytes(const struct ts_state *s)
 {
     uint64_t n = 0;
@@ -352,7 +358,7 @@ static int make_copy(struct ts_checkpoint *c, struct ts_err *err)
     return rc;
 }
 
-/* ---- the interface ---- */
+/* ---- functions of checkpoint.h ---- */
 
 static const struct ts_disk_figures no_figures = { .objective = NAN,
                                                    .log_likelihood = NAN,

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* checkpoint.h - saves states of a run: regularly while it computes, and when it ends early.
  *
- * Two files, DIR/state.0 and DIR/state.1, are written in turn. Each is whole and on disk before it
- * gets its name, so a run can always be resumed from one of them. A run that made all its sweeps
- * has DIR/state besides.
+ * Two files, DIR/state.0 and DIR/state.1, are written in turn. A file is whole and on disk before
+ * it gets its name, so a run can always be resumed from one of them. A run that made all its sweeps
+ * has DIR/state too.
  *
  * If there is memory for it, the state is copied between two modes, and a thread writes the copy.
- * Otherwise it is written from the factors themselves, and the computation waits. In both cases at
- * most a hundredth of the time is spent on it: the next state is due after `every_ns`, but not
+ * Otherwise the computation waits while the state is written from the factors. In both cases at
+ * most a hundredth of the time is spent on states: the next state is due after `every_ns`, but not
  * before 100 times the time that the last one took from the computation.
  *
  *   owner    the caller owns what the conf points to, until free
  *   units    bytes, nanoseconds
  *   threads  one calls
- *   errors   if a regular state cannot be written, `warn` is called, the state before stays, and
- *            the run continues. Otherwise 0 or a negative ts_code
+ *   errors   if a regular state cannot be written, `warn` is called, the previous state remains,
+ *            and the run continues. Otherwise 0 or a negative ts_code
  */
 #ifndef TS_CPD_CHECKPOINT_H
 #define TS_CPD_CHECKPOINT_H
@@ -37,14 +37,15 @@ struct ts_checkpoint_conf {
     enum ts_precision precision;
     const struct ts_spec *spec; /* copied; NULL: least squares of all cells */
     int accelerate;             /* the run is accelerated */
-    uint64_t every_ns;   /* time between two states; 0: one state only, if the run ends early */
-    uint32_t share;      /* one part in so many of the time may be spent on states; 0: 100 */
-    int copy;            /* there is memory for ts_checkpoint_bytes */
+    /* time between two states; 0: a state is written only if the run ends early */
+    uint64_t every_ns;
+    uint32_t share;      /* states may take one part in `share` of the run time; 0: 100 */
+    int copy;            /* memory for ts_checkpoint_bytes is available */
     const char *options; /* as in struct ts_state; copied */
     uint64_t options_bytes;
     /* the state that the run was resumed from, for its history; NULL: the run began anew */
     const struct ts_state *from;
-    int from_here; /* the state `from` lies in this directory */
+    int from_here; /* `from` was read from this directory */
     void (*warn)(void *ctx,
                  /* called by the thread that calls checkpoint functions; or NULL */
                  const struct ts_err *err);
@@ -54,8 +55,9 @@ struct ts_checkpoint_conf {
 
 struct ts_checkpoint;
 
-/* Memory of a copy, and disk space of one state; up to three states exist at a time. spec may be
- * NULL. method_bytes: memory that the method keeps (`kept` of struct ts_method_bytes). */
+/* ts_checkpoint_bytes: memory of a copy. ts_checkpoint_disk: disk space of one state; up to three
+ * states exist at a time. spec may be NULL. method_bytes: memory that the method keeps (`kept` of
+ * struct ts_method_bytes). */
 uint64_t ts_checkpoint_bytes(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                              const struct ts_spec *spec, uint64_t method_bytes);
 uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
@@ -63,42 +65,42 @@ uint64_t ts_checkpoint_disk(const struct ts_tensor *t, uint32_t rank, enum ts_pr
 
 int ts_checkpoint_new(const struct ts_checkpoint_conf *conf, struct ts_checkpoint **ret,
                       struct ts_err *err);
-/* Waits until the state under way is written. c may be NULL. */
+/* Waits until the state that is being written is on disk. c may be NULL. */
 void ts_checkpoint_free(struct ts_checkpoint *c);
 
-/* ---- for the solver (solver.c); of *s it fills sweep, mode, flags, gram, lambda, part, size and
- * what an accelerated run adds ---- */
+/* ---- for the solver (solver.c). In *s it sets sweep, mode, flags, gram, lambda, part, size and
+ * the members of an accelerated run ---- */
 
-/* A sweep is over. Its figures are kept if a mode has a constraint. */
+/* Records a finished sweep. Its figures are kept if a mode has a constraint. */
 int ts_checkpoint_sweep(struct ts_checkpoint *c, double fit, uint64_t total_ns,
                         const struct ts_disk_figures *figures, struct ts_err *err);
 
-/* ts_checkpoint_due tells whether a state is due, and ts_checkpoint_take begins to save it.
- * since_ns: since when (base/clock.h) the run has waited for that. */
+/* ts_checkpoint_due returns whether a state is due, and ts_checkpoint_take begins to save it.
+ * since_ns: the time (base/clock.h) since which the computation has waited for it. */
 int ts_checkpoint_due(struct ts_checkpoint *c);
 void ts_checkpoint_take(struct ts_checkpoint *c, struct ts_state *s, uint64_t since_ns);
 
 /* Saves a state at once, because the run ends here. `warn` is called if this fails. */
 void ts_checkpoint_save(struct ts_checkpoint *c, struct ts_state *s);
 
-/* The run made all its sweeps. Saves its state as DIR/state, unless every_ns is 0. */
+/* Saves the state of a run that made all its sweeps as DIR/state, unless every_ns is 0. */
 void ts_checkpoint_end(struct ts_checkpoint *c, struct ts_state *s);
 
-/* The state at the end refers to this object: from now on, the checkpoint owns it. */
+/* Takes over `a`: the checkpoint owns it from now on, because the state at the end refers to it. */
 struct ts_accelerate;
 void ts_checkpoint_keep(struct ts_checkpoint *c, struct ts_accelerate *a);
 
-/* Takes over the best factors, too, which the caller has put into the backend. */
+/* Takes over the best factors in the same way. The caller has put them into the backend. */
 struct ts_best;
 void ts_checkpoint_keep_best(struct ts_checkpoint *c, struct ts_best *b);
 
-/* Takes over moments, too. memory: the result of ts_bigmem_new. */
+/* Takes over moments in the same way. memory: the result of ts_bigmem_new. */
 void ts_checkpoint_keep_moments(struct ts_checkpoint *c, void *memory, uint64_t bytes);
 
-/* ---- for whoever runs it ---- */
+/* ---- for the caller of the run ---- */
 
-/* The run made all its sweeps, but its result could not be written: saves the state that
- * ts_checkpoint_end did not save. */
+/* Saves the state of a run that made all its sweeps, if ts_checkpoint_end did not: the result could
+ * not be written. */
 void ts_checkpoint_rescue(struct ts_checkpoint *c);
 
 /* Returns 1 and the sweep (from 1) and mode (from 0) that come next in the last state on disk.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the latest state of the run under way, or else that of the result. */
+/* Finds the latest state of an unfinished run, or else the state of its result. */
 #include "cpd/state/resume.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@
 #include "cpd/state/run_options.h"
 #include "model/model_write.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows that are read at once */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows that are read at a time */
 
-/* What its options say of the model is what the state has. */
+/* TS_EFORMAT if the options in a state have another rank or precision than the state. */
 static int check_options(const char *path, const struct ts_state *s, struct ts_err *err)
 {
     const char *rank = ts_state_option(s, "rank"), *precision = ts_state_option(s, "precision");
@@ -36,7 +36,7 @@ static int check_options(const char *path, const struct ts_state *s, struct ts_e
     return rc;
 }
 
-/* Opens DIR/NAME and keeps it when it is later than what there is. */
+/* Opens DIR/NAME, and keeps it if it is later than the state found so far. */
 static int consider(struct ts_resume *r, const struct ts_open_dir *dir, int of_result,
                     const char *name, struct ts_err *err)
 {
@@ -68,7 +68,8 @@ static int consider(struct ts_resume *r, const struct ts_open_dir *dir, int of_r
     return 0;
 }
 
-/* For ts_run_dirs_read. A directory that cannot be opened is as good as a damaged state. */
+/* Finds the latest state (a ts_run_dirs_fn). A directory that cannot be opened counts as a damaged
+ * state. */
 static int find_state(void *ctx, const struct ts_run_dirs *d, struct ts_err *err)
 {
     static const char *const generation[] = { TS_STATE_NAME_0, TS_STATE_NAME_1, TS_STATE_NAME };
@@ -125,10 +126,10 @@ void ts_resume_close(struct ts_resume *r)
     memset(r, 0, sizeof *r);
 }
 
-/* ---- the start ---- */
+/* ---- the start of the run ---- */
 
-/* Whether the first row was saved as it was drawn, although the method scales random factors. Older
- * versions wrote it before they scaled it. */
+/* Whether `row`, the first row of the saved start, is as it was drawn, although the method scales
+ * random factors. Older versions saved the start before it was scaled. */
 static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, uint64_t index,
                        const double *row)
 {
@@ -145,7 +146,7 @@ static int is_unscaled(const struct ts_state *s, const struct ts_init_conf *c, u
     return r == c->rank;
 }
 
-/* The index of the first row that the model has. */
+/* *ret := the index of the model's first row in the first mode. */
 static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint64_t *ret,
                        struct ts_err *err)
 {
@@ -156,7 +157,7 @@ static int first_index(const struct ts_tensor *t, const struct ts_model *m, uint
     return rc;
 }
 
-/* All rows are there, and of this run. */
+/* Reads all rows. TS_EFORMAT if one is missing, or if the start was saved before it was scaled. */
 static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, struct ts_model *m,
                       struct ts_err *err)
 {
@@ -181,8 +182,8 @@ static int check_rows(const struct ts_resume *r, const struct ts_init_conf *c, s
     return rc;
 }
 
-/* What lies there may be of an earlier version, which left a part of it where the disk was full, or
- * of another tensor. */
+/* Checks a saved start. It may be incomplete, because an earlier version ran out of disk space, or
+ * belong to another tensor. */
 static int check_start(const struct ts_resume *r, const struct ts_init_conf *conf,
                        struct ts_model *start, struct ts_err *err)
 {
@@ -195,7 +196,8 @@ static int check_start(const struct ts_resume *r, const struct ts_init_conf *con
     return rc == 0 ? check_rows(r, &c, start, err) : rc;
 }
 
-/* The start that the run saved: 1 and *ret, to be read from its beginning; 0: there is none. */
+/* Opens the start that the run saved. Returns 1 and *ret, at its beginning, or 0 if there is
+ * none. */
 static int open_saved(const struct ts_resume *r, const struct ts_init_conf *conf,
                       struct ts_model **ret, struct ts_err *err)
 {

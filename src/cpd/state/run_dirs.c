@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the result of a run and its partial directory. If a run replaces them meanwhile, opens them
- * again. */
+/* Opens the result of a run and its partial directory. If a run replaces one while they are read,
+ * opens them again. */
 #include "cpd/state/run_dirs.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define PARTIAL ".partial"
 
-/* X.cp of "X.cp/" or "X.cp.partial". */
+/* Returns the name X.cp for "X.cp/" or "X.cp.partial"; the caller frees it. */
 static char *result_name(const char *name)
 {
     size_t n = strlen(name);
@@ -53,7 +53,8 @@ static int open_both(const char *name, struct ts_run_dirs *d, struct ts_err *err
     return rc;
 }
 
-/* Whether one of the two is another directory now. A result that cannot be opened says nothing. */
+/* Whether another directory now has the name of one of the two. A result that cannot be opened does
+ * not count. */
 static int is_moved(const struct ts_run_dirs *d)
 {
     struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looks options up in the text of a run, and checks the text of a file. */
+/* Looks up options in the text of a run, and checks such a text from a file. */
 #include "cpd/state/run_options.h"
 
 #include <stdio.h>
@@ -9,12 +9,13 @@
 #include "base/setting.h"
 #include "base/setting_kind.h"
 
-/* A row of base/settings.def, as far as the text of a run is concerned. */
+/* A row of base/settings.def: what checks of a text need. */
 struct row {
     struct ts_run_option kept;
-    struct ts_opt opt;     /* what ts_opt_set takes, at 0 */
-    uint32_t least, most;  /* of a COUNT */
-    int is_share, is_read; /* whether a value can be judged without the other options */
+    struct ts_opt opt;    /* how ts_opt_set parses the value; its offset is 0 */
+    uint32_t least, most; /* limits of a COUNT */
+    /* whether a value is a share, and whether it can be checked without the other options */
+    int is_share, is_read;
 };
 
 #define LIMITS_FLAG
@@ -42,7 +43,7 @@ static const struct row rows[] = {
 };
 #define N_ROWS (sizeof rows / sizeof *rows)
 
-/* The order of states of all versions. Settings that are not listed come behind these. */
+/* The order of options in the states of all versions. Settings that are not listed follow these. */
 static const char *const first[] = {
     "rank",      "seed",     "init",     "precision",  "nonneg",   "l1",       "l2",
     "simplex",   "bounds",   "observed", "l2-scale",   "hold-out", "patience", "orthogonal",
@@ -77,7 +78,7 @@ const char *ts_run_options_get(const char *text, uint64_t bytes, const char *nam
     return NULL;
 }
 
-/* "10%" or "0.1": some of the nonzeros, and not all; or "fold 1/5". */
+/* Whether the text is "10%" or "0.1", above 0 and below 1, or "fold 1/5". */
 static int is_share(const char *text)
 {
     unsigned fold, folds;
@@ -91,7 +92,7 @@ static int is_share(const char *text)
     return end > text && strcmp(end, *end == '%' ? "%" : "") == 0 && x >= 0 && x < 1;
 }
 
-/* Checks a value by itself, like a typed one. Commands check all options together
+/* Checks one value like a typed one, without the other options. Commands check all options together
  * (tools/cp/tstream_cp.c), and the library uses the options of its caller. */
 static int is_possible(const struct row *row, const char *value)
 {
@@ -101,7 +102,7 @@ static int is_possible(const struct row *row, const char *value)
         uint32_t u32;
     } x = { .u64 = 0 };
     struct ts_err why;
-    if (row == NULL) /* the file has other members than options */
+    if (row == NULL) /* members of the file that are not options */
         return 1;
     if (row->is_share)
         return is_share(value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_options.h - the options of a run as a text: strings "name=value", each ended by a NUL. A
- * state and models.run hold them.
+/* run_options.h - the options of a run as a text: strings "name=value", each ended by a NUL. States
+ * and the file models.run contain such a text.
  *
  *   owner    the caller owns the text
  *   threads  any
@@ -16,7 +16,7 @@
 /* Whether an option may change when a run is resumed. Two texts of the same constraints may differ:
  * constraints are compared by value. */
 enum ts_run_fixed {
-    TS_RUN_NOT_KEPT, /* the text of a run does not include it */
+    TS_RUN_NOT_KEPT, /* the text of a run does not contain the option */
     TS_RUN_MAY_CHANGE,
     TS_RUN_SAME_TEXT,
     TS_RUN_SAME_VALUE,
@@ -29,10 +29,10 @@ struct ts_run_option {
     enum ts_run_fixed fixed;
 };
 
-/* Option number i of those that define a run, in the order of the text. NULL after the last one. */
+/* Option number i of a run, in the order of the text. NULL after the last one. */
 const struct ts_run_option *ts_run_option(uint32_t i);
 
-/* The value of an option, or NULL. */
+/* The value of an option in a text, or NULL. */
 const char *ts_run_options_get(const char *text, uint64_t bytes, const char *name);
 
 /* TS_EFORMAT unless the text of the file `path` consists of options of a run, each once. several: a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a run from a file, read with every size and checksum checked. */
+/* Reads the state of a run from a file, and checks every size and checksum. */
 #include "cpd/state/state_sections.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ struct ts_state_file {
     int fd;
     uint64_t bytes, sign;
     uint64_t fixed_at[TS_SECTIONS_NAMED], factor_at[TS_MAX_ORDER], before_at[TS_MAX_ORDER],
-        moment_at[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* 0: not there */
+        moment_at[TS_MOMENTS_MOST][TS_MAX_ORDER]; /* file positions; 0: the section is missing */
 };
 
 static int bad(const struct ts_state_file *f, const char *what, struct ts_err *err)
@@ -31,7 +31,7 @@ static int bad(const struct ts_state_file *f, const char *what, struct ts_err *e
     return ts_fail(err, TS_EFORMAT, "%s: %s (the file is damaged)", f->path, what);
 }
 
-/* The first look, before the checksum: whether it is one of ours, and whole. */
+/* Checks magic, version and size, before the checksum: whether it is a whole state. */
 static int check_head(const struct ts_state_file *f, const struct ts_disk_state *h,
                       struct ts_err *err)
 {
@@ -52,7 +52,7 @@ static int check_head(const struct ts_state_file *f, const struct ts_disk_state 
     return 0;
 }
 
-/* Flags that a program writes, and together. */
+/* Whether the flags are a combination that a program writes. */
 static int flags_fit(const struct ts_disk_state *h)
 {
     const uint32_t known = TS_STATE_ENDED | TS_STATE_WIDE | TS_STATE_EXACT | TS_STATE_FIT;
@@ -83,8 +83,8 @@ static int take_head(struct ts_state_file *f, const struct ts_disk_state *h, str
     return 0;
 }
 
-/* The section with this name, and its mode. -1: the name is unknown, so a later program wrote
- * it. */
+/* Returns the section with this name, and sets its mode. -1: the name is unknown, so a later
+ * program wrote it. */
 static int find_section(const char *name, uint32_t order, uint32_t *mode)
 {
     char want[16];
@@ -100,7 +100,8 @@ static int find_section(const char *name, uint32_t order, uint32_t *mode)
     return -1;
 }
 
-/* Notes where sections are. Sizes that are not known yet are checked by check_sizes. */
+/* Records the positions of the sections. check_sizes checks the sizes that depend on other
+ * sections. */
 static int place_sections(struct ts_state_file *f, const struct ts_disk_section *section,
                           uint32_t n, struct ts_err *err)
 {
@@ -136,7 +137,7 @@ static int place_sections(struct ts_state_file *f, const struct ts_disk_section 
     return at == f->bytes ? 0 : bad(f, "bytes behind the last section", err);
 }
 
-/* All that must be there is, with the size that goes with the rest. */
+/* Checks that all required sections exist, and that their sizes agree. */
 static int check_sizes(struct ts_state_file *f, const struct ts_disk_section *section, uint32_t n,
                        struct ts_err *err)
 {
@@ -202,7 +203,7 @@ static int may_be_constraint(const struct ts_disk_constraint *d)
            isfinite(d->loss_at) && d->fixed <= 1 && isfinite(d->size);
 }
 
-/* The demands of the run, which any mode has. */
+/* Reads the constraints of the whole run, which every mode repeats. */
 static void take_run(const struct ts_disk_constraint *d, struct ts_spec *ret)
 {
     ret->poisson = (d->demands & TS_DEMAND_POISSON) != 0;
@@ -345,7 +346,7 @@ static int read_figures(struct ts_state_file *f, struct ts_err *err)
     return rc;
 }
 
-/* Everything but the factors into memory: no more than the file has. */
+/* Reads everything but the factors into memory. Sizes were checked against the size of the file. */
 static int read_fixed(struct ts_state_file *f, struct ts_err *err)
 {
     struct ts_state *s = &f->state;
@@ -400,7 +401,8 @@ static int read_all(struct ts_state_file *f, struct ts_err *err)
     return rc;
 }
 
-/* Takes fd and path; NULL: out of memory. */
+/* Opens a state from fd. fd and path belong to this function; path may be NULL, which is
+ * TS_ENOMEM. */
 static int open_file(int fd, char *path, struct ts_state_file **ret, struct ts_err *err)
 {
     struct ts_state_file *f = calloc(1, sizeof *f);
@@ -423,7 +425,7 @@ static int open_file(int fd, char *path, struct ts_state_file **ret, struct ts_e
 
 int ts_state_open(const char *path, struct ts_state_file **ret, struct ts_err *err)
 {
-    /* which a pipe without a writer needs */
+    /* O_NONBLOCK: a pipe without a writer would block */
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     return fd < 0 ? ts_fail_errno(err, TS_EIO, "%s", path) : open_file(fd, strdup(path), ret, err);
 }
@@ -483,7 +485,9 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
     if (s->precision == TS_FLOAT64)
         return ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
                                items * 8, ret, err);
-    narrow = (float *)(void *)ret + items; /* the second half, which is overwritten from behind */
+    /* the second half of ret; numbers are widened from the first on, so none is overwritten
+     * unread */
+    narrow = (float *)(void *)ret + items;
     rc = ts_file_read_at(f->fd, f->path, f->factor_at[mode] + row * ts_state_sections_row(s),
                          items * 4, narrow, err);
     for (uint64_t i = 0; i < items && rc == 0; i++) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* state.h - where a decomposition is between two modes, as a file that it can go on from.
+/* state.h - the state of a decomposition between two modes, as a file from which the run can be
+ * resumed.
  *
- * A run is at the beginning of a mode. It needs the factors of the other modes, as the backend
- * holds them, and the Gram matrices: the mode's own factor is about to be replaced and is no
- * operand of that, so a mode that was given up in the middle is simply done again. Where the mode
- * has a constraint, its rows are updated from the old ones, and so its own factor is in the state
- * too. A run that is accelerated (accelerate.h) has factors of the sweep before besides.
- * docs/checkpoint.md has the bytes.
+ * A state is at the beginning of a mode. It has the factors of the other modes, as the backend
+ * stores them, and the Gram matrices. The mode's own factor is about to be replaced and is not an
+ * operand, so an interrupted mode is simply computed again. If the mode has a constraint, its rows
+ * are updated from the old ones, and the state includes its own factor as well. A state of an
+ * accelerated run (accelerate.h) also has factors of the sweep before. docs/checkpoint.md describes
+ * the bytes.
  *
- *   owner    of a state to be written, the caller owns what it points to; of one that was opened,
- *            the file
+ *   owner    a state to be written points to memory of the caller; a state that was opened, to
+ *            memory of the file object
  *   units    bytes, nanoseconds
  *   threads  one at a time
  *   errors   0 or a negative ts_code. A file is untrusted: everything in it is checked when it is
@@ -30,9 +31,9 @@
 #define TS_STATE_MAGIC   "TSHSTATE" /* 8 bytes, no NUL */
 #define TS_STATE_VERSION 1u
 
-/* Starts the file. 256 bytes, followed by struct ts_disk_section[n_sections], the XXH3-64 (seed 0)
- * of all that, and the sections one after another, each padded with zeros to a multiple of 8 bytes
- * and followed by the XXH3-64 of itself and its padding. */
+/* The head of the file, 256 bytes. These follow: struct ts_disk_section[n_sections], the XXH3-64
+ * (seed 0) of head and sections, and the contents of the sections one after another. Each is padded
+ * with zeros to a multiple of 8 bytes and followed by the XXH3-64 of contents and padding. */
 struct ts_disk_state {
     char magic[8];
     uint32_t version;
@@ -44,7 +45,7 @@ struct ts_disk_state {
     uint32_t order, rank;
     uint32_t precision;    /* 0: float32, 1: float64 */
     uint32_t flags;        /* sum of TS_STATE_* values */
-    uint32_t sweep, mode;  /* what comes next: sweep from 1, mode from 0 */
+    uint32_t sweep, mode;  /* where the run continues: sweep from 1, mode from 0 */
     uint64_t saved_s;      /* time of day, seconds since 1970 */
     uint64_t run_ns;       /* time of the run so far, without pauses */
     uint8_t reserved[168]; /* zero */
@@ -59,16 +60,17 @@ struct ts_disk_section {
 /* The section "constraints" has one of these for each mode. The section exists if some mode has a
  * constraint. */
 struct ts_disk_constraint {
-    uint32_t demands; /* sum of TS_DEMAND_* values; programs refuse those that they do not know */
-    uint32_t fixed;   /* 0 or 1 */
+    /* sum of TS_DEMAND_* values; a program refuses a state with values that it does not know */
+    uint32_t demands;
+    uint32_t fixed; /* the factor is fixed: 0 or 1 */
     double l1, l2;
-    /* Sum over the mode's factor for its penalty: with l1, of magnitudes; with smooth, of squares
-     * of second differences of rows; with both, l1 times the former plus half of smooth times the
-     * latter. With `observed`, of squares as they count in l2. */
+    /* A sum over the factor of the mode for its penalty. With l1: of magnitudes. With smooth: of
+     * squared second differences of rows. With both: l1 times the first plus smooth/2 times the
+     * second. With `observed`: of squares, weighted as l2 weights them. */
     double size;
     double lower, upper; /* with TS_DEMAND_BOUNDS; otherwise 0 */
     double smooth;       /* with TS_DEMAND_SMOOTH; otherwise 0 */
-    double loss_at;      /* the number of a loss that takes one; otherwise 0 */
+    double loss_at;      /* the parameter of the loss; 0 if it has none */
 };
 
 enum ts_demand {
@@ -80,7 +82,7 @@ enum ts_demand {
     TS_DEMAND_OBSERVED = 32,
     TS_DEMAND_BY_COUNT = 64,
     TS_DEMAND_POISSON = 128,
-    TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), up to 15 of them */
+    TS_DEMAND_LOSS = 256, /* times enum ts_loss_kind (stream/loss.h), which is 15 at most */
     TS_DEMAND_LBFGSB = 4096,
     TS_DEMAND_MEAN = 8192,
     TS_DEMAND_BEST = 16384,
@@ -88,11 +90,11 @@ enum ts_demand {
     TS_DEMAND_END = 65536
 };
 
-/* Starts the section "accelerate", which exists in accelerated runs. The weights of the sweep
- * before (rank float64) and the norms of its columns (order x rank) follow. */
+/* Starts the section "accelerate" of accelerated runs. It is followed by the weights of the sweep
+ * before (rank float64) and its column norms (order x rank). */
 struct ts_disk_accelerate {
-    /* Step of the sweep that comes next or is under way. -1: it starts where the sweep before it
-     * started. */
+    /* Step length of the sweep that comes next or is being computed. -1: this sweep starts where
+     * the sweep before it started. */
     double step;
     double best; /* fit (accelerate.h) of the last good sweep */
     /* Difference between `best` and the fits of the last two sweeps, the later one first. */
@@ -107,15 +109,15 @@ _Static_assert(sizeof(struct ts_disk_constraint) == 64, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_state) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_section) == 32, "on-disk size");
 
-/* Starts the section "best", which is there where the best factors are kept (best.h): of their
- * sweep its number (0: there was none), fit, change, objective, errors at observed and held-out
- * cells, loss there, log-likelihood, violation, components that are zero, and the mean. The weights
- * (rank float64) and the norms of columns (order x rank) follow. */
+/* The section "best" exists if the best factors are kept (best.h). It starts with these numbers of
+ * the best sweep: its number (0: none yet), fit, change, objective, errors at observed and at
+ * held-out cells, loss at held-out cells, log-likelihood, violation, number of components that are
+ * zero, and the mean. Weights (rank float64) and column norms (order x rank) follow. */
 #define TS_BEST_NUMBERS 16u
 
-/* The section "figures" has one for each sweep that is over, where a mode has a constraint: what
- * was told of it beside its fit (NaN: the run has no such figure). It may be missing: earlier
- * programs did not write it. */
+/* The section "figures" has one of these for each finished sweep, if a mode has a constraint: what
+ * was reported besides the fit (NaN: the run has no such figure). It may be missing, because
+ * earlier programs did not write it. */
 struct ts_disk_figures {
     double objective, log_likelihood, violation, rmse, held_out, held_out_loss;
     uint64_t n_dead; /* number of components that are zero in some mode */
@@ -125,17 +127,18 @@ struct ts_disk_figures {
 _Static_assert(sizeof(struct ts_disk_figures) == 64, "on-disk size");
 
 enum ts_state_flag {
-    TS_STATE_ENDED = 1, /* the run made all its sweeps; at most its result is missing */
-    TS_STATE_WIDE = 2, /* float32: the last mode of the next sweep that ends is summed in float64 */
-    TS_STATE_EXACT =
-        4, /* after the last whole sweep nothing but rounding was left of the residual */
+    TS_STATE_ENDED = 1, /* the run made all its sweeps, and only its result may be missing */
+    /* float32: in the next sweep that ends, the last mode is summed in float64 */
+    TS_STATE_WIDE = 2,
+    TS_STATE_EXACT = 4, /* after the last whole sweep the residual was nothing but rounding */
     TS_STATE_FIT =
-        /* the last mode is solved, and one more pass over it is to be made for the fit: its product
-         * summed in float64, or the errors at observed cells */
+        /* the last mode is solved, and another pass over it follows for the fit. It sums the MTTKRP
+         * in float64, or the errors at observed cells. */
     8,
 };
 
-/* Sums of struct ts_solver_sweep over the modes of the sweep under way that are done. */
+/* Sums of struct ts_solver_sweep over the finished modes of the current sweep, and other numbers of
+ * 64 bits that a method stores. */
 enum ts_state_part {
     TS_PART_TOTAL_NS,
     TS_PART_WAIT_NS,
@@ -146,20 +149,24 @@ enum ts_state_part {
     TS_PART_SLOWEST_NS,
     TS_PART_BYTES_READ,
     TS_PART_N_SINGULAR,
-    TS_PART_HELD_BEST,  /* over past sweeps: bits of the least error at held-out cells */
-    TS_PART_HELD_SINCE, /* number of sweeps after the one with that error */
-    /* of a Poisson model: float64, the violation of the modes that are done, or of the last
-     * sweep */
+    TS_PART_HELD_BEST,  /* bits of the least error at held-out cells in all past sweeps */
+    TS_PART_HELD_SINCE, /* number of sweeps after the one with the least error */
+    /* Poisson models: float64, violation of the KKT conditions in the finished modes of the current
+     * sweep, or in the last sweep */
     TS_PART_KKT,
-    TS_PART_LOSS,                /* float64: log-likelihood after the last whole sweep */
-    TS_PART_RATE,                /* of a model that descends: float64, the rate of its steps; */
-    TS_PART_OBJECTIVE,           /* float64: the objective after the last whole sweep */
-    TS_PART_PAIRS,               /* of one by L-BFGS-B: what is kept of its steps (lbfgsb.c) */
-    TS_PART_MEAN = TS_PART_LOSS, /* of observed cells less their mean: float64, that */
+    /* Poisson models: float64, log-likelihood after the last whole sweep */
+    TS_PART_LOSS,
+    /* models by gradient descent: float64, the step length (learning rate) */
+    TS_PART_RATE,
+    /* models by gradient descent: float64, objective after the last whole sweep */
+    TS_PART_OBJECTIVE,
+    /* models by L-BFGS-B: data of the stored pairs of steps (lbfgsb.c) */
+    TS_PART_PAIRS,
+    TS_PART_MEAN = TS_PART_LOSS, /* observed cells less their mean: float64, the mean */
     TS_N_PARTS = 16
 };
 
-struct ts_state_past { /* of a sweep that is over */
+struct ts_state_past { /* a finished sweep */
     double fit;
     uint64_t total_ns;
 };
@@ -170,29 +177,32 @@ struct ts_state {
     enum ts_precision precision;
     unsigned flags;
     uint64_t dim[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
-    /* Bit m: the factor of mode m is in the state. With ENDED all are, otherwise all but `mode`,
-     * unless its update reads the old rows. */
+    /* Bit m: the factor of mode m is in the state. With ENDED all are. Otherwise all are but that
+     * of `mode`, which is included only if its update reads the old rows. */
     uint32_t factors;
-    int constrained; /* the specification is more than least squares of all cells */
+    /* the specification has constraints: it is not plain least squares of all cells */
+    int constrained;
     struct ts_spec spec;
     double size[TS_MAX_ORDER]; /* see struct ts_disk_constraint */
     int accelerated;           /* the run is accelerated: the members below are set */
     struct ts_disk_accelerate pace;
     double *before; /* rank + order x rank: weights and norms of the sweep before */
-    double *best;   /* TS_BEST_NUMBERS + rank + order x rank, where they are kept */
-    uint32_t kept;  /* bit m: the factor of mode m of the sweep before is in the state */
+    double *best;   /* TS_BEST_NUMBERS + rank + order x rank, if the best factors are kept */
+    uint32_t kept;  /* bit m: the factor of mode m in the sweep before is in the state */
     const void *moment
         [TS_MOMENTS_MOST]
-        [TS_MAX_ORDER]; /* to be written of a model that descends: of all modes, as many as its
-                                                        * constraints ask for */
-    const void *before_rows[TS_MAX_ORDER]; /* to be written: these, in the precision of the run */
-    double *gram;                          /* order x rank x rank: Gram matrices */
-    double *lambda;                        /* rank: norms of the mode that was solved last */
+        /* for writing, by moment and mode: moments of a method that descends; the specification
+         * determines how many */
+        [TS_MAX_ORDER];
+    /* for writing, by mode: factors of the sweep before, in the precision of the run */
+    const void *before_rows[TS_MAX_ORDER];
+    double *gram;   /* order x rank x rank: Gram matrices */
+    double *lambda; /* rank: column norms of the mode that was solved last */
     uint64_t part[TS_N_PARTS];
     struct ts_state_past *past; /* sweep - 1 of them */
     int figured;                /* `past` has figures for each of its sweeps */
     struct ts_disk_figures *figures;
-    char *options; /* the caller's options: strings "name=value", each ended by a NUL */
+    char *options; /* options of the run: strings "name=value", each ended by a NUL */
     uint64_t options_bytes;
 };
 
@@ -200,14 +210,15 @@ struct ts_state {
 
 /* ---- writing ---- */
 
-/* Rows row .. row+n-1 of the factor of `mode` in its precision, n x rank. */
+/* Sets ret to rows row .. row + n - 1 of the factor of `mode`, n x rank, in the precision of the
+ * run. */
 typedef int ts_state_rows_fn(void *ctx, uint32_t mode, uint64_t row, uint64_t n, void *ret,
                              struct ts_err *err);
 
-uint64_t ts_state_bytes(const struct ts_state *s); /* bytes of the file */
+uint64_t ts_state_bytes(const struct ts_state *s); /* size of the file in bytes */
 
-/* Writes the file to fd, from its present position on. give_up (may be NULL): the result is
- * TS_ESTOP once it is not 0. */
+/* Writes the file to fd, from its present position on. give_up (may be NULL): TS_ESTOP is returned
+ * once it is not 0. */
 int ts_state_write(const struct ts_state *s, ts_state_rows_fn *rows, void *ctx,
                    const atomic_int *give_up, int fd, const char *path, struct ts_err *err);
 
@@ -224,9 +235,10 @@ int ts_state_open_in(const struct ts_open_dir *dir, const char *name, struct ts_
 void ts_state_close(struct ts_state_file *f); /* f may be NULL */
 const struct ts_state *ts_state_get(const struct ts_state_file *f);
 const char *ts_state_path(const struct ts_state_file *f);
-uint64_t ts_state_sign(const struct ts_state_file *f); /* differs between any two states */
+/* a number that differs between any two states */
+uint64_t ts_state_sign(const struct ts_state_file *f);
 
-/* Reads rows of a factor in the state, for the backend. */
+/* Reads n rows of a factor as float64, whatever the precision of the run. */
 int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, uint64_t n,
                   double *ret, struct ts_err *err);
 
@@ -234,8 +246,7 @@ int ts_state_rows(const struct ts_state_file *f, uint32_t mode, uint64_t row, ui
  * must be set. */
 int ts_state_before(const struct ts_state_file *f, uint32_t mode, void *ret, struct ts_err *err);
 
-/* Reads all rows of a moment (from 0) of a factor, in the precision of the run, for methods with
- * moments. */
+/* Reads all rows of moment `which` (from 0) of a factor, in the precision of the run. */
 int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode, void *ret,
                     struct ts_err *err);
 
@@ -243,7 +254,7 @@ int ts_state_moment(const struct ts_state_file *f, uint32_t which, uint32_t mode
 int ts_state_check_tensor(const struct ts_state_file *f, const struct ts_tensor *t,
                           struct ts_err *err);
 
-/* The value of an option, or NULL. */
+/* The value of an option of the run, or NULL. */
 const char *ts_state_option(const struct ts_state *s, const char *name);
 
 #endif

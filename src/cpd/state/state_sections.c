@@ -60,7 +60,7 @@ uint64_t ts_state_sections_bytes(const struct ts_state *s, enum ts_section what,
         return s->figured ? (uint64_t)(s->sweep - 1) * sizeof *s->figures : 0;
     case TS_SECTION_FACTOR:
     case TS_SECTION_BEFORE:
-    case TS_SECTION_MOMENT: /* to TS_SECTION_LAST */
+    case TS_SECTION_MOMENT: /* and all moments, up to TS_SECTION_LAST */
     case TS_SECTION_LAST:
         break;
     }

@@ -16,12 +16,12 @@
 #include "cpd/state/state.h"
 
 #define TS_STATE_PIECE    ((size_t)1 << 20)
-#define TS_SECTIONS_FIXED 6u /* sections that are no factors, of which each mode has at most one */
+#define TS_SECTIONS_FIXED 6u /* required sections that are not factors; a state has one of each */
 #define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4) /* with those that may be missing */
 #define TS_SECTIONS_MOST  (TS_SECTIONS_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
-/* What is not the same for all states comes by name, so that what a later program adds is refused
- * by an older one, and not overlooked. */
+/* Sections are found by name. A section that a later program adds is unknown to older programs,
+ * which refuse the state instead of overlooking the section. */
 enum ts_section {
     TS_SECTION_SHAPE,
     TS_SECTION_GRAM,
@@ -35,26 +35,26 @@ enum ts_section {
     TS_SECTION_FIGURES,
     TS_SECTION_FACTOR,
     TS_SECTION_BEFORE,
-    TS_SECTION_MOMENT, /* and those that follow */
+    TS_SECTION_MOMENT, /* the first moment; the others follow */
     TS_SECTION_LAST = TS_SECTION_MOMENT + TS_MOMENTS_MOST - 1
 };
 
-/* The part of a mode's demands that is of the run, and the same in all modes. */
+/* Demands (enum ts_demand) that apply to the whole run, and are the same in all modes. */
 #define TS_DEMANDS_OF_RUN                                                                 \
     (TS_DEMAND_OBSERVED | TS_DEMAND_BY_COUNT | TS_DEMAND_POISSON | 15u * TS_DEMAND_LOSS | \
      TS_DEMAND_LBFGSB | TS_DEMAND_MEAN | TS_DEMAND_BEST | TS_DEMAND_HELD)
 
-/* Names of the sections that must be there, and of four that may be. */
+/* Names of the TS_SECTIONS_FIXED required sections, then of four that may be missing. */
 extern const char *const ts_state_sections_name[TS_SECTIONS_NAMED];
 
-/* "factor3", "before3", "first3", "second3" or, of the moments after these two, "third3" and so on
- * to "twelfth3", and "best3" */
+/* Sets ret to the name of a factor's section. For mode 3 that is "factor3", "before3", or one of
+ * the moments: "first3", "second3", and so on to "twelfth3", and "best3". */
 void ts_state_sections_factor(enum ts_section what, uint32_t mode, char ret[16]);
 
-/* Bytes of a section as the rest of the state has them. `mode` counts for factors alone. */
+/* Bytes of a section, from the other members of the state. `mode` matters only for factors. */
 uint64_t ts_state_sections_bytes(const struct ts_state *s, enum ts_section what, uint32_t mode);
 
-/* Of a row of a factor. */
+/* Bytes of a row of a factor. */
 uint64_t ts_state_sections_row(const struct ts_state *s);
 
 static inline uint64_t ts_state_sections_padded(uint64_t bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a run to a file, written front to back. */
+/* Writes the state of a run to a file, from front to back. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ struct sink {
     const char *path;
     const atomic_int *give_up;
     XXH3_state_t *hash;
-    char *piece; /* TS_STATE_PIECE */
+    char *piece; /* a buffer of TS_STATE_PIECE bytes */
 };
 
 static int put(const struct sink *k, const void *bytes, uint64_t n, struct ts_err *err)
@@ -47,7 +47,7 @@ static int put_hash(const struct sink *k, struct ts_err *err)
     return rc;
 }
 
-/* Behind the n bytes of a section. */
+/* Writes padding and checksum after the n bytes of a section. */
 static int end_section(const struct sink *k, uint64_t n, struct ts_err *err)
 {
     static const char zeros[8];
@@ -64,7 +64,8 @@ static int put_section(const struct sink *k, const void *bytes, uint64_t n, stru
 static int put_factor(const struct sink *k, const struct ts_state *s, uint32_t mode,
                       ts_state_rows_fn *rows, void *ctx, struct ts_err *err)
 {
-    const uint64_t step = TS_STATE_PIECE / ts_state_sections_row(s); /* rows are at most 8 KiB */
+    /* a piece has several rows: a row has at most 8 KiB */
+    const uint64_t step = TS_STATE_PIECE / ts_state_sections_row(s);
     int rc = 0;
     for (uint64_t row = 0; row < s->n_rows[mode] && rc == 0; row += step) {
         const uint64_t n = s->n_rows[mode] - row < step ? s->n_rows[mode] - row : step;
@@ -82,7 +83,7 @@ static int has_section(const struct ts_state *s, uint32_t what)
            (what == TS_SECTION_BEST && s->spec.best) || (what == TS_SECTION_FIGURES && s->figured);
 }
 
-/* How many moments the factors have, the best factors with them. */
+/* Number of moments of each factor, including the best factors. */
 static uint32_t moments(const struct ts_state *s)
 {
     return ts_spec_moments(&s->spec) + (s->spec.best != 0);
@@ -114,7 +115,7 @@ uint64_t ts_state_bytes(const struct ts_state *s)
     return sum;
 }
 
-/* Those of `modes`. */
+/* Adds sections of the kind `what` for all modes whose bit is set in `modes`. */
 static void list_factors(const struct ts_state *s, enum ts_section what, uint32_t modes,
                          struct ts_disk_section *section, uint32_t *n)
 {
@@ -164,7 +165,7 @@ static int put_head(const struct sink *k, const struct ts_state *s, struct ts_er
     return rc == 0 ? put_hash(k, err) : rc;
 }
 
-/* The section "accelerate". */
+/* Writes the section "accelerate". */
 static int put_pace(const struct sink *k, const struct ts_state *s, struct ts_err *err)
 {
     const uint64_t bytes = ts_state_sections_bytes(s, TS_SECTION_ACCELERATE, 0);
