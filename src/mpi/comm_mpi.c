@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives by MPI. Buffers may be larger than the counts of MPI, which are ints: they travel in
- * pieces. */
+/* Collectives by MPI. MPI counts are ints, so larger buffers are sent in pieces of PIECE bytes. */
 #include "mpi/comm_mpi.h"
 
 #include <dirent.h>
@@ -23,20 +22,20 @@
 #define PIECE    (UINT64_C(1) << 30) /* bytes of one message */
 #define TAG_MOVE 1
 #define TAG_DEAL 3
-/* a rank that fails or stops tells the others, which may be far from their next collective */
+/* a rank that fails or stops sends this to all other ranks, whose next collective may be far off */
 #define TAG_LEAVE 2
 
 struct mpi_ranks {
-    struct ts_comm comm; /* first: a comm is one of these */
+    struct ts_comm comm; /* must be the first member: of() casts a ts_comm to this struct */
     MPI_Comm all, leave, host;
     struct ts_heartbeat *heartbeat; /* or NULL */
-    atomic_int left;    /* with a heartbeat: some rank has told that it fails or stops */
-    int *count, *place; /* n */
-    int *rc;            /* n */
-    uint32_t *machine;  /* n */
+    atomic_int left;                /* with a heartbeat: 1 once a message TAG_LEAVE has arrived */
+    int *count, *place;             /* n */
+    int *rc;                        /* n */
+    uint32_t *machine;              /* n */
     MPI_Request *request;
     uint32_t n_requests, most_requests;
-    struct ts_err err; /* what agree has answered once it was no 0 */
+    struct ts_err err; /* the first failure that agree returned */
 };
 
 static struct mpi_ranks *of(struct ts_comm *c)
@@ -53,7 +52,8 @@ static void wait_all(struct mpi_ranks *m, uint32_t n)
 
 /* ---- agree ---- */
 
-/* Failures come before stops, low ranks before high ones. */
+/* Returns the rank whose result all ranks get: the lowest with a failure, otherwise the lowest that
+ * stops (TS_ESTOP), otherwise rank 0. */
 static uint32_t worst_of(const int *rc, uint32_t n)
 {
     uint32_t worst = 0;
@@ -71,7 +71,7 @@ static int largest_of(const int *rc, uint32_t n)
     return largest;
 }
 
-/* So that a rank in the middle of a long pass learns of it (poll). */
+/* Sends rc to all other ranks, so that `poll` finds it in the middle of a long pass. */
 static void tell_others(struct mpi_ranks *m, int rc, MPI_Request *request)
 {
     for (uint32_t r = 0; r < m->comm.n; r++)
@@ -79,7 +79,7 @@ static void tell_others(struct mpi_ranks *m, int rc, MPI_Request *request)
             MPI_Isend(&rc, 1, MPI_INT, (int)r, TAG_LEAVE, m->leave, request++);
 }
 
-/* Each rank that has failed told all others. */
+/* Receives the message TAG_LEAVE of each other rank that has failed, as m->rc says. */
 static void hear_others(struct mpi_ranks *m)
 {
     for (uint32_t r = 0; r < m->comm.n; r++) {
@@ -94,7 +94,7 @@ static int agree(struct ts_comm *c, int rc, struct ts_err *err)
     struct mpi_ranks *m = of(c);
     char host[64] = "?";
     uint32_t worst;
-    if (m->err.code < 0) { /* the others are not listening any more */
+    if (m->err.code < 0) { /* after a failure the other ranks make no more collective calls */
         *err = m->err;
         return m->err.code;
     }
@@ -126,8 +126,9 @@ static int somebody_leaves(const struct mpi_ranks *m)
     return there;
 }
 
-/* The heartbeat's thread looks: MPI may give the core of whom it has no word for away
- * (mpi_yield_when_idle), which a thread that computes gets back late where others want it, too. */
+/* Called by the thread of the heartbeat, so that computing threads need not probe for messages. If
+ * no message has arrived, a probe of MPI may yield its core (mpi_yield_when_idle). A computing
+ * thread would get the core back late if other threads wait for cores. */
 static void look(void *ctx)
 {
     struct mpi_ranks *m = ctx;
@@ -157,7 +158,7 @@ static int add_request(struct mpi_ranks *m, MPI_Request **ret, struct ts_err *er
     return 0;
 }
 
-/* Pieces of one message between two ranks, in their order. */
+/* Adds requests that send, or receive, the n bytes of one message in pieces, in ascending order. */
 static int add_pieces(struct mpi_ranks *m, int sends, int tag, char *bytes, uint64_t n,
                       uint32_t rank, struct ts_err *err)
 {
@@ -174,9 +175,10 @@ static int add_pieces(struct mpi_ranks *m, int sends, int tag, char *bytes, uint
     return rc;
 }
 
-/* Sends come before receives here. Otherwise a rank that comes late answers the message of another
- * before it announces its own. Then the other one begins to send, and its answer waits in the
- * connection behind all of that: the two messages travel one after the other. */
+/* Starts sends before receives. With receives first, a rank that arrives late would answer the
+ * other rank's message before it announces its own. The other rank would then start its send, and
+ * its answer would wait in the connection behind that data, so the two messages would travel one
+ * after the other. */
 static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move, uint32_t n,
                 struct ts_err *err)
 {
@@ -198,7 +200,7 @@ static int move(struct ts_comm *c, void *buffer, const struct ts_comm_move *move
 static int gather(struct ts_comm *c, void *buffer, const uint64_t *first, struct ts_err *err)
 {
     struct mpi_ranks *m = of(c);
-    if (c->n == 2) { /* MPI would receive first */
+    if (c->n == 2) { /* `move` starts with sends, but MPI_Allgatherv would start with receives */
         const struct ts_comm_move both[2] = { { 0, 1, first[0], first[1] },
                                               { 1, 0, first[1], first[2] } };
         return move(c, buffer, both, 2, err);
@@ -228,7 +230,7 @@ static int deal(struct ts_comm *c, const void *send, const uint64_t *send_first,
     const uint32_t own = c->rank;
     int rc = 0;
     m->n_requests = 0;
-    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* no two ranks begin with the same one */
+    for (uint32_t i = 1; i < c->n && rc == 0; i++) { /* each rank begins with another receiver */
         const uint32_t to = (own + i) % c->n;
         rc = add_pieces(m, 1, TAG_DEAL, (char *)(uintptr_t)send + send_first[to],
                         send_first[to + 1] - send_first[to], to, err);
@@ -257,7 +259,7 @@ static uint64_t shared_bytes(uint64_t bytes)
     return (bytes + HUGE - 1) / HUGE * HUGE;
 }
 
-/* A mapping of the file at a multiple of a huge page; NULL: there is none. */
+/* Maps the file at an address that is a multiple of HUGE. Returns NULL if that fails. */
 static void *map_shared(int fd, uint64_t size)
 {
     char *base =
@@ -278,14 +280,15 @@ static void *map_shared(int fd, uint64_t size)
     return start;
 }
 
-/* What tells a file from any other. */
+/* How other ranks find the shared file (process and descriptor) and recognize it (device and
+ * inode). */
 struct file_place {
     int64_t pid, fd;
     uint64_t dev, ino;
 };
 
-/* Whether the path leads to that file, of so many bytes: where ranks have process numbers of their
- * own, as in containers, it leads to another one. */
+/* Whether the path leads to the file of `place`, with `size` bytes. If ranks have separate process
+ * numbers, as in containers, the path leads to another file. */
 static int is_file(const char *path, const struct file_place *place, uint64_t size)
 {
     struct stat st;
@@ -307,8 +310,9 @@ static int make_file(uint64_t size, struct file_place *ret)
     return fd;
 }
 
-/* The first rank of the machine has made a file without a name, which the others find among what it
- * has open: nothing is left where ranks are killed. -1: it is not to be had. */
+/* The first rank of the machine makes a file without a name. The other ranks open it through
+ * /proc/PID/fd of that rank, so nothing is left behind when ranks are killed. Returns a descriptor,
+ * or -1 if the file cannot be opened. */
 static int open_shared(struct mpi_ranks *m, uint64_t size)
 {
     struct file_place place = { .fd = -1 };
@@ -321,8 +325,9 @@ static int open_shared(struct mpi_ranks *m, uint64_t size)
     return is_file(path, &place, size) ? open(path, O_RDWR | O_CLOEXEC) : -1;
 }
 
-/* Each rank touches its part first, which so is in the memory next to it; then it gets huge pages,
- * which a mapping of this kind has by itself on few machines. Without them it is slower. */
+/* Each rank writes its part first, so the kernel places that part on the NUMA node of the rank.
+ * Then it asks for huge pages, which few machines give to such a mapping by default. If the kernel
+ * refuses, access is slower. */
 static void touch_part(const struct ts_comm *c, char *memory, uint64_t size)
 {
     const uint64_t n = size / HUGE, begin = n * c->place / c->beside * HUGE;
@@ -345,7 +350,8 @@ static int share(struct ts_comm *c, uint64_t bytes, void **ret, struct ts_err *e
     fd = open_shared(m, size);
     memory = fd >= 0 ? map_shared(fd, size) : NULL;
     has = memory != NULL;
-    MPI_Allreduce(&has, &all_have, 1, MPI_INT, MPI_MIN, m->all); /* all have opened the file */
+    MPI_Allreduce(&has, &all_have, 1, MPI_INT, MPI_MIN,
+                  m->all); /* file descriptors may be closed once all ranks have opened the file */
     if (fd >= 0)
         close(fd);
     if (!all_have) {
@@ -366,9 +372,9 @@ static void unshare(struct ts_comm *c, void *memory, uint64_t bytes)
 
 /* ---- from first to last ---- */
 
-/* MPI_Finalize ends with short messages to the launcher, the last of which TCP would keep until the
- * others are acknowledged, 40 ms later: connections of this process, which are MPI's, send them at
- * once. */
+/* MPI_Finalize ends with short messages to the launcher. TCP would hold the last one back for 40
+ * ms, until the earlier ones are acknowledged. This sets TCP_NODELAY on all connections of the
+ * process, which are those of MPI. */
 static void send_at_once(void)
 {
     DIR *all = opendir("/proc/self/fd");
@@ -402,7 +408,8 @@ void ts_comm_mpi_close(struct ts_comm *c)
     MPI_Finalize();
 }
 
-/* Which rank of its host it is, and of how many; and which ranks are on which host. */
+/* Sets place, beside and machine of the comm: the position of this rank among the ranks of its
+ * host, their number, and the host of each rank. */
 static void count_beside(struct mpi_ranks *m)
 {
     struct ts_comm *c = &m->comm;
@@ -415,7 +422,10 @@ static void count_beside(struct mpi_ranks *m)
     c->beside = (uint32_t)n;
     MPI_Bcast(&first, 1, MPI_UINT32_T, 0, m->host);
     MPI_Allgather(&first, 1, MPI_UINT32_T, m->machine, 1, MPI_UINT32_T, m->all);
-    for (uint32_t r = 0; r < c->n; r++) /* the first rank of a host is not above r */
+    for (uint32_t r = 0; r < c->n;
+         /* machine[r] is the first rank of r's host, at most r: replace it by the number of the
+         * host */
+         r++)
         m->machine[r] = m->machine[r] == r ? n_machines++ : m->machine[m->machine[r]];
     c->machine = m->machine;
 }
@@ -466,7 +476,7 @@ void ts_comm_mpi_version(char *ret, size_t bytes)
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int n;
     MPI_Get_library_version(text, &n);
-    /* "Open MPI v4.1.4, package: ..."; MPICH's has lines and tabs */
+    /* Open MPI returns "Open MPI v4.1.4, package: ...", MPICH a text with lines and tabs. */
     for (char *c = text; *c != '\0'; c++)
         if (*c == '\t')
             *c = ' ';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A thread that beats and listens, around the ring of ranks, and one that asks the kernel about the
- * network, which MPI cannot keep waiting. */
+/* One thread sends beats (bytes) to the next rank of a ring and receives those of the rank before.
+ * A second one asks the kernel about the network, since a call of MPI may block the first one. */
 #include "mpi/heartbeat.h"
 
 #include <fcntl.h>
@@ -20,49 +20,53 @@
 #include "mpi/wire.h"
 
 #define BEAT_NS  UINT64_C(500000000)
-#define END_NS   UINT64_C(1000000) /* between looks for the end of the rank before */
+#define END_NS   UINT64_C(1000000) /* time between checks whether the rank before has ended */
 #define HOST     64
 #define TAG_BEAT 1
 #define TAG_END  2
-#define TAG_GONE 3 /* some rank hears nothing from the one before it */
+#define TAG_GONE 3 /* sent to all ranks when a rank gets no more beats from the rank before */
 
 struct ts_heartbeat {
     MPI_Comm comm;
     const char *name;
     int rank, n, before, next;
-    uint32_t patience; /* beats of its own without any from the rank before */
-    int say;           /* standard error, whatever the program does with its own */
-    char *hosts;       /* n x HOST */
-    MPI_Request sent;  /* while sends */
+    uint32_t
+        /* number of beats sent without one received after which the rank before counts as gone */
+        patience;
+    int say;          /* duplicate of standard error, in case the program redirects its own */
+    char *hosts;      /* names of hosts: n x HOST characters */
+    MPI_Request sent; /* the last beat, valid if `sends` is set */
     int sends;
-    MPI_Request *request; /* n: of tell_gone */
+    MPI_Request *request; /* n requests for the messages of tell_gone */
     void (*look)(void *ctx);
     void *ctx;
     pthread_t thread, watcher;
-    atomic_flag ends; /* one sentence is enough */
+    atomic_flag
+        ends; /* set by the thread that reports a lost rank first: the other one stays silent */
     atomic_int stops;
     pthread_mutex_t lock;
-    pthread_cond_t stop; /* stops was set */
+    pthread_cond_t stop; /* signalled when `stops` was set */
 };
 
-/* Whether all ranks have started. */
+/* The wait until all ranks have started: a thread reports a failure after `seconds`. */
 static struct {
     const char *name;
     uint32_t seconds;
     int watched, done;
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t cond; /* done was set */
+    pthread_cond_t cond; /* signalled when `done` was set */
 } starts = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Another rank has said that one is gone. */
+/* Ends all ranks after another rank has reported a lost rank. */
 static void end_as_told(void)
 {
     ts_launcher_end_soon();
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* What the rank before has said since the last time: 1 something, 2 that it ends, 0 nothing. */
+/* Receives what the rank before has sent since the last call. Returns 0 for nothing, 1 for beats, 2
+ * for its last message (TAG_END). */
 static int listen_before(const struct ts_heartbeat *h)
 {
     int heard = 0;
@@ -88,7 +92,7 @@ static void rest(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* Until the next look, or until it is to stop, which no rank shall wait for at its end. */
+/* Sleeps for ns nanoseconds, or until `stops` is set, so that no rank is delayed at its end. */
 static void rest_unless_stopped(struct ts_heartbeat *h, uint64_t ns)
 {
     struct timespec until;
@@ -107,8 +111,8 @@ static uint32_t seconds_of(const struct ts_heartbeat *h)
     return (uint32_t)(h->patience * BEAT_NS / 1000000000);
 }
 
-/* A launcher that hears of an abort may end before it has passed on what is in its pipe: it has a
- * second to read that. */
+/* Waits up to a second until the launcher has read the message from the pipe fd. After MPI_Abort, a
+ * launcher may end before it has passed on the contents of its pipes. */
 static void wait_for_reader(int fd)
 {
     int left = 0;
@@ -117,8 +121,9 @@ static void wait_for_reader(int fd)
     rest(BEAT_NS / 10);
 }
 
-/* Ranks of other machines learn of it, too: a launcher there may hear nothing of an abort. What MPI
- * cannot send stays with it until the end, which is near. */
+/* Tells all other ranks that the rank before is gone, since the launcher of another machine may not
+ * learn of MPI_Abort. It waits 100 ms at most: messages that MPI cannot send are left to the end of
+ * the process. */
 static void tell_gone(const struct ts_heartbeat *h)
 {
     static const char byte = 0;
@@ -136,8 +141,8 @@ static void tell_gone(const struct ts_heartbeat *h)
     }
 }
 
-/* The words are one write, which those of others do not cut. The name is that of the program that a
- * user knows. */
+/* Prints the message in one write, so that output of other ranks does not split it. The program's
+ * name is cut at its first '-', to the name that the user knows. */
 static void say(const struct ts_heartbeat *h, int rank, const char *what)
 {
     char text[500];
@@ -145,7 +150,7 @@ static void say(const struct ts_heartbeat *h, int rank, const char *what)
         snprintf(text, sizeof text, "%.*s: rank %d of %d, on %s: %s\n", (int)strcspn(h->name, "-"),
                  h->name, rank, h->n, h->hosts + (size_t)rank * HOST, what);
     if (n > 0 && write(h->say, text, (size_t)n) < 0)
-        (void)n; /* nobody listens: the exit status says it */
+        (void)n; /* standard error is closed: the exit status reports the failure */
 }
 
 static void end_all(struct ts_heartbeat *h)
@@ -164,7 +169,8 @@ static void end_all(struct ts_heartbeat *h)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* The thread of the beats tells others, if MPI lets it. */
+/* Ends all ranks because the machine `peer` has not answered for ms milliseconds. Called by the
+ * second thread, which must not call MPI before MPI_Abort. */
 static void end_without(struct ts_heartbeat *h, const char *peer, uint32_t ms)
 {
     char what[200];
@@ -180,8 +186,9 @@ static void end_without(struct ts_heartbeat *h, const char *peer, uint32_t ms)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Twice in a row: a machine that was suspended has had no time to answer. A second is left for what
- * else there is to do. */
+/* The second thread. It ends all ranks only if a machine is silent in two checks in a row, because
+ * a machine that was suspended needs time to answer. The limit is one second less than `patience`,
+ * which leaves that second for the messages. */
 static void *watch(void *ctx)
 {
     struct ts_heartbeat *h = ctx;
@@ -207,8 +214,8 @@ static void end_if_told(const struct ts_heartbeat *h)
         end_as_told();
 }
 
-/* Whether the last one is on its way: some MPI cannot begin another where the network is gone, and
- * this thread waits for none. */
+/* Whether the last beat was sent. Some MPIs cannot start another send while the network is gone,
+ * and this thread must not wait for a send. */
 static int was_sent(struct ts_heartbeat *h)
 {
     MPI_Status status;
@@ -267,7 +274,7 @@ static uint32_t patience(void)
     const char *text = getenv("TSTREAM_RANK_TIMEOUT");
     char *end = NULL;
     const long said = text == NULL ? 0 : strtol(text, &end, 10);
-    /* Seconds of a day at most; what is no number of them counts as not said. */
+    /* At most 86400 seconds (a day). A value that is not a number counts as not set. */
     const long seconds = end == NULL || end == text || *end != '\0' || said < 0 || said > 86400
                              ? TS_HEARTBEAT_SECONDS
                              : said;
@@ -276,7 +283,8 @@ static uint32_t patience(void)
 
 /* ---- until all have started ---- */
 
-/* MPI cannot be asked to end all: it may be in MPI_Init. */
+/* Ends this process and its launcher. MPI_Abort cannot be called, as MPI_Init may still be
+ * running. */
 static void end_at_start(void)
 {
     char text[400], host[HOST] = "?";
@@ -287,7 +295,7 @@ static void end_at_start(void)
                  "machine or the network is gone; all ranks end\n",
                  (int)strcspn(starts.name, "-"), starts.name, host, starts.seconds);
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0)
-        (void)n; /* nobody listens */
+        (void)n; /* standard error is closed */
     ts_launcher_end_soon();
 }
 
@@ -345,7 +353,7 @@ static void init_cond(pthread_cond_t *cond)
     pthread_condattr_destroy(&attr);
 }
 
-/* Signals are for the threads that know what to do with them. */
+/* Starts a thread with all signals blocked, so that signals go to threads that handle them. */
 static int start_thread(pthread_t *thread, void *(*run)(void *ctx), void *ctx)
 {
     sigset_t all, before;

@@ -1,47 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* heartbeat.h - notices a rank that says nothing any more: it was stopped, or its machine or
- * network is gone.
+/* heartbeat.h - detects a rank that no longer responds because it was stopped, or because its
+ * machine or network is gone.
  *
  * A thread of each rank sends a byte to the next rank twice a second, and listens to the rank
- * before. Where that one is silent for too long, one sentence that names it goes to the standard
- * error that the process was started with, and all ranks are ended by the launcher. A launcher
- * notices ranks that die, but none that are stopped: the others would wait for ever. Only beats of
- * its own that came in time count as waiting, so that a job that is suspended as a whole goes on
- * later.
+ * before. If the rank before is silent for too long, a message that names it goes to the standard
+ * error that the process was started with, and the launcher ends all ranks. A launcher detects
+ * ranks that die, but not ranks that are stopped: the others would wait for ever. Only beats that
+ * were sent on time count as waiting, so a job that is suspended as a whole can continue later.
  *
  * Another thread asks the kernel whether machines at the other end of TCP connections answer
- * (mpi/wire.h): a rank that waits in MPI may keep the beats out. Where a machine is gone, a
- * launcher waits for it. So its processes on this machine are ended a second later
+ * (mpi/wire.h): a thread that waits in MPI may block the beats. If a machine is gone, the launcher
+ * waits for it. So the processes of the launcher on this machine are killed a second later
  * (mpi/launcher.h).
  *
- * Before the first beat, ranks wait for each other in MPI, in which nobody is missed. So a thread
- * counts the seconds until all have started.
+ * Before the first beat, ranks wait for each other in MPI, which does not report a missing rank. So
+ * a thread measures the time until all ranks have started.
  *
- *   owner    the caller owns it, between MPI_Init_thread and MPI_Finalize
- *   threads  start and stop from one
- *   errors   NULL: there is none, as MPI is not for several threads at once, and nothing is noticed
+ *   owner    the caller owns the heartbeat, which may exist between MPI_Init_thread and
+ *            MPI_Finalize only
+ *   threads  start and stop from one thread
+ *   errors   start returns NULL if this MPI does not support several threads at once: then lost
+ *            ranks are not detected
  */
 #ifndef TS_MPI_HEARTBEAT_H
 #define TS_MPI_HEARTBEAT_H
 
 struct ts_heartbeat;
 
-/* Before MPI_Init_thread, which waits for all ranks: ends this process and its launcher where
- * ts_heartbeat_start has not come back after TS_HEARTBEAT_STARTS times that time. name: of the
- * program; lent. */
+/* To be called before MPI_Init_thread, which waits for all ranks. Ends this process and its
+ * launcher if ts_heartbeat_start has not returned after TS_HEARTBEAT_STARTS times the timeout
+ * below. name: the name of the program, which must stay valid. */
 #define TS_HEARTBEAT_STARTS 30
 void ts_heartbeat_before(const char *name);
 
-/* Collective. name: of the program; lent. level: what MPI_Init_thread has given. The time is
- * TS_HEARTBEAT_SECONDS, or what the environment variable TSTREAM_RANK_TIMEOUT says, in seconds; 0:
- * none. */
+/* The time without a beat after which a rank counts as lost, in seconds. The environment variable
+ * TSTREAM_RANK_TIMEOUT replaces it; 0: never. */
 #define TS_HEARTBEAT_SECONDS 7
 
-/* look: called by that thread, some twenty times a second. */
+/* Starts the heartbeat; collective. name: the name of the program, which must stay valid. level:
+ * the thread support that MPI_Init_thread has granted. look: called by the thread of the beats,
+ * some twenty times a second. */
 struct ts_heartbeat *ts_heartbeat_start(const char *name, int level, void (*look)(void *ctx),
                                         void *ctx);
 
-/* Collective; waits until the rank before has stopped, too. NULL is fine. */
+/* Stops the heartbeat once the rank before has stopped too; collective. h may be NULL. */
 void ts_heartbeat_stop(struct ts_heartbeat *h);
 
 #endif

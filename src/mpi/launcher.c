@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A process that outlives its rank. Between fork and _exit it calls what may be called there. */
+/* The helper process that outlives its rank. Between fork and _exit it calls only functions that
+ * are safe there. */
 #include "mpi/launcher.h"
 
 #include <fcntl.h>
@@ -15,19 +16,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST   2  /* a launcher and its proxy */
-#define CLIMBS 32 /* parents that are looked at */
+#define MOST   2  /* most launchers of a rank: a launcher and its proxy */
+#define CLIMBS 32 /* most ancestors of the rank that are examined */
 #define STAT   512
-#define BELOW  4096          /* processes that launchers have started on this machine */
+#define BELOW  4096          /* most processes that launchers have started on this machine */
 #define HELPER "tstream-end" /* the name of the processes that end others */
 
 struct process {
     pid_t pid;
-    unsigned long long start; /* two processes of one number began at different times */
+    unsigned long long start; /* start time: tells apart two processes that had the same pid */
 };
 
-/* Open MPI, PRRTE, MPICH's Hydra and Intel's. Slurm's slurmstepd is none: Slurm itself looks after
- * nodes that are gone. */
+/* The names are those of Open MPI, PRRTE, MPICH's Hydra and Intel's Hydra. Slurm's slurmstepd is
+ * left out, because Slurm itself handles lost nodes. */
 int ts_launcher_is(const char *comm)
 {
     static const char *const names[] = {
@@ -41,7 +42,8 @@ int ts_launcher_is(const char *comm)
     return strncmp(comm, "hydra_", 6) == 0;
 }
 
-/* Field n of proc(5)'s stat, of those behind the name: the parent is 4, when it began 22. */
+/* Returns field n, from 3, of /proc/PID/stat (proc(5)); rest starts at field 3. Field 4 is the pid
+ * of the parent, field 22 the start time. */
 static unsigned long long field_of(const char *rest, int n)
 {
     for (int i = 3; i < n && *rest != '\0'; i++)
@@ -49,8 +51,9 @@ static unsigned long long field_of(const char *rest, int n)
     return strtoull(rest, NULL, 10);
 }
 
-/* NULL: there is no such process. Otherwise its field 3, in text; its name, cut off where it ends,
- * begins behind the first bracket of text. A name may hold brackets and spaces itself. */
+/* Reads /proc/PID/stat into text. Returns a pointer to its field 3, or NULL if there is no such
+ * process. The name of the process follows the first '(' of text and is terminated; it may contain
+ * brackets and spaces. */
 static const char *read_stat(pid_t pid, char *text)
 {
     char path[64], *end;
@@ -70,8 +73,9 @@ static const char *read_stat(pid_t pid, char *text)
     return end + 2;
 }
 
-/* The launcher nearest to the rank. MPICH's has a proxy between, and is the parent of this. Nothing
- * above them: another launcher may have started a program that started these. */
+/* Finds the launcher nearest to the rank, and returns the number of entries of ret. With MPICH, a
+ * proxy (the rank's parent) comes first and the launcher second. Ancestors above them are left out:
+ * another launcher may have started the program that started this one. */
 static uint32_t find_launcher(struct process *ret)
 {
     pid_t pid = getppid();
@@ -111,7 +115,8 @@ static void signal_all(const struct process *p, uint32_t n, int signal)
     }
 }
 
-/* A launcher waits until nobody can write any more to the pipes that it has given to a rank. */
+/* Closes all file descriptors, because a launcher waits until all writers of a rank's pipes have
+ * closed them. */
 static void close_files(void)
 {
     struct rlimit most;
@@ -127,7 +132,7 @@ static void close_files(void)
 
 /* ---- what a launcher has started on this machine ---- */
 
-/* launchers, and what they, or what is here already, have started */
+/* the launchers, followed by all their descendants on this machine that were found */
 static struct process below[BELOW];
 
 static int is_parent(unsigned long long pid, uint32_t n)
@@ -138,7 +143,8 @@ static int is_parent(unsigned long long pid, uint32_t n)
     return 0;
 }
 
-/* Looks at a process: one more in below, unless it is there, or ends others itself, as this one. */
+/* Adds a process to `below`, which has n entries, if its parent is there. Skips processes that are
+ * there already and helper processes like this one. Returns the new number of entries. */
 static uint32_t add_below(pid_t pid, uint32_t n)
 {
     char text[STAT];
@@ -150,7 +156,8 @@ static uint32_t add_below(pid_t pid, uint32_t n)
     return n + 1;
 }
 
-/* readdir may not be called here. */
+/* Calls add_below for all processes of /proc. It uses getdents64, as readdir is not safe after
+ * fork. */
 static uint32_t add_all_below(uint32_t n)
 {
     struct entry {
@@ -176,18 +183,19 @@ static uint32_t add_all_below(uint32_t n)
 static uint32_t find_below(uint32_t n)
 {
     uint32_t before;
-    do { /* a process may be listed before the one that has started it */
+    do { /* a process may be listed before its parent */
         before = n;
         n = add_all_below(n);
     } while (n > before);
     return n;
 }
 
-/* Without its launcher, a rank that is stopped would stay. So all are known before one is ended. */
+/* The work of the helper process. It lists all processes before it kills one, because a stopped
+ * rank could not be found any more after its launcher has ended. */
 static void end_all(const struct process *rank, const struct process *launcher, uint32_t n)
 {
     uint32_t all = n;
-    (void)setsid(); /* a launcher ends the group of its rank */
+    (void)setsid(); /* a launcher kills the process group of its rank */
     (void)prctl(PR_SET_NAME, HELPER);
     close_files();
     rest_ms(700);

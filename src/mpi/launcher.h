@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* launcher.h - ends what a launcher of MPI does not: it waits for a machine that is gone.
+/* launcher.h - kills the processes of an MPI launcher that waits for a lost machine.
  *
  * MPI_Abort asks the launcher to end all ranks. It asks the machines of all ranks in turn, and
  * waits for their answers. TCP gives a machine that does not answer a quarter of an hour.
  *
- *   threads  one call; later ones do nothing
+ *   threads  from any thread; the first call counts, later calls do nothing
  */
 #ifndef TS_MPI_LAUNCHER_H
 #define TS_MPI_LAUNCHER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Asks the kernel about connections that a library has opened. */
+/* Asks the kernel about the TCP connections of this process, which MPI has opened. */
 #include "mpi/wire.h"
 
 #include <arpa/inet.h>
@@ -18,7 +18,8 @@ static int is_tcp(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &n) == 0 && protocol == IPPROTO_TCP;
 }
 
-/* A connection on which nothing waits for an answer would otherwise say nothing about its end. */
+/* Turns on keepalive probes, one a second. Without them, an idle connection does not notice that
+ * the other end is gone. */
 static void let_ask(int fd)
 {
     static const int on = 1, seconds = 1;
@@ -32,7 +33,8 @@ static void let_ask(int fd)
     (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
 }
 
-/* 0: not that long. */
+/* Returns for how many milliseconds the other end of fd has acknowledged nothing, if it was asked
+ * and the time is at least ms; otherwise 0. */
 static uint32_t silent_ms(int fd, uint32_t ms)
 {
     struct tcp_info now;

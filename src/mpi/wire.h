@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* wire.h - for how long the machine at the other end of a TCP connection has not answered.
  *
- * It asks the kernel, not MPI: a thread of MPI that waits for a message may keep all others out.
+ * The kernel is asked instead of MPI, where a thread that waits for a message may block all others.
  * The kernel of a machine acknowledges what arrives even if the process there is stopped.
  */
 #ifndef TS_MPI_WIRE_H
@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Looks at all TCP connections of this process, and lets the kernel ask at the other end where
- * nothing is sent for a second. Where one end has been asked, and has acknowledged nothing for ms
- * milliseconds, it returns how many they are, at least 1: peer gets its address, cut off at that
- * many bytes. Otherwise 0; also where there is no /proc. */
+/* Checks all TCP connections of this process, and turns on the kernel's keepalive probes after a
+ * second without traffic. If some end has been probed or sent data and has acknowledged nothing for
+ * ms milliseconds, returns its silence in milliseconds and writes its address to peer, cut off at
+ * `bytes` bytes. Otherwise, or without /proc, returns 0. */
 uint32_t ts_wire_silent_ms(uint32_t ms, char *peer, size_t bytes);
 
 #endif

@@ -18,7 +18,8 @@
 
 struct ts_adam {
     double rate, lower, upper;
-    double first, second; /* divisors of the two moments in this step */
+    /* divisors of the first and second moment in this step (bias correction) */
+    double first, second;
 };
 
 static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
@@ -29,7 +30,7 @@ static inline struct ts_adam ts_adam_of(const struct ts_descent *descent)
     return ret;
 }
 
-/* Returns the new entry. u and v become the new moments. */
+/* Returns the new value of entry a, whose gradient is g. *u and *v, its moments, are updated. */
 TS_ANYWHERE static inline double ts_adam_step(const struct ts_adam *s, double a, double g,
                                               double *u, double *v)
 {

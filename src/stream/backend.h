@@ -5,14 +5,14 @@
  * and `rank` columns, in float32 or float64. The matrix of a mode is also where its MTTKRP is
  * written: it is not an operand of that product, so no second matrix is needed. Only where the
  * update of a mode's rows reads their old values (own_rows) is the product kept apart. A backend of
- * several devices holds all of them on each, and none of it shows here.
+ * several devices holds all factors on each device; its callers need not know that.
  *
  *   owner    the backend owns the factors; matrices that cross this table are float64, row-major,
  *            rank x rank or n_rows x rank, without padding, owned by the caller
- *   threads  one thread calls; a backend uses what threads or streams it likes inside a call
- *   errors   0 or a negative ts_code; after a failure only close is allowed, and after TS_ESTOP
- *            get_rows of modes other than the one that was being computed: they are as they were,
- *            and so is that one where own_rows made place for its product
+ *   threads  one thread calls; inside a call, a backend may use any threads or streams
+ *   errors   0 or a negative ts_code; after a failure only close is allowed. After TS_ESTOP,
+ *            get_rows may read the modes that were not being computed, and also the computed one if
+ *            own_rows has allocated its product: their rows are unchanged
  *   bits     every result is a function of the tensor's bytes, the factors and the precision alone:
  *            not of the number of threads or devices, of delivery order or of the memory budget
  */
@@ -36,7 +36,8 @@ static inline uint64_t ts_precision_bytes(enum ts_precision p)
     return p == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Bytes of the rows of a mode, one behind the other, in whole cache lines. */
+/* Returns the bytes of all rows of a mode's factor, stored without gaps, rounded up to whole cache
+ * lines. */
 static inline uint64_t ts_mode_rows_bytes(const struct ts_tensor *t, uint32_t mode, uint32_t rank,
                                           enum ts_precision precision)
 {
@@ -59,14 +60,15 @@ struct ts_backend_conf {
     int device[TS_MAX_DEVICES]; /* gpu: numbers of the devices; one may be named twice, for tests */
     uint32_t n_devices;
     uint64_t device_bytes; /* gpu: memory budget of each device; 0: what is free, less a reserve */
-    uint64_t host_bytes;   /* most memory that `pin` will lock: devices need tables for it */
-    uint64_t spare_bytes;  /* memory that is left for the backend's `wish`; 0: none */
-    uint32_t needs;        /* bits of enum ts_capability that the run needs */
-    int products;          /* only products are needed: nothing is solved with them */
-    uint32_t own_rows;     /* modes (bit m: mode m) that own_rows will be called for */
-    int only_mode; /* -1, or the only mode that is used: shards of other modes get no memory */
-    int exchange;  /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
-    struct ts_comm *comm; /* ranks that compute a part each; NULL: this process alone */
+    /* the most memory that `pin` will lock; page tables of devices grow with it */
+    uint64_t host_bytes;
+    uint64_t spare_bytes; /* memory that is left for the backend's `wish`; 0: none */
+    uint32_t needs;       /* bits of enum ts_capability that the run needs */
+    int products;         /* only products are needed: nothing is solved with them */
+    uint32_t own_rows;    /* modes (bit m: mode m) that own_rows will be called for */
+    int only_mode;        /* the only mode with passes: shards of other modes get no memory */
+    int exchange;         /* gpu: enum ts_exchange_kind (gpu/exchange/exchange.h); 0 chooses */
+    struct ts_comm *comm; /* the ranks that divide the work; NULL: this process alone */
     const volatile sig_atomic_t *stop; /* gpu: open fails with TS_ESTOP once it is not 0; or NULL */
     struct ts_trace *trace;            /* records copies and kernels; or NULL */
     /* Called with the number of nonzeros of each shard that a device keeps and that the feed did
@@ -75,7 +77,8 @@ struct ts_backend_conf {
     void *done_ctx;
 };
 
-/* Where a device's time went in one call. Work that ran at the same time is counted in each. */
+/* The times of a device in one call. Kinds of work that ran at the same time are each counted in
+ * full. */
 struct ts_device_times {
     int number;    /* number of the device; -1: CPU cores */
     uint32_t rank; /* the rank that computes with it, if times are those of several ranks */
@@ -92,7 +95,8 @@ struct ts_device_times {
     double share;         /* share of the mode's predicted cost that the device gets next, 0 to 1 */
 };
 
-/* To which ranks the rows of a mode went. */
+/* Where the updated rows of a mode were sent: nowhere, to all ranks, or to the ranks that need
+ * them. */
 enum ts_rows_to { TS_ROWS_STAY, TS_ROWS_TO_ALL, TS_ROWS_TO_NEEDING };
 
 struct ts_exchanged {
@@ -101,8 +105,8 @@ struct ts_exchanged {
     enum ts_rows_to rows_to;
 };
 
-/* How factors are spread over ranks, for runs in which methods access rows of factors between modes
- * through passes and updates alone. */
+/* How factors are distributed over ranks, for runs in which methods access rows between modes only
+ * through passes and updates. */
 struct ts_spread {
     int own;          /* each rank of a machine has a copy of its own */
     uint32_t skipped; /* bit m: there is no pass over mode m */
@@ -125,7 +129,7 @@ struct ts_backend_times {
     const struct ts_device_times *cores;
 };
 
-/* The times of all devices that are listed. */
+/* Returns the times of all devices, or of all ranks on CPU cores, and sets *n to their number. */
 static inline const struct ts_device_times *ts_backend_told(const struct ts_backend_times *t,
                                                             uint32_t *n)
 {
@@ -134,9 +138,10 @@ static inline const struct ts_device_times *ts_backend_told(const struct ts_back
 }
 
 /* The largest number of entries of the last mode's factor (16 MiB) for which the backend keeps the
- * part of the product that float32 loses. With more entries the part is lost. The errors of so many
- * roundings average out in the sum over all entries: to 1e-10 of it if rows have equal weight, to
- * more if a few rows have most of the weight. Fits up to 0.9997 do not change. */
+ * rounding error of the product in float32, which improves the fit. With more entries it is
+ * dropped: the errors of so many entries average out in the sum over all of them, to 1e-10 of the
+ * sum if rows have equal weight, and to more if a few rows have most of the weight. Fits up to
+ * 0.9997 do not change. */
 #define TS_REST_ENTRIES (UINT64_C(1) << 22)
 
 static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
@@ -144,7 +149,7 @@ static inline int ts_rest_fits(const struct ts_tensor *t, uint32_t rank)
     return t->mode[t->order - 1].disk.n_rows <= TS_REST_ENTRIES / rank;
 }
 
-/* Whether this part is kept for one of the models. */
+/* Whether the rounding errors of the product are kept (TS_REST_ENTRIES) for at least one model. */
 static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
 {
     int keeps = conf->n_models == 0 && ts_rest_fits(conf->tensor, conf->rank);
@@ -153,7 +158,7 @@ static inline int ts_backend_keeps_rest(const struct ts_backend_conf *conf)
     return conf->precision == TS_FLOAT32 && keeps;
 }
 
-/* The parts of a device's memory, to be shown to the user. */
+/* How a device's memory is divided, for output to the user. */
 struct ts_device_memory {
     int number;            /* number of the device */
     uint64_t factor_bytes; /* factor matrices */
@@ -162,12 +167,12 @@ struct ts_device_memory {
     uint64_t slot_bytes;   /* slots for the other shards */
     uint64_t shared_bytes; /* for a dense tensor: products that several modes share */
     double shared_part;    /* the share of its rows that have shared products: 0 to 1 */
-    uint64_t driver_bytes; /* driver, code and libraries, measured or assumed; rounding */
+    uint64_t driver_bytes; /* driver, code and libraries (measured or assumed), and rounding */
 };
 
 /* A backend is this table alone: callers use it through these functions only, and a backend calls
- * functions of base, format and stream only. So a backend may become a shared object. It is refused
- * if the version of its table is another one. */
+ * functions of base, format and stream only. So a backend may become a shared object. A table with
+ * another version number is rejected. */
 #define TS_BACKEND_VERSION 1u
 
 struct ts_backend {
@@ -178,8 +183,7 @@ struct ts_backend {
     /* bits of enum ts_capability; functions that belong to a capability are NULL without it */
     uint32_t can;
 
-    /* The highest rank that the backend supports for a tensor, with these needs and this
-     * precision. */
+    /* Returns the highest rank that the backend supports for conf's tensor, needs and precision. */
     uint32_t (*most_rank)(const struct ts_backend_conf *conf);
     int (*open)(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
     void (*close)(void *be); /* be may be NULL */
@@ -249,13 +253,13 @@ struct ts_backend {
     int (*divide_columns)(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 
-    /* For a mode whose rows descend: sets *zeros to the estimate of the sum over all cells of the
-     * loss of the value 0. Nothing else changes. */
+    /* For a mode whose rows descend: sets *zeros to the estimated sum over all cells of the loss at
+     * the value 0. Factors are not changed. */
     int (*zeros)(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
                  struct ts_err *err);
 
-    /* Solves with the product of the pass before this call: makes the rows of factor[mode] as
-     * `update` says, and their sums. */
+    /* Updates the rows of factor[mode] as `update` says, with the product of the last pass, and
+     * computes the sums that `sums` asks for. */
     int (*solve)(void *be, uint32_t mode, const struct ts_row_update *update,
                  const struct ts_row_sums *sums, struct ts_err *err);
 
@@ -265,17 +269,18 @@ struct ts_backend {
     /* gram := factor[mode]' factor[mode] */
     int (*gram)(void *be, uint32_t mode, double *gram, struct ts_err *err);
 
-    /* Model k, from 0, of several models in one pass. What `open` returns is model 0. The result is
-     * valid until `close`. It is the `be` of the functions above, except for open, close, need and
-     * wish. All models have the same own_rows. Each has the bits that it has alone. */
+    /* Returns model k, from 0, of several models in one pass; model 0 is the result of `open`. It
+     * is valid until `close`, and serves as the `be` of the functions above, except for open,
+     * close, need and wish. own_rows applies to all models. Each model has the same bits as if it
+     * were computed alone. */
     void *(*model)(void *be, uint32_t k);
 
-    /* How many of conf's models, counted from the first one, are possible at once, if memory does
+    /* Returns how many of conf's models, counted from the first one, fit in one pass if memory does
      * not matter. */
     uint32_t (*most)(const struct ts_backend_conf *conf);
 
-    /* How many of conf's models take the least time per model, if all shards stay in memory: at
-     * least one, at most `most`. */
+    /* Returns the number of conf's models in one pass that takes the least time per model, if all
+     * shards stay in memory: at least one, at most `most`. */
     uint32_t (*together)(const struct ts_backend_conf *conf);
 
     /* For a dense tensor with unknown cells: the number of column groups in which the sums of each
@@ -283,10 +288,11 @@ struct ts_backend {
      * many passes as a product (ts_dense_passes). */
     uint32_t (*groups)(const void *be);
 
-    /* ---- functions with TS_CAN_RANKS. Without it they are NULL: all ranks have all rows, and none
-     * waits for others before the next pass ---- */
+    /* ---- functions with TS_CAN_RANKS. In a backend without it they are NULL: each rank has all
+     * rows, and no rank waits for others before the next pass ---- */
 
-    /* The exchange of `solve` and `gram` with other ranks since the last call. */
+    /* Returns time and bytes of the exchange with other ranks by `solve` and `gram` since the last
+     * call. */
     struct ts_exchanged (*exchanged)(void *be);
 
     /* Spreads the factors over ranks. The ranks of a machine share one copy of the factors, all
@@ -296,7 +302,8 @@ struct ts_backend {
      * `collect`. Collective. */
     int (*spread)(void *be, const struct ts_spread *spread, struct ts_err *err);
 
-    /* Bytes of the factors that ranks of a machine then share; 0: updates do not allow it. */
+    /* Returns the bytes of factors that ranks of a machine would share after `spread`; 0: updates
+     * do not allow that. */
     uint64_t (*shares)(const void *be);
 
     /* The first rank gets all rows of `modes` that it lacks, if any rank asks for it (rc 1) or
@@ -312,13 +319,14 @@ struct ts_backend {
     int (*agree)(void *be, int rc, struct ts_err *err);
     int (*given_up)(void *be);
 
-    /* Adds to the times of a call over `mode` those of all ranks. rc: what the caller's own work
-     * since then ended with; returns as agree does. Collective, also by ranks that have failed. */
+    /* Collects the times of all ranks for a call over `mode` in *times. rc: the result of the
+     * caller's own work since that call. Returns as `agree` does. Collective, also for ranks that
+     * have failed. */
     int (*tell_ranks)(void *be, uint32_t mode, struct ts_backend_times *times, int rc,
                       struct ts_err *err);
 };
 
-/* Whether it has the capability. */
+/* Whether the backend has the capability. */
 static inline int ts_backend_can(const struct ts_backend *b, enum ts_capability one)
 {
     return ts_has_capability(b->can, one);

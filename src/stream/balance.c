@@ -4,12 +4,12 @@
 
 #include <assert.h>
 
-/* A row costs as much as this many nonzeros: its product is written, read for the solve (rank^2
+/* The cost of a row in nonzeros. A row of the product is written, read for the solve (rank^2
  * multiplications) and written again, while a nonzero reads order - 1 rows and adds one. On an H200
  * at rank 32, the row work of a sweep takes 0.3 ns a row, a nonzero 0.05 ns. */
 #define ROW_COST 5.0
 
-#define QUIET 0.01 /* slowest / mean - 1 up to which a difference is noise */
+#define QUIET 0.01 /* the largest slowest / mean - 1 that counts as noise */
 
 double ts_balance_cost(const struct ts_disk_shard *s)
 {
@@ -58,7 +58,8 @@ void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint3
     cut_evenly(shard, n_shards, n, all, &density, range_cost(shard, 0, n_shards), first);
 }
 
-/* How much longer the slowest takes than the mean: 0 if all take the same time. */
+/* Returns the time of the slowest of n devices over their mean time, minus 1, and sets *total to
+ * the sum of times. */
 static double excess(uint32_t n, const uint64_t *busy_ns, double *total)
 {
     uint64_t most = 0;
@@ -83,7 +84,7 @@ int ts_balance_move(const struct ts_disk_shard *shard, uint64_t n_shards, uint32
     for (uint32_t g = 0; g < n; g++) {
         const double cost = range_cost(shard, first[g], first[g + 1]);
         density[g] = cost > 0 ? (double)busy_ns[g] / cost : 0;
-        sum += density[g] * cost; /* the time of an empty range means nothing */
+        sum += density[g] * cost; /* an empty range has density 0, whatever its measured time */
     }
     cut_evenly(shard, n_shards, n, first, density, sum, cut);
     step = 1 - QUIET / over;

@@ -6,8 +6,8 @@
  * write and the solve of that row. Later the boundaries follow measurements. The density of a range
  * is its busy time over its predicted cost, the same for all of its shards; the new boundaries
  * divide the sum of density times cost evenly. That is right for shards that cost more than
- * predicted. For a device that is slower than the others it moves too little at a time, and a
- * second or third measurement completes it.
+ * predicted. If a device is slower than the others, one step moves too few shards, and a second or
+ * third measurement moves the rest.
  *
  *   owner    the caller owns all arrays; `first` has n + 1 entries, 0 <= ... <= n_shards
  *   units    nanoseconds of any one clock; shares are 0 to 1
@@ -29,13 +29,14 @@ double ts_balance_cost(const struct ts_disk_shard *s);
 void ts_balance_even(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                      uint64_t *first);
 
-/* Moves the boundaries after a pass in which range g kept its device busy for busy_ns[g]: 1, or 0
- * when they stay. They stay when the slowest is at most 1 % over the mean. Of a larger difference
- * only the part beyond 1 % counts, so that noise does not move shards back and forth. */
+/* Moves the boundaries after a pass in which the device of range g was busy for busy_ns[g]. Returns
+ * 1, or 0 if the boundaries stay, as they do when the slowest device is at most 1 % over the mean.
+ * Of a larger difference only the part beyond 1 % counts, so that noise does not move shards back
+ * and forth. */
 int ts_balance_move(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                     const uint64_t *busy_ns, uint64_t *first);
 
-/* The share of the predicted cost that falls on each range. */
+/* Sets share[g] to the share of the predicted cost in range g, from 0 to 1. */
 void ts_balance_shares(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        const uint64_t *first, double *share);
 

@@ -3,8 +3,8 @@
  *
  * The first capabilities are the row updates (row_update.h), of the same numbers; those below
  * follow. A backend states its bits once (`can` of struct ts_backend). A run adds up what it needs,
- * and ts_backend_check compares the two. Whoever has two ways to a result, one of which takes a
- * capability, asks ts_backend_can. Nobody asks which calls of a backend are NULL.
+ * and ts_backend_check compares the two. Code that has two ways to a result, one of which needs a
+ * capability, calls ts_backend_can. It does not test whether functions of the backend are NULL.
  *
  *   threads  any
  *   errors   TS_EARG
@@ -14,19 +14,20 @@
 
 #include "stream/row_update.h"
 
-/* A name, and the sentence where a run needs the capability and a backend lacks it.
+/* The name of each capability, and the message for a run that needs a capability which its backend
+ * lacks.
  *
  *   HELD_OUT      held-out nonzeros count as zeros in products of least squares and in rows that
  *                 are multiplied (`hold_out`)
  *   SCORES        a pass that sums residuals
- *   SLICES        the same for each row of the mode
+ *   SLICES        the pass SCORES also sums the residuals of each row of the mode
  *   AT_ONCE       a product and the update of its rows in one pass; without it, the caller asks for
  *                 `solve` after the pass
  *   CELLS         a pass that lends the model's value at each nonzero (weighted.h)
  *   ERRORS        a pass that sums errors, of all backends
  *   LOSSES        a pass that sums a loss, of all backends
- *   MEANS         rows of observed cells are those of values less a mean
- *   WEIGHTS       cells have weights, in rows of observed cells, CELLS and ERRORS
+ *   MEANS the update of observed cells subtracts a mean from the values
+ *   WEIGHTS       weights of cells in the update of observed cells, in CELLS and in ERRORS
  *   RANKS         processes compute together: `spread`, `shares`, `collect`, `agree`, `given_up`,
  *                 `tell_ranks`, `exchanged`
  *   OWN_MEMORY    devices have memory of their own: `memory`, `pin`, `unpin` */

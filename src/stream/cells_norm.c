@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each shard is summed on its own; cells that go on in the next shard are joined afterwards. */
+/* Sums the cells of each shard separately, then joins cells whose nonzeros continue in the next
+ * shard. */
 #include "stream/cells_norm.h"
 
 #include <inttypes.h>
@@ -13,30 +14,31 @@
 #include "format/blocks/block_codec.h"
 #include "format/part.h"
 
-#define MOST_BYTES (UINT64_C(64) << 20) /* where the caller does not say how many */
+#define MOST_BYTES (UINT64_C(64) << 20) /* used if the caller sets no limit */
 
 struct cell {
-    uint32_t row[TS_MAX_ORDER]; /* by mode; those behind the order are 0 */
+    uint32_t row[TS_MAX_ORDER]; /* row in each mode; entries from the order on are 0 */
     double value;
 };
 
-/* Of a shard: its first and its last cell, which may go on in others, and all between. */
+/* The result of a shard: its first and last cell, which may continue in the shards before and after
+ * it, and the sums of squares of the cells between. */
 struct piece {
-    uint64_t n; /* cells; 1: first and last are the same one */
+    uint64_t n; /* number of cells; 1: first and last are one cell */
     double kept, held;
     struct cell first, last;
 };
 
 struct job {
     const struct ts_cells_conf *conf;
-    struct piece *piece; /* of each shard of mode 1 */
+    struct piece *piece; /* a piece for each shard of the first mode */
     uint64_t next, end;  /* the next shard that no thread has taken; atomic */
-    int rc;              /* of the first failure; atomic */
+    int rc;              /* the result of the first thread that failed; atomic */
     struct ts_err err;
     pthread_mutex_t lock; /* protects err */
 };
 
-/* The cell is complete: its square goes to one of the sums. */
+/* Adds the square of a complete cell to *kept, or to *held if the cell is held out. */
 static void end_cell(const struct ts_cells_conf *c, const struct cell *x, double *kept,
                      double *held)
 {
@@ -53,7 +55,7 @@ static void end_cell(const struct ts_cells_conf *c, const struct cell *x, double
     *kept += x->value * x->value;
 }
 
-/* Nonzero p of a block goes into the last cell of the piece, or begins the next. */
+/* Adds nonzero p of a block to the last cell of the piece, or starts a new cell with it. */
 static void add_nonzero(const struct ts_cells_conf *c, const struct ts_block *b, uint32_t p,
                         struct piece *s)
 {
@@ -94,7 +96,7 @@ static int sum_shard(const struct ts_cells_conf *c, uint64_t shard, void *raw, s
     return rc;
 }
 
-/* Every thread takes shards until none is left. */
+/* The work of one thread: sums shard after shard until none is left. */
 static void sum_shards(struct job *j)
 {
     void *raw = aligned_alloc(TS_PAGE, ts_tensor_raw_bytes(j->conf->tensor));
@@ -119,7 +121,7 @@ static void sum_shards(struct job *j)
     pthread_mutex_unlock(&j->lock);
 }
 
-/* Shards that are in memory at once. */
+/* Returns how many shards may be in memory at once. */
 static uint64_t room(const struct ts_cells_conf *c)
 {
     const uint64_t pieces = c->tensor->mode[0].disk.n_shards * sizeof(struct piece);
@@ -128,7 +130,7 @@ static uint64_t room(const struct ts_cells_conf *c)
     return n > 0 ? n : 1;
 }
 
-/* Shards first .. end - 1. */
+/* Sums the shards first .. end - 1 into their pieces, by several threads. */
 static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end,
                      struct piece *piece, struct ts_err *err)
 {
@@ -145,8 +147,9 @@ static int sum_range(const struct ts_cells_conf *c, uint64_t first, uint64_t end
     return j.rc;
 }
 
-/* first[r] .. first[r + 1] - 1 := the shards that rank r sums, of those that it has: even numbers
- * where all have the whole tensor. TS_EFORMAT where one is in no part. */
+/* Sets first[] so that rank r sums the shards first[r] .. first[r + 1] - 1, all of which it has on
+ * disk: equal numbers of shards if all ranks have the whole tensor. TS_EFORMAT if no rank has some
+ * shard. */
 static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have,
                   struct ts_err *err)
 {
@@ -161,7 +164,7 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
     for (uint32_t r = 0; r < comm->n && rc == 0;
-         r++) /* a part may have all shards of a mode, too */
+         r++) /* also 1 if each part of the tensor has all shards of this mode */
         whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
         const uint64_t want = whole ? n * (r + 1) / comm->n : have[2 * r + 1];
@@ -178,7 +181,7 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
                          t->path, at);
 }
 
-/* All ranks get the pieces of all. */
+/* Each rank sums its shards, then all ranks get all pieces. */
 static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, struct ts_err *err)
 {
     struct ts_comm *comm = c->comm;
@@ -203,12 +206,12 @@ static int sum_by_ranks(const struct ts_cells_conf *c, struct piece *piece, stru
     return rc;
 }
 
-/* Joins the pieces in the order of the file. */
+/* Returns the sums over all pieces, added in the order of the file. */
 static struct ts_cells_squares join(const struct ts_cells_conf *c, const struct piece *piece)
 {
     const uint64_t n = c->tensor->mode[0].disk.n_shards;
     struct ts_cells_squares ret = { 0 };
-    struct cell open = { .value = 0 }; /* the last cell so far */
+    struct cell open = { .value = 0 }; /* the last cell so far, which the next piece may continue */
     for (uint64_t i = 0; i < n; i++) {
         const struct piece *p = &piece[i];
         const int goes_on = ret.n > 0 && memcmp(open.row, p->first.row, sizeof open.row) == 0;
@@ -258,8 +261,10 @@ int ts_cells_squares(const struct ts_cells_conf *conf, struct ts_cells_squares *
 
 int ts_cells_norm(const struct ts_cells_conf *conf, struct ts_err *err)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* sessions may share a tensor */
-    struct ts_tensor *t = (struct ts_tensor *)conf->tensor;  /* what is found out later, once */
+    /* several sessions may use one tensor */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    /* the norm is computed once, after opening */
+    struct ts_tensor *t = (struct ts_tensor *)conf->tensor;
     struct ts_cells_squares sums;
     int rc = 0;
     if ((t->header.flags & TS_TENSOR_DUPLICATES) == 0)

@@ -2,20 +2,18 @@
 /* cells_norm.h - the norm of a tensor some of whose cells hold several nonzeros (tshard build
  * --duplicates keep).
  *
- * Such a tensor is the sum of its nonzeros: a cell's value is the sum of those of the nonzeros in
- * it. The index holds the root of the sum of squares of the nonzeros, each squared alone; |X| needs
- * the sums. In a mode copy the nonzeros of a cell lie one behind another, so one pass over one copy
- * gives them.
+ * Such a tensor is the sum of its nonzeros: the value of a cell is the sum of its nonzeros. The
+ * index holds the root of the sum of squares of single nonzeros, but |X| needs the squares of the
+ * cells' values. In a mode copy the nonzeros of a cell follow one another, so one pass over one
+ * copy computes the values.
  *
  *   owner    the caller owns the tensor, whose header.norm ts_cells_norm replaces
- *   units    as values are, squared
- *   threads  one calls; shards are divided among threads, and among ranks, of which each reads a
- *            part
- *   errors   0 or a negative ts_code: what reading finds, TS_EFORMAT where a shard is in no rank's
- *            part, TS_ELIMIT where squares leave the range of float64; on failure *ret is not
- *            touched
- *   bits     sums are those of shards, added in the order of the file: they do not depend on
- *            threads and ranks
+ *   units    sums are in the unit of the values, squared
+ *   threads  called by one thread; shards are divided among threads, and among ranks
+ *   errors   0 or a negative ts_code: those of reading, TS_EFORMAT if a shard is in no rank's part,
+ *            TS_ELIMIT if squares exceed the range of float64; on failure *ret is not touched
+ *   bits     sums of shards are added in the order of the file, so results do not depend on threads
+ *            and ranks
  */
 #ifndef TS_STREAM_CELLS_NORM_H
 #define TS_STREAM_CELLS_NORM_H

@@ -3,17 +3,18 @@
  * a part of every product.
  *
  * All collectives of a run pass through this table; src/mpi fills it with MPI. Every rank holds all
- * factors and runs the same method, which takes the same decisions everywhere. The work of a
- * backend is divided. Calls are collective: all ranks make the same calls in the same order, with
- * the same arguments except for buffers.
+ * factors and runs the same method, which takes the same decisions everywhere. Only the work of
+ * backends is divided among ranks. Calls are collective: all ranks make the same calls in the same
+ * order, with the same arguments except for buffers.
  *
  *   owner    the caller owns the comm and all buffers
  *   units    bytes, unless it says otherwise; positions in a buffer are the same on all ranks
- *   threads  one thread of a rank at a time; collectives always the same; unshare is no collective
- *   errors   0 or a negative ts_code. After an error the comm is of no use, unless the error is an
- *            answer of agree. After its answer TS_ESTOP bytes still travel, if all ranks continue
- *            with the same calls
- *   bits     nothing is added up here: callers add sums in an order of their own
+ *   threads  one thread of a rank at a time; the same thread for all collectives; unshare is not
+ *            collective
+ *   errors   0 or a negative ts_code. After an error the comm is of no use, unless agree has
+ *            returned it. After agree has returned TS_ESTOP, gather, move and deal still work, if
+ *            all ranks continue with the same calls
+ *   bits     the comm makes no sums: callers add in an order of their own
  */
 #ifndef TS_STREAM_COMM_H
 #define TS_STREAM_COMM_H
@@ -25,7 +26,8 @@
 
 struct ts_comm;
 
-/* Bytes begin .. end - 1 of a buffer, which go from one rank to the same place on another one. */
+/* Bytes begin .. end - 1 of the buffer of rank `from`, to be copied to the same place of the buffer
+ * of rank `to`. */
 struct ts_comm_move {
     uint32_t from, to;
     uint64_t begin, end;
@@ -53,7 +55,7 @@ struct ts_comm_ops {
                 const uint64_t *got_first, struct ts_err *err);
 
     /* Not collective. Returns not 0 if some rank has failed or wants to stop, so that further work
-     * is useless. Who gets that must call agree next. It is cheap enough to be called for every
+     * is useless. The caller must then call agree next. It is cheap enough to be called for every
      * partition. */
     int (*poll)(struct ts_comm *c);
 
@@ -69,7 +71,7 @@ struct ts_comm {
     /* NULL: there are no other ranks, and the memory of each is only planned */
     const struct ts_comm_ops *ops;
     uint32_t rank, n;
-    /* number of this rank among the ranks of its machine, from 0, and how many these are */
+    /* number of this rank among the ranks of its machine, from 0, and the number of these ranks */
     uint32_t place, beside;
     /* machine of each rank, numbered from 0 in the order of ranks; NULL: not known */
     const uint32_t *machine;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* draws.h - which columns and cells stand for all cells of a tensor, where a loss is estimated at
- * some (stream/row_update.h, DESCEND): drawn by counter, so that any backend finds the same ones
- * and none is stored.
+/* draws.h - the columns and cells of a tensor at which a loss is estimated instead of at all cells
+ * (stream/row_update.h, DESCEND). Random numbers are functions of a counter, so every backend draws
+ * the same columns and cells, and none is stored.
  *
- * Of n cells, a power of four, cell c has in mode m row  place(m, c) rows(m) / n,  place(m, .)
- * being an order of 0 .. n-1 of its own for each mode, whose inverse is as quick: so each row of
- * each mode has its share of the cells, which are found row by row. Each stands for (number of
- * cells of the tensor) / n of them. Where the tensor has no more than n cells, they are all of
- * them, once. A sum over them is a function of the factors like that over all cells, and the
- * gradients of all modes are its own: what a line search needs.
+ * n cells are drawn, n being a power of four. In mode m, cell c has the row place(m, c) rows(m) / n
+ * rounded down, where place(m, .) is a permutation of 0 .. n-1. So each row of a mode has an equal
+ * share of the cells, and the inverse permutation finds the cells of a row. Each drawn cell counts
+ * for (number of cells of the tensor) / n cells. If the tensor has at most n cells, each of its
+ * cells is used once. The estimate is a fixed function of the factors, and the gradients of all
+ * modes are its exact gradients, as a line search requires.
  *
  *   owner    plain values
  *   threads  pure
@@ -25,9 +25,9 @@
 #include "format/tensor.h"
 #include "stream/row_update.h"
 
-/* A number in [0, 1) for column k of n of a mode, one in each n-th part of the interval. The parts
- * come in another order for each value of `of`, so that rows of each other mode are drawn
- * evenly. */
+/* Returns a number in [0, 1) for drawn column k of n of a mode, exactly one in each n-th part of
+ * the interval. `number` is another mode; the order of the parts differs with it, so the rows of
+ * each other mode are drawn evenly. */
 TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint32_t mode,
                                               uint32_t number, uint32_t k, uint32_t n)
 {
@@ -36,7 +36,7 @@ TS_ANYWHERE static inline double ts_draw_unit(uint64_t seed, uint64_t draw, uint
     return fmin((part + ts_unit(ts_mix(ts_mix(~key) + k))) / n, 1 - 0x1p-53);
 }
 
-/* The number of columns of a mode's unfolding. */
+/* Returns the number of columns of a mode's unfolding. */
 static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
 {
     double n = 1;
@@ -45,12 +45,12 @@ static inline double ts_draw_columns(const struct ts_tensor *t, uint32_t mode)
     return n;
 }
 
-/* The drawn cells, ordered by the rows of one mode. */
+/* The drawn cells, sorted by their rows in one mode. */
 struct ts_drawn_cells {
     uint32_t mode, bits; /* bits: 2^bits cells are drawn */
     int all;             /* all cells of the tensor are used */
     double weight;       /* number of cells that each drawn cell stands for */
-    uint64_t of_row;     /* with `all`: the number of cells of a row */
+    uint64_t of_row;     /* with `all`: number of cells of a row of `mode` */
     uint64_t key[TS_MAX_ORDER], n_rows[TS_MAX_ORDER];
 };
 
@@ -77,21 +77,22 @@ static inline struct ts_drawn_cells ts_drawn_cells_of(const struct ts_tensor *t,
     return d;
 }
 
-/* The cells of a row have the numbers first(row) to first(row + 1) - 1; with `all` 0 to of_row -
- * 1. */
+/* Cells k of a row of the mode are ts_drawn_first(row) .. ts_drawn_first(row + 1) - 1; with `all`,
+ * 0 .. of_row - 1. */
 TS_ANYWHERE static inline uint64_t ts_drawn_first(const struct ts_drawn_cells *d, uint64_t row)
 {
     return ((row << d->bits) + d->n_rows[d->mode] - 1) / d->n_rows[d->mode];
 }
 
-/* The number of cell k that ts_drawn_row needs. It is the same for all modes. */
+/* Returns the number of cell k (sorted by the rows of the mode) for ts_drawn_row. The number does
+ * not depend on the mode. */
 TS_ANYWHERE static inline uint64_t ts_drawn_cell(const struct ts_drawn_cells *d, uint64_t k)
 {
     return d->all ? k : ts_permute_back(k, UINT64_C(1) << d->bits, d->key[d->mode]);
 }
 
-/* The cell's row in mode m. It is called for one mode after another, except the own mode; *rest is
- * k before the first call. */
+/* Returns the cell's row in mode m. To be called for all other modes in ascending order; *rest is k
+ * before the first call. */
 TS_ANYWHERE static inline uint64_t ts_drawn_row(const struct ts_drawn_cells *d, uint64_t cell,
                                                 uint32_t m, uint64_t *rest)
 {

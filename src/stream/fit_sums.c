@@ -10,7 +10,7 @@
 
 #define LANES 8u
 
-/* Of a partition. */
+/* The sums of a partition, for ERRORS or LOSSES. */
 struct ts_fit_part {
     union {
         struct {
@@ -22,7 +22,7 @@ struct ts_fit_part {
     };
 };
 
-/* A weight counts a cell so many times. */
+/* Adds a cell with its weight: a cell of weight w counts w times. */
 static void add_error(struct ts_cell_errors *s, double value, double model, double weight)
 {
     s->n += weight;
@@ -32,7 +32,7 @@ static void add_error(struct ts_cell_errors *s, double value, double model, doub
     s->left += weight * ((value - model) * (value - model));
 }
 
-/* Cells that all count once, in LANES sums that do not wait for each other. */
+/* Adds cells without weights, to LANES independent sums so that additions overlap. */
 static void add_errors(struct ts_cell_errors *s, const struct ts_cells *c, double mean)
 {
     double sum[LANES] = { 0 }, squares[LANES] = { 0 }, inner[LANES] = { 0 }, left[LANES] = { 0 };
@@ -78,7 +78,8 @@ static int is_held(const struct ts_fit_sums *s, const struct ts_cells *c, uint32
     return ts_hold_out_held(&s->hold_out, hash);
 }
 
-/* A partition is one thread's: nobody else writes to its part. */
+/* Takes cells of ERRORS (`take` of ts_weighted). One thread gets all cells of a partition, so no
+ * lock is needed. */
 static int sum_errors(void *ctx, uint32_t thread, const struct ts_cells *c, struct ts_err *err)
 {
     const struct ts_fit_sums *s = ctx;
@@ -133,7 +134,8 @@ int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_
     return 0;
 }
 
-/* Sums are structs of float64 alone. */
+/* Adds the sums at `from` to those at `to`: structs of `bytes` bytes that consist of float64
+ * only. */
 static void join(void *to, const void *from, size_t bytes)
 {
     double *sum = to;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* fit_sums.h - sums of errors or of a loss, computed from the model's value at each nonzero. A
- * backend uses it that has a pass of CELLS, and is asked for ERRORS or LOSSES.
+ * backend with a pass of CELLS uses it for the requests ERRORS and LOSSES.
  *
  * Each partition has its own sums, with held-out cells apart. The sums of partitions are added in
  * the order of the file.
  *
  *   owner    whoever calls ts_fit_sums_begin owns the parts until ts_fit_sums_end
- *   threads  one calls; inside the pass, a partition is one thread's
+ *   threads called by one thread; inside the pass, each partition belongs to one thread
  *   errors   TS_ENOMEM
  *   bits     sums do not depend on threads
  */
@@ -24,7 +24,7 @@ struct ts_fit_sums {
     uint32_t order;
     uint64_t n;
     struct ts_fit_part *part; /* sums of n partitions; NULL: no memory is held */
-    struct ts_weighted cells; /* the request CELLS that is made instead */
+    struct ts_weighted cells; /* the request CELLS that the backend computes instead */
 };
 
 /* Begins the sums for a pass over `mode`. The request and *ret must stay valid until
@@ -36,7 +36,7 @@ int ts_fit_sums_begin(const struct ts_tensor *t, uint32_t mode, const struct ts_
  * zero. */
 void ts_fit_sums_end(struct ts_fit_sums *s, int rc);
 
-/* Bytes that it allocates for a pass over the last mode. */
+/* Returns the bytes that ts_fit_sums_begin allocates for a pass over the last mode. */
 uint64_t ts_fit_sums_bytes(const struct ts_tensor *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of losses, made of losses.def. */
+/* The table of losses, generated from losses.def. */
 #include "stream/loss.h"
 
 #include <math.h>
@@ -12,7 +12,7 @@
 
 _Static_assert(TS_N_GCP - 1 <= 15, "a state (cpd/state/state.h) has four bits for the loss");
 
-/* ---- of a block ---- */
+/* ---- functions for the nonzeros of a block ---- */
 
 #define OF_BLOCK(name)                                                                         \
     static void name##_weigh(uint32_t n, const double *restrict x, const double *restrict m,   \

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* loss.h - how far a model's value m is from a tensor's value x, and what a row is told of it: a
- * table, made of losses.def.
+/* loss.h - a table of losses, made from losses.def: the loss of a model's value m at a cell of
+ * value x, and its contribution to the update of a row.
  *
- * A weighted product of a row sums g(x, m) p over its nonzeros, p being the product of the other
- * factors' rows and m = <p, a> with the row a of the mode itself. An entry of the table gives g and
- * what is summed to judge the model by; a method (src/cpd) says what becomes of the row. Both are
- * called with the nonzeros of a block at a time.
+ * The weighted product of a row a is the sum of g(x, m) p over its nonzeros. p is the elementwise
+ * product of the other factors' rows, and m = <p, a>. An entry of the table has g, and the function
+ * whose sum judges the model. Both take the nonzeros of a block at a time. A method (src/cpd)
+ * updates the row with the product.
  *
- *   poisson   of cpd/apr.h: g = x / m, so that the sum is what the row is multiplied with once
- *             columns of the other factors sum to 1 (Chi, Kolda 2012); judged by x log m, whose sum
- *             without that of all cells' m is the log-likelihood (without the term of x alone). m
- *             counts as TS_LOSS_LEAST where it is less
+ *   poisson for cpd/apr.h: g = x / m. If columns of the other factors sum to 1, a row is updated by
+ *   multiplication with its weighted product (Chi, Kolda 2012). The model is judged by x log m: its
+ *   sum minus the sum of m over all cells is the log-likelihood, without the term of x alone. If m
+ *   is less than TS_LOSS_LEAST, TS_LOSS_LEAST is used instead
  *
- * Those of cpd/methods/gcp.h have g = f'(x, m), the derivative by m of what they are judged by, f
- * (Hong, Kolda, Duersch 2020).
+ * The losses of cpd/methods/gcp.h are judged by f(x, m), and g = f'(x, m) is the derivative of f by
+ * m (Hong, Kolda, Duersch 2020).
  *
- *   threads  any: nothing is kept
- *   units    all float64; at: the number of a loss that takes one (its `number`), else of no use
- *   errors   formulas have none: what is not a number stays so
+ *   threads  any: functions have no state
+ *   units    all float64; at: the parameter of a loss that takes one (its `number`), otherwise
+ *            unused
+ *   errors   formulas have none: a NaN stays a NaN
  */
 #ifndef TS_STREAM_LOSS_H
 #define TS_STREAM_LOSS_H
@@ -27,7 +28,8 @@
 
 #include "base/err.h"
 
-/* A kind of loss is its place in losses.def, an enum ts_loss_kind of loss_functions.h. */
+/* A loss is identified by the number of its row in losses.def, an enum ts_loss_kind of
+ * loss_functions.h. */
 enum { TS_GCP_NONE }; /* no loss of losses.def */
 
 /* How f(x, m) depends on the value x, which decides how the fit is computed
@@ -41,25 +43,25 @@ enum ts_loss_in_x {
 struct ts_loss {
     int kind; /* TS_GCP_NONE: the Poisson model */
     const char *name;
-    const char *values;      /* the values that the loss is for, as a phrase */
-    int (*allows)(double x); /* whether x is one of these values */
-    double lower;            /* least entry of factors */
-    int zeros;               /* 0 is one of these values, so unlisted cells may count as 0 */
+    const char *values;      /* description of the values that the loss is for */
+    int (*allows)(double x); /* whether the loss is defined for the value x */
+    double lower;            /* smallest allowed entry of factors */
+    int zeros;               /* `allows` accepts 0, so unlisted cells may count as 0 */
     /* f(x, m) - f(0, m) is linear in x, so several nonzeros of a cell count as their sum */
     int sums;
-    double linear; /* f(0, m) is about `linear` times m near m = 0, where most cells lie; or 0 */
+    double linear; /* slope of f(0, m) in m near m = 0, where the values of most cells are; or 0 */
 
     enum ts_loss_in_x in_x;
-    /* The best m for values of this mean, if it depends on the mean alone. NULL with
-     * TS_IN_X_ANY. */
+    /* The constant m with the least loss for values of this mean, if it depends on the mean alone.
+     * NULL with TS_IN_X_ANY. */
     double (*constant)(double mean, double at);
 
-    /* the model is the logarithm of logarithm_of, and m = 0 means zero_is; NULL: it is no
-     * logarithm */
+    /* names for messages if the model is a logarithm: of what, and the meaning of m = 0; NULL: the
+     * model is not a logarithm */
     const char *logarithm_of, *zero_is;
 
-    /* For a loss that takes a number: ":" and a letter, as help has it; what the number is; an
-     * example; and whether a number is allowed. Otherwise "" and NULL. */
+    /* For a loss with a parameter: ":" and a letter for help, the meaning of the parameter, an
+     * example, and whether a value is allowed. Otherwise "" and NULL. */
     const char *number, *number_is, *number_like;
     int (*number_allows)(double at);
 
@@ -70,21 +72,21 @@ struct ts_loss {
 
 extern const struct ts_loss ts_loss_poisson;
 
-/* For help: the names of all losses except the default, separated by '|', and a sentence for
+/* For help: the names of all losses except the default, separated by '|', and a description of
  * each. */
 extern const char ts_loss_names[], ts_loss_help[];
 
-/* Reads the name of a loss, with its number behind a colon if it takes one. TS_EARG lists the
- * names. */
+/* Parses the name of a loss, followed by ":" and a number if it has a parameter. The message of
+ * TS_EARG lists the names. */
 int ts_loss_parse(const char *text, int *kind, double *at, struct ts_err *err);
 
-/* Writes a loss in the form that ts_loss_parse reads, with so many digits of its number. */
+/* Writes a loss in the form that ts_loss_parse reads, with `digits` digits of its parameter. */
 void ts_loss_text(int kind, double at, int digits, char *ret, size_t room);
 
-/* TS_EARG if the loss takes a number, and this one is not allowed. */
+/* TS_EARG if the loss takes a parameter and the value `at` is not allowed. */
 int ts_loss_number_check(int kind, double at, struct ts_err *err);
 
-/* Whether the loss takes a number (never for TS_GCP_NONE), and a number that it accepts, or 0. */
+/* Whether the loss takes a parameter (never for TS_GCP_NONE), and an allowed value of it, or 0. */
 int ts_loss_takes_number(int kind);
 double ts_loss_some_number(int kind);
 

@@ -5,7 +5,7 @@
  * has the rest.
  *
  *   threads  pure
- *   units    all float64; at: the number of a loss that takes one, otherwise unused
+ *   units    all float64; at: the parameter of a loss that takes one, otherwise unused
  *   errors   none: a NaN stays a NaN
  */
 #ifndef TS_STREAM_LOSS_FUNCTIONS_H
@@ -17,7 +17,7 @@
 
 #define TS_LOSS_LEAST 1e-10
 
-/* The number of a row of losses.def. The first row has 1. */
+/* The number of each row of losses.def, from 1. */
 enum ts_loss_kind {
     TS_LOSS_NO_KIND, /* TS_GCP_NONE of loss.h */
 #define LOSS(KIND, ...) TS_GCP_##KIND,
@@ -30,13 +30,14 @@ enum {
 #include "stream/losses.def"
 };
 
-/* A NaN stays a NaN. */
+/* Returns the larger of m and TS_LOSS_LEAST. A NaN stays a NaN. */
 TS_ANYWHERE static inline double ts_at_least(double m)
 {
     return m < TS_LOSS_LEAST ? TS_LOSS_LEAST : m;
 }
 
-/* For the Poisson model, this is the g that rows are multiplied with, not a derivative. */
+/* Returns the g of the Poisson model (loss.h), with which rows are multiplied. It is not a
+ * derivative. */
 TS_ANYWHERE static inline double ts_poisson_slope(double x, double m, double at)
 {
     (void)at;
@@ -51,15 +52,16 @@ TS_ANYWHERE static inline double ts_poisson_value(double x, double m, double at)
 
 #include "stream/losses.def"
 
-/* The end of a switch over kinds. On the host there is no default, so the compiler names a kind
- * that is forgotten. Kernels have a default: without it, they compare in another order. */
+/* The end of a switch over kinds. On the host it has no default, so the compiler reports a kind
+ * without a case. Kernels need the default: without it, nvcc compares the kinds in another
+ * order. */
 #ifdef __CUDACC__
 #define TS_NO_LOSS default:
 #else
 #define TS_NO_LOSS case TS_LOSS_NO_KIND:
 #endif
 
-/* Only for kinds that the compiler does not know. */
+/* Returns the slope of the loss `kind`. If the kind is a constant, call ts_NAME_slope directly. */
 TS_ANYWHERE static inline double ts_loss_slope(int kind, double x, double m, double at)
 {
     switch ((enum ts_loss_kind)kind) {
@@ -86,10 +88,10 @@ TS_ANYWHERE static inline double ts_loss_value(int kind, double x, double m, dou
     return 0;
 }
 
-/* The part of the deviance (cpd/methods/deviance.h) that a cell of value x has besides its loss.
- * For a LINEAR loss it is the least loss of any model there (the saturated model; McCullagh and
- * Nelder, Generalized Linear Models, 2.3). For other losses, whose least is 0, it is the loss of
- * the model that is 1 (APART) or 0 everywhere. */
+/* Returns the loss that the deviance (cpd/methods/deviance.h) subtracts from the loss of a cell of
+ * value x. For a LINEAR loss it is the least loss of any model at the cell (the saturated model;
+ * McCullagh and Nelder, Generalized Linear Models, 2.3). For other losses, whose least value is 0,
+ * it is the loss of the model that is 1 (APART) or 0 everywhere. */
 #define TS_LOSS_APART_AT 1.0
 
 TS_ANYWHERE static inline double ts_loss_reference(int kind, double x, double at)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* request.h - the request for what a pass over the shards of a mode computes for one model.
+/* request.h - the request of a method: what a pass over the shards of a mode computes for one
+ * model.
  *
- * A caller fills a request, and `pass` of a backend (backend.h) takes one, or several of one kind,
- * each of another model. What a request points to belongs to the caller, and stays valid until the
- * pass is over.
+ * A caller fills a request. `pass` of a backend (backend.h) takes one request, or several of one
+ * kind, each for another model. Memory that a request points to belongs to the caller, and must
+ * stay valid until the pass is over.
  *
  *   units    rows and sums as in row_update.h and weighted.h
  *   bits     the result of a model does not depend on the other requests of the pass
@@ -20,12 +21,12 @@
  *   PRODUCT   the MTTKRP of the mode, X_(mode) * khatri_rao(other factors), into factor[mode] or
  *             the memory that own_rows has allocated. With `update`, which needs AT_ONCE, rows are
  *             updated in the pass, and `sums` are summed
- *   ROWS      rows of observed cells: factor[mode] is made row by row by `update`, of that kind,
- *             and `size` of the sums is summed
+ *   ROWS      rows from observed cells: `update` (kind OBSERVED) computes factor[mode] row by row,
+ *             and `size` of `sums` is computed
  *   MULTIPLY  rows of a mode of own_rows are multiplied by `multiply` (row_update.h). Every shard
- *             is taken twice if `judge` is set and rows continue from one shard to the next
- *   DESCEND   rows of a mode of own_rows descend by `descend`
- *   CELLS     `cells` is lent the model's value at each nonzero; this kind and those below do not
+ *             is read twice if `judge` is set and some row continues from one shard to the next
+ *   DESCEND   rows of a mode of own_rows make a step against the gradient, as `descend` says
+ *   CELLS     `cells` gets the model's value at each nonzero; this kind and the kinds below do not
  *             change factors
  *   ERRORS    sums of the errors at all nonzeros; the caller sets the sums to zero before
  *   LOSSES    sums of a loss at all nonzeros; the caller sets the sums to zero before
@@ -59,10 +60,10 @@ struct ts_request {
     struct ts_error_sums *errors;
     struct ts_loss_sums *losses;
     struct ts_scores *scores;
-    const char *name; /* name for a trace; backends do not read it */
+    const char *name; /* name for the trace, not read by backends */
 };
 
-/* The capability that requests of this kind need. */
+/* Returns the capability that requests of this kind need. */
 static inline enum ts_capability ts_request_takes(enum ts_request_kind kind)
 {
     static const enum ts_capability takes[] = {

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* weighted.h - a pass that knows the model's value at each nonzero.
+/* weighted.h - the pass CELLS, which computes the model's value at each nonzero, and sums over
+ * cells.
  *
  * For a nonzero x of an output row i, p is the elementwise product of the other factors' rows, as
- * in an MTTKRP, and m = <p, a_i> with the row a_i of the mode itself: the model's value there, with
- * weights inside the factors. A backend (request CELLS of request.h) computes the m of a block and
- * lends them with what belongs to them; what becomes of them is the taker's: sums of a loss,
- * residuals, the largest ones.
+ * in an MTTKRP, and m = <p, a_i> with the row a_i of the mode itself: the model's value at the
+ * nonzero, if the factors include the weights. A backend (request CELLS of request.h) computes the
+ * m of a block, and passes them to `take` with the values and rows of the nonzeros. `take` computes
+ * from them, for example, sums of a loss or the largest residuals.
  *
  *   owner    arrays belong to the backend, and are valid during the call
- *   units    rows are compact ones, modes from 0
+ *   units    rows are numbered without empty slices, modes from 0
  *   threads  take is called from any number of threads at once, below the number that the backend
- *            was opened with, each with its own number. A partition is one thread's, its blocks in
- *            the order of the file; partitions come in any order
- *   errors   a negative code ends the pass, and is what it returns
+ *            was opened with, each with its own number. One thread gets all blocks of a partition,
+ *            in the order of the file; partitions come in any order
+ *   errors   a negative code of take ends the pass, which returns it
  *   bits     m depends on the bytes of the block, the factors and the precision alone
  */
 #ifndef TS_STREAM_WEIGHTED_H
@@ -47,8 +48,8 @@ struct ts_weighted {
      * partitions, each of them has all results after the pass. */
     void *part;
     uint64_t part_bytes;
-    /* For dense tensors: partitions first .. end - 1 are done, and no other partition is under way.
-     * Called by one thread; or NULL. */
+    /* For dense tensors: called by one thread when partitions first .. end - 1 are done and no
+     * other partition is being computed; or NULL. */
     void (*settle)(void *ctx, uint64_t first, uint64_t end);
 };
 
@@ -67,7 +68,7 @@ struct ts_cell_losses {
 struct ts_loss;
 
 /* What a pass of LOSSES computes. Without `observed`, the loss of a cell that is not held out is
- * the loss beyond that of the value 0. */
+ * its loss minus the loss of the value 0 there. */
 struct ts_loss_sums {
     const struct ts_loss *loss;
     double at;
@@ -76,19 +77,19 @@ struct ts_loss_sums {
     struct ts_cell_losses kept, held; /* results of the pass: other cells, held-out cells */
 };
 
-/* Sums over cells with value x, model m and residual x - m. A cell with a weight counts so many
- * times in all sums except n. */
+/* Sums over cells with value x, model m and residual x - m. A cell of weight w counts w times in
+ * all sums except n. */
 struct ts_score_sums {
     uint64_t n;
     double weight;              /* n, or the sum of weights */
     double value, model;        /* sums of x, of m */
-    double squares, magnitudes; /* of x - m */
+    double squares, magnitudes; /* sums of (x - m)^2, of |x - m| */
 };
 
 /* What a pass of SCORES computes. */
 struct ts_scores {
-    int counts; /* on entry: logs is wanted; on return: all x are counts and all m above 0 */
-    /* NULL, or zeros for each row of the mode, to which the sums of its cells are added. */
+    int counts; /* on entry: 1 to compute logs; on return: all x are counts and all m positive */
+    /* NULL, or zeroed sums for each row of the mode, to which its cells are added. */
     struct ts_score_sums *slice;
     struct ts_score_sums all; /* results of the pass: sums over all cells */
     double logs;              /* result of the pass: the sum of x log m */

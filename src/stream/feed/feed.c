@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIN_BYTES (UINT64_C(1) << 30) /* page-locking this takes some 35 ms */
+#define PIN_BYTES (UINT64_C(1) << 30) /* bytes page-locked at a time, which takes some 35 ms */
 
 void ts_feed_fail(struct ts_feed *f, int rc, const struct ts_err *err)
 {
@@ -139,7 +139,8 @@ static int make(struct ts_feed *f, struct ts_err *err)
         rc = make_slots(f, err);
     if (rc < 0)
         return rc;
-    memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep); /* of the caller; copied */
+    /* these arrays belong to the caller, and were copied */
+    memset(f->conf.deal.keep, 0, sizeof f->conf.deal.keep);
     memset(f->conf.deal.first, 0, sizeof f->conf.deal.first);
     make_locks(f);
     for (uint32_t i = 0; i < f->n_consumers; i++)

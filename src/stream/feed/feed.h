@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed.h - lends the shards of a tensor to backends: mode after mode, in memory and checked.
+/* feed.h - lends the shards of a tensor to backends: mode after mode, in host memory, after
+ * checking them.
  *
  * A feed serves sweeps: modes 0, 1, ..., order-1, 0, 1, ... (or one mode over and over). Shards
- * that fit the budget are read once and stay (a fixed set: a sweep is a cyclic scan, the worst case
- * of LRU). The others are streamed through a fixed number of slots, by io_uring with O_DIRECT. The
- * reader reads ahead of the consumers, also into the next mode: its first shards arrive while
- * factors are solved. Within a mode shards come in any order, each exactly once.
+ * that fit the budget are read once and stay (a fixed set, since a cyclic scan is the worst case of
+ * a cache that evicts by LRU). The others are streamed through a fixed number of slots, by io_uring
+ * with O_DIRECT. The reader reads ahead of the consumers, also into the next mode: its first shards
+ * arrive while factors are solved. Within a mode shards come in any order, each exactly once.
  *
  * Several consumers (devices) share a feed, so each shard is read only once. A consumer gets the
  * shards of its own range. The reader treats all consumers that keep up alike, and a slow one takes
@@ -14,16 +15,16 @@
  * before all have got the end of this one.
  *
  * Every byte read from disk is checked against its hash before it is lent, and the structure of
- * every shard is checked once: by `checkers` threads ahead of the consumers, or by the consumer
- * itself where it is faster than they are.
+ * every shard is checked once: by `checkers` threads ahead of the consumers, or in ts_feed_next if
+ * a shard is due before they reach it.
  *
  *   owner    the feed owns all shard memory; a view is lent from ts_feed_next until ts_feed_done.
  *            Deadlock rule: in a feed with slots (ts_feed_stats), threads that call ts_feed_next
- *            while they hold views may hold at most n_slots - 1 of them together, or the call never
+ *            while they hold views may together hold at most n_slots - 1 views, or the call never
  *            returns. There are at least n_consumers + 1 slots, so one view per consumer is safe
  *   units    bytes; host memory stays below the budget given, slots and resident shards together
- *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one
- *   errors   0/1 or a negative ts_code; after a failure every further call returns it too
+ *   threads  ts_feed_next and ts_feed_done from any thread; new, free and rewind from one thread
+ *   errors   0/1 or a negative ts_code; after a failure every further call returns the same code
  */
 #ifndef TS_STREAM_FEED_H
 #define TS_STREAM_FEED_H
@@ -52,11 +53,12 @@ struct ts_feed_deal {
     const uint64_t *first[TS_MAX_ORDER];
     /* For each mode a byte per shard. TS_DEAL_KEEP: the consumer keeps it (in device memory). Such
      * a shard is lent once, to the consumer of its range, never again, and takes no memory here
-     * afterwards. TS_DEAL_LEAVE: it is not wanted here at all. NULL: TS_DEAL_LEND, all of them. */
+     * afterwards. TS_DEAL_LEAVE: the feed neither reads nor lends the shard. NULL: TS_DEAL_LEND for
+     * all shards. */
     const unsigned char *keep[TS_MAX_ORDER];
     int fixed; /* consumers get shards of their own ranges alone */
-    /* Of a dense tensor, for each slab: not 0 where a device keeps it. Then these are lent until
-     * ts_slabs_leave is called. NULL: all are lent in each pass. */
+    /* For a dense tensor a byte per slab, not 0 if a device keeps the slab. Such slabs are lent
+     * until ts_slabs_leave is called. NULL: all slabs are lent in each pass. */
     const unsigned char *slab;
 };
 
@@ -66,8 +68,8 @@ struct ts_feed_conf {
     uint32_t most_slots;            /* 0: as many as help */
     int only_mode;                  /* -1: all modes in turn; else this mode, over and over */
     struct ts_feed_deal deal;       /* copied */
-    uint32_t checkers;              /* threads that check what was read; 0: ts_feed_next checks */
-    unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 but in tests */
+    uint32_t checkers; /* threads that check shards after reading; 0: ts_feed_next checks */
+    unsigned avoid;    /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     /* Page-locks (or unlocks) memory for a device; NULL: no device. Called from new and free, piece
      * by piece; each shard is inside one piece. */
@@ -75,10 +77,11 @@ struct ts_feed_conf {
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
     uint64_t pin_bytes; /* most bytes of such a piece, unless a shard is larger; 0: 1 GiB */
-    /* Called with the nonzeros of each view that comes back, from any thread; or NULL. */
+    /* Called with the number of nonzeros of each view that ts_feed_done gives back, from any
+     * thread; or NULL. */
     void (*done)(void *ctx, uint64_t nnz);
     void *done_ctx;
-    struct ts_trace *trace; /* gets the reads and waits; or NULL */
+    struct ts_trace *trace; /* records reads and waits; or NULL */
 };
 
 struct ts_shard_view {
@@ -93,37 +96,42 @@ struct ts_shard_view {
 struct ts_feed_stats {
     uint64_t bytes_read; /* from disk, since the last call of ts_feed_stats */
     uint64_t wait_ns;    /* time that callers of ts_feed_next were blocked, summed */
-    uint64_t resident_bytes, slot_bytes, n_slots; /* as planned */
-    int direct, uring, registered;                /* what the kernel granted */
-    const char *fallback; /* NULL, or a sentence about what was refused, to be shown once */
+    /* bytes of resident shards and of slots, and the number of slots */
+    uint64_t resident_bytes, slot_bytes, n_slots;
+    /* whether O_DIRECT, io_uring and registered buffers are in use */
+    int direct, uring, registered;
+    const char *fallback; /* NULL, or a message about what the kernel refused, to be shown once */
 };
 
-/* Of a dense tensor (format/arrays/dense.h) a feed has no shards: what follows does nothing for it,
- * ts_feed_next gives none, and ts_feed_slabs what it lends instead (slabs.h), for one consumer.
- * NULL: it has shards. */
+/* For a dense tensor (format/arrays/dense.h), returns the object that lends its slabs (slabs.h) to
+ * the one consumer: the feed then has no shards, ts_feed_next returns 0, and the functions below do
+ * nothing. NULL: the feed has shards. */
 struct ts_slabs *ts_feed_slabs(struct ts_feed *feed);
 
 int ts_feed_new(const struct ts_feed_conf *conf, struct ts_feed **ret, struct ts_err *err);
 void ts_feed_free(struct ts_feed *feed); /* NULL is fine; asserts that every view is back */
 
 /* Lends the next shard of `mode` to a consumer: 1 and *ret; 0 when the consumer gets no more in
- * this pass (once all shards were lent, the feed goes on to read the next mode). Shards of its own
- * range come first, then those that others have left and will not keep, from the range that has
- * most of them. Blocks until a shard is ready. A pass over a mode starts with the first call that
- * names another mode than the call before, or that follows ts_feed_rewind; after its end every
- * further call returns 0. All consumers together may give up a pass in the middle. */
+ * this pass (once all shards were lent, the feed goes on to read the next mode). Shards of the
+ * consumer's own range come first. Then come shards of other ranges that are not to be kept, from
+ * the range with most shards left. Blocks until a shard is ready. A pass over a mode starts with
+ * the first call that names another mode than the call before, or that follows ts_feed_rewind;
+ * after its end every further call returns 0. Consumers may give up a pass in the middle, if all
+ * do. */
 int ts_feed_next(struct ts_feed *feed, uint32_t mode, uint32_t consumer, struct ts_shard_view *ret,
                  struct ts_err *err);
 void ts_feed_done(struct ts_feed *feed, const struct ts_shard_view *view);
 
-/* In a pass over `mode`: whether the next call of ts_feed_next would wait for a shard, or check one
- * itself. 0: one is there, if no other consumer takes it first, or the pass is over. */
+/* In a pass over `mode`: returns 1 if the next call of ts_feed_next would wait for a shard or check
+ * one itself. Returns 0 if a checked shard is ready (unless another consumer takes it first) or the
+ * pass is over. */
 int ts_feed_waits(struct ts_feed *feed, uint32_t mode, uint32_t consumer);
 
-/* Which shards a consumer will get first in the next pass, if that is over the next mode in turn:
- * up to `most` shards of its range, in that order. 0 while a part of its range comes from disk,
- * since the pass then waits for the disk anyway. Nothing is lent: another consumer may get these
- * shards in the end, but their memory stays as it is until ts_feed_free. */
+/* Writes to ret the shards that a consumer will get first in the next pass, if that is over the
+ * next mode in turn: up to `most` shards of its range, in that order. Returns their number, or 0
+ * while a part of its range comes from disk, since the pass then waits for the disk anyway. Nothing
+ * is lent: another consumer may get these shards in the end, but their memory stays unchanged until
+ * ts_feed_free. */
 uint32_t ts_feed_expect(struct ts_feed *feed, uint32_t consumer, struct ts_shard_view *ret,
                         uint32_t most);
 
@@ -135,13 +143,12 @@ void ts_feed_rewind(struct ts_feed *feed);
 void ts_feed_skip(struct ts_feed *feed, uint32_t modes);
 
 /* New ranges (as in struct ts_feed_deal) for later passes over `mode`; not to be called during such
- * a pass (between its first ts_feed_next and its end or ts_feed_rewind). What was read ahead stays
- * and belongs to the new owner; kept shards stay where they are; shards not lent yet go to their
- * new owner. */
+ * a pass (between its first ts_feed_next and its end or ts_feed_rewind). Shards that were read
+ * ahead are lent to the consumer of the new range. Shards that a device keeps stay there. */
 void ts_feed_deal(struct ts_feed *feed, uint32_t mode, const uint64_t *first);
 
-/* To be called when a consumer has failed: every later call, and those that wait, return rc
- * (negative) and *err. */
+/* To be called when a consumer has failed: all waiting and later calls return rc (negative) and
+ * *err. */
 void ts_feed_fail_with(struct ts_feed *feed, int rc, const struct ts_err *err);
 
 void ts_feed_stats(struct ts_feed *feed, struct ts_feed_stats *ret);

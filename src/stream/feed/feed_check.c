@@ -16,7 +16,8 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     int rc =
         ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base, err);
     if (rc == 0 &&
-        (atomic_load(known) & TS_SHARD_SOUND) == 0) { /* only once: equal hashes mean equal bytes */
+        /* once: later reads with the same hash have the same bytes */
+        (atomic_load(known) & TS_SHARD_SOUND) == 0) {
         rc = ts_tensor_check_shard(f->tensor, mode, shard, base, err);
         if (rc == 0)
             atomic_fetch_or(known, TS_SHARD_SOUND);
@@ -24,7 +25,8 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     return rc;
 }
 
-/* Takes the next shard out of the queues of this kind, one consumer's after another's. */
+/* Takes the next shard out of the queues of this kind, from the consumers in turn. Returns
+ * TS_FEED_NONE if all are empty. */
 static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_feed_kind kind)
 {
     uint64_t shard = TS_FEED_NONE;
@@ -33,7 +35,7 @@ static uint64_t next_queued(struct ts_feed *f, struct ts_feed_mode *m, enum ts_f
     return shard;
 }
 
-/* Takes a slot of the consumers' pass out of its queue. */
+/* Takes an unchecked slot of the consumers' current pass out of its queue. NULL: there is none. */
 static struct ts_slot *slot_now(struct ts_feed *f)
 {
     struct ts_feed_mode *m = &f->mode[ts_feed_mode_of(f, f->now)];
@@ -43,7 +45,8 @@ static struct ts_slot *slot_now(struct ts_feed *f)
     return shard == TS_FEED_NONE ? NULL : &f->slot[m->item[shard].slot];
 }
 
-/* The slot that will be needed first, of those that were read ahead. */
+/* Returns the slot that will be needed first among the unchecked ones that were read ahead; or
+ * NULL. */
 static struct ts_slot *slot_ahead(struct ts_feed *f)
 {
     struct ts_slot *first = NULL;
@@ -108,7 +111,7 @@ static int check_stay(struct ts_feed *f, uint32_t lane, uint32_t mode)
     return 1;
 }
 
-/* Checks one shard, the one needed soonest: 0 when there is none. */
+/* Checks the unchecked shard that is needed soonest. Returns 0 if there is none. */
 static int check_one(struct ts_feed *f, uint32_t lane)
 {
     const uint32_t first = ts_feed_mode_of(f, f->now) - f->first_mode;
@@ -139,7 +142,7 @@ static void *check_shards(void *arg)
 
 int ts_feed_check_start(struct ts_feed *f, struct ts_err *err)
 {
-    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK; /* lanes of the trace */
+    const uint32_t most = TS_TRACE_GPU(0) - TS_TRACE_CHECK; /* lanes of the trace for checkers */
     const uint32_t want = f->conf.checkers < most ? f->conf.checkers : most;
     if (want == 0)
         return 0;

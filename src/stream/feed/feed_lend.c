@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_lend.c - passes, and which consumer gets which shard in them. */
+/* feed_lend.c - begins passes and lends shards to consumers. */
 #include "stream/feed/feed_state.h"
 
 #include <assert.h>
@@ -30,8 +30,8 @@ uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q)
 
 /* ---- what can be lent ---- */
 
-/* Wakes a thread for one more shard: of `owner`, or of a consumer that has nothing left in its own
- * range, unless the shard is to be kept. */
+/* Wakes a thread for one more shard: a thread of `owner` and, unless the shard is to be kept, one
+ * of a consumer that has nothing left in its own range. */
 static void wake(struct ts_feed *f, uint32_t owner, int keep)
 {
     pthread_cond_signal(&f->consumer[owner].ready);
@@ -69,7 +69,8 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 
 /* ---- passes ---- */
 
-/* Nothing of a mode can be lent: all queues but the one that stays from pass to pass are empty. */
+/* Empties all queues of a mode except that of unchecked resident shards, which lasts from pass to
+ * pass. */
 static void empty_queues(struct ts_feed *f, uint32_t mode)
 {
     for (uint32_t c = 0; c < f->n_consumers; c++)
@@ -94,7 +95,7 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
             item->slot = i;
             continue;
         }
-        if (item->keep && item->read_for == s->pass && /* and not read once more meanwhile */
+        if (item->keep && item->read_for == s->pass && /* unless it was read again meanwhile */
             (atomic_fetch_and(&f->mode[s->mode].known[s->shard], (unsigned char)~TS_SHARD_LOADING) &
              TS_SHARD_LOADING) != 0)
             f->n_unread++;
@@ -103,7 +104,7 @@ void ts_feed_begin_number(struct ts_feed *f, uint64_t pass)
     }
 }
 
-/* Queues the shards that are there already, in the order of the file. */
+/* Queues the shards of a mode that are in memory already, in the order of the file. */
 static void sort_shards(struct ts_feed *f, uint32_t mode)
 {
     struct ts_feed_mode *m = &f->mode[mode];
@@ -131,7 +132,7 @@ static void sort_shards(struct ts_feed *f, uint32_t mode)
     }
 }
 
-/* Begins a pass over `mode`: the one that was read ahead for if it is that mode, otherwise a new
+/* Begins a pass over `mode`: the pass that was read ahead if it is over that mode, otherwise a new
  * one. */
 static void begin_pass(struct ts_feed *f, uint32_t mode)
 {
@@ -140,11 +141,11 @@ static void begin_pass(struct ts_feed *f, uint32_t mode)
         uint32_t at = 0;
         while (at < f->n_turns && f->turn[at] != mode)
             at++;
-        if (at == f->n_turns) { /* it was to be skipped */
+        if (at == f->n_turns) { /* the mode was to be skipped: serve all modes again */
             ts_feed_take_turns(f, 0);
             at = mode - f->first_mode;
         }
-        pass = f->ahead + 1; /* after all passes that were read for */
+        pass = f->ahead + 1; /* after all passes for which the reader was given jobs */
         f->shift = (at + f->n_turns - (uint32_t)(pass % f->n_turns)) % f->n_turns;
     }
     ts_feed_begin_number(f, pass);
@@ -161,11 +162,11 @@ struct pick {
     struct ts_slot *slot; /* NULL: resident */
     uint64_t shard, pass;
     char *base;
-    int check; /* 1: it is still to be checked */
+    int check; /* 1: the shard is still to be checked */
 };
 
-/* The queue to take from: one of the consumer's own range; when that is finished, of the range that
- * has most left. NULL: nothing has arrived yet. */
+/* Returns the queue to take a shard from: one of the consumer's own range or, when that is
+ * finished, of the range with most shards left. NULL: no shard has arrived yet. */
 static struct ts_feed_queue *find(struct ts_feed *f, struct ts_feed_mode *m, uint32_t consumer,
                                   enum ts_feed_kind *kind)
 {
@@ -203,10 +204,11 @@ static void count_lent(struct ts_feed *f, struct ts_feed_mode *m, uint64_t shard
         owner->loose--;
         f->loose--;
     }
-    if (owner->left == 0) /* its other threads may take from other ranges now */
+    if (owner->left == 0) /* other threads of this owner may now take from other ranges */
         pthread_cond_broadcast(&owner->ready);
     if (f->loose == 0)
-        for (uint32_t c = 0; c < f->n_consumers; c++) /* for some consumers this was the last */
+        /* consumers whose own range is finished get no more */
+        for (uint32_t c = 0; c < f->n_consumers; c++)
             pthread_cond_broadcast(&f->consumer[c].ready);
 }
 
@@ -215,7 +217,7 @@ static char *resident(const struct ts_feed *f, uint32_t mode, uint64_t shard)
     return (char *)f->memory.resident + f->plan.place[mode][shard];
 }
 
-/* Whether what is in a queue is still to be checked. */
+/* Whether the shards in queues of this kind are still to be checked. */
 static int is_raw(enum ts_feed_kind kind)
 {
     return kind == TS_RAW_SLOT || kind == TS_RAW_KEEP || kind == TS_RAW_STAY;
@@ -262,8 +264,9 @@ static void wait_ready(struct ts_feed *f, struct ts_feed_consumer *c)
     c->waiting--;
 }
 
-/* Waits for a shard of the pass: 1, 0 when the consumer gets no more, or a failure. *since: when it
- * began to wait; 0: it did not. The caller holds the lock. */
+/* Waits for a shard of the pass. Returns 1, 0 if the consumer gets no more, or a negative code.
+ * Sets *since to the time at which it began to wait; 0: it did not wait. The caller holds the
+ * lock. */
 static int wait_for_shard(struct ts_feed *f, uint32_t mode, uint32_t consumer, struct pick *ret,
                           uint64_t *since, struct ts_err *err)
 {

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* feed_read.c - tells the reader what to read: the shards of pass after pass, as slots become free.
+/* feed_read.c - gives jobs to the reader: the shards of each pass in turn, as slots become free.
  *
  * Each consumer's range is read from its start. The next shard is for the consumer that has the
  * fewest slots waiting for it; of several, for the one with most left to read. So all ranges are
  * read at the same speed while all consumers keep up. A consumer that falls behind takes no slots
- * from the others, which go on at their own speed.
+ * from the others, which continue at their own speed.
  */
 #include "base/clock.h"
 #include "stream/feed/feed_state.h"
 
 #include <stdio.h>
 
-/* A job's tag: the shard, the slot's number + 1 (0: resident), the lane of the trace + 1 (0:
- * none). */
+/* The tag of a job: the number of the shard, the number of the slot + 1 (0: resident), and the lane
+ * of the trace + 1 (0: none). */
 #define TAG_SHARD_BITS 44
 #define TAG_SLOT_BITS  12
 
@@ -62,7 +62,7 @@ void ts_feed_read_again(struct ts_feed *f)
     }
 }
 
-/* Whether a shard need not be read: it is there, being read, or kept by its consumer. */
+/* Whether a shard need not be read: it is in memory, being read, or kept by its consumer. */
 static int settled(const struct ts_feed *f, const struct ts_feed_mode *m, uint64_t shard)
 {
     return m->item[shard].read_for == f->ahead ||
@@ -77,7 +77,8 @@ static int less_done(const struct ts_feed *f, const struct ts_feed_mode *m, uint
     return left_a * (m->first[b + 1] - m->first[b]) > left_b * (m->first[a + 1] - m->first[a]);
 }
 
-/* The consumer for which the next read is; n_consumers: nothing is left to read in the pass. */
+/* Returns the consumer for which the next shard is read; n_consumers: the pass has nothing left to
+ * read. */
 static uint32_t hungriest(struct ts_feed *f, const struct ts_feed_mode *m)
 {
     uint32_t best = f->n_consumers;
@@ -120,7 +121,7 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     }
     if (slot == NULL || item->keep) {
         atomic_fetch_or(&f->mode[mode].known[shard], TS_SHARD_LOADING);
-        f->n_unread--; /* settled() said that this bit was not set */
+        f->n_unread--; /* make_job has tested by settled() that this bit was not set */
     }
     item->read_for = f->ahead;
     c->cursor++;
@@ -135,8 +136,9 @@ static int make_job(struct ts_feed *f, uint32_t mode, struct ts_feed_consumer *c
     return 1;
 }
 
-/* The cursors go ahead at most one round of all modes. Slots limit them too, but not when nothing
- * is streamed. */
+/* Gives the next job to the reader: 1 and *ret, or 0 if there is none now. The cursors run ahead of
+ * the consumers by at most one pass of each mode. Slots limit them too, but not if no shard is
+ * streamed. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret)
 {
     struct ts_feed *f = feed;
@@ -175,7 +177,7 @@ void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const 
     const uint64_t slot = tag_part(job->tag, TAG_SHARD_BITS, TAG_SLOT_BITS);
     const uint32_t lane = (uint32_t)(job->tag >> (TAG_SHARD_BITS + TAG_SLOT_BITS));
     pthread_mutex_lock(&f->lock);
-    if (lane > 0) { /* added before another read may take the lane */
+    if (lane > 0) { /* the record is added before another read can take the lane */
         ts_trace_add(f->conf.trace, TS_TRACE_READ + lane - 1, "read", f->lane_start_ns[lane - 1],
                      ts_clock_ns(), mode, shard, job->bytes);
         f->lane_used[lane - 1] = 0;

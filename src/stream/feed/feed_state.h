@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* feed_state.h - the inside of a feed: lending (feed_lend.c), reading (feed_read.c), checking
- * (feed_check.c), what holds them together (feed.c).
+ * (feed_check.c), creating and freeing (feed.c).
  *
  * Passes over modes are numbered. The consumers are in pass `now`; the reader's cursors are in pass
  * `ahead`, the same or a later one. When a consumer asks for another mode than the sequence says,
- * its pass gets a new number, after all numbers that were read for, and slots of older passes
- * become free.
+ * its pass gets a new number, after all numbers for which shards were read, and slots of older
+ * passes become free.
  *
  * Shards that can be lent at once are in queues, one set for each mode and consumer, so that no
  * thread searches for work. The queues hold shards of the pass `now` in slots and resident shards
@@ -30,9 +30,9 @@
 
 enum ts_slot_state {
     TS_SLOT_FREE,
-    TS_SLOT_READING,  /* the reader has it */
-    TS_SLOT_READ,     /* not checked yet */
-    TS_SLOT_CHECKING, /* a checker has it */
+    TS_SLOT_READING,  /* the reader is filling it */
+    TS_SLOT_READ,     /* read, but not checked */
+    TS_SLOT_CHECKING, /* a checker is checking it */
     TS_SLOT_READY,
     TS_SLOT_LENT,
 };
@@ -47,15 +47,16 @@ struct ts_slot {
 
 /* What is known about a shard, from pass to pass. */
 enum ts_shard_known {
-    TS_SHARD_LOADING = 1, /* not to be read: resident, or soon with its keeper */
-    TS_SHARD_SOUND = 2,   /* its structure was checked */
-    TS_SHARD_WHOLE = 4,   /* resident: its hash was checked, and it is unpacked */
-    TS_SHARD_GONE = 8,    /* its consumer keeps it */
+    /* not to be read: it is resident, or on its way to the device that keeps it */
+    TS_SHARD_LOADING = 1,
+    TS_SHARD_SOUND = 2, /* its structure was checked */
+    TS_SHARD_WHOLE = 4, /* resident: its hash was checked, and it is unpacked */
+    TS_SHARD_GONE = 8,  /* its consumer keeps it, and the feed has it no more */
 };
 
 /* The kinds of queues, in the order in which a consumer takes from them. Slots come first, because
- * other reads wait for them. Shards that will be kept have queues of their own, because only their
- * own consumer may get them. */
+ * further reads wait for free slots. Shards that will be kept have separate queues, because only
+ * their own consumer may get them. */
 enum ts_feed_kind {
     TS_READY_SLOT,
     TS_READY_KEEP,
@@ -69,12 +70,12 @@ enum ts_feed_kind {
 #define TS_FEED_NONE UINT64_MAX
 
 struct ts_feed_queue {
-    uint64_t head, tail; /* shards; head is TS_FEED_NONE when it is empty */
+    uint64_t head, tail; /* first and last shard; head is TS_FEED_NONE if the queue is empty */
 };
 
 struct ts_feed_item {
     uint64_t next;       /* next in its queue */
-    uint64_t read_for;   /* the last pass for which the reader was told to read it */
+    uint64_t read_for;   /* the last pass for which the reader got a job for this shard */
     uint32_t slot;       /* its slot, while it is in a queue of slots */
     unsigned char owner; /* the consumer whose range it is in */
     unsigned char keep;  /* as in struct ts_feed_deal */
@@ -82,19 +83,20 @@ struct ts_feed_item {
 
 struct ts_feed_mode {
     uint64_t n_shards, n_gone;
-    atomic_uchar *known;       /* n_shards, sums of ts_shard_known; SOUND is set without the lock */
-    struct ts_feed_item *item; /* n_shards */
+    atomic_uchar *known; /* n_shards, each a sum of ts_shard_known; SOUND is set without the lock */
+    struct ts_feed_item *item;                 /* n_shards */
     uint64_t first[TS_FEED_MAX_CONSUMERS + 1]; /* as in struct ts_feed_deal */
     struct ts_feed_queue queue[TS_FEED_MAX_CONSUMERS][TS_N_KINDS];
 };
 
 struct ts_feed_consumer {
     pthread_cond_t ready;
-    uint32_t waiting; /* threads that wait */
+    uint32_t waiting; /* number of threads that wait for `ready` */
     uint64_t left;    /* shards of its range that are still to be lent in the pass `now` */
     uint64_t loose;   /* the part of `left` that other consumers may take */
-    uint64_t cursor;  /* in the reader's pass: all shards of its range before this one are done */
-    uint32_t slots;   /* slots in use for that pass and range, and not lent */
+    /* shard: in the reader's pass, all shards of this range before it were read or need no read */
+    uint64_t cursor;
+    uint32_t slots; /* slots in use for this range in the reader's pass, and not lent */
 };
 
 #define TS_FEED_LANES (TS_TRACE_CHECK - TS_TRACE_READ)
@@ -104,7 +106,7 @@ struct ts_feed {
     /* for a dense tensor, which uses none of the members below; otherwise NULL */
     struct ts_slabs *slabs;
     const struct ts_tensor *tensor;
-    uint32_t first_mode, n_modes; /* modes that can be served: the only one, or all from 0 */
+    uint32_t first_mode, n_modes; /* modes that can be served: the only mode, or all from 0 */
     uint32_t turn[TS_MAX_ORDER];  /* modes in the order of passes: those that are not skipped */
     uint32_t n_turns;
     uint32_t n_consumers;
@@ -115,14 +117,14 @@ struct ts_feed {
     struct ts_feed_mode mode[TS_MAX_ORDER];
 
     pthread_mutex_t lock;
-    pthread_cond_t work; /* for checkers: something was read, or failed */
+    pthread_cond_t work; /* for checkers: signalled when a shard was read or the feed has failed */
     int locks_up;
     int failed; /* 0, or the code that every call returns */
     struct ts_err err;
 
     uint64_t now;   /* number of the consumers' pass, 0 before the first */
     int open;       /* the pass has begun and was not rewound */
-    uint64_t left;  /* shards still to be lent in it */
+    uint64_t left;  /* shards still to be lent in the pass `now` */
     uint64_t loose; /* the part of `left` that any consumer may take */
     uint64_t shift; /* mode of pass p: turn[(p + shift) % n_turns] */
     uint64_t ahead; /* number of the reader's pass */
@@ -133,11 +135,11 @@ struct ts_feed {
 
     uint64_t bytes_read, wait_ns, n_lent;
     pthread_t *checker;
-    uint32_t n_checkers, n_checking; /* threads; threads that have begun */
-    uint32_t check_turn;             /* the consumer whose queue a checker takes from first */
+    uint32_t n_checkers, n_checking; /* number of checkers, and of those that have started */
+    uint32_t check_turn;             /* the consumer from whose queue a checker takes first */
     int stop;                        /* ends the checkers */
 
-    unsigned char lane_used[TS_FEED_LANES]; /* lane of the trace, in use by a read */
+    unsigned char lane_used[TS_FEED_LANES]; /* for each lane of the trace: a read uses it */
     uint64_t lane_start_ns[TS_FEED_LANES];
     uint32_t n_lanes; /* lanes that have a name */
 };
@@ -147,10 +149,10 @@ static inline uint32_t ts_feed_mode_of(const struct ts_feed *f, uint64_t pass)
     return f->turn[(pass + f->shift) % f->n_turns];
 }
 
-/* ---- the caller of all that follows holds the lock, unless it says so ---- */
+/* ---- callers of all functions below hold the lock, unless a comment says otherwise ---- */
 
-/* Later passes are over all modes but these (bit m: mode m). The numbers of passes then mean other
- * modes. */
+/* Later passes are over all modes except those of `skip` (bit m: mode m). The modes of all pass
+ * numbers change. */
 void ts_feed_take_turns(struct ts_feed *f, uint32_t skip);
 
 static inline void ts_feed_free_slot(struct ts_feed *f, struct ts_slot *slot)
@@ -168,17 +170,17 @@ void ts_feed_offer_stay(struct ts_feed *f, uint32_t mode, uint64_t shard, int ra
 uint64_t ts_feed_pop(struct ts_feed_mode *m, struct ts_feed_queue *q);
 void ts_feed_push(struct ts_feed_mode *m, struct ts_feed_queue *q, uint64_t shard);
 
-/* The consumers are in another pass from now on, and nothing of it is queued yet. Slots of older
- * passes become free, at once or when their holder is done. Shards in them that were read to be
- * kept will be read again. Slots of this pass are noted with their shards. */
+/* Moves the consumers to another pass, of which nothing is queued yet. Slots of older passes become
+ * free, at once or when their holder is done. Shards in such slots that were read to be kept will
+ * be read again. Each slot of the new pass is noted in the item of its shard. */
 void ts_feed_begin_number(struct ts_feed *f, uint64_t pass);
 
-/* feed_read.c. The reader's two callbacks (without the lock), and the start of a new pass for its
- * cursors. */
+/* feed_read.c. The reader's two callbacks (called without the lock), and the start of a new pass
+ * for the reader's cursors. */
 int ts_feed_read_next(void *feed, struct ts_read_job *ret);
 void ts_feed_read_done(void *feed, const struct ts_read_job *job, int rc, const struct ts_err *err);
 void ts_feed_read_from(struct ts_feed *f, uint64_t pass);
-/* To be called when the ranges of the mode that it reads have changed. */
+/* To be called when the ranges of the mode that the reader is reading have changed. */
 void ts_feed_read_again(struct ts_feed *f);
 
 /* feed_check.c. Checks and decompresses the shard at base; the caller holds the shard, but not the

@@ -17,9 +17,9 @@
 #define STEP_BYTES ((size_t)256 << 20)
 #define WORD_BITS  (8 * sizeof(unsigned long))
 
-/* Spreads memory over the NUMA nodes. Only speed depends on it, so a refusal (as in many
- * containers) is not reported. It calls the kernel directly: libnuma would be a dependency for two
- * calls. */
+/* Spreads memory over the NUMA nodes. Only speed depends on that, so a refusal (as in many
+ * containers) is not reported. The kernel is called directly, to avoid a dependency on libnuma for
+ * two calls. */
 static void spread(void *addr, size_t bytes)
 {
     unsigned long node[MOST_NODES / WORD_BITS] = { 0 };
@@ -38,9 +38,9 @@ static void spread(void *addr, size_t bytes)
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-/* Makes the pages of the memory before they are locked, in steps between which the user can stop:
- * the locking call would make them one by one. Older kernels cannot do this, and leave it to the
- * locking call. */
+/* Allocates the pages of the memory before they are locked, in steps between which the user can
+ * stop the run. Otherwise the locking call would allocate them one by one. Older kernels cannot do
+ * this, and leave it to the locking call. */
 static int populate(const struct ts_hostbuf_conf *c, char *addr, size_t bytes, struct ts_err *err)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
@@ -64,7 +64,8 @@ static int lock_piece(struct ts_hostbuf *h, void *addr, size_t bytes, struct ts_
     return rc;
 }
 
-/* Page-locks the memory in pieces: a terabyte takes half a minute. */
+/* Page-locks the memory in pieces, so that the user can stop the run between them: a terabyte takes
+ * half a minute. */
 static int lock_all(struct ts_hostbuf *h, struct ts_err *err)
 {
     const struct ts_hostbuf_conf *c = &h->conf;
@@ -100,7 +101,7 @@ int ts_hostbuf_new(const struct ts_hostbuf_conf *conf, struct ts_hostbuf *ret, s
                  conf->name != NULL ? conf->name : "slots for shards", &h.slots, err);
     if (rc == 0 && conf->pin != NULL)
         rc = lock_all(&h, err);
-    h.conf.cut = NULL; /* it belongs to the caller */
+    h.conf.cut = NULL; /* this array belongs to the caller */
     if (rc == 0)
         *ret = h;
     else

@@ -2,13 +2,13 @@
 /* hostbuf.h - the host memory of shards: one area for those that stay, and equal slots for those
  * that are streamed.
  *
- * Both are mapped once, so the memory does not depend on the tensor, and may be page-locked for a
- * device. They may be spread over the NUMA nodes of the machine, for cores or devices of several
- * sockets: otherwise all would read from the node of the thread that touched the memory first.
+ * Both are mapped once, so memory does not grow during a run, and may be page-locked for a device.
+ * For cores or devices of several sockets, they may be spread over the NUMA nodes: otherwise all
+ * would read from the node of the thread that touched the memory first.
  *
- *   owner    the object owns both areas; the feed says what each slot is used for
+ *   owner    the object owns both areas; the feed decides the use of each slot
  *   units    bytes; slots start at multiples of TS_PAGE, which O_DIRECT needs
- *   threads  new and free from one
+ *   threads  new and free from one thread
  *   errors   0 or a negative ts_code, TS_ESTOP among them; on failure *ret is not touched
  */
 #ifndef TS_STREAM_HOSTBUF_H
@@ -21,17 +21,17 @@
 #include "base/err.h"
 
 struct ts_hostbuf_conf {
-    const char *name; /* what the memory is for; NULL: shards */
+    const char *name; /* the use of the memory, for messages; NULL: shards */
     uint64_t resident_bytes;
     size_t slot_bytes;
     uint32_t n_slots;
     int spread; /* spread over NUMA nodes, where there are several and the kernel allows it */
-    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: none */
+    int (*pin)(void *ctx, void *addr, size_t bytes, struct ts_err *err); /* NULL: no page-locking */
     void (*unpin)(void *ctx, void *addr);
     void *pin_ctx;
     /* With pin: the ends of the pieces in which the memory of shards that stay is page-locked,
-     * multiples of TS_PAGE, the last one resident_bytes. A copy must not cross such an end. Read by
-     * new only. */
+     * multiples of TS_PAGE, the last one resident_bytes. A copy to a device must not cross such an
+     * end. Only new reads the array. */
     const uint64_t *cut;
     uint32_t n_cuts;
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop */
@@ -39,7 +39,7 @@ struct ts_hostbuf_conf {
 
 struct ts_hostbuf {
     struct ts_hostbuf_conf conf;
-    void *resident, *slots; /* NULL when empty */
+    void *resident, *slots; /* NULL if they have no bytes */
     void **pinned;          /* where page-locked pieces begin */
     uint32_t n_pinned;
 };

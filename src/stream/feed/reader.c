@@ -15,7 +15,7 @@
 struct ts_reader {
     struct ts_reader_files files;
     const char **path;             /* n_files */
-    struct ts_reader_uring *uring; /* either this one or the next one is NULL */
+    struct ts_reader_uring *uring; /* exactly one of uring and pread is not NULL */
     struct ts_reader_pread *pread;
 };
 
@@ -35,8 +35,8 @@ void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     pthread_mutex_unlock(&f->lock);
 }
 
-/* A thread that finds `direct` 0 reads again, and gives up if the read fails. So `direct` becomes 0
- * only when all files are open without O_DIRECT. */
+/* Switches all files to the page cache. A thread that finds `direct` 0 repeats its read, and fails
+ * if that read fails too. So `direct` becomes 0 only after all files are open without O_DIRECT. */
 int ts_reader_drop_direct(struct ts_reader_files *f)
 {
     int was;
@@ -64,7 +64,8 @@ int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offs
     return ts_fail_errno(err, TS_EIO, "%s: byte %" PRIu64 ": cannot be read", path, offset);
 }
 
-/* Opens a file with `flags`: the file that the caller has open already, or the one at the path. */
+/* Opens file i with `flags`: again from the caller's descriptor if there is one, otherwise by its
+ * path. */
 static int open_one(const struct ts_reader_conf *c, uint32_t i, int flags)
 {
     return c->fd != NULL && c->fd[i] >= 0 ? ts_file_again(c->fd[i], c->path[i], flags)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* reader.h - reads pieces of files into memory, many at a time, in an order that its owner chooses.
  *
- * The reader asks its owner for the next job whenever it has room for one, and tells it when a job
- * is done. One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its full rate with
- * 16 of them in flight), registered files and buffers. Where the kernel refuses one of these, the
- * reader goes on without it: threads that call pread instead of io_uring, the page cache instead of
- * O_DIRECT.
+ * The reader asks its owner for the next job whenever it has room for one, and calls the owner's
+ * `done` after each job. One thread drives io_uring: O_DIRECT, reads of 1 MiB (a disk reaches its
+ * full rate with 16 of them in flight), registered files and buffers. Where the kernel refuses one
+ * of these, the reader goes on without it: threads that call pread instead of io_uring, the page
+ * cache instead of O_DIRECT.
  *
- *   owner    memory of jobs is the owner's and stays until done was called
+ *   owner    the owner's memory for a job must stay valid until `done` was called for it
  *   units    bytes; offset, bytes and addr of a job are multiples of TS_PAGE
- *   threads  next and done are called from the reader's own threads, kick from any, the rest from
- *            one
- *   errors   a job's failure goes to done; new fails on files that cannot be opened
+ *   threads  next and done are called from the reader's own threads, kick from any thread, the
+ *            others from one thread
+ *   errors   the failure of a job is passed to `done`; new fails if a file cannot be opened
  */
 #ifndef TS_STREAM_READER_H
 #define TS_STREAM_READER_H
@@ -32,7 +32,7 @@ struct ts_read_job {
     uint32_t file;
     uint64_t offset, bytes;
     void *addr;
-    /* the last so many bytes may be missing: the file may end before them */
+    /* number of last bytes that may be missing, if the file ends before them */
     uint64_t spare;
     uint64_t tag; /* for the owner */
 };
@@ -40,17 +40,18 @@ struct ts_read_job {
 struct ts_reader_conf {
     uint32_t n_files;
     const char *const *path;
-    /* open files, which the reader opens again as needed; -1: by its path; NULL: all by their
-     * paths */
+    /* descriptors of the files, which the reader opens again as needed; -1: open that file by its
+     * path; NULL: open all files by their paths */
     const int *fd;
-    /* Equal buffers that most jobs read into, registered where possible; n_buffers may be 0. */
+    /* Buffers of equal size into which most jobs read; they are registered if possible. n_buffers
+     * may be 0. */
     void *buffers;
     size_t buffer_bytes;
     uint32_t n_buffers;
     unsigned avoid; /* sum of ts_reader_avoid */
-    /* Returns 1 and a job, or 0 if there is none now; the reader asks again after a kick. */
+    /* Returns 1 and a job, or 0 if there is none now; the reader calls it again after a kick. */
     int (*next)(void *ctx, struct ts_read_job *ret);
-    /* rc 0, or a negative ts_code whose sentence is in *err. */
+    /* Takes a finished job. rc: 0, or a negative ts_code whose message is in *err. */
     void (*done)(void *ctx, const struct ts_read_job *job, int rc, const struct ts_err *err);
     void *ctx;
 };
@@ -59,11 +60,11 @@ struct ts_reader;
 
 struct ts_reader_facts {
     int direct, uring, registered;
-    const char *fallback; /* NULL, or a sentence about what was refused; the reader owns it */
+    const char *fallback; /* NULL, or a message about what the kernel refused; the reader owns it */
 };
 
-/* conf is copied, except the text of the paths, which must stay while the reader exists; `fd` is
- * not needed after this. */
+/* conf is copied, except the text of the paths, which must stay valid while the reader exists; `fd`
+ * is not needed after this. */
 int ts_reader_new(const struct ts_reader_conf *conf, struct ts_reader **ret, struct ts_err *err);
 void ts_reader_free(struct ts_reader *r); /* waits for reads in flight; r may be NULL */
 void ts_reader_kick(struct ts_reader *r);

@@ -3,7 +3,7 @@
  * on them.
  *
  *   owner    ts_reader owns all of it
- *   threads  `files` is read by all threads; falling back to the page cache is under its lock
+ *   threads  all threads read `files`; its lock is held while falling back to the page cache
  *   errors   as reader.h says
  */
 #ifndef TS_STREAM_READER_ENGINE_H
@@ -26,19 +26,19 @@ struct ts_reader_files {
     char fallback[400];
 };
 
-/* Adds a sentence to `fallback`. */
+/* Appends a message to `fallback`. */
 void ts_reader_note(struct ts_reader_files *f, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Reads of all files go through the page cache from now on. 1 when that changed anything. */
+/* Makes all later reads use the page cache. Returns 1 if that was a change, otherwise 0. */
 int ts_reader_drop_direct(struct ts_reader_files *f);
 
-/* Writes the sentence for a read of `want` bytes at `offset` that returned `got` (>= 0) or
- * -errno. */
+/* Writes to err the message for a read of `want` bytes at `offset` that returned `got` (>= 0) or
+ * -errno. Returns the code. */
 int ts_reader_fail(const struct ts_reader_files *f, uint32_t file, uint64_t offset, int64_t got,
                    struct ts_err *err);
 
-/* One engine: *ret is its own object. uring returns TS_ELIMIT when the kernel has no io_uring. */
+/* The engine of io_uring; *ret belongs to it. Returns TS_ELIMIT if the kernel has no io_uring. */
 struct ts_reader_uring;
 int ts_reader_uring_new(struct ts_reader_files *f, struct ts_reader_uring **ret,
                         struct ts_err *err);

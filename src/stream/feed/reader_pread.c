@@ -31,14 +31,14 @@ static int read_job(struct ts_reader_files *f, const struct ts_read_job *job, st
                   left < TS_READ_BYTES ? left : TS_READ_BYTES, (off_t)(job->offset + at));
         if (n > 0)
             at += (uint64_t)n;
-        if (n >= 0 && at + job->spare >= job->bytes) /* where the file ends */
+        if (n >= 0 && at + job->spare >= job->bytes) /* all bytes that exist were read */
             return 0;
         if (n > 0)
             continue;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && direct) {
-            ts_reader_drop_direct(f); /* the first thread that notices does it */
+            ts_reader_drop_direct(f); /* has an effect for the first thread only */
             continue;
         }
         return ts_reader_fail(f, job->file, job->offset + at, n == 0 ? 0 : -errno, err);

@@ -17,13 +17,13 @@
 
 #define PROBE_OPS   256u
 #define DEPTH       32u   /* reads in flight; 16 x 1 MiB saturate an NVMe disk, 32 leave no gaps */
-#define PATIENCE_MS 10000 /* how long the kernel may have no room for a request */
+#define PATIENCE_MS 10000 /* longest time to wait for room in the kernel's queue */
 #define EVENT       UINT64_MAX /* user data of the read on the eventfd */
 
 /* A job that is being read. */
 struct work {
     struct ts_read_job job;
-    uint64_t asked;  /* bytes for which reads were made */
+    uint64_t asked;  /* bytes for which reads were submitted */
     uint32_t flying; /* reads in flight */
     int used, rc;
     struct ts_err err;
@@ -45,16 +45,16 @@ struct ts_reader_uring {
     atomic_int stop;
     pthread_t thread;
     int thread_up;
-    struct work work[DEPTH]; /* each job has a read in flight, or is the one in `filling` */
+    struct work work[DEPTH]; /* each used entry has a read in flight, or is `filling` */
     struct flight flight[DEPTH];
     uint32_t n_flying;
-    struct work *filling; /* the job whose reads are being made, or NULL */
+    struct work *filling; /* the job whose reads are being submitted, or NULL */
 };
 
 static struct io_uring_sqe *get_sqe(struct ts_reader_uring *u)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&u->ring);
-    if (sqe == NULL) { /* submitting again makes room */
+    if (sqe == NULL) { /* the queue is full: submitting makes room */
         io_uring_submit(&u->ring);
         sqe = io_uring_get_sqe(&u->ring);
     }
@@ -69,7 +69,7 @@ static void ask_event(struct ts_reader_uring *u)
     u->event_asked = 1;
 }
 
-/* Number of the registered buffer that holds all of a read, or -1. */
+/* Returns the number of the registered buffer that contains the whole memory of a read, or -1. */
 static int buffer_of(const struct ts_reader_uring *u, const char *addr, uint64_t bytes)
 {
     const struct ts_reader_conf *c = &u->files->conf;
@@ -114,7 +114,7 @@ static int take_job(struct ts_reader_uring *u)
     return 1;
 }
 
-/* Makes reads until DEPTH are in flight or there is nothing to read. */
+/* Submits reads until DEPTH are in flight or there is nothing to read. */
 static void fill(struct ts_reader_uring *u)
 {
     while (u->n_flying < DEPTH && !atomic_load(&u->stop)) {
@@ -168,7 +168,7 @@ static void complete(struct ts_reader_uring *u, struct flight *f, int res)
         return;
     }
     if (res == -EINVAL && f->direct) {
-        ts_reader_drop_direct(u->files); /* the first read that notices does it */
+        ts_reader_drop_direct(u->files); /* has an effect for the first read only */
         ask_read(u, f);
         return;
     }
@@ -198,8 +198,8 @@ static void reap(struct ts_reader_uring *u)
     }
 }
 
-/* Called when the ring itself has failed: every read in flight, or that comes later, fails with
- * it. */
+/* Called when the ring itself has failed: all reads in flight and all later jobs fail with this
+ * code. */
 static void give_up(struct ts_reader_uring *u, int code)
 {
     const struct ts_reader_conf *c = &u->files->conf;
@@ -215,7 +215,8 @@ static void give_up(struct ts_reader_uring *u, int code)
         c->done(c->ctx, &job, rc, &err);
 }
 
-/* Number of reads that the kernel has: it may write to their memory at any time. */
+/* Returns the number of reads that the kernel has taken, into whose memory it may write at any
+ * time. */
 static uint32_t kernel_has(const struct ts_reader_uring *u)
 {
     const uint32_t asked = u->n_flying + (u->event_asked ? 1 : 0),
@@ -223,9 +224,9 @@ static uint32_t kernel_has(const struct ts_reader_uring *u)
     return asked > waiting ? asked - waiting : 0;
 }
 
-/* Decides after a failure of the ring: 0 to try again, otherwise to give up. EAGAIN and EBUSY pass
- * when reads in flight end, which needs no call; but not for ever, and not when nothing is in
- * flight. */
+/* Decides after a failure of the ring: returns 0 to try again, otherwise the code to give up with.
+ * EAGAIN and EBUSY pass when reads in flight end, which needs no call. It gives up after
+ * PATIENCE_MS, or at once if the reader stops and no read is in flight. */
 static int bear(struct ts_reader_uring *u, int code, uint32_t *failures)
 {
     static const struct timespec ms = { .tv_nsec = 1000000 };
@@ -280,13 +281,13 @@ static void register_all(struct ts_reader_uring *u)
     free(iov);
 }
 
-/* 0 when the kernel has the plain read of Linux 5.6; else why not, as -errno. */
+/* Returns 0 if the kernel has IORING_OP_READ (Linux 5.6), otherwise -errno. */
 static int check_read(struct io_uring *ring)
 {
     struct io_uring_probe *probe =
         calloc(1, sizeof *probe + PROBE_OPS * sizeof(struct io_uring_probe_op));
     int rc = probe == NULL ? -ENOMEM : io_uring_register_probe(ring, probe, PROBE_OPS);
-    if (rc == -EINVAL) /* the kernel does not know this question */
+    if (rc == -EINVAL) /* the kernel is too old for a probe */
         rc = -ENOSYS;
     if (rc == 0 && !io_uring_opcode_supported(probe, IORING_OP_READ))
         rc = -ENOSYS;
@@ -340,7 +341,7 @@ void ts_reader_uring_kick(struct ts_reader_uring *u)
 {
     const uint64_t one = 1;
     if (write(u->event, &one, sizeof one) != sizeof one)
-        return; /* the counter is full of kicks that were not seen yet: one more changes nothing */
+        return; /* the counter is at its limit with unread kicks, so the thread wakes anyway */
 }
 
 int ts_reader_uring_registered(const struct ts_reader_uring *u)

@@ -13,8 +13,8 @@
 #include "format/shard.h"
 #include "stream/feed/feed.h"
 
-#define AHEAD_BYTES (UINT64_C(64) << 20) /* read ahead: 12 ms of a disk of 5 GB/s */
-#define LENT_SLOTS  4u                   /* slots that a consumer holds meanwhile */
+#define AHEAD_BYTES (UINT64_C(64) << 20) /* bytes to read ahead: 12 ms of a disk of 5 GB/s */
+#define LENT_SLOTS  4u                   /* slots that a consumer may hold meanwhile */
 #define MOST_SLOTS  1024u
 
 static uint64_t pages(uint64_t bytes)
@@ -29,7 +29,7 @@ uint64_t ts_residency_stored(const struct ts_disk_shard *s)
 
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s)
 {
-    /* lz4.h, "In-place decompression": the compressed bytes must end this far after the raw ones */
+    /* lz4.h, "In-place decompression": the compressed bytes must end this far after the start */
     const uint64_t end = (uint64_t)s->raw_bytes + (s->raw_bytes >> 8) + 32;
     if ((s->flags & TS_SHARD_LZ4) == 0 || end <= s->stored_bytes)
         return 0;
@@ -59,12 +59,12 @@ static int left(const unsigned char *const *keep, uint32_t mode, uint64_t shard)
     return keep[mode] != NULL && keep[mode][shard] == TS_DEAL_LEAVE;
 }
 
-/* Sums over the shards that are served. */
+/* Sums over the shards of the served modes. */
 struct sums {
-    uint64_t total;   /* bytes of the places of shards that may stay */
-    uint64_t largest; /* bytes of the largest place */
+    uint64_t total;   /* bytes that shards which may stay would take in memory */
+    uint64_t largest; /* bytes that the largest shard takes in memory */
     uint64_t n;
-    int passing; /* 1: some shards never stay */
+    int passing; /* 1: some shards pass through slots and never stay, since a device keeps them */
 };
 
 static struct sums add_up(const struct ts_tensor *t, int only_mode,
@@ -114,8 +114,8 @@ static int plan_slots(const struct ts_tensor *t, const struct sums *s, uint32_t 
     return 0;
 }
 
-/* Spreads `room` bytes evenly over the shards: a shard stays when the share of all bytes so far
- * allows it. */
+/* Distributes `room` bytes evenly over the shards: a shard stays if the bytes chosen so far are
+ * below the shards' share of `room`. */
 static void choose(const struct ts_tensor *t, int only_mode, const unsigned char *const *keep,
                    uint64_t total, uint64_t room, struct ts_residency *r)
 {
@@ -131,7 +131,7 @@ static void choose(const struct ts_tensor *t, int only_mode, const unsigned char
                 (double)(r->resident_bytes + bytes) > (double)room * ((double)seen / (double)total))
                 continue;
             if (r->resident_bytes + bytes > room)
-                continue; /* the line above may round up */
+                continue; /* the condition above rounds, so it may exceed room */
             r->place[m][i] = r->resident_bytes;
             r->resident_bytes += bytes;
         }
@@ -163,7 +163,7 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       struct ts_err *err)
 {
     const struct sums s = add_up(t, only_mode, keep);
-    const uint64_t least = ts_bigmem_cost(0); /* the least that such memory takes */
+    const uint64_t least = ts_bigmem_cost(0); /* the overhead of large memory without any bytes */
     struct ts_residency r = { 0 };
     uint64_t room = s.total;
     int rc = allocate(t, only_mode, &r, err);
@@ -186,7 +186,9 @@ int ts_residency_plan(const struct ts_tensor *t, int only_mode,
 int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residency *r,
                      struct ts_err *err)
 {
-    uint64_t first = 0; /* where the piece begins; two shards in a row are more than `most` */
+    /* start of the piece; any two adjacent pieces have more than `most` bytes, which limits their
+     * number */
+    uint64_t first = 0;
     r->cut = malloc((2 * (r->resident_bytes / most) + 2) * sizeof *r->cut);
     if (r->cut == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", t->path);

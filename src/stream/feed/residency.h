@@ -12,7 +12,7 @@
  *   owner    the caller owns the plan
  *   units    bytes; places are multiples of TS_PAGE
  *   threads  pure functions
- *   errors   TS_ENOMEM, and TS_ELIMIT when the budget does not hold the slots
+ *   errors   TS_ENOMEM, and TS_ELIMIT if the budget is too small for the slots
  */
 #ifndef TS_STREAM_RESIDENCY_H
 #define TS_STREAM_RESIDENCY_H
@@ -36,10 +36,10 @@ struct ts_residency {
 };
 
 /* only_mode: -1, or the only mode that is served. keep[m] has an enum ts_deal (stream/feed/feed.h)
- * for each shard: those that a consumer keeps pass through slots once and do not stay. Each of
- * n_consumers may hold a slot while it asks for another, so there is one slot more than consumers.
- * most_slots: use fewer slots than the number that helps, if that is still enough; 0: that
- * number. */
+ * for each shard: shards that a consumer keeps pass through a slot once and do not stay. Each of
+ * n_consumers may hold a slot while it asks for another, so there is at least one slot more than
+ * consumers. most_slots: a limit on the number of slots, applied if the remaining ones are enough;
+ * 0: no limit. */
 int ts_residency_plan(const struct ts_tensor *t, int only_mode,
                       const unsigned char *const keep[TS_MAX_ORDER], uint32_t n_consumers,
                       uint32_t most_slots, uint64_t host_bytes, struct ts_residency *ret,
@@ -52,7 +52,7 @@ int ts_residency_cut(const struct ts_tensor *t, uint64_t most, struct ts_residen
                      struct ts_err *err);
 
 uint64_t ts_residency_bytes(const struct ts_disk_shard *s); /* bytes that a shard takes in memory */
-/* offset in this memory to which stored bytes are read */
+/* offset in this memory at which the stored bytes begin after reading */
 uint64_t ts_residency_read_at(const struct ts_disk_shard *s);
 uint64_t ts_residency_stored(const struct ts_disk_shard *s); /* stored bytes with padding */
 

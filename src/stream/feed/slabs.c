@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Slabs of a dense tensor: which stay, and the slots of the others.
+/* Reads the slabs of a dense tensor: some stay in memory, the others pass through slots.
  *
- * Places in the sequence of all passes are numbered: slab k of pass p is number p * n_slabs + k.
- * `want` is the next one to be lent, `ahead` the next one that the reader is told of. */
+ * Slabs of successive passes are numbered in one sequence: slab k of pass p has the number p *
+ * n_slabs + k. `want` is the number of the next slab to be lent, `ahead` that of the next slab for
+ * the reader. */
 #include "stream/feed/slabs.h"
 
 #include <assert.h>
@@ -28,8 +29,8 @@ enum slot_state { FREE, READING, READY };
 
 struct slot {
     enum slot_state state;
-    uint64_t number; /* in the sequence */
-    int stale;       /* what comes, or has come, is read again */
+    uint64_t number; /* number of its slab in the sequence of all passes */
+    int stale;       /* the contents are useless, and will be read again */
     char *base;
 };
 
@@ -40,20 +41,20 @@ struct ts_slabs {
     const struct ts_dense *dense;
     struct ts_slabs_plan plan;
     struct ts_hostbuf memory;
-    uint64_t *place;      /* of each slab that stays; or NOWHERE */
-    unsigned char *known; /* UNREAD, ASKED, HERE or CHECKED, of those */
+    uint64_t *place;      /* offset of each slab that stays in `memory`, or NOWHERE */
+    unsigned char *known; /* UNREAD, ASKED, HERE or CHECKED for each slab that stays */
     struct slot slot[MOST_SLOTS];
     struct ts_reader *reader;
 
     pthread_mutex_t lock;
     pthread_cond_t arrived;
     uint64_t want, ahead;
-    struct slot *lent[TS_SLABS_HOLD]; /* the last ones; NULL: it needs not be given back */
+    struct slot *lent[TS_SLABS_HOLD]; /* slots of the slabs lent last; NULL: a slab that stays */
     uint32_t n_lent;
-    unsigned char *keep; /* of each slab; or NULL */
-    int left;            /* these are lent no more */
-    int begun;           /* a slab of the pass was lent */
-    uint64_t n_unread;   /* slabs that stay and were not asked for */
+    unsigned char *keep; /* for each slab, not 0 if a device keeps it; or NULL */
+    int left;            /* the slabs of `keep` are not lent any more */
+    int begun;           /* a slab of the current pass was lent */
+    uint64_t n_unread;   /* slabs that stay for which the reader has no job yet */
     int failed;
     struct ts_err err;
     uint64_t bytes_read, wait_ns;
@@ -66,7 +67,8 @@ static uint64_t round_up(uint64_t bytes)
     return (bytes + TS_PAGE - 1) / TS_PAGE * TS_PAGE;
 }
 
-/* Pages of the file in which a slab lies. */
+/* Returns the offset in the file of the first page of a slab; file_bytes returns the bytes of its
+ * pages. */
 static uint64_t file_at(const struct ts_dense *d, uint64_t k)
 {
     return (d->array.offset + ts_dense_slab_at(d, k)) / TS_PAGE * TS_PAGE;
@@ -78,7 +80,8 @@ static uint64_t file_bytes(const struct ts_dense *d, uint64_t k)
     return round_up(end) - file_at(d, k);
 }
 
-/* Of the k-th of n slabs that no device keeps, whether it stays: so many do, evenly spread. */
+/* Whether the k-th of n slabs that no device keeps stays in memory: n_stay of them, evenly
+ * spread. */
 static int stays(const struct ts_slabs_plan *p, uint64_t n, uint64_t k)
 {
     return (__uint128_t)(k + 1) * p->n_stay / n > (__uint128_t)k * p->n_stay / n;
@@ -148,7 +151,7 @@ static int is_lent(const struct ts_slabs *b, const struct slot *s)
     return 0;
 }
 
-/* Whether a slab is lent no more, a device having it. */
+/* Whether a slab is not lent any more because a device keeps it. */
 static int is_left(const struct ts_slabs *b, uint64_t k)
 {
     return b->left && is_kept(b->keep, k);
@@ -160,14 +163,15 @@ static struct slot *free_slot(struct ts_slabs *b)
         struct slot *s = &b->slot[i];
         if (s->state == READY && !is_lent(b, s) &&
             (s->number < b->want || s->stale || is_left(b, s->number % b->dense->n_slabs)))
-            s->state = FREE; /* of a pass that was given up */
+            s->state = FREE; /* its slab was passed by or is useless */
         if (s->state == FREE)
             return s;
     }
     return NULL;
 }
 
-/* It reads ahead at most one pass. */
+/* Gives the next job to the reader, which is at most one pass ahead of `want`. Returns 1, or 0 if
+ * there is none now. */
 static int read_next(void *ctx, struct ts_read_job *ret)
 {
     struct ts_slabs *b = ctx;
@@ -228,7 +232,8 @@ static void read_done(void *ctx, const struct ts_read_job *job, int rc, const st
 
 /* ---- the caller's side ---- */
 
-/* Memory for slabs. It is page-locked in pieces of whole slabs: all at once would take long. */
+/* Allocates the memory for slabs. It is page-locked in pieces of whole slabs, because locking all
+ * at once would take long. */
 static int make_memory(struct ts_slabs *b, struct ts_err *err)
 {
     const struct ts_slabs_conf *c = &b->conf;
@@ -336,8 +341,8 @@ void ts_slabs_free(struct ts_slabs *b)
     free(b);
 }
 
-/* Gives back all but the last `hold` that are lent; the reader may go on where it waits for
- * that. */
+/* Gives back all lent slabs except the last `hold`. The caller then wakes the reader, which may be
+ * waiting for their slots. */
 static void give_back(struct ts_slabs *b, uint32_t hold)
 {
     while (b->n_lent > hold) {
@@ -352,7 +357,7 @@ static void lend(struct ts_slabs *b, struct slot *s)
     b->lent[b->n_lent++] = s;
 }
 
-/* The address of slab k, or NULL if it was not read yet. */
+/* Returns the address of slab k, or NULL if it was not read yet. */
 static const char *find(struct ts_slabs *b, uint64_t k)
 {
     if (b->place[k] != NOWHERE && b->known[k] >= HERE) {
@@ -367,7 +372,8 @@ static const char *find(struct ts_slabs *b, uint64_t k)
     return NULL;
 }
 
-/* Against an index of the array, where there is one: what stays once, the rest each time. */
+/* Checks a slab against the array's index, if one exists: once for slabs that stay, each time for
+ * others. */
 static int check(struct ts_slabs *b, uint64_t k, const char *cells, struct ts_err *err)
 {
     const int in_place = b->place[k] != NOWHERE;
@@ -394,7 +400,7 @@ static int check(struct ts_slabs *b, uint64_t k, const char *cells, struct ts_er
     return rc;
 }
 
-/* Waits for the slab that is wanted. */
+/* Waits for slab k, the one with number `want`, checks it, and sets *ret to its cells. */
 static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err *err)
 {
     const struct ts_dense *d = b->dense;
@@ -428,7 +434,7 @@ static int fetch(struct ts_slabs *b, uint64_t k, const char **ret, struct ts_err
     return rc;
 }
 
-/* The slab that is wanted is not lent; returns the next one. */
+/* Passes by slab `want`, which a device keeps, and returns the next slab. */
 static uint64_t pass_by(struct ts_slabs *b)
 {
     uint64_t k;
@@ -438,7 +444,7 @@ static uint64_t pass_by(struct ts_slabs *b)
     return k;
 }
 
-/* The first slab is the next one; the last `hold` that are lent are not given back. */
+/* Makes the first slab the next one. The last `hold` lent slabs are not given back. */
 static void start_again(struct ts_slabs *b, uint32_t hold)
 {
     const uint64_t n = b->dense->n_slabs;
@@ -463,7 +469,7 @@ int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *e
         k = pass_by(b);
         b->begun = 1;
     }
-    if (b->begun && k == 0) { /* what devices may still read holds on */
+    if (b->begun && k == 0) { /* devices may still read the last slabs: keep them lent */
         start_again(b, b->conf.hold - 1);
         return 0;
     }
@@ -490,8 +496,8 @@ void ts_slabs_rewind(struct ts_slabs *b)
     start_again(b, 0);
 }
 
-/* What the reader has passed by it is to read after all, and from there on all again: slots may be
- * full of what comes later. */
+/* The reader must read again from the next slab on, including slabs that it has passed by, since
+ * slots may be full of later slabs. */
 void ts_slabs_leave(struct ts_slabs *b, int left)
 {
     pthread_mutex_lock(&b->lock);

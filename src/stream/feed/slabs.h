@@ -11,10 +11,11 @@
  * device keeps are lent until the device has all of them, and take no memory here.
  *
  *   owner    the slabs own slots and memory. A slab is lent until the next call of next, rewind or
- *            free; with `hold`, until that many further calls of next
+ *            free; with `hold`, until `hold` further calls of next
  *   units    bytes; host memory stays below the budget given
- *   threads  one calls
- *   errors   0/1 or a negative ts_code; after a failure every further call of next returns it
+ *   threads called by one thread
+ *   errors   0/1 or a negative ts_code; after a failure every further call of next returns the same
+ *            code
  */
 #ifndef TS_STREAM_SLABS_H
 #define TS_STREAM_SLABS_H
@@ -29,7 +30,7 @@ struct ts_slabs;
 struct ts_slabs_conf {
     const struct ts_tensor *tensor; /* a dense tensor, which must stay open */
     uint64_t host_bytes;            /* for slots and slabs that stay */
-    unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 but in tests */
+    unsigned avoid; /* sum of ts_reader_avoid (stream/feed/reader.h): 0 except in tests */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
     uint32_t hold; /* slabs that are lent at a time, the last one included; 0: 1 */
     /* For each slab, not 0 if a device keeps it. The array is copied. NULL: devices keep none. */
@@ -54,10 +55,11 @@ struct ts_feed_stats;
 int ts_slabs_new(const struct ts_slabs_conf *conf, struct ts_slabs **ret, struct ts_err *err);
 void ts_slabs_free(struct ts_slabs *b); /* b may be NULL */
 
-/* Lends the next slab and returns 1. Returns 0 at the end of the array, and then begins anew. */
+/* Lends the next slab and returns 1. Returns 0 after the last slab; the next call then lends the
+ * first slab again. */
 int ts_slabs_next(struct ts_slabs *b, struct ts_slab_view *ret, struct ts_err *err);
 
-/* Begins anew with the first slab. */
+/* Makes the first slab the next one. */
 void ts_slabs_rewind(struct ts_slabs *b);
 
 /* left 1: slabs that a device keeps are not lent any more. left 0: they are lent again. To be
@@ -66,8 +68,8 @@ void ts_slabs_leave(struct ts_slabs *b, int left);
 
 void ts_slabs_stats(struct ts_slabs *b, struct ts_feed_stats *ret);
 
-/* The use of a budget. TS_ELIMIT if it does not hold the slots. Reads tensor, host_bytes, hold and
- * keep of the conf alone. */
+/* How a budget is divided. TS_ELIMIT if it is too small for the slots. Only tensor, host_bytes,
+ * hold and keep of conf are read. */
 struct ts_slabs_plan {
     uint64_t resident_bytes, slot_bytes;
     uint64_t n_stay;  /* slabs that stay, of those that no device keeps */

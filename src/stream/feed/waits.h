@@ -11,7 +11,7 @@
 
 #define TS_STOP_LOOK_NS 100000000L /* time between two checks */
 
-/* A condition that ts_wait_some may wait for. */
+/* Initializes a condition variable for ts_wait_some. */
 static inline void ts_wait_init(pthread_cond_t *c)
 {
     pthread_condattr_t attr;
