@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What is gathered from the rows of a dense tensor's products, and tables for these. */
+/* Kernels that make tables of Khatri-Rao products, and that sum rows of Y and W into the MTTKRP of
+ * a mode (cells_kernel.h). */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense/cells_kernel.h"
 
@@ -9,7 +10,8 @@ enum { GROUP = TS_CELLS_GROUP }; /* threads of a thread block */
 
 /* ------------------------------------------------------------------ tables */
 
-/* One thread, or several, for each element. */
+/* out(q, :) := the elementwise product of the factor rows of row q of the grid. Each thread
+ * computes one element, or several. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     products(struct ts_cells_grid g, uint64_t n, double *out)
@@ -64,7 +66,7 @@ ts_gpu_error ts_cells_add(double *to, const double *from, uint64_t elements, uin
     return cudaGetLastError();
 }
 
-/* A thread for each pair of elements, or several. */
+/* Each thread adds one pair of neighbouring elements, or several pairs. */
 static __global__ void __launch_bounds__(GROUP)
     add_shares(struct ts_cells_shares s, const double2 *from, uint64_t n, uint64_t apart)
 {
@@ -106,8 +108,9 @@ ts_gpu_error ts_cells_add_shares(const struct ts_cells_shares *s, const double *
 
 /* ------------------------------------------------------------------ gathering */
 
-/* Of so many rows of z that the indices of all others but the fastest are the same for: their
- * product is `upper`. */
+/* Returns sum plus n rows of z, one column, each times `upper` and an entry of the fastest other
+ * factor. `upper` is the product of the entries of all slower other factors, whose indices are the
+ * same for these rows. */
 template <class A>
 static __device__ inline double add_rows(const double *z, uint64_t step, const A *fast,
                                          uint32_t fast_step, double upper, uint64_t n, double sum)
@@ -134,8 +137,8 @@ static __device__ inline double add_rows(const double *z, uint64_t step, const A
     return sum;
 }
 
-/* A thread for each element of part: a step, a slot and a column. It walks over the rows of the
- * step that have the slot's index. */
+/* Each thread computes one element of part: a step, a slot and a column. It sums over the rows of
+ * the step that have the slot's index. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     gather(struct ts_cells_target t, const double *z, uint64_t z_row, uint64_t step, uint64_t n,
@@ -146,7 +149,7 @@ static __global__ void __launch_bounds__(GROUP)
     const uint64_t slot = at / ld % t.slots, s = at / ld / t.slots;
     const uint32_t n_upper = t.others.n > 0 ? t.others.n - 1 : 0;
     const uint64_t fast_dim = t.others.n > 0 ? t.others.dim[n_upper] : UINT64_MAX;
-    /* from one of the fastest others to the next */
+    /* rows of z between neighbouring indices of the fastest other mode */
     const uint64_t stride = t.after > 1 ? 1 : t.dim;
     double sum = 0;
     if (s >= n)
@@ -199,7 +202,8 @@ ts_gpu_error ts_cells_gather(const struct ts_cells_target *t, const double *z, u
     return cudaGetLastError();
 }
 
-/* A thread for each element of acc of the shares first_share .. . */
+/* Adds sums of steps to the sums of shares. Each thread computes one element of acc, of the shares
+ * from first_share on. */
 static __global__ void __launch_bounds__(GROUP)
     fold(struct ts_cells_target t, const double *part, uint64_t step, uint64_t n,
          uint32_t first_share, uint64_t elements, double *acc)
@@ -251,7 +255,7 @@ ts_gpu_error ts_cells_fold(const struct ts_cells_target *t, const double *part, 
     return e == cudaSuccess ? cudaGetLastError() : e;
 }
 
-/* The sum over the shares, one after another: a column of row i of the mode. */
+/* Returns the sum over the shares, in their order, of column r of row i of the mode. */
 static __device__ inline double add_up_shares(const struct ts_cells_target &t, const double *acc,
                                               uint64_t i, uint32_t r)
 {

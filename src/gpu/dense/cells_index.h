@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_index.h - where the kernels for dense tensors (cells_kernel.h) find what: arithmetic alone,
- * so that it runs on the host, too.
+/* cells_index.h - indices and addresses for the kernels for dense tensors (cells_kernel.h). All
+ * functions are plain arithmetic, so they also run on the host.
  *
- * The rows of a matrix are cut into chunks, and these into steps: a sum over rows is made step by
- * step, and what the steps gave is added in their order. Where they are cut follows from the tensor
- * alone; so do the bits of the sum.
+ * The rows of a matrix are cut into chunks, and chunks into steps. A sum over rows is computed for
+ * each step, and the sums of steps are added in their order. The cuts follow from the tensor alone,
+ * and so do the bits of the sum.
  *
- * A mode of a grid of modes whose sizes count the rows, the last one fastest: row p has the index p
- * / after % dim of it. A run are the rows that follow each other with one index. The rows with one
- * index are counted by the indices of the other modes: `other` is the number of a row among them.
+ * The rows of a grid of modes are numbered with the last mode fastest. In a mode of size `dim`, row
+ * p has the index p / after % dim, where `after` is the product of the sizes of the faster modes. A
+ * run is a maximal sequence of rows with the same index. `other` is the number of a row among all
+ * rows with the same index.
  *
- *   units    rows; bytes in what places() say
+ *   units    rows; bytes in the functions that end in _place
  *   threads  pure
  */
 #ifndef TS_GPU_CELLS_INDEX_H
@@ -27,7 +28,7 @@
 /* ---- cuts ---- */
 
 struct ts_cells_cut {
-    uint64_t rows;  /* in all */
+    uint64_t rows;  /* number of all rows */
     uint64_t chunk; /* rows of a chunk; the last chunk may have fewer */
     /* rows of a step, at most those of a chunk; the last step of a chunk may have fewer */
     uint64_t step;
@@ -57,7 +58,7 @@ TS_CELLS_HD uint64_t ts_cells_end(const struct ts_cells_cut *c, uint64_t step)
     return end < c->rows ? end : c->rows;
 }
 
-/* The step that a row is in; of the row after the last one, how many there are. */
+/* Returns the step of a row. For the row after the last one, returns the number of steps. */
 TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
 {
     const uint64_t in = row % c->chunk;
@@ -68,22 +69,23 @@ TS_CELLS_HD uint64_t ts_cells_step(const struct ts_cells_cut *c, uint64_t row)
 
 /* ---- a mode of a grid ---- */
 
-/* Indices of a mode that rows first .. first + n - 1 have, for any first: at most so many. */
+/* Returns an upper bound of the number of different indices in a mode that n rows in sequence have.
+ * Sums over such rows have a slot for each of these indices. */
 TS_CELLS_HD uint64_t ts_cells_slots(uint64_t dim, uint64_t after, uint64_t n)
 {
     const uint64_t runs = n / after + 2;
     return runs < dim ? runs : dim;
 }
 
-/* Slot k of rows from `first` on stands for this index: with fewer slots than indices for those of
- * the runs from the first on. */
+/* Returns the index of a slot, for rows from `first` on. If there are fewer slots than indices,
+ * slots are numbered by the runs from the first one on. */
 TS_CELLS_HD uint64_t ts_cells_index_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
                                        uint64_t slot)
 {
     return slots == dim ? slot : (first / after + slot) % dim;
 }
 
-/* And the other way; not below `slots`: there is none. */
+/* Returns the slot of an index. If the result is not below `slots`, the index has no slot. */
 TS_CELLS_HD uint64_t ts_cells_slot_of(uint64_t dim, uint64_t after, uint64_t slots, uint64_t first,
                                       uint64_t index)
 {
@@ -91,7 +93,7 @@ TS_CELLS_HD uint64_t ts_cells_slot_of(uint64_t dim, uint64_t after, uint64_t slo
     return index >= run ? index - run : index + dim - run;
 }
 
-/* The first `other` whose row with this index is not before `row`. */
+/* Returns the smallest `other` whose row with this index is not before `row`. */
 TS_CELLS_HD uint64_t ts_cells_other(uint64_t dim, uint64_t after, uint64_t row, uint64_t index)
 {
     const uint64_t turn = row / (dim * after), rest = row % (dim * after), at = rest / after;
@@ -116,7 +118,7 @@ TS_CELLS_HD uint64_t ts_cells_pair_row(uint32_t rank, uint32_t r)
 
 TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32_t *s)
 {
-    uint32_t low = 0, high = rank - 1; /* the row is none of those outside */
+    uint32_t low = 0, high = rank - 1; /* the row r is in low .. high */
     while (low < high) {
         const uint32_t middle = (low + high + 1) / 2;
         if (ts_cells_pair_row(rank, middle) <= pair)
@@ -130,35 +132,37 @@ TS_CELLS_HD void ts_cells_pair(uint32_t rank, uint32_t pair, uint32_t *r, uint32
 
 /* ---- tiles in shared memory ----
  *
- * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores takes a left operand of
- * 16 x 8: the lane gives the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t + 4), and of the
- * right one, 8 x 8, (t, g) and (t + 4, g). Which cell stands at which k is ours to choose, and k =
- * t and t + 4 are the cells 2 t and 2 t + 1 of a group of 8: those that a lane loads at once.
- * Groups are stored such that no two lanes that load at the same time use one bank. */
+ * Lane L of a warp is at (g, t) = (L / 4, L % 4). A product on tensor cores has a left operand of
+ * 16 x 8, of which the lane supplies the elements (g, t), (g + 8, t), (g, t + 4) and (g + 8, t +
+ * 4). The right operand has 8 x 8 elements, of which it supplies (t, g) and (t + 4, g). The order
+ * of the summation index k is free: k = t and k = t + 4 are the cells 2 t and 2 t + 1 of a group of
+ * 8 cells, which a lane loads at once. Groups are stored so that lanes which load at the same time
+ * use different banks. */
 
 #define TS_CELLS_TILE 128u /* rows of Y or of W that a thread block computes */
 
-/* Bytes of a row along which is multiplied: 16 cells of float64 or 32 of float32; that many rows,
- * across. */
+/* Bytes of a row of a tile of X for Y = X B: 16 cells of float64 or 32 of float32. A tile for W =
+ * X' K has as many rows of X. */
 #define TS_CELLS_LINE 128u
 
-/* Byte `byte` of row `row` of a tile of TILE rows of LINE bytes, of which a lane loads 2 cells of a
- * row. */
+/* Returns the address in shared memory of byte `byte` of row `row`, in a tile of TILE rows of LINE
+ * bytes. A lane loads 2 cells of one row at once. */
 TS_CELLS_HD uint32_t ts_cells_along_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = cell_bytes == 8 ? (row & 1) << 2 : (row & 3) << 1;
     return row * TS_CELLS_LINE + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* The same of a tile of LINE / cell_bytes rows of TILE cells, of which a lane loads 2 cells of a
- * row, too: of rows 2 t and 2 t + 1. */
+/* The same for a tile of LINE / cell_bytes rows of TILE cells. A lane loads 2 cells of row 2 t, and
+ * 2 of row 2 t + 1. */
 TS_CELLS_HD uint32_t ts_cells_across_place(uint32_t cell_bytes, uint32_t row, uint32_t byte)
 {
     const uint32_t turn = ((row >> 1) & 3) << 1;
     return row * TS_CELLS_TILE * cell_bytes + (((byte >> 4) ^ turn) << 4) + (byte & 15);
 }
 
-/* Doubles from one row of a right operand of so many columns to the next. */
+/* Returns the doubles between the starts of neighbouring rows of a right operand of `columns`
+ * columns. */
 TS_CELLS_HD uint32_t ts_cells_right_stride(uint32_t columns)
 {
     return columns + 2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of dense tensors: tall matrices times narrow ones on tensor cores, read once. */
+/* Kernels for products of dense tensors: a large matrix of cells, read once, times a narrow matrix,
+ * on tensor cores. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense/cells_kernel.h"
 
@@ -9,17 +10,20 @@
 
 enum {
     THREADS =
-        128, /* of a product: 4 warps, each of which has 32 rows of a tile and all its columns */
+        128, /* threads of a product: 4 warps, each with 32 rows of a tile and all its columns */
     TILE = TS_CELLS_TILE,
     LINE = TS_CELLS_LINE,
     STAGES =
-        3 /* tiles under way or computed on; three thread blocks of them fit on a multiprocessor */
+        /* tiles being copied or computed on; three thread blocks with so many fit on a
+         * multiprocessor */
+    3
 };
 
 /* ------------------------------------------------------------------ to shared memory */
 
-/* Copies N bytes, of which the first `bytes` are read and the others are zero. AGAIN: other
- * thread blocks of the multiprocessor read them, too, so that they go through its cache. */
+/* Copies N bytes to shared memory: the first `bytes` are read, the others become zero. AGAIN: other
+ * thread blocks of the multiprocessor read the same bytes, so the copy goes through its L1
+ * cache. */
 template <int N, bool AGAIN>
 static __device__ inline void copy_async(char *to, const void *from, uint32_t bytes)
 {
@@ -39,13 +43,13 @@ static __device__ inline void commit()
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Waits until at most n of the groups that were committed are under way. */
+/* Waits until at most N committed groups of copies are incomplete. */
 template <int N> static __device__ inline void wait_until()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* Two cells that lie next to each other, at an even place. */
+/* Loads two neighbouring cells, the first of which has an even position. */
 static __device__ inline void load2(const char *at, const double *, double &a, double &b)
 {
     const double2 x = *(const double2 *)at;
@@ -59,7 +63,7 @@ static __device__ inline void load2(const char *at, const float *, double &a, do
     b = x.y;
 }
 
-/* What a cell counts where some may be unknown. */
+/* The value with which a cell counts, if some cells may be unknown (NaN). */
 struct counts {
     double mean;
     bool known;
@@ -73,15 +77,15 @@ struct counts {
 
 /* ------------------------------------------------------------------ products
  *
- * GAPS: cells may be unknown. Where a tile goes beyond the cells, or rows beyond those of a step,
- * the right operand is zero then.
+ * GAPS: cells may be unknown. Then the right operand is zero where a tile extends beyond the cells,
+ * or rows extend beyond a step.
  *
- * A stage is a tile of cells and one of a right operand: DEPTH rows of NB columns. */
+ * A stage holds a tile of cells and a tile of the right operand: DEPTH rows of NB columns. */
 
 template <class T, int NT> struct shape {
-    /* cells of a row that are summed over, along; */
+    /* cells of a row that a stage sums over, in `along` */
     static constexpr uint32_t DEPTH = LINE / sizeof(T);
-    static constexpr uint32_t DEEP = 16; /* and of a column, across */
+    static constexpr uint32_t DEEP = 16; /* cells of a column that a stage sums over, in `across` */
     static constexpr uint32_t NB = 8 * NT;
     static constexpr uint32_t STRIDE = NB + 2; /* ts_cells_right_stride */
     static constexpr uint32_t CELLS = TILE * LINE;
@@ -89,15 +93,16 @@ template <class T, int NT> struct shape {
     static constexpr uint32_t CELLS_ACROSS = DEEP * TILE * sizeof(T);
     static constexpr uint32_t RIGHT_ACROSS = DEEP * STRIDE * sizeof(double);
     static constexpr uint32_t STAGES_ACROSS = sizeof(T) == 4 ? 5 : 3;
-    static constexpr uint32_t BLOCKS = NT > 4 ? 2 : 3; /* on a multiprocessor */
+    static constexpr uint32_t BLOCKS = NT > 4 ? 2 : 3; /* thread blocks on a multiprocessor */
 };
 
-/* Sums of a warp: 32 rows, two times 16, and NB columns. */
+/* Accumulators of a warp: 32 rows (2 x 16) and NB columns. */
 template <int NT> struct sums {
     double d[2][NT][4];
 };
 
-/* One group of 8 of the depth: a[m] are the left operands. */
+/* Multiplies one group of 8 values of the summation index; a[m] are the left operands of rows 16 m
+ * and following. */
 template <class T, int NT>
 static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2][4],
                                              const double *right, uint32_t g, uint32_t t)
@@ -113,8 +118,8 @@ static __device__ inline void multiply_group(sums<NT> &acc, const double (&a)[2]
     }
 }
 
-/* Stores the sums of a warp to the first `rows` rows of a tile, ld apart, of which n0 columns
- * lie before `to`. row_of(m, h): the row of entries 2 h and 2 h + 1 of d[m]. */
+/* Stores the sums of a warp to the first `rows` rows of a tile, which are ld elements apart. n0:
+ * columns before `to`. row_of(m, h): the row of entries 2 h and 2 h + 1 of d[m]. */
 template <int NT, class ROW>
 static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *to, uint32_t ld,
                                                   uint32_t n0, uint32_t rows, const ROW &row_of)
@@ -132,15 +137,15 @@ static __device__ __forceinline__ void store_sums(const sums<NT> &acc, double *t
         }
 }
 
-/* Y(row, :) of a tile of rows.
+/* Computes Y(row, :) = X(row, :) B for a tile of rows.
  *
  *   launch  thread blocks (columns of Y by NB, fastest; rows by TILE; parts), THREADS each:
- *           those that run at a time read the same rows of b at about the same time
- *   x       its first row and column; n_rows x n_cols, `pitch` apart
+ *           blocks that run together read the same rows of b at about the same time
+ *   x       the first of n_rows x n_cols cells, in rows `pitch` apart
  *   b       n_cols rows, ld apart
- *   y       (parts, n_rows, ld): a thread block writes its tile, nobody else does
+ *   y       (parts, n_rows, ld): each thread block alone writes its tile
  *
- * VEC: bytes that are copied at once, of which rows begin at a multiple. */
+ * VEC: bytes that are copied at once; each row begins at a multiple of VEC. */
 template <class T, int NT, int VEC, bool GAPS>
 static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     along(const T *x, struct counts as, uint64_t pitch, uint64_t n_rows, uint64_t n_cols,
@@ -159,8 +164,8 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     sums<NT> acc = {};
     x += row * pitch;
 
-    /* Of each ROWS rows a thread copies the same piece of one; of the right operand of each
-     * LINES lines. */
+    /* A thread copies VEC bytes of one row in each ROWS rows of cells, and two columns of one row
+     * in each LINES rows of the right operand. */
     constexpr uint32_t IN_LINE = LINE / VEC, ROWS = THREADS / IN_LINE;
     constexpr uint32_t PAIRS = S::NB / 2, LINES = THREADS / PAIRS;
     const uint32_t x_row = threadIdx.x / IN_LINE, x_byte = threadIdx.x % IN_LINE * VEC;
@@ -170,7 +175,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     const uint64_t x_step = ROWS * pitch * sizeof(T);
     uint64_t k_left = end - begin;
 
-    /* Of one step after another. */
+    /* Starts the copies of a stage. To be called for steps in ascending order. */
     auto fetch = [&](uint32_t step) {
         const uint32_t left = (uint32_t)min((uint64_t)S::DEPTH, k_left);
         const uint32_t line = left * (uint32_t)sizeof(T);
@@ -205,7 +210,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
         const char *const cells = shared + step % STAGES * (S::CELLS + S::RIGHT);
         const double *const right = (const double *)(cells + S::CELLS);
         wait_until<STAGES - 2>();
-        __syncthreads(); /* the stage is there for all; that before it was computed on by all */
+        __syncthreads(); /* all threads have copied this stage and finished the one before */
         if (step + STAGES - 1 < steps)
             fetch(step + STAGES - 1);
         commit();
@@ -229,7 +234,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
                [&](uint32_t m, uint32_t h) { return 32 * warp + 16 * m + 8 * h + g; });
 }
 
-/* A row of V and the row of U that go with a row of X. */
+/* The rows of U and V whose product belongs to a row of X. */
 struct place {
     uint32_t u, v;
 };
@@ -244,8 +249,8 @@ static __device__ inline void move_on(struct place &p, uint32_t rows, uint32_t n
     }
 }
 
-/* The rows of K that a thread has a part in: of each AT_ONCE a pair of columns of one. Rows of U
- * and V come through registers. */
+/* The elements of K that a thread computes: two columns of one row in each AT_ONCE rows. Rows of U
+ * and V pass through registers. */
 template <class T, int NT, bool GAPS> struct made_rows {
     using S = shape<T, NT>;
     static constexpr uint32_t PAIRS = S::NB / 2, AT_ONCE = THREADS / PAIRS,
@@ -253,10 +258,10 @@ template <class T, int NT, bool GAPS> struct made_rows {
     static_assert(AT_ONCE * MADE == S::DEEP, "all threads do the same");
     struct place at[MADE];
     double2 uv[MADE][2];
-    bool there[MADE]; /* rows that uv is of */
+    bool there[MADE]; /* whether uv[k] was loaded */
     uint32_t pair, row;
 
-    /* first: the row of X that the first row of K goes with. */
+    /* first: the row of X that belongs to the first row of K. */
     __device__ __forceinline__ made_rows(uint64_t first, uint32_t n_v)
     {
         pair = threadIdx.x % PAIRS * 2;
@@ -269,8 +274,9 @@ template <class T, int NT, bool GAPS> struct made_rows {
         }
     }
 
-    /* Loads for one step after another, of `rows` rows. Rows past the end take those of the
-     * beginning; their cells are zero, or with GAPS they are. */
+    /* Loads rows of U and V for a step of `rows` rows, to be called for steps in ascending order.
+     * Rows past the end take the first rows instead: their cells are zero or, with GAPS, their rows
+     * of K are. */
     __device__ __forceinline__ void look(uint32_t step, uint32_t rows, const double *u,
                                          const double *v, uint32_t n_v, uint32_t n0, uint32_t ld)
     {
@@ -295,13 +301,13 @@ template <class T, int NT, bool GAPS> struct made_rows {
     }
 };
 
-/* W of a tile of columns, over the rows of a step.
+/* Computes W = X' K for a tile of columns of X, summed over the rows of a step.
  *
  *   launch  thread blocks (columns of W by NB, fastest; columns of X by TILE; steps), THREADS each
- *   x       row `row` of X, and its first column here; n_cols, `pitch` apart
- *   w       (steps, n_cols, ld): a thread block writes its tile, nobody else does
+ *   x       the first cell of row `row` of X; n_cols cells a row, rows `pitch` apart
+ *   w       (steps, n_cols, ld): each thread block alone writes its tile
  *
- * Rows of K are made while the cells of the stage before are computed on. */
+ * Rows of K for the next stage are computed while this stage is multiplied. */
 template <class T, int NT, int VEC, bool GAPS>
 static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     across(const T *x, struct counts as, uint64_t pitch, uint64_t row, uint64_t n_cols,
@@ -309,7 +315,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
            uint64_t first_step, uint32_t n_tiles, uint32_t col_tiles, double *w)
 {
     using S = shape<T, NT>;
-    /* Of each ROWS rows of cells a thread copies a piece of one. */
+    /* A thread copies VEC bytes of one row in each ROWS rows of cells. */
     constexpr uint32_t IN_ROW = TILE * sizeof(T) / VEC, ROWS = THREADS / IN_ROW;
     static_assert(IN_ROW <= THREADS, "all threads do the same");
     extern __shared__ __align__(128) char shared[];
@@ -330,7 +336,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
     made_rows<T, NT, GAPS> made(first, n_v);
     sums<NT> acc = {};
 
-    /* Of one step after another. */
+    /* Starts the copies of a stage. To be called for steps in ascending order. */
     auto fetch = [&](uint32_t step) {
         char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
         const uint32_t left = rows - step * S::DEEP;
@@ -358,7 +364,7 @@ static __global__ void __launch_bounds__(THREADS, shape<T, NT>::BLOCKS)
         const char *const cells = shared + step % S::STAGES_ACROSS * S::CELLS_ACROSS;
         const double *const right = made_at(step);
         wait_until<S::STAGES_ACROSS - 2>();
-        /* stage and rows of K are there for all; those before were computed on by all */
+        /* all threads have copied this stage and its rows of K, and finished the stage before */
         __syncthreads();
         if (step + S::STAGES_ACROSS - 1 < steps)
             fetch(step + S::STAGES_ACROSS - 1);
@@ -443,14 +449,15 @@ static cudaError_t launch_across(const struct ts_cells_x *x, const struct ts_cel
     return cudaGetLastError();
 }
 
-/* Bytes that the beginnings of all rows are multiples of: 16, or those of a cell. */
+/* Whether all rows of x begin at multiples of 16 bytes. Otherwise they begin at multiples of a
+ * cell. */
 static int is_aligned(const struct ts_cells_x *x)
 {
     const uint64_t cell = x->narrow ? 4 : 8;
     return ((uintptr_t)x->cell | (x->n_rows > 1 ? x->pitch * cell : 0)) % 16 == 0;
 }
 
-/* CALL(T, NT, VEC, GAPS) for the cells and the rank. */
+/* Expands to CALL(T, NT, VEC, GAPS) for the type of cells, the rank and the alignment. */
 #define CHOOSE_VEC(T, NT, GAPS, CALL) \
     (is_aligned(x) ? CALL(T, NT, 16, GAPS) : CALL(T, NT, (int)sizeof(T), GAPS))
 #define CHOOSE_NT(T, GAPS, CALL)                                 \

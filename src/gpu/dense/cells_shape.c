@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Cuts of a dense tensor for GPUs: chunks, shares, and the steps of sums. */
+/* Cuts a dense tensor for GPUs into chunks, shares, and the steps of sums. */
 #include "gpu/dense/cells_shape.h"
 
 #define CHUNK_CELLS (UINT64_C(1) << 24) /* 128 MiB of float64; two chunks fit small budgets */
 #define CHUNK_SLABS 32u
-#define PIECE_ROWS  2048u /* at most: W of a piece is written and read again */
-#define PIECE_UNIT  16u   /* rows that are multiplied at a time */
+#define PIECE_ROWS  2048u /* most rows of a piece: each piece writes and reads its W once */
+#define PIECE_UNIT  16u /* rows of a piece are a multiple of these, which are multiplied at once */
 #define PART_UNIT   32u
-#define PART_COLS   1536u /* at least: Y of a part is written and read again */
-#define BLOCKS      4096u /* thread blocks with which the ends of a launch do not count */
-#define STEP_ROWS   512u  /* whose rows of an index one thread adds up */
-#define MOST_STEP   8192u
+#define PART_COLS   1536u /* fewest columns of a part: each part writes and reads its Y once */
+/* thread blocks from which on the uneven end of a launch does not matter */
+#define BLOCKS    4096u
+#define STEP_ROWS 512u /* usual rows of a step; one thread adds the rows with one index */
+#define MOST_STEP 8192u
 
 static uint64_t less(uint64_t a, uint64_t b)
 {
@@ -22,7 +23,8 @@ static uint64_t round_up(uint64_t n, uint64_t to)
     return ts_cells_ceil_div(n, to) * to;
 }
 
-/* Rows of the array, or columns, that the modes behind place l of its grid count. */
+/* Returns the product of the sizes of the modes after place l of the layout, within the outer or
+ * the inner modes. */
 static uint64_t behind(const struct ts_dense *d, uint32_t l)
 {
     const uint32_t end = l < d->n_outer ? d->n_outer : d->array.order;
@@ -42,13 +44,14 @@ static void choose_chunks(struct ts_cells_shape *s)
     s->n_chunks = ts_cells_ceil_div(s->rows, s->chunk_rows);
 }
 
-/* Most rows of a share. */
+/* Returns the rows of the largest of n shares. */
 static uint64_t share_rows(const struct ts_cells_shape *s, uint32_t n)
 {
     return ts_cells_ceil_div(s->n_chunks, n) * s->chunk_rows;
 }
 
-/* What shares sum up of a mode must be little beside its factor or all rows. */
+/* Whether n shares are too many: for some outer mode, the sums of all shares would have more rows
+ * than the factor and a quarter of the array's rows. */
 static int are_too_many(const struct ts_cells_shape *s, uint32_t n)
 {
     const struct ts_dense *d = s->dense;
@@ -84,8 +87,8 @@ static void choose_steps(struct ts_cells_shape *s)
     s->n_parts = ts_cells_ceil_div(s->chunk_cols, s->part_cols);
 }
 
-/* U and V are shortest where both have about as many rows. Of two ways the one with the shorter V,
- * whose rows are read in turn. */
+/* Chooses the outer modes of U, so that U and V together have fewest rows. Of two equal choices it
+ * takes the one with fewer rows of V, which are read in turn. */
 static void choose_tables(struct ts_cells_shape *s)
 {
     const struct ts_dense *d = s->dense;
@@ -146,7 +149,7 @@ void ts_cells_grid_of(const struct ts_cells_shape *s, uint32_t first, uint32_t e
         add_mode(s, s->dense->layout[l], ret, modes);
 }
 
-/* So many rows that what they give of a mode is little beside them. */
+/* Returns the rows of a step, so many that the number of slots is small compared to them. */
 static uint64_t step_rows(uint64_t dim, uint64_t after)
 {
     if (8 * ts_cells_slots(dim, after, STEP_ROWS) <= STEP_ROWS)
@@ -154,8 +157,8 @@ static uint64_t step_rows(uint64_t dim, uint64_t after)
     return dim >= MOST_STEP / 16 ? MOST_STEP : dim < STEP_ROWS / 16 ? STEP_ROWS : 16 * dim;
 }
 
-/* Modes of size 1 come first among the others: the fastest one is then one in whose rows a thread
- * can go on. */
+/* Modes of size 1 come first in `others`, so that the fastest one has several indices, over which a
+ * thread can loop. */
 void ts_cells_target_of(const struct ts_cells_shape *s, uint32_t mode, struct ts_cells_target *ret,
                         uint32_t others[TS_MAX_ORDER])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Dense tensors that have unknown cells: pairs of columns, cells that are held out, and the errors
- * of a model. */
+/* Kernels for dense tensors with unknown cells: products of pairs of columns, copies without
+ * held-out cells, and the errors of a model. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/dense/cells_kernel.h"
 
@@ -10,12 +10,12 @@ enum {
     GROUP = TS_CELLS_GROUP,     /* threads of a thread block */
     TILE = TS_CELLS_ERROR_TILE, /* rows and columns of a tile of cells */
     DEPTH = 16,                 /* columns of tables that are multiplied at a time */
-    EACH = 4                    /* rows, and columns, that a thread has of a tile */
+    EACH = 4                    /* rows and columns of a tile for each thread */
 };
 
 /* ------------------------------------------------------------------ pairs */
 
-/* A thread for each element, or several. */
+/* Each thread computes one element, or several. */
 template <class A>
 static __global__ void __launch_bounds__(GROUP)
     pairs(const A *factor, uint64_t elements, uint32_t factor_ld, uint32_t rank, uint32_t first,
@@ -65,7 +65,7 @@ ts_gpu_error ts_cells_number(uint32_t *row, uint64_t n_rows, uint64_t n, ts_gpu_
 
 /* ------------------------------------------------------------------ cells that are held out */
 
-/* The indices of the rows and of the columns of a tile, mode after mode, in shared memory. */
+/* The indices in each mode of the rows and columns of a tile, in shared memory. */
 struct tile_index {
     uint32_t row[TS_DENSE_MAX_ORDER][TILE], col[TS_DENSE_MAX_ORDER][TILE];
 
@@ -88,7 +88,7 @@ struct tile_index {
     }
 };
 
-/* Bit m: mode m counts rows. */
+/* Returns a set of modes: bit m is set if mode m is outer. */
 static __device__ inline uint32_t outer_modes(const ts_cells_places &p)
 {
     uint32_t bits = 0;
@@ -106,10 +106,10 @@ static __device__ inline bool is_held(const ts_hold_out &h, const tile_index &in
     return ts_hold_out_held(&h, hash);
 }
 
-/* A copy of cells.
+/* Copies cells, and replaces held-out cells by NaN.
  *
- *   launch  thread blocks (columns by TILE, fastest; rows by TILE), GROUP threads, which have a
- *           column each of every fourth row */
+ *   launch  thread blocks (columns by TILE, fastest; rows by TILE), GROUP threads, each with one
+ *           column of every fourth row */
 template <class T>
 static __global__ void __launch_bounds__(GROUP)
     mark(const T *x, uint64_t pitch, uint64_t row, uint64_t n_rows, uint64_t col, uint64_t n_cols,
@@ -210,15 +210,16 @@ static __device__ inline void model_tile(const ts_cells_errors &e, table_tile &s
                 for (int c = 0; c < EACH; c++)
                     model[a][c] += left[a] * right[c];
         }
-        __syncthreads(); /* the tables are written again */
+        __syncthreads(); /* the next columns overwrite the tables */
     }
 }
 
 /* sums(step, part, :) = sums over the known cells of a unit
  *
  *   launch  thread blocks (parts of the columns of x, fastest; steps of its rows), GROUP threads
- *           each: tile after tile of a unit, a thread has the same 4 x 4 cells of each
- *   x       row `row`, which begins a step, and column col of X */
+ *           each: they take the tiles of a unit in turn, and a thread takes the same 4 x 4 cells of
+ *           each tile
+ *   x       the cell at row `row`, the first one of a step, and column col of X */
 template <class T>
 static __global__ void __launch_bounds__(GROUP)
     errors(const T *x, uint64_t pitch, uint64_t row, uint64_t col, uint64_t n_cols,
@@ -238,7 +239,7 @@ static __global__ void __launch_bounds__(GROUP)
         for (uint64_t c0 = c_begin; c0 < c_end; c0 += TILE) {
             const uint32_t cols = (uint32_t)min((uint64_t)TILE, c_end - c0);
             double model[EACH][EACH];
-            __syncthreads(); /* indices are written again */
+            __syncthreads(); /* the next tile overwrites the indices */
             if (e.hold_out.share > 0)
                 index.fill(e.places, p, col + c0);
             if (threadIdx.x < TILE) {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over a mode of a dense tensor: which results of passes before are still good, what is
- * computed of a block of rows, and what the members send each other.
+/* A pass over a mode of a dense tensor: it reuses results of earlier passes that are still valid,
+ * computes the others from blocks of rows, and exchanges sums between members.
  *
- * Of an outer mode: Y of each block, but of rows of which it is kept and still that of the inner
- * factors; what its steps give is added to the sums of the shares. Of an inner mode: W of each
- * block, piece after piece, in the sum of its share, unless W is still that of the outer
- * factors; then what W gives. The members send each other the sums of their shares, and each
- * adds up all of them. */
+ * For an outer mode, Y of each block is computed, except for rows whose Y is kept and still valid.
+ * Sums over its steps are added to the sums of shares. For an inner mode, W is computed piece by
+ * piece and added to the sums of shares, unless W is still valid. Then the MTTKRP is gathered from
+ * W. Members send each other the sums of their shares, and each member adds up all of them. */
 #include "gpu/dense/gpu_cells.h"
 
 #include <cuda_runtime.h>
@@ -32,7 +31,7 @@ static uint64_t less(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* ---- what results were made of */
+/* ---- the factors that a result was computed from */
 
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode)
 {
@@ -57,7 +56,8 @@ static void note_made(const struct ts_gpu_cells *c, struct ts_gpu_cells_made *m)
 
 /* ---- factors */
 
-/* Those of pairs are products of columns, in float64. */
+/* Sets the factors of a grid. For `pairs`, they are the products of pairs of columns, in
+ * float64. */
 static void take_factors(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                          struct ts_cells_grid *g, const uint32_t *modes)
 {
@@ -92,7 +92,7 @@ struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
 
 /* ---- outer modes */
 
-/* What steps first .. end - 1 of Y or W give, `z` being row z_row of it. */
+/* Adds steps first .. end - 1 of Y or W to acc, the sums of shares. z: row z_row of Y or W. */
 static ts_gpu_error gather(const struct ts_gpu_cells *c, struct ts_gpu_member *me,
                            const struct ts_cells_target *t, const double *z, uint64_t z_row,
                            double *part, uint64_t first, uint64_t end)
@@ -121,7 +121,7 @@ struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                 .n_cols = n };
 }
 
-/* The cells of a block that a product takes, as it takes them. */
+/* Sets *ret to the cells of a block for a product, in a copy if some are held out. */
 static ts_gpu_error take_cells(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
                                struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
                                uint64_t row, uint64_t end, uint64_t col, uint64_t n,
@@ -132,7 +132,8 @@ static ts_gpu_error take_cells(const struct ts_gpu *g, const struct ts_gpu_cells
     return g->cells->hold_out.share > 0 ? ts_gpu_cells_mark(g, me, ret) : cudaSuccess;
 }
 
-/* Most rows that are computed on at a time where a copy of them is made. */
+/* Returns `rows`, or the rows of a chunk if those are fewer and cells are copied because some are
+ * held out. */
 static uint64_t most_rows(const struct ts_gpu *g, uint64_t rows)
 {
     return g->cells->hold_out.share > 0 ? less(rows, g->cells->shape.chunk_rows) : rows;
@@ -144,7 +145,7 @@ static int in_parts(const struct ts_cells_shape *s)
     return s->n_parts > 1 || s->chunk_cols < s->cols;
 }
 
-/* Y of rows of a block, all the columns it has, a chunk of columns after the other. */
+/* Computes Y of rows of a block over all its columns, one chunk of columns after another. */
 static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work *w,
                           struct ts_gpu_member *me, const struct ts_gpu_cells_block *b,
                           uint64_t row, uint64_t end, double *y)
@@ -153,7 +154,7 @@ static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work
     const struct ts_gpu_cells_member *m = &w->cells->member[me->number];
     const int whole = !in_parts(s);
     const uint64_t elements = (end - row) * s->ld;
-    /* behind the place of Y, also where Y is elsewhere */
+    /* after the room for Y in scratch, even if y points elsewhere */
     double *parts = m->scratch + w->cells->y_rows * s->ld;
     ts_gpu_error e = cudaSuccess;
     for (uint64_t col = b->col; col < b->col + b->n_cols && e == cudaSuccess;
@@ -170,7 +171,7 @@ static ts_gpu_error add_y(const struct ts_gpu *g, const struct ts_gpu_cells_work
     return e;
 }
 
-/* Behind Y and its parts. */
+/* Returns the memory for the sums of steps, which follows Y and its parts in scratch. */
 static double *gather_place(const struct ts_gpu_cells *c, const struct ts_gpu_cells_member *m)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -217,9 +218,9 @@ static ts_gpu_error compute_outers(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- inner modes */
 
-/* What pieces first .. end - 1 gave, in scratch, for columns col .. col + n - 1: added to the
- * sums of their shares; and of a member that is alone, the sum of a share that is complete to W,
- * in whose place the next one comes. */
+/* Adds the sums of pieces first .. end - 1 in scratch, for columns col .. col + n - 1, to the sums
+ * of their shares. A member that is alone has one sum of a share at a time. Once it is complete, it
+ * is added to W. */
 static ts_gpu_error add_pieces(const struct ts_gpu *g, const struct ts_gpu_cells *c,
                                struct ts_gpu_member *me, uint64_t first, uint64_t end, uint64_t col,
                                uint64_t n)
@@ -255,7 +256,7 @@ static ts_gpu_error compute_inner(const struct ts_gpu *g, const struct ts_gpu_ce
     const struct ts_cells_shape *s = &c->shape;
     const struct ts_gpu_cells_member *m = &c->member[me->number];
     const uint64_t pieces = c->piece_elements / (s->chunk_cols * s->ld);
-    /* where a copy is made, of no more rows than a chunk has */
+    /* if cells are copied because some are held out, at most the rows of a chunk */
     const uint64_t most = g->cells->hold_out.share > 0 ? less(pieces, s->piece.per_chunk) : pieces;
     const uint64_t end = ts_cells_step(&s->piece, b->row + b->n_rows);
     ts_gpu_error e = cudaSuccess;
@@ -286,8 +287,8 @@ static ts_gpu_error compute_inners(struct ts_gpu_cells_job *j, struct ts_gpu_mem
 
 /* ---- what members send each other */
 
-/* Gathers what is `apart` bytes for each share at the same offset of all members' memory:
- * `base`. */
+/* Gathers the sums of all shares, `apart` bytes each, in every member's memory. at[i]: the sums in
+ * member i's memory. */
 static int exchange(struct ts_gpu_pass *p, double *const at[], uint64_t apart, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
@@ -322,7 +323,8 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
                          struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
-    int rc = ts_gpu_team_barrier(g, err); /* each has its tables enqueued and its log begun */
+    /* all members have enqueued their tables and begun their logs */
+    int rc = ts_gpu_team_barrier(g, err);
     j->g = g;
     j->feed = p->ask->feed;
     if (rc == 0 && p->me->number == 0) {
@@ -336,14 +338,14 @@ int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct 
     return rc == 0 ? ts_gpu_team_barrier(g, err) : rc;
 }
 
-/* Of an outer mode Y, of an inner one W. */
+/* Returns the record of the factors that Y (for an outer mode) or W was computed from. */
 static struct ts_gpu_cells_made *made_of(struct ts_gpu_cells *c, int outer)
 {
     return outer ? &c->y_made : &c->w_made;
 }
 
-/* Sums of the member's own shares; those of others come from them, and may be here before this
- * is done. */
+/* Clears the sums of the member's own shares. Other members write the sums of theirs, perhaps
+ * before this is done. */
 static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                  const struct ts_cells_target *t)
 {
@@ -354,7 +356,7 @@ static ts_gpu_error clear_shares(const struct ts_gpu_pass *p, const struct ts_gp
                            p->me->dense);
 }
 
-/* What rows give whose Y is kept. */
+/* Adds the rows whose Y is kept to the sums of shares. */
 static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 const struct ts_cells_target *t)
 {
@@ -368,13 +370,13 @@ static ts_gpu_error gather_kept(struct ts_gpu_pass *p, const struct ts_gpu_cells
     return e;
 }
 
-/* Whether some rows have no Y that is kept. */
+/* Whether the Y of some rows is not kept. */
 static int has_rest(const struct ts_gpu_cells *c)
 {
     return c->y_kept < c->most_rows;
 }
 
-/* Before the cells come. */
+/* Prepares the product of an outer mode, before cells are computed on. */
 static ts_gpu_error prepare_outer(struct ts_gpu_pass *p, struct ts_gpu_cells *c, int made)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -428,7 +430,7 @@ static int exchange_w(struct ts_gpu_pass *p, struct ts_gpu_cells *c, struct ts_e
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Every member does the same. */
+/* Gathers the MTTKRP from W. Every member computes all of it. */
 static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c)
 {
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
@@ -441,14 +443,14 @@ static ts_gpu_error gather_w(struct ts_gpu_pass *p, const struct ts_gpu_cells *c
     return e;
 }
 
-/* What products of passes before left is not used again where columns come in groups, or Y has
- * no place. */
+/* Whether results of earlier passes may be reused. They may not if columns are computed in groups,
+ * or if no Y is kept. */
 static int may_be_made(const struct ts_gpu_cells *c, int outer)
 {
     return c->n_groups <= 1 && (!outer || c->y_kept > 0);
 }
 
-/* Passes over the cells for what is not made yet. */
+/* Makes passes over the cells for the products that are not valid yet. */
 static int compute(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                    const struct ts_gpu_cells_work *work, uint32_t n, int outer, const int made[],
                    struct ts_err *err)
@@ -486,10 +488,10 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
     const struct ts_gpu_cells_member *m = &c->member[p->me->number];
     const int outer = ts_cells_is_outer(&c->shape, p->ask->mode);
     int made[2] = { 0, 0 }, rc;
-    /* what every member finds is the same: they look before any of them changes it */
+    /* members get equal results, as all test before one of them changes the records */
     for (uint32_t k = 0; k < n; k++)
         made[k] = is_made(c, !outer, made_of(work[k].cells, outer));
-    rc = ts_gpu_team_barrier(p->g, err); /* all have looked */
+    rc = ts_gpu_team_barrier(p->g, err); /* all members have tested */
     if (rc == 0)
         rc = compute(p, all, work, n, outer, made, err);
     p->nnz = (m->end - m->row) * c->shape.cols;
@@ -507,14 +509,15 @@ int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
     return rc;
 }
 
-/* Whether a model of the values learns from all cells, each as it is. */
+/* Whether a product of the values uses all cells unchanged: none is unknown or held out, and the
+ * mean is 0. */
 static int learns_all(const struct ts_gpu_cells *c)
 {
     return c->shape.dense->n_unknown == 0 && c->hold_out.share == 0 && c->mean == 0;
 }
 
-/* What is held out, and what is subtracted; what was made of other cells is not used again.
- * Errors are of the cells as they are. */
+/* Sets the held-out cells and the mean of a pass. If they differ from those of the pass before, Y
+ * and W are not valid any more. Passes of ERRORS use the cells unchanged. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
 {
     const struct ts_gpu_model *of = ask->of[0].be;
@@ -536,7 +539,7 @@ void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask)
     c->mean = mean;
 }
 
-/* The product of the values of the cells. */
+/* Returns the product of the cells' values. */
 static struct ts_gpu_cells_work values_of(struct ts_gpu_cells *c)
 {
     return (struct ts_gpu_cells_work){
@@ -570,6 +573,6 @@ int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_e
                                                             : run_product(p, all, err);
     if (rc < 0)
         return rc;
-    p->kept_nnz = p->nnz; /* the feed counts none of them */
+    p->kept_nnz = p->nnz; /* the feed does not count these nonzeros */
     return ts_gpu_rows_finish(p, err);
 }

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_cells.h - what the GPU backend holds of a dense tensor (cells_kernel.h), and its passes.
+/* gpu_cells.h - a dense tensor in the GPU backend: memory, and passes by the kernels of
+ * cells_kernel.h.
  *
- * Each member has the rows of some shares (cells_shape.h). Chunks that fit stay with it, from
- * its first one on; the others come through slots in each pass over the cells. Y is kept of as
- * many rows as there is room for, where all cells stay, or of all or none; and W always is:
- * while the factors that they were made of stay as they are, further modes need no cell of these
- * rows. Without a budget that says how much memory there may be, Y takes what leaves all that
- * lies beside the cells below 1 GiB and twice the factors, but a sixteenth of the cells in any
- * case: at high ranks it would have a good part of their size, and it saves nothing but time.
+ * A member is a device. It has the rows of some shares (cells_shape.h). Chunks that fit stay on the
+ * device, from its first one on; the others pass through slots in each pass over the cells. W is
+ * always kept. If all cells stay, Y is kept for as many rows as fit; otherwise for all rows or
+ * none. While the factors that Y and W were computed from do not change, further modes need no
+ * cells of these rows. Without --gpu-memory, Y may take so much that all memory besides the cells
+ * is below 1 GiB plus twice the factors, but always a sixteenth of the cells: at high ranks a full
+ * Y would be almost as large as the cells, and it only saves time.
  *
- * Of a model of observed cells a pass makes two products: of the values, and of zeros and ones
- * with pairs of columns (`pairs`, which has tables and W of its own, and keeps no Y), as many at
- * a time as make a group. Both are computed of a chunk while it is there.
+ * For a model of observed cells a pass computes two products. One is that of the values. The other
+ * one is that of zeros and ones (which cells are known) with products of two columns: `pairs` has
+ * its own tables and W, keeps no Y, and computes one group of columns at a time. Both products use
+ * a chunk while it is on the device.
  *
- *   gpu_cells_memory.c  sizes, the memory of a member, what stays
- *   gpu_cells_walk.c    slabs from the feed to the members, and what is computed of each chunk
- *   gpu_cells.c         the pass over a mode: what has to be computed, and what members send
- *                       each other
- *   gpu_cells_unknown.c models of observed cells: their memory, their rows, and the errors at
- *   all cells
+ *   gpu_cells_memory.c   sizes, the memory of a member, and which chunks and Y stay
+ *   gpu_cells_walk.c     sends slabs from the feed to the members, and computes on each chunk
+ *   gpu_cells.c          the pass over a mode: products that have to be computed, and the exchange
+ *                        between members
+ *   gpu_cells_unknown.c  models of observed cells: memory, rows, and the errors at all cells
  *
- *   owner    ts_gpu owns it, and each member's memory is a part of what the member has
+ *   owner    ts_gpu owns the object; a member's memory is part of the member's allocation
  *   units    bytes; rows of the array
- *   threads  member 0's thread walks and enqueues for all members; then each does its own.
- *            Versions change between jobs
+ *   threads  the thread of member 0 takes slabs and enqueues for all members; then each member's
+ *            thread continues alone. Versions of factors change between jobs
  * */
 #ifndef TS_GPU_GPU_CELLS_H
 #define TS_GPU_GPU_CELLS_H
@@ -38,52 +39,55 @@ enum {
     TS_GPU_CELLS_HOLD = TS_GPU_LENT
 }; /* slabs whose copies to devices may be under way: as many as the feed holds */
 
-/* The factors that a result was made from. */
+/* The versions of the factors that a result was computed from. there: the result exists. */
 struct ts_gpu_cells_made {
     int there;
     uint64_t version[TS_MAX_ORDER];
 };
 
 struct ts_gpu_cells_member {
-    uint64_t row, end;     /* its rows */
-    uint64_t kept_end;     /* rows before this one stay on the device */
-    uint64_t y_end;        /* for rows before this one Y is kept, too; whole chunks, or all */
-    int here;              /* these rows are on the device already */
-    double *b, *u, *v;     /* tables, ld elements a row */
-    double *w, *share_sum; /* W; of one share, in the place of b, or of several members, of all */
-    double *acc;           /* sums of shares of a mode */
-    double *scratch;       /* y, parts of y, part of a gather; or W of pieces */
-    double *all_y;         /* in the store: Y of its rows up to y_end */
-    char *kept;            /* in the store: cells that stay */
+    uint64_t row, end; /* the member's rows of the array */
+    uint64_t kept_end; /* rows before this one stay on the device */
+    uint64_t y_end;    /* for rows before this one Y is kept: whole chunks, or all rows */
+    int here;          /* the rows up to kept_end are on the device already */
+    double *b, *u, *v; /* tables, ld elements a row */
+    /* W; sums of one share, in the memory of b, or with several members of all shares */
+    double *w, *share_sum;
+    double *acc;     /* sums of shares of a mode */
+    double *scratch; /* Y, its parts and the sums of steps; or W of pieces */
+    double *all_y;   /* in the store: Y of the member's rows up to y_end */
+    char *kept;      /* in the store: the cells of rows up to kept_end */
     /* for models of observed cells */
-    void *marked;               /* a chunk, in which cells that are held out are NaN */
-    double *pair[TS_MAX_ORDER]; /* in `pairs`: of each factor, ld elements a row */
+    void *marked; /* copy of a chunk, in which held-out cells are NaN */
+    /* in `pairs`: products of column pairs of each factor, ld elements a row */
+    double *pair[TS_MAX_ORDER];
     double *part; /* sums of each row of the longest mode, in the layout of observed_kernel.h */
     uint32_t *part_row; /* rows that these sums belong to */
-    double *errors;     /* TS_CELLS_ERRORS of each unit */
+    double *errors;     /* TS_CELLS_ERRORS sums for each unit */
 };
 
 struct ts_gpu_cells {
     struct ts_cells_shape shape;
     struct ts_gpu_cells_member member[TS_MAX_DEVICES];
     uint32_t threads;      /* threads of the host that copy cells */
-    unsigned char *keep;   /* for each slab: it stays with a member */
-    uint64_t asked;        /* bytes of a device: its budget; 0: none was given */
-    uint64_t y_kept;       /* rows of a member, at most, whose Y is kept */
+    unsigned char *keep;   /* for each slab, 1 if it stays on a device */
+    uint64_t asked;        /* budget of a device in bytes; 0: none was given */
+    uint64_t y_kept;       /* the most rows of a member whose Y is kept */
     uint64_t most_rows;    /* the most rows of a member */
     uint64_t acc_elements; /* elements of acc for the mode that needs most */
-    /* the most rows of Y in scratch, with their parts, but at least a whole step */
+    /* the most rows of Y, with their parts, in scratch: at least a whole step */
     uint64_t y_rows;
-    uint64_t part_elements;  /* elements of gathers there */
-    uint64_t piece_elements; /* elements of W of pieces, which replace both */
-    /* page-locked: cells as the device has them; NULL: they are sent as they are */
+    uint64_t part_elements;  /* elements for the sums of steps in scratch */
+    uint64_t piece_elements; /* elements of W of pieces, which use the same scratch memory */
+    /* page-locked buffers for cells converted to the device's type; NULL: cells are sent
+     * unconverted */
     void *stage[TS_GPU_CELLS_HOLD];
     uint64_t stage_bytes;
     uint64_t version[TS_MAX_ORDER];
     struct ts_gpu_cells_made y_made, w_made;
     /* for models of observed cells */
     struct ts_gpu_cells *pairs; /* tables of pairs of columns; or NULL */
-    uint32_t n_groups;          /* in `pairs`: of columns, shape.rank each */
+    uint32_t n_groups;          /* in `pairs`: number of groups of columns, shape.rank each */
     double mean;                /* the mean that the pass subtracts from values */
     /* cells that the pass holds out; y_made and w_made refer to this mean and these cells */
     struct ts_hold_out hold_out;
@@ -96,29 +100,31 @@ struct ts_gpu_cells {
 /* ---- gpu_cells_memory.c */
 int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struct ts_err *err);
 void ts_gpu_cells_free(struct ts_gpu *g);
-/* Divides a member's memory from base + *used on; base NULL: only counts. */
+/* Assigns parts of a member's memory, from base + *used on, and advances *used. base NULL: only
+ * counts. */
 void ts_gpu_cells_lay_out(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                           uint64_t *used);
 /* Plans what stays on devices with `left` bytes on each, and sets store_bytes. */
 void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left);
 void ts_gpu_cells_store(struct ts_gpu *g, struct ts_gpu_member *me);
-uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* the place of a chunk */
+uint64_t ts_gpu_cells_chunk_bytes(const struct ts_gpu *g); /* bytes of a chunk on a device */
 uint64_t ts_gpu_cells_y_bytes(const struct ts_gpu *g);     /* bytes of Y that a device keeps */
-double ts_gpu_cells_y_part(const struct ts_gpu *g); /* share of the rows of Y that are kept */
+double ts_gpu_cells_y_part(const struct ts_gpu *g);        /* share of the rows whose Y is kept */
 uint64_t ts_gpu_cells_host_bytes(const struct ts_backend_conf *conf);
-/* Whether cells are sent from where the feed has them. */
+/* Whether cells are sent from the feed's memory, without conversion. */
 int ts_gpu_cells_direct(const struct ts_dense *d);
-/* Steps of a target that are gathered at a time. */
+/* Returns the number of steps of a target that are gathered at once. */
 uint64_t ts_gpu_cells_steps(const struct ts_gpu_cells *c, const struct ts_cells_target *t);
 
-/* From shape on: what of each of a member's tables there is at a time. */
+/* Computes from c->shape the sizes of a member's work memory. */
 void ts_gpu_cells_choose(struct ts_gpu_cells *c);
-/* Divides what one set of tables takes. */
+/* Assigns the memory of one set of tables (columns, or pairs of columns), as
+ * ts_gpu_cells_lay_out. */
 void ts_gpu_cells_take(const struct ts_gpu *g, struct ts_gpu_cells *c, struct ts_gpu_member *me,
                        char *base, uint64_t *used);
 
 /* ---- gpu_cells_walk.c */
-/* Rows of the array that lie on a device. */
+/* Rows of the array, or a part of their columns, that are on a device. */
 struct ts_gpu_cells_block {
     const void *cell;
     uint64_t row, n_rows, col, n_cols, pitch;
@@ -129,7 +135,7 @@ struct ts_gpu_cells_work {
     /* the object whose tables are used: tables of columns, or of pairs of columns */
     struct ts_gpu_cells *cells;
     struct ts_cells_as as;
-    int rest; /* its Y is good as far as it is kept, and gathered: the other rows are computed */
+    int rest; /* 1: the kept Y is valid and gathered, so only the other rows are computed */
     /* for each member, the target with its factors */
     struct ts_cells_target target[TS_MAX_DEVICES];
 };
@@ -137,58 +143,58 @@ struct ts_gpu_cells_work {
 struct ts_gpu_cells_job { /* a pass over cells */
     struct ts_gpu *g;
     struct ts_feed *feed;
-    struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* each member's */
+    struct ts_gpu_pass *pass[TS_MAX_DEVICES]; /* the pass of each member */
     /* Enqueues the computation for a block of a member. Blocks come in the order of its rows. */
     ts_gpu_error (*compute)(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                             const struct ts_gpu_cells_block *block);
     struct ts_gpu_cells_work work[2];
     uint32_t n_works;
-    int rest; /* computes only those cells on the device whose Y is not kept */
+    int rest; /* 1: of the cells that stay, computes only rows whose Y is not kept */
 };
 
 int ts_gpu_cells_walk(struct ts_gpu_cells_job *j, struct ts_err *err);
 
 /* ---- gpu_cells.c */
-/* factor[mode] is another one. */
+/* To be called when factor[mode] has changed. */
 void ts_gpu_cells_changed(struct ts_gpu *g, uint32_t mode);
-/* Before the members' passes. */
+/* To be called before the members' passes. */
 void ts_gpu_cells_begin(struct ts_gpu *g, const struct ts_gpu_request *ask);
-/* The products of a member's pass, in acc of their cells, complete on every member. All members
- * call it, and targets need not be there. */
+/* Computes the products of a pass, in `acc` of work[k].cells, complete on every member. Called by
+ * all members; the targets of `work` may be unset. */
 int ts_gpu_cells_multiply(struct ts_gpu_pass *p, struct ts_gpu_pass *all,
                           const struct ts_gpu_cells_work *work, uint32_t n, struct ts_err *err);
 struct ts_cells_target ts_gpu_cells_target(const struct ts_gpu_pass *p,
                                            const struct ts_gpu_cells *c);
-/* Products of the factors of modes first .. end - 1 of the layout. */
+/* Computes a table of products of factor rows, for modes first .. end - 1 of the layout. */
 ts_gpu_error ts_gpu_cells_table(const struct ts_gpu_pass *p, const struct ts_gpu_cells *c,
                                 uint32_t first, uint32_t end, double *out);
-/* All members' passes over cells, enqueued by the thread of member 0; the others wait for it. */
+/* Makes a pass over the cells: the thread of member 0 enqueues for all members, the others wait. */
 int ts_gpu_cells_enqueue(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_gpu_cells_job *j,
                          struct ts_err *err);
-/* Columns col .. col + n - 1 of a block, and of its rows those from `row` to `end`. */
+/* Returns columns col .. col + n - 1 of rows row .. end - 1 of a block. */
 struct ts_cells_x ts_gpu_cells_part_of(const struct ts_cells_shape *s,
                                        const struct ts_gpu_cells_block *b, uint64_t row,
                                        uint64_t end, uint64_t col, uint64_t n);
-/* The product of a member's pass, in its args.out, complete on every member. All members call
- * it. */
+/* Computes the product of a pass in the args.out of each member, complete on every member. Called
+ * by all members. */
 int ts_gpu_cells_run(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 
 /* ---- gpu_cells_unknown.c */
 int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err);
 void ts_gpu_cells_pairs_take(const struct ts_gpu *g, struct ts_gpu_member *me, char *base,
                              uint64_t *used);
-/* The rows of a mode of a model of observed cells; or with ask->errors the errors, in the
- * members' memory. */
+/* Compute the rows of a mode from observed cells (complete), or the sums of errors in the members'
+ * memory (judge). */
 int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
 int ts_gpu_cells_judge(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct ts_err *err);
-/* The sums of errors of all units, after such a pass. */
+/* Adds up the errors of all units after ts_gpu_cells_judge. */
 int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct ts_err *err);
-/* Whether cells may be held out: there is memory for it. */
+/* Whether cells may be held out: memory for the copy of a chunk is allocated. */
 static inline int ts_gpu_cells_may_mark(const struct ts_gpu *g)
 {
     return g->observes || g->holds_out;
 }
-/* To be called if cells are held out. Afterwards x is in the member's copy. */
+/* Copies the cells of x to m->marked with held-out cells as NaN, and makes x refer to the copy. */
 ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
                                struct ts_cells_x *x);
 struct ts_cells_places ts_gpu_cells_places(const struct ts_gpu *g);

@@ -107,7 +107,7 @@ void ts_gpu_cells_choose(struct ts_gpu_cells *c)
             c->y_rows = more(c->y_rows, t.cut.step);
     }
     c->y_rows = less(c->y_rows, s->rows);
-    /* no more than all steps and pieces need */
+    /* not more than all steps and pieces together need */
     c->part_elements = less(c->part_elements, more(s->rows, s->cols) * 3 * s->ld);
     c->piece_elements = piece * less(more(pieces, 1), ts_cells_step(&s->piece, s->rows));
 }
@@ -135,7 +135,7 @@ int ts_gpu_cells_new(struct ts_gpu *g, const struct ts_backend_conf *conf, struc
     return ts_gpu_cells_pairs_new(g, err);
 }
 
-/* The devices are idle. */
+/* To be called when the devices are idle. */
 void ts_gpu_cells_free(struct ts_gpu *g)
 {
     if (g->cells == NULL)
@@ -211,7 +211,7 @@ void ts_gpu_cells_plan(struct ts_gpu *g, uint64_t left)
         c->y_kept = c->most_rows;
     if (all > left) {
         g->slot_bytes = ts_gpu_cells_chunk_bytes(g);
-        if (left < ts_gpu_cells_y_bytes(g) + 2 * g->slot_bytes) /* cells need two slots */
+        if (left < ts_gpu_cells_y_bytes(g) + 2 * g->slot_bytes) /* streamed cells need two slots */
             c->y_kept = 0;
         left -= ts_gpu_cells_y_bytes(g);
         g->n_slots = 3 * g->slot_bytes <= left / 2 ? 3 : 2;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the known cells of a dense tensor: the pairs of columns that Gram matrices of rows
- * are sums of, the rows, and errors.
+/* Models of the known cells of a dense tensor: Gram matrices of rows from products of pairs of
+ * columns, row updates, and errors.
  *
- * A row's part (observed_kernel.h) is put together of what its two products gave: the pairs and
- * the count, which is that of a column of ones, from zeros and ones, and m from the values.
- * Every member has all parts, and solves all rows. */
+ * The sums of a row (part in observed_kernel.h) come from two products. The product of zeros and
+ * ones gives the Gram matrix by pairs of columns, and the number of known cells by a column of
+ * ones. The product of the values gives m. Every member has the sums of all rows, and solves all
+ * rows. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,12 +17,13 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/observed/observed_kernel.h"
 
-/* of pairs at a time: up to rank 32 all of them, so that cells come once for both products */
+/* most columns of a group of pairs: up to rank 32 all pairs, so cells are read once for both
+ * products */
 #define MOST_COLUMNS 544u
-/* cells of a unit of errors: so many that its sums are little beside them */
+/* cells of a unit of errors: so many that its sums are small compared to them */
 #define UNIT_CELLS (UINT64_C(1) << 16)
 #define UNIT_COLS  1024u
-#define FETCHED    4096u /* units whose errors come to the host at a time */
+#define FETCHED    4096u /* units whose errors are copied to the host at once */
 
 static int fail(struct ts_err *err, ts_gpu_error e, const char *what)
 {
@@ -40,7 +42,7 @@ static uint64_t less(uint64_t a, uint64_t b)
 
 /* ---- sizes */
 
-/* Pairs, and the column that counts. */
+/* Returns the number of pairs of columns, plus 1 for the column of ones that counts cells. */
 static uint32_t columns_of(uint32_t rank)
 {
     return (uint32_t)ts_cells_pair_row(rank, rank) + 1;
@@ -51,7 +53,8 @@ static uint64_t in_tiles(uint64_t n)
     return ts_cells_ceil_div(n, TS_CELLS_ERROR_TILE) * TS_CELLS_ERROR_TILE;
 }
 
-/* Units of so many cells where a chunk has as many. Cuts follow from the tensor alone. */
+/* Chooses units of UNIT_CELLS cells, or fewer if a chunk has fewer. The cuts follow from the tensor
+ * alone. */
 static void choose_units(struct ts_gpu_cells *c)
 {
     const struct ts_cells_shape *s = &c->shape;
@@ -74,7 +77,8 @@ int ts_gpu_cells_pairs_new(struct ts_gpu *g, struct ts_err *err)
     const uint32_t columns = columns_of(g->model[0].rank);
     choose_units(c);
     if (!g->observes || g->model[0].rank > ts_observed_most(g->precision))
-        return 0; /* of so high a rank is only told what it would take */
+        /* at such ranks models of observed cells are not supported, and memory is only estimated */
+        return 0;
     pairs = c->pairs = calloc(1, sizeof *pairs);
     if (pairs == NULL)
         return ts_fail(err, TS_ENOMEM, "%s: out of memory", g->tensor->path);
@@ -147,7 +151,8 @@ ts_gpu_error ts_gpu_cells_mark(const struct ts_gpu *g, struct ts_gpu_member *me,
 
 /* ---- rows */
 
-/* The factors of all other modes, as columns of pairs from `first` on. */
+/* Computes the products of n column pairs, from pair `first` on, of the factors of all other
+ * modes. */
 static ts_gpu_error make_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu *g = p->g;
@@ -174,8 +179,8 @@ static ts_gpu_error put_columns(struct ts_gpu_pass *p, const struct ts_gpu_cells
                          p->me->dense);
 }
 
-/* Of pairs first .. first + n - 1 what they are in parts: behind the last pair is m, then the
- * count. */
+/* Copies pairs first .. first + n - 1 to the sums of rows. There, m follows the last pair, and then
+ * the count of cells. */
 static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
 {
     const struct ts_gpu_cells *pairs = p->g->cells->pairs;
@@ -189,7 +194,7 @@ static ts_gpu_error put_pairs(struct ts_gpu_pass *p, uint32_t first, uint32_t n)
     return e;
 }
 
-/* The next group's columns come where those of this one are, also from the other members. */
+/* Waits until all members have finished a group, whose memory the next group overwrites. */
 static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
 {
     const ts_gpu_error e = cudaEventRecord(p->me->over, p->me->dense);
@@ -198,7 +203,7 @@ static int end_group(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? ts_gpu_team_barrier(p->g, err) : rc;
 }
 
-/* With the first group comes the product of the values. */
+/* Computes a group of pairs and, with the first group, the product of the values. */
 static int add_group(struct ts_gpu_pass *p, struct ts_gpu_pass *all, uint32_t group,
                      struct ts_err *err)
 {
@@ -243,7 +248,7 @@ int ts_gpu_cells_complete(struct ts_gpu_pass *p, struct ts_gpu_pass *all, struct
 
 /* ---- errors */
 
-/* A block has all the columns of its rows, or those of a chunk. */
+/* Computes the errors of a block, which has all columns of its rows or those of a chunk. */
 static ts_gpu_error judge_block(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                                 const struct ts_gpu_cells_block *b)
 {
@@ -297,7 +302,7 @@ static void add(struct ts_cell_errors *to, const double *from)
     to->left += from[4];
 }
 
-/* Units first .. end - 1 of a member, through `room`. */
+/* Adds the errors of units first .. end - 1 of a member, copied through `room`. */
 static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint64_t first,
                               uint64_t end, double *room, struct ts_error_sums *sums)
 {
@@ -315,7 +320,7 @@ static ts_gpu_error add_units(struct ts_gpu_member *me, const double *from, uint
     return e;
 }
 
-/* In the order of the array, whichever member has them. */
+/* Units are added in the order of the array, for any number of members. */
 int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct ts_err *err)
 {
     const struct ts_gpu_cells *c = g->cells;
@@ -335,7 +340,8 @@ int ts_gpu_cells_add_errors(struct ts_gpu *g, struct ts_error_sums *sums, struct
 
 /* ---- the first kernels */
 
-/* Of one cell, for a member of which no factor is there yet. */
+/* Launches the kernels on one cell, so that their code is loaded. The member's factors are not set
+ * yet. */
 ts_gpu_error ts_gpu_cells_pairs_warm(struct ts_gpu *g, struct ts_gpu_member *me)
 {
     struct ts_gpu_cells *c = g->cells;

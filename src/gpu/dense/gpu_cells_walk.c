@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A pass over the cells of a dense tensor: what is on the devices is computed on there; other
- * slabs are sent as the feed lends them, and a chunk is computed on once all of it has come.
+/* A pass over the cells of a dense tensor: cells that stay on a device are computed on first. The
+ * other slabs are sent as the feed lends them, and a chunk is computed on once all its slabs were
+ * copied.
  *
  *   [copy]   slot's last kernel => slab -> slab ... of a chunk -> the next chunk
  *   [dense]  the chunk's last copy => its kernels
@@ -23,11 +24,12 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "MTTKRP");
 }
 
-/* The slabs that were lent last, one after another, whose copies may still run: of each the
- * event behind its copy. */
+/* The slabs that were lent last, in order, whose copies may still run. Each has the event after its
+ * copy. */
 struct ring {
     ts_gpu_event copied[TS_GPU_CELLS_HOLD];
-    struct ts_gpu_member *of[TS_GPU_CELLS_HOLD]; /* NULL: none */
+    /* member that the slab is copied to; NULL: no copy */
+    struct ts_gpu_member *of[TS_GPU_CELLS_HOLD];
     uint32_t next;
 };
 
@@ -35,11 +37,11 @@ struct walk {
     struct ts_gpu_cells_job *job;
     struct ts_slabs *slabs;
     struct ring ring;
-    struct ts_gpu_slot *slot; /* of the chunk that is being sent; NULL: it stays */
-    uint64_t since_ns, bytes; /* since when; and its size */
+    struct ts_gpu_slot *slot; /* slot of the chunk that is being sent; NULL: the chunk stays */
+    uint64_t since_ns, bytes; /* start time of sending the chunk, and its size */
 };
 
-/* Waits for the oldest copy that the ring knows: what it reads may be overwritten then. */
+/* Waits for the copy of entry `at`, the oldest one, whose source may then be overwritten. */
 static int settle(struct walk *w, uint32_t at, struct ts_err *err)
 {
     struct ts_gpu_member *of = w->ring.of[at];
@@ -62,7 +64,7 @@ static int wait_for_marks(struct ts_gpu *g, struct ts_gpu_member *me, struct ts_
     return rc;
 }
 
-/* Computes on a block, which is there once the stream is. */
+/* Enqueues the computation on a block, which is on the device once the stream gets there. */
 static ts_gpu_error compute(struct ts_gpu_cells_job *j, struct ts_gpu_member *me,
                             const struct ts_gpu_cells_block *block, const char *what)
 {
@@ -91,7 +93,7 @@ static ts_gpu_error compute_kept(struct ts_gpu_cells_job *j, struct ts_gpu_membe
 
 /* ---- slabs */
 
-/* A slab as it goes through `stage`. */
+/* Converts a slab into a buffer of `stage`. */
 static void convert(const struct ts_gpu_cells *c, const struct ts_slab_view *v, void *to)
 {
     ts_dense_get_all(c->shape.dense, v->cells, v->part.rows * v->part.cols, c->shape.narrow,
@@ -124,7 +126,7 @@ static int send(struct walk *w, struct ts_gpu_member *me, const struct ts_slab_v
     return 0;
 }
 
-/* The chunk that a slab belongs to, without its address. */
+/* Returns the chunk that a slab belongs to, without the address of its cells. */
 static struct ts_gpu_cells_block chunk_of(const struct ts_cells_shape *s,
                                           const struct ts_dense_part *part)
 {
@@ -135,7 +137,8 @@ static struct ts_gpu_cells_block chunk_of(const struct ts_cells_shape *s,
     return b;
 }
 
-/* The first slab of a chunk: where the chunk goes. */
+/* Called for the first slab of a chunk: chooses its memory on the device, and waits for the
+ * slot. */
 static ts_gpu_error begin_chunk(struct walk *w, struct ts_gpu_member *me, int kept, uint64_t bytes)
 {
     struct ts_gpu *g = w->job->g;
@@ -149,7 +152,7 @@ static ts_gpu_error begin_chunk(struct walk *w, struct ts_gpu_member *me, int ke
     return cudaStreamWaitEvent(me->copy, w->slot->used, 0);
 }
 
-/* The last one. */
+/* Called after the last slab of a chunk: enqueues the computation on it. */
 static ts_gpu_error end_chunk(struct walk *w, struct ts_gpu_member *me,
                               const struct ts_gpu_cells_block *block)
 {
@@ -182,7 +185,8 @@ static int take_slab(struct walk *w, const struct ts_slab_view *v, struct ts_err
     char *base;
     ts_gpu_error e = cudaSetDevice(me->device);
     int rc;
-    if (kept && m->here) { /* the feed did not know yet that it need not lend it */
+    /* the slab is on the device already, but the feed still lends it in this pass */
+    if (kept && m->here) {
         w->ring.next = (w->ring.next + 1) % TS_GPU_CELLS_HOLD;
         return 0;
     }
@@ -204,7 +208,7 @@ static int take_slab(struct walk *w, const struct ts_slab_view *v, struct ts_err
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* All slabs that are lent. */
+/* Takes all slabs that the feed lends. */
 static int take_slabs(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_cells_job *j = w->job;
@@ -235,7 +239,7 @@ static int all_kept(const struct ts_gpu *g)
     return 1;
 }
 
-/* Page-locked memory for slabs that are not sent as they are, once. */
+/* Allocates page-locked buffers for slabs that need conversion, at the first call. */
 static int open_stage(struct ts_gpu_cells *c, struct ts_err *err)
 {
     const struct ts_dense *d = c->shape.dense;
@@ -255,7 +259,7 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     if (rc == 0)
         rc = take_slabs(&w, err);
     for (uint32_t i = 0; i < TS_GPU_CELLS_HOLD;
-         i++) { /* slabs may go only when nothing reads them */
+         i++) { /* slabs are given back only after their copies have ended */
         const uint32_t at = (w.ring.next + i) % TS_GPU_CELLS_HOLD;
         const int back = settle(&w, at, rc == 0 ? err : NULL);
         rc = rc == 0 ? back : rc;
@@ -263,7 +267,7 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     for (uint32_t i = 0; i < g->n_members && rc < 0; i++)
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
-    ts_slabs_rewind(w.slabs); /* the reader may go ahead in all slots */
+    ts_slabs_rewind(w.slabs); /* frees all slots for the reader */
     if (rc < 0)
         return rc;
     for (uint32_t i = 0; i < g->n_members && rc == 0; i++) {
