@@ -5,6 +5,7 @@
   versions   the recipes name the version of configure.ac
   needs      each library of setup.py is among the needs of every recipe and image
   stages     each stage that .ci/run knows by name alone is in the table of docs/install.md
+  lists      scripts that use bare roots have no `A && B` that hides a failure of A
   workflows  the release workflow calls scripts/release and no other command of the project
   schemas    examples/kubernetes, by the schemas that kubernetes-validate ships; an MPIJob by
              mpijob.schema.json, and its pods by those of Kubernetes
@@ -109,6 +110,37 @@ def check_stages():
         bad(".ci/run: few stages are found: the search for them is broken")
 
 
+def without_groups(text):
+    """A statement without what is in its quotes of one line, parentheses and braces."""
+    before = None
+    while before != text:
+        before = text
+        text = re.sub(r"\([^()]*\)|(?<= )\{ [^{}]*\}|\"[^\"\n]*\"", "", text)
+    return text
+
+
+def hiding(text):
+    """Statements `A && B` of a script, of which `sh -e` ignores a failure of A. One that ends a
+    function is its status."""
+    harmless = r"^ *(?:#|if |while |until )|&& (?:break|continue|return\b.*)$"
+    statements = re.sub(r"(?:\\|(?<=&&)|(?<=\|\|))\n\s*", " ", text).split("\n")
+    for statement, after in zip(statements, statements[1:] + [""]):
+        words = without_groups(statement)
+        if (" && " in words and "||" not in words and after.strip() != "}" and
+                not re.search(harmless, words)):
+            yield statement.strip()
+
+
+def check_lists():
+    names = sorted(os.listdir(os.path.join(TOP, "scripts")))
+    of_roots = [name for name in names if "scripts/bare-root" in read("scripts/" + name)]
+    for name in of_roots:
+        for statement in hiding(read("scripts/" + name)):
+            bad(f"scripts/{name}: a failure is ignored, write two lines: {statement}")
+    if len(of_roots) < 6:
+        bad("few scripts use scripts/bare-root: the search for them is broken")
+
+
 def check_workflow():
     release = yaml.safe_load(read(".github/workflows/release.yml"))
     for name in ("ci", "docs", "release"):
@@ -174,7 +206,7 @@ def check_schemas():
 
 def main():
     left = []
-    checks = [check_versions, check_needs, check_stages]
+    checks = [check_versions, check_needs, check_stages, check_lists]
     if yaml is not None:
         checks.append(check_workflow)
     else:

@@ -57,7 +57,7 @@ def conda_steps():
     whole = recipe()
     lines = [f"export PREFIX={PREFIX} SP_DIR={site()} PYTHON=/usr/bin/python3",
              "export CPU_COUNT=$(nproc)",
-             'mkdir -p "$PREFIX/bin" && ln -s "$PYTHON" "$PREFIX/bin/python"',
+             'mkdir -p "$PREFIX/bin"', 'ln -s "$PYTHON" "$PREFIX/bin/python"',
              "export PATH=$PREFIX/bin:$PATH PYTHONPATH=$SP_DIR",
              "export PKG_CONFIG_PATH=$PREFIX/lib/pkgconfig",
              "bash -eu packaging/conda/" + whole["build"]["script"]]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# Versions, needs and stages that packages, recipes and docs/install.md name (packaging/check.py),
-# and that a wrong version in a recipe is found.
+# Versions, needs and stages that packages, recipes and docs/install.md name, and lists of commands
+# of scripts (packaging/check.py), and that faults in these are found.
 set -eu
 
 top=${TOP_SRCDIR:-$(cd "$(dirname "$0")" && d=$(pwd) && echo "${d%/tests*}")}
@@ -13,7 +13,7 @@ python3 -B "$top/packaging/check.py"
 
 mkdir -p "$tmp/docs" "$tmp/.github"
 for name in packaging debian examples .ci setup.py pyproject.toml configure.ac docs/install.md \
-    .github/workflows; do
+    .github/workflows scripts; do
     cp -R "$top/$name" "$tmp/$name"
 done
 chmod -R u+w "$tmp"
@@ -36,4 +36,5 @@ finds "lacks liburing" packaging/conda/recipe.yaml '/- liburing$/d'
 finds "lacks isa-l" packaging/spack/package.py '/"isa-l"/d'
 finds "lacks libzstd-dev" debian/control '/libzstd-dev/d'
 finds "lacks liblz4-dev" packaging/containers/build.sh 's/liblz4-dev//'
+finds "a failure is ignored" scripts/deb-test 's/^    tshard --version/    true \&\&&/'
 finds "no row of a table" docs/install.md '/ci.run deb/d'
