@@ -141,7 +141,8 @@ def check_needs(env):
         sys.exit("\n".join(["tstream cannot be compiled here without "
                             + ", ".join(row[0] for row in missing) + ".",
                             *install_lines(missing + wanted),
-                            "A wheel needs none of these: see docs/install.md."]))
+                            "Install them, and run pip again. A wheel needs none of "
+                            "them, but there is none on a package index yet."]))
     return wanted
 
 

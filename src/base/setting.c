@@ -40,6 +40,7 @@ static const struct setting {
     { TS_SET_TMP, { "tmp", "tmp", "--tmp" } },
     { TS_SET_NO_SPACE_CHECK, { "no_space_check", "space_check=False", "--no-space-check" } },
     { TS_SET_SHARD, { "shard_bytes", "shard", "--shard" } },
+    { TS_SET_CELLS_CSV, { "a table", "a table", "--cells csv" } },
     { TS_SET_SIZES, { "dim", "shape", "--dims" } },
     { TS_SET_BASE, { "first_index", "base", "--base" } },
     { TS_SET_FLOAT64, { "float64", "dtype='float64'", "--values float64" } },

@@ -80,6 +80,7 @@
 #define TS_SET_TRANSFORM        TS_SET_("transform")
 #define TS_SET_PARTIAL_MAP      TS_SET_("partial map")
 #define TS_SET_FORMAT           TS_SET_("format")
+#define TS_SET_CELLS_CSV        TS_SET_("cells csv") /* of cells that are predicted */
 #define TS_SET_FORMAT_CSV       TS_SET_("format csv")
 #define TS_SET_FORMAT_SEMICOLON TS_SET_("format semicolon")
 #define TS_SET_SEPARATOR        TS_SET_("separator")

@@ -194,14 +194,14 @@ refused 1 'lies in the tensor' "$bin/tstream" predict x.cp cells.tns -o x.tsh/ne
 refused 1 'nowhere: ' "$bin/tstream" predict x.cp nowhere
 refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy
 refused 2 'needs --output FILE' "$bin/tstream" predict x.cp cells.tns --format npy -o x.npy.gz
-# no option of the command takes names or commas, so none is named
+# the option that takes names and commas is named
 echo 'user,item,week' > wrong
-refused 1 'divided by blanks' "$bin/tstream" predict x.cp wrong
+refused 1 'there are commas in the line, and --cells csv reads such a file' "$bin/tstream" predict x.cp wrong
 ! grep -q -e '--format' err || bad "$(cat err)"
 echo '1 b 1' > wrong
-refused 1 "index 'b' in mode 2 is not a whole number (cells are listed by numbers of their indices, not by names)" "$bin/tstream" predict x.cp wrong
+refused 1 "index 'b' in mode 2 is not a whole number (cells are listed by numbers of their indices; --cells csv reads names)" "$bin/tstream" predict x.cp wrong
 echo '1 1 1,5' > wrong
-refused 1 "'1,5' in mode 3 is not a whole number (fields are divided by blanks)" "$bin/tstream" predict x.cp wrong
+refused 1 "'1,5' in mode 3 is not a whole number (fields are divided by blanks; --cells csv reads commas)" "$bin/tstream" predict x.cp wrong
 
 # ---- a file that is called a table and is none ----
 for out in n.csv n.tsv.gz; do

@@ -96,6 +96,11 @@ for program in tshard tstream; do
     done
 done
 
+"$bin/tstream" cp t3.tsh --cpu -r 2 -i 2 -q --rows all --force > out 2>&1 && "$bin/tstream" cp t3.tsh --cpu -r 2,3 -i 2 -q --rows all -o two.cp >> out 2>&1 &&
+    "$bin/tshard" build one.tns -q --force >> out 2>&1 || bad "-q: $(cat out)"
+[ ! -s out ] || bad "-q prints $(cat out)"
+"$bin/tstream" cp t3.tsh --cpu -r 2 -i 2 -q -n | grep -q '^fit ' || bad "-q -n: no fit, which nothing else shows"
+
 # ---- on a terminal ----
 left_out()
 {
@@ -113,10 +118,10 @@ seen()
 TERM=xterm
 export TERM
 unset NO_COLOR
-seen 120 "$bin/tstream cp t3.tsh --cpu -q -r 3 -i 3 --rows used --force"
+seen 120 "$bin/tstream cp t3.tsh --cpu -r 3 -i 3 --rows used --force 2> err"
 grep -q 'copy' shown && grep -q 'solve *singular' shown || bad "cp: 120 columns show no more: $(head -1 shown)"
 grep -q "$(printf '(\033\[33mnot converged\033\[0m)')" shown || bad "cp: no colour: $(tail -1 shown | od -c | head)"
-seen 80 "$bin/tstream cp t3.tsh --cpu -q -r 3 -i 3 --rows used --force"
+seen 80 "$bin/tstream cp t3.tsh --cpu -r 3 -i 3 --rows used --force 2> err"
 [ "$(sed "s/$(printf '\033')\[[0-9]*m//g" shown | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 80 ] ||
     bad "cp: a terminal of 80: $(cat shown)"
 seen 200 "$bin/tstream top t5.cp t5.tsh -n 3 -q"

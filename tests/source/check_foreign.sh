@@ -129,5 +129,26 @@ printf 'u,v,value\n18446744073709551616,1,1\n18446744073709551617,2,2\n' > ids.c
 "$bin/tshard" build ids.csv -q -o ids.tsh > log || bad "ids: $(cat log)"
 "$bin/tshard" export ids.tsh --format csv -q | grep -q '^18446744073709551617,2,2$' || bad "ids: $("$bin/tshard" export ids.tsh)"
 
+# ---- columns of numbers that are most likely names, months or times: a note, once, with the option ----
+noted() # FILE PATTERN: notes about the table, whose lines are on standard input
+{
+    { echo 'a,b,v' && cat; } > noted.csv
+    "$bin/tshard" build noted.csv --force > log 2> notes || bad "noted.csv: $(cat notes)"
+    grep -q -e "$1" notes && [ "$(wc -l < notes)" -eq 1 ] || bad "notes of $(sed -n 2p noted.csv): $(cat notes)"
+    "$bin/tshard" build noted.csv --force -q > log 2>&1 && [ ! -s log ] || bad "-q: $(cat log)"
+}
+printf '90210,1,2\n10001,2,3\n' | noted 'mode 1 (a) uses 2 of its 90,210 indices. .*, --text a makes a name'
+printf '202301,1,2\n202211,2,3\n' | noted 'numbers like months. .*, --text a --names sorted'
+printf '20230131,1,2\n20221101,2,3\n' | noted 'numbers like times. .*, --bin a=1d'
+printf '1700000000,1,2\n1600000000,2,3\n' | noted 'numbers like times. .*, --bin a=1d'
+seq -f '2024-05-31T10:%g,1,2' 10 40 | noted 'mode 1 (a) has 31 different times, .* --bin a=1d'
+for how in '--text a' '--dims 100000x2'; do
+    printf 'a,b,v\n90210,1,2\n10001,2,3\n' > noted.csv
+    "$bin/tshard" build noted.csv --force $how > log 2> notes && [ ! -s notes ] || bad "$how: $(cat notes)"
+done
+printf '1700000000,1,2\n' > noted.csv
+refused 1 "there is no mode 'week', as the table has no header line; --modes names its modes" \
+    "$bin/tshard" build noted.csv --bin week=1d -o no.tsh
+
 [ $n -ge 68 ] || bad "only $n cases"
 exit "$failed"

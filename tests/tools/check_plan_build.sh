@@ -162,9 +162,10 @@ refused 2 "did you mean '--memory'" "$bin/tshard" plan few.tns --memroy 1G
 echo "1 2 x" >> four.tns
 refused 1 "four.tns:100001: " "$bin/tshard" plan four.tns -o x.tsh
 "$bin/tshard" build part1.tns -o there.tsh > log
-refused 1 "there.tsh" "$bin/tshard" plan part1.tns -o there.tsh
-"$bin/tshard" plan part1.tns -o there.tsh --force > log || bad "plan --force"
-"$bin/tshard" verify there.tsh > log || bad "plan --force harmed what was there"
+for force in '' --force; do
+    "$bin/tshard" plan part1.tns -o there.tsh $force > log || bad "plan $force of what is there"
+    "$bin/tshard" verify there.tsh > log || bad "plan $force harmed what was there"
+done
 
 # ---- stopped: dies by the signal, nothing is left ----
 "$bin/tshard" plan runs.tns power.tns uniform.tns -o x.tsh -t 1 > log 2>&1 &

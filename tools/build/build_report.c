@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "tools/common/tool_progress.h"
 #include "tools/common/tool_term.h"
 
 static void report_json(const struct ts_cmd *cmd, const struct ts_build_options *o,
@@ -68,7 +69,7 @@ static void report_text(const struct ts_build_options *o, const struct ts_build_
     tool_words_put(&w, "bytes per nonzero");
     for (uint32_t m = 0; m < r->order; m++)
         tool_words_putf(&w, "%.2f%s", ts_tensor_bytes_per_nnz(t, m), m + 1 < r->order ? "," : "");
-    tool_words_putf(&w, "(entropy bound %.2f bytes)", ts_tensor_entropy_bound(t));
+    tool_words_putf(&w, "(random cells: %.2f)", ts_tensor_entropy_bound(t));
     tool_words_start(&w, "");
     tool_words_putf(&w, "%s, %s nonzeros/s%s", ts_num_duration(a, ns),
                     ts_num_short(b, (double)r->input_nnz / (1e-9 * (double)ns + 1e-9)),
@@ -93,7 +94,7 @@ int build_report_print(const struct ts_cmd *cmd, const struct ts_build_options *
                        why.text);
     if (json)
         report_json(cmd, o, r, t);
-    else
+    else if (!tool_quiet())
         report_text(o, r, t);
     ts_tensor_close(t);
     return 0;

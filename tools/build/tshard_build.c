@@ -14,6 +14,7 @@
 #include "api/tools.h"
 #include "tools/build/build_opts.h"
 #include "tools/build/build_report.h"
+#include "tools/build/build_notes.h"
 #include "tools/build/build_input.h"
 #include "tools/common/tool.h"
 #include "tools/common/tool_ranks.h"
@@ -519,6 +520,8 @@ static int build(const struct ts_cmd *cmd, const struct tshard_build_job *job, s
         tool_note(cmd, "%s", report.note[i]);
     if (rc == 0 && report.base == 0 && (report.binary || job->o->base == 0))
         note_base(cmd, job, report.binary);
+    if (rc == 0 && job->o->table != NULL && job->o->n_dims == 0 && !tool_quiet())
+        build_notes(cmd, job->o->out);
     return rc;
 }
 

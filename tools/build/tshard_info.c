@@ -191,7 +191,7 @@ static void print_head(const struct ts_tensor *t)
                     (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "",
                     (h->flags & TS_TENSOR_ZEROS) != 0 ? ", cells of value 0 kept" : "");
     tool_words_start(&w, "  bytes/nnz");
-    tool_words_putf(&w, "%.3f bytes is the entropy bound, %u bytes as coordinates", bound,
+    tool_words_putf(&w, "%.3f at least for random cells, %u as coordinates (COO)", bound,
                     coo_bytes(t));
     tool_words_start(&w, "  on disk");
     tool_words_putf(&w, "%s in all copies", ts_num_bytes(a, directory_bytes(t)));
@@ -245,7 +245,7 @@ static void print_table(const struct ts_tensor *t)
         [LARGEST] = { .name = "largest slice", .drop = 1 },
         [SHARDS] = { .name = "shards" },
         [BYTES] = { .name = "bytes/nnz" },
-        [BOUND] = { .name = "/ bound", .drop = 3 },
+        [BOUND] = { .name = "/ random", .drop = 3 },
         [COO] = { .name = "/ COO", .drop = 2 },
         [LABELS] = { .name = "labels" },
     };
@@ -370,9 +370,9 @@ const struct ts_cmd tshard_info_cmd = {
         "(tstream cp --help) it prints what is known without reading cells; only text is "
         "read. Without TENSOR.tsh it takes the only .tsh in the current directory.\n\n"
         "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
-        "its share of the index. Two figures stand beside it. The entropy bound is (log2 "
-        "C(cells, nnz) + nnz * entropy of the values) / (8 nnz). No packing of a tensor without "
-        "structure can be smaller. Coordinate form has an index of 4 bytes for each mode (8 for "
+        "its share of the index. Two figures stand beside it. The first is (log2 C(cells, nnz) + nnz "
+        "* entropy of the values) / (8 nnz). No packing can be smaller if nonzeros lie at random. "
+        "Nonzeros in clusters take less. Coordinate form has an index of 4 bytes for each mode (8 for "
         "modes above 2^32) and the value.",
     .examples = "tshard info amazon.tsh\n  print a table of the modes\n"
                 "tshard info --json amazon.tsh\n  print the same and more, for programs\n",

@@ -115,6 +115,7 @@ static int try_build(const struct tshard_build_job *job, struct plan *p, double 
     o.progress_arg = p;
     o.note = NULL;
     o.trial = share;
+    o.force = 1; /* nothing is replaced */
     o.area_words = area_words;
     if (!maps)
         memset(o.map, 0, sizeof o.map);

@@ -95,6 +95,11 @@ void tool_progress_setup(const struct ts_cmd *cmd, int quiet)
     pthread_mutex_unlock(&state.lock);
 }
 
+int tool_quiet(void)
+{
+    return state.quiet;
+}
+
 void tool_progress_every(uint64_t ns)
 {
     pthread_mutex_lock(&state.lock);

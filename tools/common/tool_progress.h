@@ -52,6 +52,9 @@ struct tool_progress {
 void tool_progress_start(struct tool_progress *p, const char *what, const char *unit,
                          uint64_t total);
 
+/* Whether --quiet was given: summaries and hints are left out as well. */
+int tool_quiet(void);
+
 /* How long the rest takes, where that can be said: expect_ns is the time that a phase like this one
  * took (0: not known), `after` the time of all phases to come, in times of this one. `whole` names
  * what they are the phases of, with how sure it is: "run at most", "build about". */
@@ -86,7 +89,8 @@ void tool_progress_get(struct tool_progress *p, struct tool_progress_figures *re
 #define TOOL_SPACE_OPT(at) \
     { "no-space-check", 0, TS_OPT_FLAG, at, NULL, NULL, \
       "start even if free disk space or memory is less than the command needs at least" }
-#define HELP_QUIET "print no progress on standard error. SIGUSR1 still prints a line"
+#define HELP_QUIET \
+    "print no progress, and no summary of files that were written. SIGUSR1 still prints a line"
 #define TOOL_QUIET_OPT(at) { "quiet", 'q', TS_OPT_FLAG, (at), NULL, NULL, HELP_QUIET }
 /* clang-format on */
 

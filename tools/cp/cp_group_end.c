@@ -33,6 +33,8 @@ static void print_end(const struct cp_group *s)
         tool_json_close(&j);
         return;
     }
+    if (tool_quiet())
+        return;
     printf("\n");
     cp_models_print_ranks(m);
     printf("%u models, %s, in %s\n", m->n, ts_num_duration(time, ts_clock_ns() - s->start_ns),

@@ -295,7 +295,7 @@ void cp_report_sweep(struct cp_report *r, const struct ts_solver_sweep *s)
         start_sweep(r);
         return;
     }
-    if (r->model == NULL || r->details) {
+    if ((r->model == NULL && !tool_quiet()) || r->details) {
         print_head(r);
         print_sweep(r, s);
     }
@@ -381,7 +381,7 @@ void cp_report_done(const struct cp_report *r, const struct ts_solver_result *re
 {
     struct tool_json j;
     if (!r->json) {
-        if (r->model == NULL)
+        if (r->model == NULL && (!tool_quiet() || out == NULL))
             print_done(r, res, out, total_ns);
         return;
     }

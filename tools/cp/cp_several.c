@@ -43,7 +43,7 @@ static void print_rows(struct cp_group *s)
     for (; s->next_row < s->models.n && s->models.row[s->next_row].done; s->next_row++)
         if (s->models.folds)
             cp_folds_print_row(&s->models, s->next_row, s->args->json);
-        else if (!s->args->json)
+        else if (!s->args->json && (!tool_quiet() || s->args->details))
             cp_models_print_row(&s->models, s->next_row, s->n_printed++ == 0 || s->args->details);
 }
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/common/tool.h"
 #include "tools/export/export_rows.h"
 
 static int room_for(struct cell_text *t, size_t bytes, struct ts_err *err)
@@ -79,21 +80,77 @@ static int put_npy_head(const struct cell_lines *l, uint64_t cells, struct cell_
 
 /* ---- for a reader ---- */
 
-enum { INDEX_WIDTH = 10, NUMBER_WIDTH = 12 };
+enum { INDEX_WIDTH = 10, LABEL_WIDTH = 24, NUMBER_WIDTH = 12 };
+
+static int has_labels(const struct cell_lines *l, uint32_t m)
+{
+    return l->names != NULL && l->names->mode[l->first_mode + m].n_labels > 0;
+}
+
+/* Columns of an index or a label. */
+static int screen_width(const struct cell_lines *l, uint32_t m)
+{
+    const size_t longest = has_labels(l, m) ? l->names->mode[l->first_mode + m].longest : 0;
+    return longest > LABEL_WIDTH ? LABEL_WIDTH : longest > INDEX_WIDTH ? (int)longest : INDEX_WIDTH;
+}
+
+/* A label of n bytes as a terminal shows it, filled at the left, or cut with an ellipsis. */
+static void put_screen_label(const char *label, size_t n, int width, struct cell_text *to)
+{
+    const char *const end = label + n;
+    char text[4 * LABEL_WIDTH + 8];
+    size_t bytes = 0, cut = 0;
+    int columns = 0;
+    while (label < end && columns <= width) {
+        char shown[5];
+        const size_t of_char = tool_plain_next(&label, (size_t)(end - label), shown);
+        if (columns == width - 1)
+            cut = bytes;
+        if (columns < width)
+            memcpy(text + bytes, shown, of_char);
+        bytes += columns < width ? of_char : 0;
+        columns++;
+    }
+    if (columns > width) {
+        memcpy(text + cut, "\xe2\x80\xa6", 3);
+        bytes = cut + 3;
+        columns = width;
+    }
+    to->n += (size_t)sprintf(to->at + to->n, "%*s%.*s ", width - columns, "", (int)bytes, text);
+}
+
+static int put_screen_index(const struct cell_lines *l, uint32_t thread, uint32_t m, uint64_t index,
+                            struct cell_text *to, struct ts_err *err)
+{
+    const uint32_t mode = l->first_mode + m;
+    const char *label = NULL;
+    size_t n = 0;
+    int rc = 0;
+    if (has_labels(l, m) && index < l->names->mode[mode].n_labels)
+        rc = ts_row_label(l->names, thread, mode, index, &label, &n, err);
+    if (rc < 0)
+        return rc;
+    if (n > 0)
+        put_screen_label(label, n, screen_width(l, m), to);
+    else
+        to->n +=
+            (size_t)sprintf(to->at + to->n, "%*" PRIu64 " ", screen_width(l, m), index + l->base);
+    return 0;
+}
 
 static int put_screen_head(const struct cell_lines *l, const char *const mode_name[],
                            const char *const number[], struct cell_text *to, struct ts_err *err)
 {
     for (uint32_t k = 0; k < l->order + l->n_numbers; k++) {
         const char *name = k < l->order ? mode_name[k] : number[k - l->order];
-        const int wanted = k < l->order ? INDEX_WIDTH : NUMBER_WIDTH;
+        const int wanted = k < l->order ? screen_width(l, k) : NUMBER_WIDTH;
         char made[24];
         int rc;
         if (name == NULL) {
             snprintf(made, sizeof made, "mode %" PRIu32, l->first_mode + k + 1);
             name = made;
         }
-        rc = room_for(to, strlen(name) + NUMBER_WIDTH + 3, err);
+        rc = room_for(to, strlen(name) + LABEL_WIDTH + NUMBER_WIDTH + 3, err);
         if (rc < 0)
             return rc;
         to->n += (size_t)sprintf(to->at + to->n, "%s%*s", k > 0 ? " " : "", wanted, name);
@@ -102,16 +159,16 @@ static int put_screen_head(const struct cell_lines *l, const char *const mode_na
     return 0;
 }
 
-static int put_screen_lines(const struct cell_lines *l, uint64_t n, const uint64_t *index,
-                            const double *const number[], struct cell_text *to, struct ts_err *err)
+static int put_screen_lines(const struct cell_lines *l, uint32_t thread, uint64_t n,
+                            const uint64_t *index, const double *const number[],
+                            struct cell_text *to, struct ts_err *err)
 {
     for (uint64_t i = 0; i < n; i++) {
-        const int rc = room_for(to, 32 * (size_t)(l->order + l->n_numbers) + 2, err);
+        int rc = room_for(to, (4 * LABEL_WIDTH + 8) * (size_t)(l->order + l->n_numbers) + 2, err);
+        for (uint32_t m = 0; m < l->order && rc == 0; m++)
+            rc = put_screen_index(l, thread, m, index[i * l->order + m], to, err);
         if (rc < 0)
             return rc;
-        for (uint32_t m = 0; m < l->order; m++)
-            to->n += (size_t)sprintf(to->at + to->n, "%*" PRIu64 " ", INDEX_WIDTH,
-                                     index[i * l->order + m] + l->base);
         for (uint32_t k = 0; k < l->n_numbers; k++) {
             const double x = number[k][i];
             const int whole = x == floor(x) && fabs(x) < 1e12;
@@ -237,7 +294,7 @@ int cell_lines_put(const struct cell_lines *l, uint32_t thread, uint64_t n, cons
     if (l->format == CELL_NPY)
         return put_rows(l, n, index, number, to, err);
     if (l->screen)
-        return put_screen_lines(l, n, index, number, to, err);
+        return put_screen_lines(l, thread, n, index, number, to, err);
     for (uint64_t i = 0; i < n && rc == 0; i++)
         rc = put_line(l, thread, index + i * l->order, number, i,
                       i == 0 ? NULL : &fields[(i - 1) % 2], &fields[i % 2], to, err);

@@ -24,12 +24,17 @@ struct cell_lines {
     uint32_t order, first_mode; /* so many modes, from this one on */
     enum cell_format format;
     uint32_t base;              /* of indices that are shown */
-    struct ts_row_names *names; /* with labels, or NULL; csv and tsv show them */
+    struct ts_row_names *names; /* with labels, or NULL; csv, tsv and screens show them */
     uint32_t n_numbers;
     int narrow; /* the first number is a float32 */
     int bare;   /* npy: without the indices */
-    int screen; /* tns: for a reader: names of columns, aligned, numbers of 6 digits */
+    int screen; /* tns: for a reader: names of columns, labels, aligned, numbers of 6 digits */
 };
+
+static inline int cell_lines_show_labels(const struct cell_lines *l)
+{
+    return l->screen || l->format == CELL_CSV || l->format == CELL_TSV;
+}
 
 /* Grows as it must; zeroed before the first use. */
 struct cell_text {

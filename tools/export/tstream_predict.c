@@ -353,8 +353,7 @@ static int open_names(struct predict *p, struct ts_err *err)
                                       .tmp = tmp != NULL && *tmp != '\0' ? tmp : ".",
                                       .stop = &tool_stop };
     struct ts_machine machine;
-    if (p->view.tensor == NULL || p->args->numbers ||
-        (p->lines.format != CELL_CSV && p->lines.format != CELL_TSV))
+    if (p->view.tensor == NULL || p->args->numbers || !cell_lines_show_labels(&p->lines))
         return 0;
     ts_machine_get(&machine);
     conf.bytes = machine.free_bytes / 4;

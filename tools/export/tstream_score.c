@@ -241,8 +241,8 @@ static const char *tmp_dir(void)
 static int open_names(struct scoring *s, struct ts_err *err)
 {
     struct ts_row_names_conf conf = { .tensor = s->view.tensor,
-                                      .labels = s->lines.format != CELL_TNS &&
-                                                s->lines.format != CELL_NPY && !s->args->numbers,
+                                      .labels =
+                                          cell_lines_show_labels(&s->lines) && !s->args->numbers,
                                       .threads = s->threads,
                                       .tmp = tmp_dir(),
                                       .stop = &tool_stop };

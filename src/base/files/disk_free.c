@@ -58,7 +58,7 @@ void ts_disk_free_of(int fd, struct ts_disk_free *ret)
     if (fstat(fd, &st) == 0)
         ret->device = (uint64_t)st.st_dev;
     if (fstatvfs(fd, &v) == 0 && v.f_blocks > 0)
-        ret->bytes = (uint64_t)(geteuid() == 0 ? v.f_bfree : v.f_bavail) * v.f_frsize;
+        ret->bytes = (uint64_t)v.f_bavail * v.f_frsize;
     ret->bytes = least(ret->bytes, quota_left(fd, USRQUOTA, geteuid()));
     ret->bytes = least(ret->bytes, quota_left(fd, GRPQUOTA, getegid()));
     if (fstatfs(fd, &kind) == 0 && kind.f_type == TMPFS) {

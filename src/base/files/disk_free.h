@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* disk_free.h - how much may still be written to a directory or a file.
  *
- * The least of: what its file system has free for this user, what disk quotas of the user and the
- * group leave (where the kernel tells them by a descriptor, from Linux 5.14 on), and on tmpfs the
- * free memory of the machine.
+ * The least of: what its file system has free for users, as df shows it, what disk quotas of the
+ * user and the group leave (where the kernel tells them by a descriptor, from Linux 5.14 on), and
+ * on tmpfs the free memory of the machine. The part that a file system reserves for root is not
+ * counted, also where root runs this.
  *
  *   units    bytes
  *   threads  any

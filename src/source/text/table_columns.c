@@ -348,8 +348,12 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         const char *name = i < p->n_text ? p->text[i] : p->binned[i - p->n_text];
         const int m = mode_called(t, name);
         if (m < 0)
-            return ts_fail(err, TS_EARG, "%s: there is no mode '%s'",
-                           i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name);
+            return ts_fail(err, TS_EARG, "%s: there is no mode '%s'%s",
+                           i < p->n_text ? TS_SET_TEXT : TS_SET_BIN, name,
+                           t->header != NULL || p->n_modes > 0
+                               ? ""
+                               : ", as the table has no header line; " TS_SET_NAMES
+                                 " names its modes");
         if (i < p->n_text)
             take_text(&t->mode[m]);
         else

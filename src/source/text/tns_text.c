@@ -76,8 +76,9 @@ static const char *no_number_hint(const struct ts_tns_rules *r, uint32_t mode, c
     const int comma = memchr(word, ',', (size_t)(end - word)) != NULL;
     double x;
     if (r->numbers)
-        return comma ? " (fields are divided by blanks)"
-                     : " (cells are listed by numbers of their indices, not by names)";
+        return comma ? " (fields are divided by blanks; " TS_SET_CELLS_CSV " reads commas)"
+                     : " (cells are listed by numbers of their indices; " TS_SET_CELLS_CSV
+                       " reads names)";
     if (!comma && mode == 0 && ts_tns_value(word, end, &x, NULL) == 0)
         return " (a fraction: if the lines are rows of a matrix, with a value in each cell, save it "
                "with numpy.save, which tstream cp reads as it is; " TS_SET_TEXT
@@ -203,11 +204,10 @@ int ts_tns_check_returns(const char *p, const char *end, struct ts_err *err)
 static const char *comma_hint(const struct ts_tns_rules *r, const char *p, const char *stop)
 {
     return memchr(p, ',', (size_t)(stop - p)) == NULL ? ""
-           : r->numbers
-               ? " between blanks; there are commas in the line: cells are listed by numbers of "
-                 "their indices, divided by blanks"
-               : " between blanks; there are commas in the line, and " TS_SET_FORMAT_CSV
-                 " reads such a file";
+           : r->numbers ? " between blanks; there are commas in the line, and " TS_SET_CELLS_CSV
+                          " reads such a file"
+                        : " between blanks; there are commas in the line, and " TS_SET_FORMAT_CSV
+                          " reads such a file";
 }
 
 static int parse_line(const struct ts_tns_rules *r, const char *p, const char **stop,
