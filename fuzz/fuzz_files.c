@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <math.h>
 
+#include "build/kept_text.h"
 #include "build/write/label_write.h"
 #include "format/arrays/array_index.h"
 #include "format/mode_names.h"
@@ -18,10 +19,10 @@
 
 /* ---- a tensor of which one file is the input ---- */
 
-#define N_FILES 4
+#define N_FILES 5
 #define LABELS  3
 static const char *const file_name[N_FILES] = { "t.tsh/modes", "t.tsh/part", "t.tsh/sums",
-                                                "t.tsh/mode1.labels" };
+                                                "t.tsh/mode1.labels", "t.tsh/options" };
 static uint8_t *golden_index, *golden_labels;
 static size_t n_golden_index, n_golden_labels;
 
@@ -67,6 +68,13 @@ static void put_right(int kind, uint8_t *file, size_t size)
         s.index_hash = hash;
         memcpy(file, &s, sizeof s);
         fuzz_seal(file, size, 0, offsetof(struct ts_disk_sums, hash));
+    } else if (kind == 4 && size >= sizeof(struct ts_disk_kept) + sizeof hash) {
+        struct ts_disk_kept h;
+        memcpy(&h, file, sizeof h);
+        h.index_hash = hash;
+        h.text_bytes = size - sizeof h - sizeof hash;
+        memcpy(file, &h, sizeof h);
+        fuzz_seal(file, size, 0, size - sizeof hash);
     }
 }
 
@@ -97,6 +105,27 @@ static void check_names(const struct ts_tensor *t)
         MUST(n > 0 && n <= TS_MODE_NAME_MAX);
         MUST(name == NULL || strchr(name, '\n') == NULL);
     }
+}
+
+/* Options that are read are one line each, become the same bytes again, and are taken over or
+ * refused. */
+static void check_kept(const struct ts_tensor *t)
+{
+    struct ts_build_options o = { .value_bytes = 4 };
+    struct ts_table_plan plan = { .separator = ',' };
+    struct ts_kept k, copy;
+    struct ts_err err;
+    const uint32_t mode[TS_MAX_ORDER] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+    int rc = ts_kept_read(t, &k, &err);
+    MUST(rc >= 0 || err.text[0] != '\0');
+    if (rc <= 0)
+        return;
+    MUST(ts_kept_copy(&k, t->order, mode, &copy, &err) == 0);
+    MUST(ts_kept_check(t->path, &k, &copy, &err) == 0 || k.unknown != NULL);
+    rc = ts_kept_adopt(&k, 0, &o, &plan, &err);
+    MUST(rc == 0 || (rc == TS_EARG && err.text[0] != '\0'));
+    ts_kept_free(&copy);
+    ts_kept_free(&k);
 }
 
 /* Shards that are said to be here can be read, and others are refused with a sentence. */
@@ -197,6 +226,7 @@ void fuzz_tensor_file(const uint8_t *data, size_t size)
     if (rc == 0) {
         check_names(t);
         check_part(t);
+        check_kept(t);
         rc = ts_tensor_sums_read(t, &sums, &err);
         MUST(rc >= 0 || err.text[0] != '\0');
         MUST(rc <= 0 || sums.cells.n == t->nnz);

@@ -121,6 +121,9 @@
 #include "format/cell_sum.h"
 /* and their file: ts_tensor_sums_read, ts_cell_sum_text */
 #include "format/tensor_sums.h"
+/* and of how it was built: ts_kept_read, ts_kept_free, ts_kept_key, ts_kept_of_mode,
+ * ts_kept_count */
+#include "format/kept.h"
 /* which shards are here: ts_part_has */
 #include "format/part.h"
 /* the blocks of a shard: ts_shard_decode, ts_shard_block */
@@ -138,6 +141,8 @@
 
 /* the builds that programs run: ts_build_paths, ts_build_synth, ts_build_tensor */
 #include "build/build.h"
+/* and a function of values as text: ts_transform_parse */
+#include "build/kept_text.h"
 /* the place of one: ts_build_dir_check */
 #include "build/build_dir.h"
 /* some shards of a tensor: ts_part_write, ts_part_shard_bytes */

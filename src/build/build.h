@@ -38,6 +38,7 @@ struct ts_build_step {
 };
 
 struct ts_comm;
+struct ts_kept;
 
 struct ts_build_options {
     const char *out; /* the directory to make */
@@ -71,6 +72,12 @@ struct ts_build_options {
     /* 1: only the file name says that it is a table, so binary files are no tables */
     int table_by_name;
     int sorted_names; /* 1: indices in the order of the names; 0: as first seen */
+
+    /* What the tensor must have in common with an earlier build (format/kept.h), whose path begins
+     * the sentence of a difference; NULL: nothing */
+    const struct ts_kept *like;
+    const char *like_path;
+    int keeps_nothing; /* 1: the tensor gets no file `options` */
 
     /* called from the calling thread a few times per second; may be NULL */
     void (*progress)(void *arg, const struct ts_build_step *step);

@@ -62,6 +62,8 @@ static enum ts_atomic_kind kind_of(int dir, const char *name, int whole)
         magic = TS_MODES_MAGIC;
     else if (strcmp(name, TS_SUMS_NAME) == 0)
         magic = TS_SUMS_MAGIC;
+    else if (strcmp(name, TS_KEPT_NAME) == 0)
+        magic = TS_KEPT_MAGIC;
     else if (strcmp(name, TS_PART_NAME) == 0)
         magic = TS_PART_MAGIC;
     else if (sscanf(name, "mode%2u.%15[a-z]%n", &mode, kind, &end) != 2 || name[end] != '\0')

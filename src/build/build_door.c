@@ -18,6 +18,7 @@
 #include "source/synth/synth_source.h"
 #include "source/tensor_source.h"
 #include "source/text/text_input.h"
+#include "source/text/text_kind.h"
 #include "source/text/text_source.h"
 
 /* Memory set aside for decompression: what the files may need, at most a quarter. */
@@ -101,6 +102,11 @@ static int build_text(struct ts_build *b, const char *const paths[], uint32_t n_
         b->order = ts_text_source_rules(s)->order;
         rc = check_order(b, paths[0], err);
     }
+    if (rc == 0) {
+        b->source = ts_text_source_kind(s)->name;
+        b->base = ts_text_source_rules(s)->base;
+        rc = ts_build_kept_check(b, err);
+    }
     if (rc == 0 && b->table != NULL)
         rc = ts_build_table_begin(b, s, err);
     if (rc == 0) {
@@ -150,6 +156,8 @@ static int build_binary(struct ts_build *b, const char *const paths[], uint32_t 
         memcpy(b->dim, ts_binary_source_dims(s), sizeof b->dim);
         rc = check_order(b, paths[0], err);
     }
+    if (rc == 0)
+        rc = ts_build_kept_check(b, err);
     if (rc == 0 && ts_build_ranks_writes(b))
         rc = ts_build_check_labels(b, err);
     if (rc == 0) {
@@ -198,6 +206,7 @@ static int build_from(struct ts_build *b, const char *const paths[], uint32_t n_
         ts_byte_input_close(first);
         return rc;
     }
+    b->source = kind != NULL ? kind->name : NULL;
     return kind != NULL ? build_binary(b, paths, n_paths, first, start, err)
                         : build_text(b, paths, n_paths, first, start, err);
 }
@@ -242,6 +251,7 @@ int ts_build_synth(const struct ts_build_options *o, const struct ts_synth *synt
     uint32_t threads;
     int rc = ts_build_init(&b, o, NULL, 0, ret, err);
     b.order = synth->order;
+    b.source = "generator";
     threads = ts_synth_source_threads(synth, b.memory.threads, o->memory / 16);
     if (rc == 0)
         rc = ts_synth_source_new(synth, threads, o->memory / 16, &s, err);
@@ -279,8 +289,11 @@ int ts_build_source(const struct ts_build_options *o, uint32_t order,
     int rc = ts_build_init(&b, o, NULL, 0, ret, err);
     b.order = order;
     b.base = o->base;
+    b.source = "arrays";
     if (rc == 0)
         rc = check_names(o, b.order, err);
+    if (rc == 0)
+        rc = ts_build_kept_check(&b, err);
     for (uint32_t m = 0; m < o->n_dims; m++)
         b.space.dim[m].high = o->dim[m];
     if (o->expect > 0)

@@ -49,6 +49,7 @@ struct ts_build {
     const struct ts_build_options *o;
     struct ts_build_report *report;
     uint32_t base;          /* first index of the input */
+    const char *source;     /* kind of the input (format/kept.def) */
     char *tmp;              /* directory for temporary files */
     uint32_t order, phase;  /* phase: enum ts_build_phase */
     _Atomic uint64_t *work; /* points to o->work, or to own_work */
@@ -244,6 +245,17 @@ int ts_build_sums_passed(struct ts_build *b, const struct ts_cell_sum *in,
                          const struct ts_cell_sum *out, struct ts_err *err);
 int ts_build_sums_written(struct ts_build *b, int rc, struct ts_err *err);
 int ts_build_sums_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
+
+/* build_kept.c. What the build did, as the tensor keeps it: as far as it is known after the start
+ * of the input, or, if `done`, all of it. Returns 1, or 0 if the tensor keeps nothing. Then the
+ * check of both against o->like, and the file. */
+struct ts_kept;
+int ts_build_kept(const struct ts_build *b, int done, struct ts_kept *ret, struct ts_err *err);
+int ts_build_kept_check(const struct ts_build *b, struct ts_err *err);
+int ts_build_kept_file(const struct ts_build *b, uint64_t index_hash, struct ts_err *err);
+
+/* The names of the modes, and of the values as name[order]. */
+void ts_build_mode_names(const struct ts_build *b, const char *name[TS_MAX_ORDER + 1]);
 
 /* build_number.c. Turns the indices and values of b->spool into compact rows and codes. Writes
  * modeK.rows of the modes with empty slices, and chooses the code of the values. */

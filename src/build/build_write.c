@@ -231,6 +231,18 @@ int ts_build_check_labels(const struct ts_build *b, struct ts_err *err)
     return rc;
 }
 
+void ts_build_mode_names(const struct ts_build *b, const char *name[TS_MAX_ORDER + 1])
+{
+    memset(name, 0, (TS_MAX_ORDER + 1) * sizeof *name);
+    memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
+    if (b->table != NULL)
+        ts_build_table_mode_names(b, name);
+    for (uint32_t m = 0; b->from != NULL && m < b->order; m++)
+        name[m] = ts_tensor_mode_name(b->from, b->from_mode[m]);
+    if (b->from != NULL)
+        name[b->order] = ts_tensor_value_name(b->from);
+}
+
 int ts_build_write_index(struct ts_build *b, struct ts_err *err)
 {
     const struct ts_value_code *c = b->code;
@@ -250,7 +262,7 @@ int ts_build_write_index(struct ts_build *b, struct ts_err *err)
         .n_duplicates = b->merge.n_duplicates,
         .n_zeros = b->collect.n_zeros + b->merge.n_zeros,
     };
-    const char *name[TS_MAX_ORDER + 1] = { NULL };
+    const char *name[TS_MAX_ORDER + 1];
     uint64_t hash;
     int rc;
     if (b->o->duplicates == TS_DUPLICATES_KEEP) { /* these duplicates are kept, not merged */
@@ -266,16 +278,12 @@ int ts_build_write_index(struct ts_build *b, struct ts_err *err)
     }
     rc = ts_build_index_write(b->dir, &h, b->mode, c->dict, b->shard, &hash, err);
     b->report->index_bytes = h.index_bytes;
-    memcpy(name, b->o->mode_name, b->o->n_names * sizeof *name);
-    if (b->table != NULL)
-        ts_build_table_mode_names(b, name);
-    for (uint32_t m = 0; b->from != NULL && m < b->order; m++)
-        name[m] = ts_tensor_mode_name(b->from, b->from_mode[m]);
-    if (b->from != NULL)
-        name[b->order] = ts_tensor_value_name(b->from);
+    ts_build_mode_names(b, name);
     if (rc == 0)
         rc = ts_mode_names_write(b->dir, b->order, b->base, name, hash, err);
     if (rc == 0)
         rc = ts_build_sums_file(b, hash, err);
+    if (rc == 0)
+        rc = ts_build_kept_file(b, hash, err);
     return rc;
 }

@@ -9,6 +9,7 @@
  *   NAME.tsh/modeK.rows   the used indices of mode K, when it has empty slices
  *   NAME.tsh/modeK.labels names of the indices of mode K, when they were given
  *   NAME.tsh/sums         sums over the nonzeros read and the cells, to be held against the copies
+ *   NAME.tsh/options      how a line of input became a cell and a value, for what is added later
  *   NAME.tsh/modes        names of the modes and the first index, when there is something to say
  *
  * Hierarchy: tensor -> mode copy -> shard (unit of reading, whole partitions, at most shard_bytes)
@@ -27,6 +28,7 @@
 #define TS_INDEX_NAME "index"
 #define TS_MODES_NAME "modes"
 #define TS_SUMS_NAME  "sums"
+#define TS_KEPT_NAME  "options"
 /* The suffix of a tensor that is being built; it is renamed when it is complete. */
 #define TS_BUILDING_SUFFIX ".building"
 
@@ -39,6 +41,7 @@
 #define TS_LABELS_MAGIC   "TSHLABEL"
 #define TS_MODES_MAGIC    "TSHMODES"
 #define TS_SUMS_MAGIC     "TSHSUMS1"
+#define TS_KEPT_MAGIC     "TSHOPTNS"
 
 #define TS_MIN_ORDER        2u
 #define TS_MAX_ORDER        16u
@@ -185,6 +188,17 @@ struct ts_disk_sums {
     uint64_t hash;                 /* XXH3-64 of the bytes before it */
 };
 
+/* Starts NAME.tsh/options. Lines follow, `key=value` or `key.K=value` of mode K from 1, each ended
+ * by '\n'; then the XXH3-64 of every byte before it. */
+struct ts_disk_kept {
+    char magic[8];
+    uint32_t version;
+    uint32_t order;
+    uint64_t index_hash; /* the checksum at the end of the index that this file belongs to */
+    uint64_t text_bytes;
+};
+
+_Static_assert(sizeof(struct ts_disk_kept) == 32, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_sums) == 80, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_header) == 256, "on-disk size");
 _Static_assert(sizeof(struct ts_disk_mode) == 128, "on-disk size");

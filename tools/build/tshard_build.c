@@ -211,25 +211,6 @@ static int check_operands(const struct ts_cmd *cmd, char *const *operand, uint32
     return 0;
 }
 
-static int parse_transform(const char *text, struct ts_transform *ret, struct ts_err *err)
-{
-    char *end = NULL;
-    if (strcmp(text, "log1p") == 0) {
-        ret->kind = TS_TRANSFORM_LOG1P;
-    } else if (strcmp(text, "binary") == 0) {
-        ret->kind = TS_TRANSFORM_BINARY;
-    } else if (strncmp(text, "scale=", 6) == 0 &&
-               (ret->scale = ts_strtod(text + 6, &end), end != text + 6) && *end == '\0' &&
-               isfinite(ret->scale) && ret->scale != 0) {
-        ret->kind = TS_TRANSFORM_SCALE;
-    } else {
-        return ts_fail(
-            err, TS_EARG,
-            "--transform %s: expected log1p, binary, or scale= and a number other than 0", text);
-    }
-    return 0;
-}
-
 /* How an input is read that is a table. */
 static char separator_of(const struct build_args *a, const char *path)
 {
@@ -364,7 +345,7 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     if (rc >= 0 && args.modes != NULL)
         rc = split_names("modes", args.modes, &names, o.mode_name, &o.n_names, &err);
     if (rc >= 0 && args.transform != NULL)
-        rc = parse_transform(args.transform, &o.transform, &err);
+        rc = ts_transform_parse(args.transform, &o.transform, &err);
     if (rc >= 0)
         rc = plan_table(&args, operands[0], &o, &table, copy, &err);
     if (rc >= 0)

@@ -59,7 +59,22 @@ static uint64_t directory_bytes(const struct ts_tensor *t)
     return bytes;
 }
 
-static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t mode)
+/* Prints what the file options says of the tensor, or of a mode, or null without that file. */
+static void json_kept(struct tool_json *j, const struct ts_kept *k, int of_mode, uint32_t mode)
+{
+    if (k->order == 0) {
+        tool_json_str(j, "built_with", NULL);
+        return;
+    }
+    tool_json_object(j, "built_with");
+    for (int i = 0; i < TS_N_KEPT; i++)
+        if (ts_kept_of_mode((enum ts_kept_id)i) == of_mode)
+            tool_json_str(j, ts_kept_key((enum ts_kept_id)i), k->text[i][mode]);
+    tool_json_close(j);
+}
+
+static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t mode,
+                      const struct ts_kept *k)
 {
     const struct ts_disk_mode *d = &t->mode[mode].disk;
     tool_json_object(j, NULL);
@@ -77,6 +92,7 @@ static void json_mode(struct tool_json *j, const struct ts_tensor *t, uint32_t m
     for (uint32_t l = 0; l < t->order; l++)
         tool_json_u64(j, NULL, d->level[l] + 1u);
     tool_json_close(j);
+    json_kept(j, k, 1, mode);
     tool_json_close(j);
 }
 
@@ -95,6 +111,9 @@ static void json_sums(struct tool_json *j, const struct ts_tensor *t)
 static void print_json(const struct ts_tensor *t)
 {
     struct tool_json j;
+    struct ts_kept kept;
+    struct ts_err err;
+    (void)ts_kept_read(t, &kept, &err); /* tshard verify says what is wrong with it */
     tool_json_open(&j, stdout);
     tool_json_str(&j, "tensor", t->path);
     tool_json_u64(&j, "format_version", t->header.version);
@@ -125,11 +144,13 @@ static void print_json(const struct ts_tensor *t)
     tool_json_bool(&j, "keeps_zeros", (t->header.flags & TS_TENSOR_ZEROS) != 0);
     tool_json_bool(&j, "has_weights", ts_tensor_weighted(t));
     json_sums(&j, t);
+    json_kept(&j, &kept, 0, 0);
     tool_json_array(&j, "modes");
     for (uint32_t m = 0; m < t->order; m++)
-        json_mode(&j, t, m);
+        json_mode(&j, t, m, &kept);
     tool_json_close(&j);
     tool_json_close(&j);
+    ts_kept_free(&kept);
 }
 
 /* As tshard export writes it. */
@@ -162,6 +183,59 @@ static void put_values(struct tool_words *w, const struct ts_tensor *t)
                     weights);
 }
 
+/* What tshard build does unless it is told otherwise. */
+static const char *const usual[TS_N_KEPT] = {
+    [TS_KEPT_BASE] = "1",         [TS_KEPT_VALUES] = "float32", [TS_KEPT_TRANSFORM] = "none",
+    [TS_KEPT_DUPLICATES] = "sum", [TS_KEPT_ZEROS] = "drop",     [TS_KEPT_MISSING] = "error",
+    [TS_KEPT_PARTIAL_MAP] = "no", [TS_KEPT_QUOTE] = "double",   [TS_KEPT_DECIMAL] = ".",
+    [TS_KEPT_NAMES] = "seen",     [TS_KEPT_WEIGHTS] = "none",   [TS_KEPT_SEPARATOR] = ",",
+    [TS_KEPT_FIELD] = "number",   [TS_KEPT_SIZE] = "none",
+};
+
+/* Whether a value says something that is not usual, and that the rest of the page does not. */
+static int is_told(const struct ts_kept *k, enum ts_kept_id id, uint32_t m)
+{
+    const char *text = k->text[id][m], *name = k->text[TS_KEPT_MODE_NAME][m];
+    char number[16];
+    snprintf(number, sizeof number, "%u", m + 1);
+    if (text == NULL || id == TS_KEPT_MODE_NAME || id == TS_KEPT_FIRST_BIN || id == TS_KEPT_MAP ||
+        id == TS_KEPT_HEADER || id == TS_KEPT_WIDTH)
+        return 0;
+    if (id == TS_KEPT_COLUMN)
+        return strcmp(text, number) != 0 && (name == NULL || strcmp(text, name) != 0);
+    return usual[id] == NULL || strcmp(text, usual[id]) != 0;
+}
+
+/* The kind of the input, and what is not usual of its rules. */
+static void put_kept(struct tool_words *w, const struct ts_tensor *t)
+{
+    struct ts_kept k;
+    struct ts_err err;
+    char *all = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&all, &n);
+    const int found = ts_kept_read(t, &k, &err) > 0 && f != NULL;
+    for (int i = 0; i < TS_N_KEPT && found; i++)
+        for (uint32_t m = 0; m < ts_kept_count(&k, (enum ts_kept_id)i); m++) {
+            const enum ts_kept_id id = (enum ts_kept_id)i;
+            const char *text = k.text[id][m];
+            if (!is_told(&k, id, m))
+                continue;
+            text = strcmp(text, "\t") == 0 ? "tab" : strcmp(text, " ") == 0 ? "blank" : text;
+            if (id != TS_KEPT_SOURCE)
+                fprintf(f, ", %s ", ts_kept_key(id));
+            if (ts_kept_of_mode(id))
+                fprintf(f, "of mode %u ", m + 1);
+            fprintf(f, "%s", text);
+        }
+    if (f != NULL && fclose(f) == 0 && found) {
+        tool_words_start(w, "  built from");
+        tool_words_put(w, all);
+    }
+    free(all);
+    ts_kept_free(&k);
+}
+
 static void print_head(const struct ts_tensor *t)
 {
     const struct ts_disk_header *h = &t->header;
@@ -190,6 +264,7 @@ static void print_head(const struct ts_tensor *t)
                     ts_num_count(c, h->n_zeros), tool_plural(h->n_zeros),
                     (h->flags & TS_TENSOR_DUPLICATES) != 0 ? ", other duplicates kept" : "",
                     (h->flags & TS_TENSOR_ZEROS) != 0 ? ", cells of value 0 kept" : "");
+    put_kept(&w, t);
     tool_words_start(&w, "  bytes/nnz");
     tool_words_putf(&w, "%.3f at least for random cells, %u as coordinates (COO)", bound,
                     coo_bytes(t));
@@ -369,6 +444,8 @@ const struct ts_cmd tshard_info_cmd = {
         "Prints the index of a tensor directory, without reading a shard. For a dense tensor "
         "(tstream cp --help) it prints what is known without reading cells; only text is "
         "read. Without TENSOR.tsh it takes the only .tsh in the current directory.\n\n"
+        "'built from' is the kind of the input, and what is not the default of the rules by which "
+        "a line became a cell and a value.\n\n"
         "bytes/nnz of a mode counts its copy of the nonzeros, the list of its used slices and "
         "its share of the index. Two figures stand beside it. The first is (log2 C(cells, nnz) + nnz "
         "* entropy of the values) / (8 nnz). No packing can be smaller if nonzeros lie at random. "

@@ -39,7 +39,7 @@ struct verify {
     struct verify_sum *sum;                 /* of every shard */
     uint64_t *rows[TS_MAX_ORDER];           /* indices of the rows of each mode; NULL: themselves */
     struct ts_tensor_sums told;             /* the file `sums`, and whether there is one */
-    int has_sums;
+    int has_sums, has_options;
     struct ts_cell_sum cells[TS_MAX_ORDER]; /* of each copy, or of what is here of it */
     struct tool_progress progress;
     uint64_t done, total;      /* bytes */
@@ -163,9 +163,14 @@ static int verify_side_files(struct verify *v, struct ts_err *err)
 {
     const struct ts_tensor *t = v->t;
     const int found = ts_tensor_sums_read(t, &v->told, err);
+    struct ts_kept kept;
     v->has_sums = found > 0;
     if (found < 0)
         return found;
+    v->has_options = ts_kept_read(t, &kept, err);
+    if (v->has_options < 0)
+        return v->has_options;
+    ts_kept_free(&kept);
     for (uint32_t m = 0; m < t->order; m++) {
         int rc = ts_tensor_rows(t, m, &v->rows[m], err);
         if (rc == 0 && t->mode[m].disk.labels_bytes > 0)
@@ -226,6 +231,7 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         for (uint32_t m = 0; m < v->t->order; m++)
             tool_json_str(&j, NULL, ts_cell_sum_text(&v->cells[m], path));
         tool_json_close(&j);
+        tool_json_bool(&j, "has_options", v->has_options);
         tool_json_close(&j);
     } else if (!args->quiet && v->t->part.n > 0) {
         printf("%s: sound: part %u of %u, %s of %s shards, %s in %s\n",
@@ -240,6 +246,8 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
     }
     if (!args->json && !args->quiet && !v->has_sums)
         printf("  the file sums is missing: tensors that version 0.2.0 or older built have none\n");
+    if (!args->json && !args->quiet && !v->has_options)
+        printf("  the file options is missing: the tensor does not say how it was built\n");
 }
 
 static int run_verify(const struct ts_cmd *cmd, int argc, char **argv)
@@ -292,7 +300,8 @@ const struct ts_cmd tshard_verify_cmd = {
         "checks that nonzeros are sorted and indices are in range. It counts the nonzeros and "
         "the largest slices, and computes the norm (to a relative 1e-10). It checks that the "
         "copies of all modes hold the same nonzeros, and compares them with the sum that the "
-        "build wrote. A note says if the tensor is older and has no such sum. The first error "
+        "build wrote. A note says if the tensor is older and has no such sum, or does not say how it "
+        "was built. The first error "
         "ends the check with a message and exit status 1. In a part (tshard part) it checks the "
         "shards of the part and does not compare copies. Without TENSOR.tsh it checks the only "
         ".tsh in the current directory.",

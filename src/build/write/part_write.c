@@ -149,6 +149,8 @@ static int copy_side_files(struct copy *c, struct ts_err *err)
     int rc = copy_file(c, TS_MODES_NAME, err);
     if (rc == 0)
         rc = copy_file(c, TS_SUMS_NAME, err);
+    if (rc == 0)
+        rc = copy_file(c, TS_KEPT_NAME, err);
     for (uint32_t m = 0; m < c->conf->tensor->order; m++)
         for (int i = 0; i < 2 && rc == 0; i++) {
             char name[32];

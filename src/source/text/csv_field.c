@@ -2,6 +2,7 @@
 /* csv_field.c - the functions of csv_field.h that few lines need: quoted fields and messages. */
 #include "source/text/csv_field.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/setting.h"
@@ -85,4 +86,16 @@ int ts_csv_is_index(const struct ts_csv_field *f)
     for (; p < f->end && *p >= '0' && *p <= '9' && v <= TS_MAX_DIM; p++)
         v = 10 * v + (uint64_t)(*p - '0');
     return p == f->end && p > f->begin && v <= TS_MAX_DIM;
+}
+
+char *ts_csv_copy(const struct ts_csv_field *f)
+{
+    char *s = malloc((size_t)(f->end - f->begin) + 1), *at = s;
+    for (const char *p = f->begin; s != NULL && p < f->end; p++) {
+        *at++ = *p;
+        p += f->doubled && *p == '"';
+    }
+    if (s != NULL)
+        *at = '\0';
+    return s;
 }

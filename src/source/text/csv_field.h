@@ -94,6 +94,9 @@ int ts_csv_check_return(const char *at, char separator, int quotes, const struct
 #define TS_CSV_QUOTE 64
 const char *ts_csv_quote(const struct ts_csv_field *f, char buf[TS_CSV_QUOTE]);
 
+/* What a field says, without the quotes that are doubled in it; malloc'ed, NULL: no memory. */
+char *ts_csv_copy(const struct ts_csv_field *f);
+
 /* Whether a field is nothing but digits. */
 int ts_csv_is_digits(const struct ts_csv_field *f);
 

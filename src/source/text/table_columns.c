@@ -16,19 +16,6 @@
 #define NO_COLUMN UINT32_MAX
 #define MOST_NAME ((size_t)64) /* bytes of a field that could be the name of a column */
 
-/* What a field says, malloc'ed. */
-static char *copy_field(const struct ts_csv_field *f)
-{
-    char *s = malloc((size_t)(f->end - f->begin) + 1), *at = s;
-    for (const char *p = f->begin; s != NULL && p < f->end; p++) {
-        *at++ = *p;
-        p += f->doubled && *p == '"';
-    }
-    if (s != NULL)
-        *at = '\0';
-    return s;
-}
-
 static int is_word(const struct ts_csv_field *f, const char *word)
 {
     const char *p = f->begin;
@@ -336,7 +323,7 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         t->mode[m].look.open = !any;
         t->mode[m].least = UINT64_MAX;
         t->mode[m].name = p->n_modes > 0 && p->n_columns > 0 ? strdup(p->mode[m])
-                          : t->header != NULL                ? copy_field(&l->first[c])
+                          : t->header != NULL                ? ts_csv_copy(&l->first[c])
                           : p->n_modes > 0                   ? strdup(p->mode[m])
                                                              : NULL;
         if (t->mode[m].name == NULL && (t->header != NULL || p->n_modes > 0))
@@ -359,6 +346,13 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
         else
             take_bin(t, l, (uint32_t)m, &p->bin[i - p->n_text]);
     }
+    for (uint32_t i = 0; i < p->n_digits; i++) {
+        const int m = mode_called(t, p->digits[i]);
+        if (m < 0)
+            return ts_fail(err, TS_EARG, "%s: there is no mode '%s'", TS_SET_TEXT, p->digits[i]);
+        ts_table_decide(&t->mode[m], 0, 1);
+        t->mode[m].look.open = 0;
+    }
     for (uint32_t i = 0; i < 2 * p->n_units; i++) { /* those of all modes, then those of one */
         const uint32_t u = i % p->n_units;
         const int rc = (p->timed[u] != NULL) == (i >= p->n_units)
@@ -368,7 +362,7 @@ static int find_fields(struct ts_table *t, const struct ts_table_sample *l, stru
             return rc;
     }
     if (t->value_column != NO_COLUMN && t->header != NULL) {
-        t->value_name = copy_field(&l->first[t->value_column]);
+        t->value_name = ts_csv_copy(&l->first[t->value_column]);
         if (t->value_name == NULL)
             return ts_fail(err, TS_ENOMEM, "out of memory for the columns");
         if (strlen(t->value_name) > TS_MODE_NAME_MAX)

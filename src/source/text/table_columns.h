@@ -20,6 +20,10 @@
 /* The role of a column: the number of a mode, or one of these. */
 enum ts_table_role { TS_TABLE_SKIP = TS_MAX_ORDER, TS_TABLE_VALUE, TS_TABLE_WEIGHT };
 
+_Static_assert((int)TS_TABLE_VALUE == TS_TABLE_OF_VALUES &&
+                   (int)TS_TABLE_WEIGHT == TS_TABLE_OF_WEIGHTS,
+               "what others call these roles");
+
 /* The kinds of fields of a mode, from the first one that is not missing. */
 struct ts_table_look {
     int open;      /* the start of the first file has nothing of the mode */

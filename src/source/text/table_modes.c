@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* table_modes.c - what others ask about the modes of a table. */
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "source/text/table_columns.h"
 
@@ -69,4 +72,65 @@ int ts_table_mode_whole(const struct ts_table *t, uint32_t mode)
 int ts_table_mode_open(const struct ts_table *t, uint32_t mode)
 {
     return t->mode[mode].look.open;
+}
+
+int ts_table_has_header(const struct ts_table *t)
+{
+    return t->header != NULL;
+}
+
+uint32_t ts_table_width(const struct ts_table *t)
+{
+    return t->n_columns;
+}
+
+/* The names of all columns, malloc'ed; returns how many. */
+static uint32_t header_names(const struct ts_table *t, char **ret)
+{
+    const char *p = t->header;
+    struct ts_csv_field f = { 0 };
+    uint32_t n = 0;
+    int more = 1;
+    while (more && n < t->n_columns &&
+           ts_csv_next(&p, t->plan.separator, !t->plan.no_quotes, &f, NULL) > 0) {
+        ret[n++] = ts_csv_copy(&f);
+        more = ts_csv_go_on(&p, t->plan.separator);
+    }
+    return n;
+}
+
+/* Whether a name tells its column from all others. */
+static int tells(char *const *name, uint32_t n, uint32_t column)
+{
+    for (uint32_t c = 0; c < n; c++)
+        if (c != column && name[c] != NULL && strcmp(name[c], name[column]) == 0)
+            return 0;
+    return *name[column] != '\0';
+}
+
+int ts_table_column_text(const struct ts_table *t, uint32_t role, char **ret, struct ts_err *err)
+{
+    char **name;
+    uint32_t column = 0, n = 0;
+    int rc = 0;
+    *ret = NULL;
+    while (column < t->n_columns && t->role[column] != role)
+        column++;
+    if (column == t->n_columns)
+        return (*ret = strdup("none")) == NULL ? ts_no_memory(err, "columns") : 0;
+    if (t->header == NULL)
+        return asprintf(ret, "%u", column + 1) < 0 ? ts_no_memory(err, "columns") : 0;
+    name = calloc(t->n_columns, sizeof *name);
+    if (name != NULL)
+        n = header_names(t, name);
+    if (name == NULL || (column < n && name[column] == NULL)) {
+        rc = ts_no_memory(err, "columns");
+    } else if (column < n && tells(name, n, column)) {
+        *ret = name[column];
+        name[column] = NULL;
+    }
+    for (uint32_t c = 0; c < n; c++)
+        free(name[c]);
+    free(name);
+    return rc;
 }

@@ -43,6 +43,9 @@ struct ts_table_plan {
     uint32_t n_text, n_bins, n_units;
     const char *text[TS_MAX_ORDER]; /* modes whose fields are names, whatever they look like */
     const char *binned[TS_MAX_ORDER];
+    /* modes with names that are whole numbers by their digits, whatever they look like */
+    uint32_t n_digits;
+    const char *digits[TS_MAX_ORDER];
     struct ts_time_bin bin[TS_MAX_ORDER];
     /* the mode whose times have unit[]; NULL: all that are binned */
     const char *timed[TS_MAX_ORDER];
@@ -67,6 +70,15 @@ int ts_table_doubtful(
 char ts_table_separator(const struct ts_table *t);
 const char *ts_table_value_name(const struct ts_table *t);
 const struct ts_time_bin *ts_table_mode_bin(const struct ts_table *t, uint32_t mode);
+
+int ts_table_has_header(const struct ts_table *t);
+uint32_t ts_table_width(const struct ts_table *t); /* number of columns */
+
+/* The column of a mode, of the values (mode TS_TABLE_OF_VALUES) or of the weights, as a user names
+ * it: by its name in the header, by its number if there is no header, or none. Malloc'ed; NULL if
+ * its name is empty or that of another column, too. */
+enum { TS_TABLE_OF_VALUES = TS_MAX_ORDER + 1, TS_TABLE_OF_WEIGHTS };
+int ts_table_column_text(const struct ts_table *t, uint32_t mode, char **ret, struct ts_err *err);
 
 /* Whether all fields of some mode are missing in the start of the first file, so that what follows
  * must decide. */

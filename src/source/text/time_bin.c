@@ -34,6 +34,22 @@ int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *
         text);
 }
 
+void ts_time_bin_width(const struct ts_time_bin *b, char ret[TS_TIME_WIDTH])
+{
+    const uint64_t s = b->seconds;
+    if (s == 0)
+        snprintf(ret, TS_TIME_WIDTH, "%" PRIu32 "%s",
+                 b->months % 12 == 0 ? b->months / 12 : b->months,
+                 b->months % 12 == 0 ? "y" : "mo");
+    else if (s % (uint64_t)DAY == 0)
+        snprintf(ret, TS_TIME_WIDTH, "%" PRIu64 "d", s / (uint64_t)DAY);
+    else if (s % 60 == 0)
+        snprintf(ret, TS_TIME_WIDTH, "%" PRIu64 "%s", s % 3600 == 0 ? s / 3600 : s / 60,
+                 s % 3600 == 0 ? "h" : "min");
+    else
+        snprintf(ret, TS_TIME_WIDTH, "%" PRIu64 "s", s);
+}
+
 int ts_time_bin_by_days(const struct ts_time_bin *b)
 {
     return b->months > 0 || b->seconds >= (uint64_t)DAY;

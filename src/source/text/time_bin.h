@@ -28,6 +28,10 @@ struct ts_time_bin {
 /* The width; numbers are seconds until the rule says something else. */
 int ts_time_bin_parse(const char *text, struct ts_time_bin *ret, struct ts_err *err);
 
+/* The width as text, which ts_time_bin_parse reads: "7d", "90min", "1mo". */
+#define TS_TIME_WIDTH 32
+void ts_time_bin_width(const struct ts_time_bin *b, char ret[TS_TIME_WIDTH]);
+
 /* Whether bins are of a day or more. */
 int ts_time_bin_by_days(const struct ts_time_bin *b);
 

@@ -42,6 +42,11 @@ int ts_time_unit_parse(const char *name, enum ts_time_unit *ret, struct ts_err *
                    "'%s' is not a unit of time: expected s, ms, us, ns, date, year or iso", name);
 }
 
+const char *ts_time_unit_name(enum ts_time_unit unit)
+{
+    return units[unit].name;
+}
+
 /* ------------------------------------------------------------------ the calendar */
 
 static int is_leap(int64_t year)

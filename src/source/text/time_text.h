@@ -45,6 +45,7 @@ enum ts_time_unit {
 
 /* "s", "ms", "us", "ns", "date", "year", "iso". */
 int ts_time_unit_parse(const char *name, enum ts_time_unit *ret, struct ts_err *err);
+const char *ts_time_unit_name(enum ts_time_unit unit);
 
 /* The meaning of a column of numbers. said: the user has set it, so nothing is ambiguous. */
 struct ts_time_rule {
