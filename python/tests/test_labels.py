@@ -204,3 +204,131 @@ def test_a_model_is_a_dataset(model):
 def test_what_people_see(model):
     page = model._repr_html_()
     assert "<th>who</th>" in page and "c\u00e9line" in page and "d&quot;e" in page
+
+
+# ---- cells by label ----
+
+def table(n=200, seed=5):
+    rng = np.random.default_rng(seed)
+    cells = np.unique(rng.integers(0, (6, 9, 3), size=(n, 3)), axis=0)
+    return {"what": np.array(["1990", "1991", "1992"])[cells[:, 2]], "day": cells[:, 1],
+            "x": rng.random(len(cells)), "who": np.array(sorted(WHO))[cells[:, 0]]}, cells
+
+
+def named_model():
+    """Labels in modes 0 and 2; those of mode 2 are digits."""
+    rng = np.random.default_rng(3)
+    factors = [rng.standard_normal((n, 2)) for n in (6, 9, 3)]
+    return ts.Model.from_factors([2.0, 1.0], factors, modes=["who", "day", "what"],
+                                 labels=[sorted(WHO), None, ["1990", "1991", "1992"]])
+
+
+def at_cells(m, cells):
+    return np.einsum("r,nr,nr,nr->n", m.weights,
+                     *[np.asarray(f)[cells[:, k]] for k, f in enumerate(m.factors)])
+
+
+def test_cells_are_predicted_by_label(tmp_path):
+    m = named_model()
+    m.save(tmp_path / "m.cp")
+    given, cells = table()
+    rows = list(zip(given["who"].tolist(), given["day"].tolist(), given["what"].tolist()))
+    ways = [given, {**given, "what": given["what"].astype(int)}, rows, np.array(rows, dtype=object),
+            (given["who"], given["day"], given["what"]), (given["who"], cells[:, 1], cells[:, 2]),
+            cells, tuple(cells.T)]
+    try:
+        import pandas
+        frame = pandas.DataFrame(given)
+        ways += [frame, frame.astype({"who": "category"}), frame.set_index(["who", "what"]),
+                 pandas.DataFrame(cells)]  # no column is called like a mode: indices in order
+    except ImportError:
+        pass
+    try:
+        import pyarrow
+        ways.append(pyarrow.table(given))
+        import polars
+        ways.append(polars.DataFrame(given))
+    except ImportError:
+        pass
+    for model in (m, ts.load(tmp_path / "m.cp")):
+        for way in ways:
+            np.testing.assert_allclose(model.predict(way), at_cells(m, cells), rtol=1e-13)
+    assert m.predict(np.empty((0, 3), int)).shape == (0,)
+
+
+@pytest.mark.parametrize("cells, sentence", [
+    ([("zed", 0, "1990")], "mode 'who', row 0: the model has no row called 'zed'"),
+    ([("  g ", 0, "1990")], "no row called '  g '"),
+    ({"who": ["ann"], "day": [9], "what": ["1990"]}, "mode 'day', row 0: '9' is no index"),
+    ({"who": ["ann"], "day": [0], "what": [1]}, "mode 'what', row 0: .* called '1'"),
+    ({"who": ["ann"], "day": [0]}, "no column 'what'; the table has 'who', 'day'"),
+    ({"who": ["ann"], "day": [0, 1], "what": [1990]}, "1, 2, 1 rows"),
+    ({"who": [None], "day": [0], "what": [1990]}, "mode 'who', row 0: there is no value"),
+    ([("ann", 0)], "rows of 3 fields"), ([("ann", 0.5, "1990")], "'0.5' is no index")])
+def test_a_cell_that_the_model_lacks(cells, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        named_model().predict(cells)
+
+
+def test_a_label_of_two_rows_names_none():
+    m = ts.Model.from_factors(None, [np.ones((2, 1)), np.ones((1, 1))], labels=[["a", "a"], None])
+    with pytest.raises(ValueError, match="several rows of the model are called 'a'"):
+        m.predict([("a", 0)])
+    assert m.predict([[1, 0]]) == 1
+
+
+def test_tables_are_found_by_the_names_of_a_model(tmp_path):
+    """Columns in any order, and rows that are not those of the model in theirs."""
+    m = named_model()
+    m.save(tmp_path / "m.cp")
+    given, cells = table(90)
+    given["who"], keep = given["who"].copy(), cells[:, 0] > 1  # its labels begin elsewhere
+    some = {name: x[keep][::-1] for name, x in given.items()}
+    cells = cells[keep][::-1]
+    x = np.zeros(m.shape)
+    x[tuple(cells.T)] = some["x"]
+    dense = np.einsum("r,ir,jr,kr->ijk", m.weights, *m.factors)
+    left = some["x"] - at_cells(m, cells)
+    for model in (m, ts.load(tmp_path / "m.cp")):
+        for new in (some, iter([some])):
+            fit = model.fit(new, value="x", cpu=True)
+            assert fit == pytest.approx(1 - np.linalg.norm(x - dense) / np.linalg.norm(x), abs=1e-6)
+        e = model.evaluate(some, value="x", by_slice="what")
+        assert e.rmse == pytest.approx(np.sqrt(np.mean(left ** 2)), rel=1e-6)
+        assert set(e.slices.label) <= {"1990", "1991", "1992"}
+        late = {**some, "what": np.full(len(left), 2001)}
+        late = {name: column[np.unique(cells[:, :2], axis=0, return_index=True)[1]]
+                for name, column in late.items()}
+        at = cells[np.unique(cells[:, :2], axis=0, return_index=True)[1]]
+        y = np.zeros(m.shape[:2])
+        y[at[:, 0], at[:, 1]] = late["x"]
+        design = np.einsum("r,ir,jr->ijr", m.weights, *m.factors[:2]).reshape(-1, 2)
+        made = model.fold_in(late, mode="what", value="x")
+        np.testing.assert_allclose(made.factors[2][0], np.linalg.lstsq(design, y.ravel(),
+                                                                       rcond=None)[0], atol=1e-6)
+        assert made.labels("what") == ["2001"] and made.labels("who") == sorted(WHO)
+        for call in (model.fit, model.evaluate, lambda t: model.fold_in(t, mode="what")):
+            with pytest.raises(ValueError, match="value= names the column .*'x'"):
+                call(some)
+        with pytest.raises(ValueError, match="no row called 'zed'"):
+            model.evaluate({**some, "who": np.full(len(left), "zed")}, value="x")
+        with pytest.raises(ValueError, match="value= is for tables"):
+            model.fit(np.zeros(m.shape), value="x")
+
+
+def test_a_loaded_model_folds_in_by_label(tmp_path):
+    """Labels come from its own file, not from a tensor; those of the new model are written too."""
+    m = named_model()
+    m.save(tmp_path / "m.cp")
+    given, _ = table(60)
+    given = {name: x[given["who"] > "b"] for name, x in given.items()}
+    new = ts.from_frame({**given, "what": given["what"].astype(int) + 20},
+                        ["who", "day", "what"], "x", text=["what"])
+    made = [each.fold_in(new, mode="what") for each in (m, ts.load(tmp_path / "m.cp"))]
+    assert made[0] == made[1]
+    made[0].save(tmp_path / "new.cp")
+    back = ts.load(tmp_path / "new.cp")
+    assert back == made[0] and back.labels("what") == new.labels(2, new.used_indices(2))
+    assert back.names == m.names and back.loss == "least-squares"
+    names = ts.compare(back, back).columns
+    assert names[-3:] == ["cosine_who", "cosine_day", "cosine_what"]

@@ -8,13 +8,12 @@ each row has the triangle of its own cells.
 """
 
 import os
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from ._lib import ArgumentError, Array, Call, Mode, Path, lib
-from ._names import Names
-from ._tensor import Tensor, as_tensor
+from ._lib import ArgumentError, Array, Call, Mode, lib
+from ._tensor import Tensor
 
 _EPS = float(np.finfo(np.float64).eps)
 _BLOCK = 1 << 22  # numbers of a block of the design, 32 MiB
@@ -23,30 +22,26 @@ _LEAST = 1e-10  # in logarithms and quotients of means that may be 0, as in runs
 _ROUNDS = 500  # steps of a row with another loss
 
 
-def mode_names(model: Any) -> "Tuple[Optional[str], ...]":
-    """Names of the modes of a model, None where there is none."""
-    tensor = model._tensor
-    return (None,) * model.order if tensor is None else tuple(tensor.mode_names)
-
-
 def labels_at(source: Any, mode: int, index: Any) -> "List[Optional[str]]":
     """Labels of some rows of a mode of a model or a tensor; None for a row that has none."""
-    tensor = source if isinstance(source, (Tensor, Names)) else source._tensor
-    if tensor is None or tensor._handle is None:
-        return [None] * len(index)
-    found: "List[Optional[str]]" = tensor.labels(mode, np.asarray(index, dtype=np.uint64))
+    found: "List[Optional[str]]" = source.labels(mode, np.asarray(index, dtype=np.uint64))
     return found
+
+
+def _used(source: Any, mode: int) -> Any:
+    """Rows of a mode that may have labels; None: all may."""
+    if not isinstance(source, Tensor):
+        return source.rows(mode)[0]
+    return None if source.dense else source.used_indices(mode)
 
 
 def labels_of(source: Any, mode: int) -> "Optional[List[Optional[str]]]":
     """Labels of all rows of a mode of a model or a tensor, or None if it has none."""
-    n = source.shape[mode]
-    tensor = source if isinstance(source, (Tensor, Names)) else source._tensor
-    if isinstance(tensor, Tensor) and tensor._handle is not None and not tensor.dense:
-        used = tensor.used_indices(mode)
-        if all(x is None for x in labels_at(tensor, mode, np.r_[used[:64], used[-64:]])):
+    used = _used(source, mode)
+    if used is not None:
+        if all(x is None for x in labels_at(source, mode, np.r_[used[:64], used[-64:]])):
             return None
-    found = labels_at(source, mode, np.arange(n))
+    found = labels_at(source, mode, np.arange(source.shape[mode]))
     return found if any(x is not None for x in found) else None
 
 
@@ -570,7 +565,7 @@ def _check(new: Tensor, observed: Optional[bool], l2: float) -> bool:
 
 def fold_in(
     model: Any,
-    new: "Union[Tensor, Path, Array]",
+    new: Any,
     mode: Mode = 0,
     *,
     nonneg: bool = False,
@@ -578,6 +573,7 @@ def fold_in(
     observed: Optional[bool] = None,
     loss: str = "least-squares",
     join: bool = False,
+    value: Any = None,
 ) -> Any:
     """Rows of one mode for new data; the other factors and the weights stay as they are.
 
@@ -587,7 +583,7 @@ def fold_in(
     Parameters
     ----------
     model : Model
-    new : Tensor, path or array
+    new : Tensor, path, array or table
         Of the order of the model. Its `mode` may have any size. The other modes must match: by
         label if both have labels, else by index. A sparse tensor may lack the last indices of a
         mode.
@@ -604,6 +600,8 @@ def fold_in(
         As in :func:`cp`.
     join : bool
         Return the rows of the model followed by the new ones.
+    value : str, optional
+        Of a table: the column of the values.
 
     Returns
     -------
@@ -617,11 +615,12 @@ def fold_in(
         Modes do not match, the cells have weights, or a slice is too large for a loss that needs
         all of its cells.
     """
+    from ._cells import tensor_of
     from ._losses import loss_of
     from ._model import Model
 
-    new = as_tensor(new)
     free: int = model._number(mode)
+    new = tensor_of(model, new, value, free)
     if new.order != model.order:
         raise ArgumentError(f"the model has {model.order} modes, the new tensor {new.order}")
     kind, number = loss_of(loss)
@@ -631,7 +630,7 @@ def fold_in(
     fixed = [f for m, f in enumerate(factors) if m != free]
     if not fixed:
         raise ArgumentError("a model of one mode has no fixed one")
-    names = _named(model, new, free, join)
+    names, labels = _named(model, new, free, join)
     fold = _Fold(
         [fixed[0] * model.weights, *fixed[1:]],
         bool(nonneg),
@@ -648,15 +647,14 @@ def fold_in(
     if join:
         rows = np.vstack([factors[free], rows])
     factors[free] = rows
-    made = Model.from_factors(model.weights, factors)
-    if names is not None:
-        made._tensor = names  # type: ignore[assignment]
+    made = Model.from_factors(model.weights, factors, modes=names, labels=labels)
+    made.loss, made.observed = loss, bool(observed)
     return made
 
 
-def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[Names]:
+def _named(model: Any, new: Tensor, mode: int, join: bool) -> "Tuple[Any, Any]":
     """Names and labels of the model, and those of the new rows."""
-    names = [a or b for a, b in zip(mode_names(model), new.mode_names)]
+    names = [a or b for a, b in zip(model.names, new.mode_names)]
     of: "List[Optional[List[Optional[str]]]]" = []
     for m in range(model.order):
         if m != mode:
@@ -675,4 +673,4 @@ def _named(model: Any, new: Tensor, mode: int, join: bool) -> Optional[Names]:
                 else fresh
             )
         of.append(found)
-    return Names(names, of) if any(names) or any(x is not None for x in of) else None
+    return names if any(names) else None, of if any(x is not None for x in of) else None

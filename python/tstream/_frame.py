@@ -331,16 +331,21 @@ def _field(table: Any, name: Any, chosen: Any) -> Any:
         raise _no_column(table, name, chosen, e) from e
 
 
+def _column_names(table: Any) -> "list[Any]":
+    """The names of the columns of a table."""
+    columns: Any = list(table) if isinstance(table, Mapping) else None
+    for attribute in ("column_names", "columns"):
+        columns = getattr(table, attribute, None) if columns is None else columns
+    columns = table.dtype.names if columns is None and isinstance(table, np.ndarray) else columns
+    return [] if columns is None else list(columns)
+
+
 def _no_column(table: Any, name: Any, chosen: Any, e: Exception) -> Exception:
     """What is raised where a table does not give a column; each package has its own exception."""
     if isinstance(chosen, str):
         return ArgumentError(f"modes={chosen!r}: a list of columns is wanted, such as "
                              f"[{chosen!r}, ...]")
-    columns: Any = list(table) if isinstance(table, Mapping) else None
-    for attribute in ("column_names", "columns"):
-        columns = getattr(table, attribute, None) if columns is None else columns
-    columns = table.dtype.names if columns is None and isinstance(table, np.ndarray) else columns
-    columns = [] if columns is None else list(columns)
+    columns = _column_names(table)
     if any(x is name or x == name for x in columns):
         return e
     return ArgumentError(f"there is no column {name!r}; the table has "
@@ -497,8 +502,11 @@ def from_frame(frame: Any, modes: "Optional[Sequence[Any]]" = None, value: Any =
 
 def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weights: Any = None,
             text: Any = (), bin: Any = None, time_unit: Any = None, missing: str = "error",
-            **options: Any) -> Tensor:
-    """What :func:`from_frame` does, with a table or tables in turn."""
+            known: "Mapping[Any, _Mode]" = {}, **options: Any) -> Tensor:
+    """What :func:`from_frame` does, with a table or tables in turn.
+
+    known: modes whose indices are those of something else.
+    """
     if chosen is None:
         raise InputTypeError(
             "a table is no tensor by itself: modes=[...] names the columns that are modes, and "
@@ -525,8 +533,8 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
                 raise ArgumentError(f"{what}: {name!r} is not one of {', '.join(map(repr, of))}"
                                     if name not in of else f"{what}: {name!r} is text, too")
     modes: "list[Union[_Mode, _Bins]]" = [
-        _Bins(name, widths[name], units.get(name)) if name in widths else _Mode(
-            name, name in texts) for name in columns
+        _Bins(name, widths[name], units.get(name)) if name in widths else known[name]
+        if name in known else _Mode(name, name in texts) for name in columns
     ]
     reader = _Reader(columns, value, weights, is_skipping(missing), modes)
     reader.chosen = chosen
@@ -561,5 +569,6 @@ def of_rows(source: Rows, chosen: Any, value: Any, out: Optional[Path], *, weigh
         t = from_batches(_inputs.cut(coords, *columns), out, **options)
     for mode in modes:
         mode.tell()
-    warn_empty(t)
+    if not known:
+        warn_empty(t)
     return count_skipped(t, reader.skipped, reader.first)

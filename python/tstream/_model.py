@@ -16,14 +16,14 @@ from ._errors import ArgumentError, ArgumentTypeError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
 from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result,
-                   ts_error, ts_fit_result, ts_save_conf, unmasked)
+                   ts_error, ts_fit_result, ts_save_conf)
 from ._labels import (give_names, given_names, is_narrow, labels_of, names_of, origin_of, share_names,
                      state_of)
 from ._pickle import completed, handle_of, model_state, tensor_of
 from ._record import history_of, recall
 from ._sweep import Sweep
 from ._table import Table
-from ._tensor import Tensor, as_tensor
+from ._tensor import Tensor
 
 
 class _Owner:
@@ -108,9 +108,9 @@ class Model:
     best_sweep : int or None
         With `patience`: the sweep of this model, from 1.
     loss : str or None
-        The loss of the run; None without a run.
+        The loss of the run or of :meth:`fold_in`; None without one.
     observed : bool or None
-        Whether unlisted cells were unknown to the run, not zeros; None without a run.
+        Whether unlisted cells were unknown to it, not zeros; None without one.
 
     Notes
     -----
@@ -385,26 +385,43 @@ class Model:
             table["label"] = label
         return Table(table)
 
+    def _value_name(self) -> Optional[str]:
+        """The name of the values, None if they have none."""
+        own = names_of(self._handle, self.order)[-1]
+        return own if own is not None or self._tensor is None else self._tensor.value_name
+
+    def _tensor_of(self, given: Any, value: Any, what: str) -> Tensor:
+        """The tensor that is given, or that of the run."""
+        if given is not None or value is not None:
+            from ._cells import tensor_of
+            return tensor_of(self, given, value)
+        if self._tensor is None:
+            raise ArgumentError(f"{what} needs a tensor")
+        return self._tensor
+
     @overload
-    def fit(self, tensor: Any = None, *, details: Literal[False] = False, threads: int = 0,
-            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+    def fit(self, tensor: Any = None, *, details: Literal[False] = False, value: Any = None,
+            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> float: ...
     @overload
-    def fit(self, tensor: Any = None, *, details: Literal[True], threads: int = 0,
-            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+    def fit(self, tensor: Any = None, *, details: Literal[True], value: Any = None,
+            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> "Dict[str, float]": ...
 
-    def fit(self, tensor: Any = None, *, details: bool = False, threads: int = 0,
-            host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
+    def fit(self, tensor: Any = None, *, details: bool = False, value: Any = None,
+            threads: int = 0, host_memory: Size = None, cpu: bool = False, gpus: Gpus = None,
             gpu_memory: Size = None) -> "Union[float, Dict[str, float]]":
         """The exact fit 1 - |X - model| / |X|, computed in float64.
 
         Parameters
         ----------
-        tensor : Tensor, path or array, optional
-            As :func:`cp` takes it; by default that of the run.
+        tensor : Tensor, path, array or table, optional
+            As :func:`cp` takes it; by default that of the run. Columns of a table are found by the
+            names of the modes, and its rows by the labels of the model.
         details : bool
             Return a dict with fit, error (estimated effect of rounding), residual, norm and model_norm.
+        value : str, optional
+            Of a table: the column of the values. ``"none"`` counts each row as 1.
         threads, host_memory, cpu, gpus, gpu_memory
             As in :func:`cp`.
 
@@ -412,9 +429,7 @@ class Model:
         -------
         float or dict
         """
-        tensor = self._tensor if tensor is None else as_tensor(tensor)
-        if tensor is None:
-            raise ArgumentError("a fit needs a tensor")
+        tensor = self._tensor_of(tensor, value, "a fit")
         call = Call()
         conf = session_conf(call, threads=threads, host_memory=host_memory, cpu=cpu, gpus=gpus,
                             gpu_memory=gpu_memory)
@@ -424,8 +439,8 @@ class Model:
             return float(ret.fit)
         return {name: float(getattr(ret, name)) for name in ("fit", "error", "residual", "norm", "model_norm")}
 
-    def core_consistency(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, normalised: bool = False,
-                         scaling: str = "equal", threads: int = 0) -> float:
+    def core_consistency(self, tensor: Any = None, *, normalised: bool = False,
+                         scaling: str = "equal", value: Any = None, threads: int = 0) -> float:
         """Core consistency in per cent. It is near 100 if the data support all components.
 
         The core is the one of least squares for these factors (Bro and Kiers, J. Chemometrics 17,
@@ -434,19 +449,19 @@ class Model:
 
         Parameters
         ----------
-        tensor : Tensor, path or array, optional
-            By default that of the run.
+        tensor : Tensor, path, array or table, optional
+            As in :meth:`fit`; by default that of the run.
         normalised : bool
             Divide by the size of the core instead of the rank.
         scaling : {'equal', 'given'}
             ``"equal"`` divides the size of each component equally among the modes, as ``corcond`` of the N-way
             toolbox does. ``"given"`` uses the factors as they are, with the weights in mode 0, as TLViz does.
+        value : str, optional
+            As in :meth:`fit`.
         threads : int
             As in :func:`cp`.
         """
-        tensor = self._tensor if tensor is None else as_tensor(tensor)
-        if tensor is None:
-            raise ArgumentError("a core consistency needs a tensor")
+        tensor = self._tensor_of(tensor, value, "a core consistency")
         if scaling not in ("equal", "given"):
             raise ArgumentError(f"scaling={scaling!r}: equal or given")
         if tensor.dense:
@@ -460,28 +475,29 @@ class Model:
             return float(ret.given_normalised if normalised else ret.given)
         return float(ret.normalised if normalised else ret.consistency)
 
-    def evaluate(self, tensor: "Union[Tensor, Path, Array, None]" = None, *, top: int = 0, by_slice: Optional[Mode] = None,
-                 precision: str = "float64", threads: int = 0, host_memory: Size = None) -> Evaluation:
+    def evaluate(self, tensor: Any = None, *, top: int = 0, by_slice: Optional[Mode] = None,
+                 value: Any = None, precision: str = "float64", threads: int = 0,
+                 host_memory: Size = None) -> Evaluation:
         """Compares the model with the nonzeros of a tensor, as ``tstream score`` does, on CPU cores.
 
         Unlisted cells count only in the Poisson likelihood; :meth:`fit` treats them as zeros.
 
         Parameters
         ----------
-        tensor : Tensor, path or array, optional
-            As in :func:`cp`; by default that of the run. :meth:`Tensor.split` makes a tensor of held-out cells.
+        tensor : Tensor, path, array or table, optional
+            As in :meth:`fit`; by default that of the run. :meth:`Tensor.split` makes a tensor of held-out cells.
         top : int
             Also return this number of nonzeros with the largest residuals.
         by_slice : int or str, optional
             Also return the sums of each slice of this mode.
+        value : str, optional
+            As in :meth:`fit`.
         precision : {'float64', 'float32'}
             Precision of factors and products. float32 takes half the memory and time.
         threads, host_memory
             As in :func:`cp`.
         """
-        tensor = self._tensor if tensor is None else as_tensor(tensor)
-        if tensor is None:
-            raise ArgumentError("an evaluation needs a tensor")
+        tensor = self._tensor_of(tensor, value, "an evaluation")
         return evaluation_of(self._handle, tensor, top, by_slice, precision, threads, host_memory)
 
     def predict(self, coords: Any) -> Array:
@@ -492,40 +508,51 @@ class Model:
 
         Parameters
         ----------
-        coords : array_like of int, shape (n, order), or tuple of `order` arrays of shape (n,)
+        coords : array_like, shape (n, order), tuple of `order` arrays of shape (n,), or table
+            Indices from 0 or, in modes with labels, labels. Columns of a table, which may be a
+            dict, are found by the names of the modes. There, all fields of a mode with labels are
+            labels, also numbers.
 
         Returns
         -------
         ndarray of float64, shape (n,)
+
+        Raises
+        ------
+        ArgumentError
+            A label or index is not in the model, or a field is missing.
+
+        Examples
+        --------
+        >>> m = tstream.Model.from_factors(None, [[[1.0], [2.0]], [[3.0], [4.0]]],
+        ...                                modes=["who", "day"], labels=[["ann", "ben"], None])
+        >>> m.predict([("ben", 0), ("ann", 1)])
+        array([6., 4.])
+        >>> m.predict({"day": [1, 1], "who": ["ann", "ben"]})
+        array([4., 8.])
         """
-        if isinstance(coords, tuple):
-            coords = np.stack([unmasked("coordinates", x) for x in coords], axis=1)
-        coords = unmasked("coordinates", coords)
-        if coords.ndim != 2 or coords.shape[1] != self.order:
-            raise ArgumentError(f"coordinates of shape {coords.shape}: (n, {self.order}) is wanted")
-        if len(coords) and coords.dtype.kind not in "iu":
-            raise ArgumentTypeError(f"coordinates are {coords.dtype}: whole numbers are wanted")
-        for m, n in enumerate(self.shape):
-            if len(coords) and not (0 <= coords[:, m].min() and coords[:, m].max() < n):
-                raise ArgumentError(f"mode {m}: indices from 0 to {n - 1} are wanted")
-        index = np.ascontiguousarray(coords, dtype=np.uint64)
-        ret, err = np.empty(len(coords)), ts_error()
-        check(lib.ts_cpd_predict(self._handle, len(coords), index.ctypes.data, ret.ctypes.data, c.byref(err)), err)
-        warn_unseen(lib.ts_cpd_unseen(self._handle, len(coords), index.ctypes.data, ret.ctypes.data), len(coords))
+        from ._cells import indices
+        index = indices(self, coords)
+        ret, err = np.empty(len(index)), ts_error()
+        check(lib.ts_cpd_predict(self._handle, len(index), index.ctypes.data, ret.ctypes.data,
+                                 c.byref(err)), err)
+        warn_unseen(lib.ts_cpd_unseen(self._handle, len(index), index.ctypes.data,
+                                      ret.ctypes.data), len(index))
         return ret
 
     def fold_in(self, new: Any, mode: Mode = 0, *, nonneg: bool = False, l2: float = 0,
                 observed: Optional[bool] = None, loss: Optional[str] = None,
-                join: bool = False) -> "Model":
+                join: bool = False, value: Any = None) -> "Model":
         """Rows of one mode for new data; the other factors and the weights stay as they are.
 
         Least squares are solved without squaring the condition of the fixed factors.
 
         Parameters
         ----------
-        new : Tensor, path or array
+        new : Tensor, path, array or table
             Its `mode` may have any size. The other modes must match those of the model: by label
-            if both have labels, else by index.
+            if both have labels, else by index. Columns of a table are found by the names of the
+            modes.
         mode : int or str
             The mode of the new rows.
         nonneg : bool
@@ -539,6 +566,8 @@ class Model:
             As in :func:`cp`. By default that of the run; least squares without a run.
         join : bool
             Return the rows of the model followed by the new ones.
+        value : str, optional
+            Of a table: the column of the values. ``"none"`` counts each row as 1.
 
         Returns
         -------
@@ -563,7 +592,7 @@ class Model:
         if loss is None:
             loss = self.loss or "least-squares"
         made: Model = fold_in(self, new, mode, nonneg=nonneg, l2=l2, observed=observed, loss=loss,
-                              join=join)
+                              join=join, value=value)
         return made
 
     def score(self, other: "Model", *, skip: "Union[None, Mode, Sequence[Mode]]" = None) -> float:

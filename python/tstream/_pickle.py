@@ -10,7 +10,6 @@ import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError, Error, FormatError
 from ._lib import Array, check, lib, ts_error
-from ._names import Names
 
 if TYPE_CHECKING:
     from ._tensor import Tensor
@@ -101,9 +100,7 @@ def model_state(shape: "Tuple[int, ...]", rank: int, dtype: str, weights: Array,
                 attributes: "Dict[str, Any]") -> "Dict[str, Any]":
     """What a model is made of again. A tensor that cannot be opened elsewhere is left out."""
     reference: Any = None
-    if isinstance(tensor, Names):
-        reference = tensor  # there is no tensor to open
-    elif tensor is not None and tensor._handle is not None and tensor._cells is None:
+    if tensor is not None and tensor._handle is not None and tensor._cells is None:
         try:
             reference = reduce_tensor(tensor)[1]
         except (Error, OSError):
@@ -153,8 +150,8 @@ def completed(state: "Dict[str, Any]", dtype: Any, shape: Any) -> "Optional[Dict
 def tensor_of(state: "Dict[str, Any]") -> "Optional[Tensor]":
     """The tensor of a pickled model, where it is still there. Models of one tensor share it."""
     reference = state["tensor"]
-    if reference is None or isinstance(reference, Names):
-        return reference  # type: ignore[return-value]
+    if reference is None:
+        return None
     t = _opened.get(reference)
     if t is None:
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
-from ._fold import labels_at, labels_of, mode_names
+from ._fold import labels_at, labels_of
 from ._lib import ArgumentError, Array, Mode
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class _Axis:
 
     def __init__(self, model: "Model", mode: int, kind: Optional[str]) -> None:
         self.mode, self.n = mode, model.shape[mode]
-        self.title = mode_names(model)[mode] or f"mode {mode}"
+        self.title = model.names[mode] or f"mode {mode}"
         self._model = model
         # of more rows nobody sees a line, and those of bars are asked for one by one
         self.labels = labels_of(model, mode) if self.n <= _MOST else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Un
 
 import numpy as np
 
-from ._fold import dense_cells, mode_names
+from ._fold import dense_cells
 from ._lib import ArgumentError, Array, LimitError, Mode, Path, TstreamWarning
 from ._table import Table
 from ._tensor import Tensor, as_tensor, from_array
@@ -139,8 +139,8 @@ def compare(
     match = _Match(a, b, skip)
     score = match.score(weights)
     at = _pairs(score)
-    names = mode_names(a)
-    cosines = {f"cosine_{names[m] or m}": x[at] for m, x in zip(match.modes, match.cosine)}
+    names = a.names
+    cosines = {f"cosine_{m if names[m] is None else names[m]}": x[at] for m, x in zip(match.modes, match.cosine)}
     columns = {"a": at[0], "b": at[1], "score": score[at], "congruence": match.congruence[at]}
     sizes = {"weight_a": match.sizes[0][at[0]], "weight_b": match.sizes[1][at[1]]}
     return Table({**columns, **sizes, **cosines})
