@@ -3,11 +3,16 @@
 
 import dataclasses
 import errno
+import gc
 import logging
 import os
 import pickle
+import re
 import signal
+import subprocess
+import sys
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -249,3 +254,65 @@ def test_ctrl_c_keeps_the_checkpoint(tensor, tmp_path):
         ts.cp(tensor, 2, sweeps=10**8, out=out, resume=True,
               on_sweep=lambda s: began.append(s) or {}[0], **run)
     assert began[0].sweep > 2
+
+
+def test_a_python_without_its_lock_is_refused():
+    program = "import sys; sys._is_gil_enabled = lambda: {}; import tstream"
+    env = {**os.environ, "PYTHONPATH": os.path.dirname(os.path.dirname(ts.__file__))}
+    for enabled in (True, False):
+        p = subprocess.run([sys.executable, "-c", program.format(enabled)], env=env, text=True,
+                           stderr=subprocess.PIPE)
+        assert (p.returncode == 0) == enabled, p.stderr
+    assert "ImportError" in p.stderr and "PYTHON_GIL=1" in p.stderr
+
+
+def test_save_names_what_it_has(tmp_path):
+    """Its arguments are path and replace; out and resume are those of cp."""
+    m = ts.Model.from_factors(None, [np.ones((2, 1)), np.ones((3, 1))])
+    m.save(tmp_path / "x.cp")
+    os.mkdir(tmp_path / "other")
+    (tmp_path / "other" / "note").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    for name, replace in (("x.cp", False), ("other", False), ("other", True), ("file", True),
+                          ("file", False), ("", False)):
+        with pytest.raises(ts.Error) as e:
+            m.save(tmp_path / name if name else "", replace=replace)
+        assert not re.search(r"\b(out|resume|with)\b", str(e.value).replace(str(tmp_path), "")), e
+        assert isinstance(e.value, ts.BusyError) == bool(name)
+    assert (tmp_path / "other" / "note").read_text() == "mine"
+
+
+def test_merged_nonzeros_are_counted(caplog, tmp_path):
+    coords, values = [[0, 1], [0, 1], [1, 1], [0, 1]], [1.0, 2.0, 3.0, 4.0]
+    with caplog.at_level("INFO", logger="tstream"):
+        t = ts.from_coo(coords, values)
+        assert (t.merged, t.nnz) == (2, 2) and "2 nonzeros merged into another" in caplog.text
+        caplog.clear()
+        (tmp_path / "x.tns").write_text("1 1 2\n1 1 3\n")
+        assert ts.build(tmp_path / "x.tns", tmp_path / "x.tsh").merged == 1
+        assert "x.tsh: 1 nonzero merged" in caplog.text
+        caplog.clear()
+        kept = ts.from_coo(coords, values, duplicates="keep")
+        assert (kept.merged, ts.from_coo([[0, 0]], [1.0]).merged, caplog.text) == (0, 0, "")
+    assert ts.from_frame({"a": [0, 0, 1], "b": [1, 1, 1]}, ["a", "b"]).merged == 1
+
+
+def test_no_file_stays_open(tmp_path):
+    """Times that are spooled, and half of an archive."""
+    tables = [{"day": np.array(["2024-01-01", day], "datetime64[D]"), "who": ["a", "b"]}
+              for day in ("2024-01-09", "2024-02-01")]
+    np.savez(tmp_path / "x.npz", x=np.ones((20, 30)))
+    whole = (tmp_path / "x.npz").read_bytes()
+    (tmp_path / "x.npz").write_bytes(whole[:len(whole) // 2])
+    before = set(os.listdir("/proc/self/fd"))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        assert ts.from_frame(iter(tables), ["day", "who"], bin={"day": "7d"}).shape == (5, 2)
+        broken = iter([tables[0], {**tables[1], "who": [None, "b"]}])
+        with pytest.raises(ts.ArgumentError, match="no value"):
+            ts.from_frame(broken, ["day", "who"], bin={"day": "7d"})
+        with pytest.raises(ts.FormatError):
+            ts.open(tmp_path / "x.npz")
+        gc.collect()
+    assert not [x for x in told if issubclass(x.category, ResourceWarning)]
+    assert set(os.listdir("/proc/self/fd")) <= before

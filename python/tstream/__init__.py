@@ -13,8 +13,13 @@ count from 0. Failures are subclasses of :class:`Error` with the sentences of th
 :class:`TstreamWarning`.
 """
 
+import sys
 import warnings
 from typing import Any
+
+if not getattr(sys, "_is_gil_enabled", lambda: True)():
+    raise ImportError("tstream needs the global interpreter lock: start this free-threaded Python "
+                      "with PYTHON_GIL=1 or -X gil=1")
 
 from ._build import build, from_batches, from_coo
 from ._collection import Collection

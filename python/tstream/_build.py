@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes as c
+import logging
 import os
 import shutil
 import tempfile
@@ -159,7 +160,8 @@ def build(source: Any, out: Optional[Path] = None, *, shape: "Optional[Sequence[
     shard : int or str, optional
         Largest size of a shard, 4M by default.
     duplicates : {'sum', 'keep', 'error'}
-        What to do with several nonzeros of one cell.
+        What to do with several nonzeros of one cell. 'sum' adds them up. ``Tensor.merged`` and the
+        logger ``tstream``, at the level INFO, give their number.
     dtype : {'float32', 'float64'}
         Type of the values.
     zeros : {'drop', 'keep'}
@@ -282,7 +284,7 @@ def _build_texts(b: _Build, table: Optional[ts_table_conf], paths: "Sequence[Pat
               c.byref(result))
     else:
         b.run(lib.ts_build_files, c.byref(b.conf), len(paths), strings(paths), c.byref(result))
-    t = Tensor(out)
+    t = count_merged(Tensor(out), result, b.conf.duplicates == _duplicates["keep"])
     if table is not None:
         warn_empty(t)
     t.skipped = result.missing
@@ -298,9 +300,9 @@ def build_temporary(source: Any, **options: Any) -> Tensor:
         out = os.path.join(temporary, "tensor.tsh")
         if all(not options.get(x) for x in ("value", "weights", "text", "bin", "time_unit")):
             options["separator"] = _separator(source)
-        skipped = build(source, out, **options).skipped
+        built = build(source, out, **options)
         t = Tensor(out, temporary)
-        t.skipped = skipped
+        t.skipped, t.merged = built.skipped, built.merged
         return t
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -393,6 +395,16 @@ def warn_empty(t: Tensor) -> None:
         warn(f"mode {name!r}: {n - used} of {n} rows are empty, as its numbers are indices; "
              f"text=[{name!r}] makes a row of each number that occurs, and bin={{{name!r}: '1y'}} "
              "takes years, or other times, with other widths")
+
+
+def count_merged(t: Tensor, result: ts_build_result, kept: bool) -> Tensor:
+    """The tensor knows how many nonzeros were added to another one of the same cell."""
+    t.merged = 0 if kept else result.duplicates
+    if t.merged > 0:
+        logging.getLogger("tstream").info(
+            "%s: %d nonzero%s merged into another one of the same cell", t.path, t.merged,
+            "s" if t.merged > 1 else "")
+    return t
 
 
 def check_left(n: int, skipped: int, first: str) -> None:
@@ -684,7 +696,8 @@ def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
                 coords, values, weights = batch
                 del batch
             check_left(n_rows, source.skipped, source.first)
-            b.run(lib.ts_builder_finish, builder, c.byref(ts_build_result()))
+            result = ts_build_result()
+            b.run(lib.ts_builder_finish, builder, c.byref(result))
         except FormatError as e:
             if temporary is not None:  # of which the caller knows no name
                 e.args = (str(e).replace(f" {os.fsdecode(out)} ", " the tensor "), )
@@ -692,7 +705,8 @@ def add_all(source: "Union[_Batches, Ahead]", out: Optional[Path], *,
         finally:
             lib.ts_builder_free(builder)
         failed.pop_all()
-    return count_skipped(Tensor(out, temporary), source.skipped, source.first)
+    t = count_merged(Tensor(out, temporary), result, b.conf.duplicates == _duplicates["keep"])
+    return count_skipped(t, source.skipped, source.first)
 
 
 def n_nonzeros(values: Array, step: int, options: "Mapping[str, Any]") -> int:

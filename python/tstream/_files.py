@@ -187,7 +187,7 @@ def _hdf5(path: str, variable: Optional[str]) -> Source:
 
 def _npz(path: str, variable: Optional[str]) -> Source:
     """Sparse arrays of scipy.sparse and sparse, or arrays of NumPy."""
-    with np.load(path) as file:
+    with open(path, "rb") as whole, np.load(whole) as file:  # np.load leaves a damaged one open
         names = set(file.files)
         if {"coords", "data", "shape"} <= names and variable is None:
             if "fill_value" in names and file["fill_value"] != 0:

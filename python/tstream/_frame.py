@@ -359,24 +359,29 @@ class _Spool:
                  reader: _Reader, folder: str) -> None:
         self.counts: "list[int]" = []
         self.file = tempfile.TemporaryFile(dir=folder)
-        for coords, values, weights in rows:
-            coords = [x.astype(np.int64, copy=False) for x in coords]
-            for array in (*coords, values, *([] if weights is None else [weights])):
-                array.tofile(self.file)
-            self.counts.append(len(values))
+        try:
+            for coords, values, weights in rows:
+                coords = [x.astype(np.int64, copy=False) for x in coords]
+                for array in (*coords, values, *([] if weights is None else [weights])):
+                    array.tofile(self.file)
+                self.counts.append(len(values))
+        except BaseException:
+            self.file.close()
+            raise
         self.first = np.array(
             [mode.first if isinstance(mode, _Bins) else 0 for mode in reader.modes], dtype=np.int64)
         self.weighted = reader.weights is not None
         self.file.seek(0)
 
     def __iter__(self) -> "Iterator[tuple[list[Array], Array, Optional[Array]]]":
-        for n in self.counts:
-            coords = [
-                np.fromfile(self.file, dtype=np.int64, count=n) - first for first in self.first
-            ]
-            values = np.fromfile(self.file, dtype=np.float64, count=n)
-            yield coords, values, np.fromfile(self.file, dtype=np.float64,
-                                              count=n) if self.weighted else None
+        with self.file:
+            for n in self.counts:
+                coords = [
+                    np.fromfile(self.file, dtype=np.int64, count=n) - first for first in self.first
+                ]
+                values = np.fromfile(self.file, dtype=np.float64, count=n)
+                yield coords, values, np.fromfile(self.file, dtype=np.float64,
+                                                  count=n) if self.weighted else None
 
 
 def _of_tables(source: Rows, reader: _Reader, out: Optional[Path], folder: str,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ._checks import integer, not_negative
 from ._conf import Gpus, files_of, precision_of, precisions, session_conf
-from ._errors import ArgumentError, ArgumentTypeError
+from ._errors import ArgumentError, ArgumentTypeError, BusyError
 from ._evaluation import Evaluation, evaluation_of, warn_unseen
 from ._html import of_model, sizes
 from ._lib import (Array, Call, Mode, Path, Size, check, encoded, lib, reals, ts_core_result,
@@ -782,7 +782,16 @@ class Model:
         conf = ts_save_conf(formats=files_of(formats, rows), held_rows=rows == "used",
                             no_labels=not labels, replace=bool(replace), stop=call.stop,
                             note=call.note, history=history_of(self))
-        call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
+        if not encoded(path):
+            raise ArgumentError("path is empty: the name of a directory is wanted")
+        if os.path.isdir(path) and not replace:
+            raise BusyError(f"{os.fsdecode(path)} exists: replace=True replaces it, unless it holds "
+                            "files that tstream did not write")
+        try:
+            call.run(lib.ts_cpd_save, self._handle, encoded(path), c.byref(conf))
+        except BusyError as e:  # the sentence is of cp, whose keywords save lacks
+            e.args = (str(e).replace(" with out", " as path"), )
+            raise
 
 
 def load(path: Path, tensor: Optional[Tensor] = None) -> "Union[Model, Any]":

@@ -58,6 +58,9 @@ class Tensor:
         Whether it is a dense tensor.
     skipped : int
         Rows that the build skipped with ``missing="skip"``; 0 for a tensor that was opened.
+    merged : int
+        Nonzeros that the build added to another one of the same cell; 0 for a tensor that was
+        opened.
     has_duplicates : bool
         Whether cells hold several nonzeros (``tshard build --duplicates keep``). Such a cell is
         their sum.
@@ -69,6 +72,7 @@ class Tensor:
         err = ts_error()
         self.path: str = os.fsdecode(path)
         self.skipped = 0
+        self.merged = 0
         self._temporary = _temporary is not None
         self._cells = _array  # which the library reads where it is
         self._opened_as = opened_as(self.path) if _array is None else ("", None)
