@@ -101,3 +101,20 @@ def test_what_is_refused(tmp_path, monkeypatch, settings, kind, text):
     with pytest.raises(kind, match=text):
         model_of().report(**{"path": "x.html", **settings})
     assert not os.path.exists("x.html")
+
+
+def test_the_page_of_a_saved_model_has_its_fit(tmp_path):
+    """From history.json, which has other names for some numbers of a sweep than run.json."""
+    m = model_of()
+    page = page_of(m, tmp_path / "x.html")
+    assert f"The fit is <b>{m.history[-1].fit:.6f}</b> (1 is exact) after " \
+        f"{len(m.history)} sweeps" in page
+    assert "Fit by sweep" in page and "computing products" in page
+    assert ("not converged</span>" in page) == (not m.converged)
+    rng = np.random.default_rng(2)
+    dense = np.einsum("ir,jr->ij", rng.random((6, 1)), rng.random((5, 1)))
+    exact = ts.cp(dense, 1, sweeps=50, tol=1e-3, cpu=True, progress=False)
+    page = page_of(exact, tmp_path / "y.html")
+    assert f'<span class="good">{"exact" if exact.exact else "converged"}</span>' in page
+    bare = page_of(ts.Model.from_factors(None, [np.eye(3), np.eye(3)]), tmp_path / "z.html")
+    assert "The fit is" not in bare and "Fit by sweep" not in bare

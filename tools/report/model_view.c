@@ -128,14 +128,28 @@ static int choose_names(struct model_view *v, int tensor_named, struct ts_err *e
 
 /* ---- opening ---- */
 
-/* run.json, where it is there. One that is damaged is a failure. */
+/* run.json or else history.json, if one of them exists. One that is damaged is a failure. */
 static int read_record(struct model_view *v, struct ts_err *err)
 {
     int rc = 0;
     if (v->model->dir != NULL)
         rc = ts_json_read_in(v->model->dir, TS_RUN_RECORD_NAME, &v->record, err);
     v->run = rc > 0 ? v->record.value : NULL;
+    if (rc == 0 && v->model->dir != NULL)
+        rc = ts_json_read_in(v->model->dir, TS_MODEL_HISTORY, &v->record, err);
+    v->history = rc > 0 ? v->record.value : NULL;
     return rc < 0 ? rc : 0;
+}
+
+double model_view_sweep_number(const struct ts_json_value *sweep, const char *key)
+{
+    static const char *const other[][2] = { { "kernel_seconds", "product_seconds" },
+                                            { "singular_modes", "n_singular" } };
+    const struct ts_json_value *found = ts_json_get(sweep, key);
+    for (size_t i = 0; i < sizeof other / sizeof *other && found == NULL; i++)
+        if (strcmp(key, other[i][0]) == 0)
+            found = ts_json_get(sweep, other[i][1]);
+    return found != NULL && found->kind == TS_JSON_NUMBER ? found->number : NAN;
 }
 
 static int sort_components(struct model_view *v, struct ts_err *err)

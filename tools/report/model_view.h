@@ -24,9 +24,11 @@ struct model_view {
     struct ts_model *model;
     struct ts_tensor *tensor;        /* NULL: none */
     struct ts_model_names *names;    /* NULL: none */
-    struct ts_json_doc record;       /* run.json; value NULL: there is none */
+    struct ts_json_doc record;       /* run.json or history.json; value NULL: neither exists */
     const struct ts_json_value *run; /* its value, or NULL */
-    uint32_t *by_weight;             /* rank components, largest weight first */
+    /* `run`, or history.json of a model that a program saved without a run; NULL: neither exists */
+    const struct ts_json_value *history;
+    uint32_t *by_weight; /* rank components, largest weight first */
 };
 
 /* Operands in any order: what ends with .tsh is the tensor. Both may be missing. */
@@ -39,6 +41,9 @@ uint32_t model_view_components(const struct model_view *v, uint32_t n);
 
 /* Size of a mode: that of the tensor, else what the names say, else rows. */
 uint64_t model_view_dim(const struct model_view *v, uint32_t mode);
+
+/* A number of a sweep of `history`, by its name in run.json. NAN if it does not exist. */
+double model_view_sweep_number(const struct ts_json_value *sweep, const char *key);
 
 /* The name of a mode: from the names of the model, else from run.json. NULL if it has no name. */
 const char *model_view_mode_name(const struct model_view *v, uint32_t mode);

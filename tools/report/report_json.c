@@ -83,7 +83,7 @@ static double put_sweep_numbers(struct tool_json *j, const struct ts_json_value 
     uint64_t i = 0;
     tool_json_array(j, key);
     for (const struct ts_json_value *s = sweeps->first; s != NULL; s = s->next, i++) {
-        const double x = number_or_nan(s, key);
+        const double x = model_view_sweep_number(s, key);
         sum += isnan(x) ? 0 : x;
         if ((i + 1) * points / n > i * points / n)
             tool_json_f64(j, NULL, x);
@@ -96,7 +96,7 @@ static double sum_of_sweeps(const struct ts_json_value *sweeps, const char *key)
 {
     double sum = 0, any = NAN;
     for (const struct ts_json_value *s = sweeps->first; s != NULL; s = s->next) {
-        const double x = number_or_nan(s, key);
+        const double x = model_view_sweep_number(s, key);
         sum += isnan(x) ? 0 : x;
         any = isnan(x) ? any : 0;
     }
@@ -352,10 +352,26 @@ static void put_figures(struct tool_json *j, const struct report_parts *p)
     tool_json_close(j);
 }
 
-static void put_end_of_run(struct tool_json *j, const struct ts_json_value *run)
+/* history.json does not say why a run ended that did not converge. */
+static const char *end_of_history(const struct ts_json_value *history)
 {
+    const int exact = ts_json_number(history, "exact") != 0;
+    return exact                                       ? "exact"
+           : ts_json_number(history, "converged") != 0 ? "converged"
+                                                       : "not converged";
+}
+
+static void put_end_of_run(struct tool_json *j, const struct model_view *v)
+{
+    const struct ts_json_value *run = v->run, *sweeps = ts_json_get(v->history, "sweeps"), *last;
     const char *ended = ts_json_text(run, "ended", NULL);
-    copy_number(j, run, "fit");
+    const int only_history = run == NULL && sweeps != NULL && sweeps->n > 0;
+    double fit = number_or_nan(run, "fit");
+    for (last = only_history ? sweeps->first : NULL; last != NULL; last = last->next)
+        fit = number_or_nan(last, "fit");
+    if (only_history)
+        ended = end_of_history(v->history);
+    tool_json_f64(j, "fit", fit);
     tool_json_str(j, "ended", ended);
     tool_json_bool(j, "converged",
                    ended != NULL &&
@@ -365,7 +381,8 @@ static void put_end_of_run(struct tool_json *j, const struct ts_json_value *run)
 
 void report_json_put(FILE *to, const struct report_parts *p)
 {
-    const struct ts_json_value *run = p->view->run, *sweeps = ts_json_get(run, "sweeps");
+    const struct ts_json_value *run = p->view->run;
+    const struct ts_json_value *sweeps = ts_json_get(p->view->history, "sweeps");
     struct tool_json j;
     tool_json_open(&j, to);
     put_title(&j, p);
@@ -375,7 +392,7 @@ void report_json_put(FILE *to, const struct report_parts *p)
     tool_json_u64(&j, "rank", p->view->model->rank);
     tool_json_u64(&j, "shown", p->scan->components);
     tool_json_u64(&j, "order", p->scan->order);
-    put_end_of_run(&j, run);
+    put_end_of_run(&j, p->view);
     put_tensor(&j, p);
     put_modes(&j, p);
     report_warn_put(&j, p->view, p->figures);

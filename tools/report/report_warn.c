@@ -33,14 +33,14 @@ static void warn_end(struct tool_json *j, const struct ts_json_value *run)
     }
 }
 
-static void warn_singular(struct tool_json *j, const struct ts_json_value *run)
+static void warn_singular(struct tool_json *j, const struct ts_json_value *history)
 {
-    const struct ts_json_value *sweeps = ts_json_get(run, "sweeps");
+    const struct ts_json_value *sweeps = ts_json_get(history, "sweeps");
     uint32_t n = 0;
     double first = 0, last = 0;
     for (const struct ts_json_value *s = sweeps == NULL ? NULL : sweeps->first; s != NULL;
          s = s->next)
-        if (ts_json_number(s, "singular_modes") > 0) {
+        if (model_view_sweep_number(s, "singular_modes") > 0) {
             last = ts_json_number(s, "sweep");
             first = n++ == 0 ? last : first;
         }
@@ -106,7 +106,7 @@ void report_warn_put(struct tool_json *j, const struct model_view *v,
 {
     tool_json_array(j, "warnings");
     warn_end(j, v->run);
-    warn_singular(j, v->run);
+    warn_singular(j, v->history);
     warn_pairs(j, f);
     if (f->cancelling > CANCELLING) {
         open_kind(j, "cancelling");
