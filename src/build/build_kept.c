@@ -44,6 +44,8 @@ static void put_common(struct keeping *g, const struct ts_build *b)
     ts_transform_text(&o->transform, transform);
     put(g, TS_KEPT_SOURCE, 0, b->source);
     put_u64(g, TS_KEPT_BASE, 0, b->base);
+    if (b->n_files > 0)
+        put_u64(g, TS_KEPT_TEXT_BASE, 0, o->base);
     put(g, TS_KEPT_VALUES, 0, o->value_bytes == 8 ? "float64" : "float32");
     put(g, TS_KEPT_TRANSFORM, 0, transform);
     put(g, TS_KEPT_DUPLICATES, 0, duplicates[o->duplicates]);

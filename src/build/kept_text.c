@@ -62,6 +62,8 @@ static int adopt_cells(const struct ts_kept *was, uint64_t said, struct ts_build
     const char *text;
     if ((text = text_of(was, said, TS_KEPT_VALUES, 0)) != NULL)
         o->value_bytes = is(text, "float64") ? 8 : 4;
+    if ((text = text_of(was, said, TS_KEPT_TEXT_BASE, 0)) != NULL)
+        o->base = is(text, "1");
     if ((text = text_of(was, said, TS_KEPT_ZEROS, 0)) != NULL)
         o->zeros = is(text, "keep");
     if ((text = text_of(was, said, TS_KEPT_MISSING, 0)) != NULL)
@@ -120,7 +122,8 @@ static int adopt_table(const struct ts_kept *was, uint64_t said, struct ts_build
     const char *text;
     if ((text = text_of(was, said, TS_KEPT_HEADER, 0)) != NULL)
         p->header = is(text, "yes") ? 1 : 2;
-    if ((text = text_of(was, said, TS_KEPT_SEPARATOR, 0)) != NULL) {
+    if ((text = text_of(was, said, TS_KEPT_SEPARATOR, 0)) != NULL &&
+        (said >> TS_KEPT_SOURCE & 1) == 0) {
         if (strlen(text) != 1 || strchr("\"\r", text[0]) != NULL)
             return ts_fail(err, TS_EARG, TS_SET_SEPARATOR ": one character is wanted, not '%.100s'",
                            text);
@@ -156,7 +159,8 @@ static int adopt_table(const struct ts_kept *was, uint64_t said, struct ts_build
 int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_options *o,
                   struct ts_table_plan *plan, struct ts_err *err)
 {
-    const char *source = text_of(was, said, TS_KEPT_SOURCE, 0);
+    const char *source = was->text[TS_KEPT_SOURCE][0];
+    const int other = (said >> TS_KEPT_SOURCE & 1) != 0 && o->table == NULL; /* is no table */
     int rc = adopt_cells(was, said, o, err);
     if (rc == 0 && (said >> TS_KEPT_MODE_NAME & 1) == 0 && all_have(was, TS_KEPT_MODE_NAME)) {
         o->n_names = was->order;
@@ -167,7 +171,7 @@ int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_opti
                                TS_MODE_NAME_MAX);
         }
     }
-    if (rc == 0 && source != NULL && is(source, "table"))
+    if (rc == 0 && source != NULL && is(source, "table") && !other)
         rc = adopt_table(was, said, o, plan, err);
     return rc;
 }

@@ -20,9 +20,10 @@ void ts_transform_text(const struct ts_transform *t, char ret[TS_TRANSFORM_CHARS
  * id) is set in `said` were given by the user, and stay. If the input was a table, *plan is
  * completed too, o->table becomes `plan`, and columns are found by the names of the header.
  *
- * The base and the units of times are not taken over: the new input has its own, and with those of
- * another one it could be read as something else. They are found out, and compared (o->like).
- * Sizes and names of indices are not taken over either.
+ * The units of times are not taken over: the new input has its own, and with those of another one
+ * it could be read as something else. They are found out, and compared (o->like). The base is taken
+ * over for texts that do not state it, if it was that of such texts. Sizes and names of indices are
+ * not taken over either. A format that was given keeps its separator.
  *
  * *o and *plan point to texts of `was`. Each is parsed as one that a user typed. */
 int ts_kept_adopt(const struct ts_kept *was, uint64_t said, struct ts_build_options *o,

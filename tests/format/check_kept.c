@@ -188,8 +188,37 @@ START_TEST(an_append_reads_the_same_cells)
         for (uint32_t m = 0; m < 3; m++)
             ck_assert((was.text[i][m] == NULL) == (is.text[i][m] == NULL) &&
                       (was.text[i][m] == NULL || strcmp(was.text[i][m], is.text[i][m]) == 0));
-    ts_kept_free(&was);
     ts_kept_free(&is);
+    o = table_options(other); /* a format that is given has its own separator */
+    plan.value = NULL;
+    plan.separator = '\t';
+    ck_assert_msg(append(&was,
+                         "user\titem\tday\tstars\nann\t3\t20240105\t4\nben\t1\t20240112\t2\n"
+                         "ann\t2\t20240120\t1\n",
+                         UINT64_C(1) << TS_KEPT_SOURCE, &o) == 0,
+                  "%s", err.text);
+    assert_same_bytes(3);
+    ts_kept_free(&was);
+}
+END_TEST
+
+/* The base of files that do not state it is that of such files before. */
+START_TEST(the_base_of_texts_is_taken_over)
+{
+    struct ts_build_options o = options(out);
+    struct ts_kept k;
+    o.base = 0;
+    write_text("0 1 2 5\n1 0 1 3\n");
+    ck_assert_msg(build(&o) == 0, "%s", err.text);
+    take(out, &k);
+    o = options(other);
+    ck_assert_msg(append(&k, "0 1 2 5\n1 0 1 3\n", 0, &o) == 0, "%s", err.text);
+    assert_same_bytes(3);
+    ck_assert_int_eq(ts_kept_set(&k, TS_KEPT_TEXT_BASE, 0, NULL, &err), 0); /* no text was read */
+    o.force = 1;
+    ck_assert_int_eq(append(&k, "1 1 2 5\n2 1 1 3\n", 0, &o), TS_EARG);
+    ck_assert_msg(strstr(err.text, "--base was '0'") != NULL, "%s", err.text);
+    ts_kept_free(&k);
 }
 END_TEST
 
@@ -208,7 +237,7 @@ START_TEST(an_append_that_differs_is_refused)
         { TS_KEPT_BIN, LINES, "--bin of mode 3 was '7d'" },
         { TS_KEPT_FIELD, LINES, "the kind of the fields of mode 2 was 'number'" },
         { TS_KEPT_VALUE, "user,item,day,stars,n\nann,3,20240105,4,9\n", "--value was 'stars'" },
-        { TS_KEPT_BASE, LINES, "--base was '1'" },
+        { TS_KEPT_TEXT_BASE, LINES, "--base was '1'" },
         /* nothing is said, and the file is another one */
         { TS_N_KEPT, "user,item,day,stars\nann,3,1704412800,4\n", "--time-unit of mode 3 was" },
         { TS_N_KEPT, "user,item,day,stars\nann,x,20240105,4\n",
@@ -225,7 +254,7 @@ START_TEST(an_append_that_differs_is_refused)
         o.value_bytes = id == TS_KEPT_VALUES ? 8 : 4;
         o.zeros = id == TS_KEPT_ZEROS;
         o.sorted_names = id == TS_KEPT_NAMES;
-        o.base = id != TS_KEPT_BASE;
+        o.base = id != TS_KEPT_TEXT_BASE;
         plan.no_quotes = id == TS_KEPT_QUOTE;
         plan.decimal_comma = id == TS_KEPT_DECIMAL;
         if (id == TS_KEPT_FIELD)
@@ -372,6 +401,7 @@ int main(void)
     tcase_add_test(t, a_row_that_differs_alone_is_refused_by_its_name);
     tcase_add_test(t, a_build_is_kept);
     tcase_add_test(t, an_append_reads_the_same_cells);
+    tcase_add_test(t, the_base_of_texts_is_taken_over);
     tcase_add_test(t, an_append_that_differs_is_refused);
     tcase_add_test(t, a_hostile_file_is_refused);
     tcase_add_test(t, kept_texts_are_checked_as_typed_ones);

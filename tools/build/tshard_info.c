@@ -199,7 +199,7 @@ static int is_told(const struct ts_kept *k, enum ts_kept_id id, uint32_t m)
     char number[16];
     snprintf(number, sizeof number, "%u", m + 1);
     if (text == NULL || id == TS_KEPT_MODE_NAME || id == TS_KEPT_FIRST_BIN || id == TS_KEPT_MAP ||
-        id == TS_KEPT_HEADER || id == TS_KEPT_WIDTH)
+        id == TS_KEPT_HEADER || id == TS_KEPT_TEXT_BASE || id == TS_KEPT_WIDTH)
         return 0;
     if (id == TS_KEPT_COLUMN)
         return strcmp(text, number) != 0 && (name == NULL || strcmp(text, name) != 0);
