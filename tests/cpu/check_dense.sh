@@ -347,7 +347,7 @@ cmp -s u1.cp/model.ktensor given.cp/model.ktensor || bad "--observed for given i
 within "$(sed -n 's/.*"fit":\([^,]*\).*/\1/p' json)" "$(sed -n 's/.*"event":"done","fit":\([^,]*\).*/\1/p' done.json)" 1e-6 ||
     bad "the fit of known cells: $(cat json)"
 refused 'is NaN, the first of' "$bin/tstream" mttkrp u.npy --cpu
-refused 'a core consistency is not possible' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
+refused 'a core consistency is not possible with a dense tensor; in Python, core_consistency() ' "$bin/tstream" fit --diagnose --cpu one.cp x.npy
 for command in cp plan; do
     refused 'a core consistency is not possible' "$bin/tstream" $command x.npy --cpu --rank 2,3 --diagnose -o no.cp
 done

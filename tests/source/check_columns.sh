@@ -115,12 +115,18 @@ seen()
 {
     script -qec "stty cols $1; $2" /dev/null < /dev/null | tr -d '\r' > shown
 }
+printf '%s\n' '1 1 1 3' '2 2 1 1' '2 1 2 2' > counts.tns
+"$bin/tshard" build counts.tns -q
 TERM=xterm
 export TERM
 unset NO_COLOR
 seen 120 "$bin/tstream cp t3.tsh --cpu -r 3 -i 3 --rows used --force 2> err"
 grep -q 'copy' shown && grep -q 'solve *singular' shown || bad "cp: 120 columns show no more: $(head -1 shown)"
 grep -q "$(printf '(\033\[33mnot converged\033\[0m)')" shown || bad "cp: no colour: $(tail -1 shown | od -c | head)"
+seen 200 "$bin/tstream cp counts.tsh --cpu -r 2 -i 2 --force"
+grep -q 'If they are counts, --nonneg' shown || bad "cp: no word on counts: $(cat shown)"
+seen 200 "$bin/tstream cp counts.tsh --cpu -r 2 -i 2 --force -q; $bin/tstream cp counts.tsh --cpu -r 2 -i 2 --force --nonneg"
+grep -q 'they are counts' shown && bad "cp: a word on counts: $(cat shown)"
 seen 80 "$bin/tstream cp t3.tsh --cpu -r 3 -i 3 --rows used --force 2> err"
 [ "$(sed "s/$(printf '\033')\[[0-9]*m//g" shown | awk '{ if (length($0) > n) n = length($0) } END { print n }')" -le 80 ] ||
     bad "cp: a terminal of 80: $(cat shown)"

@@ -22,6 +22,9 @@ for command in 'tstream top x.cp --csv' 'tstream export x.cp' 'tshard export x.t
     "$bin"/$command --mode 3 > number.out && "$bin"/$command --mode week > name.out && cmp number.out name.out ||
         bad "$command --mode week"
 done
+"$bin/tstream" compare x.cp x.cp > log
+head -n 1 log | grep -q ' user <b>item</b>    week$' || bad "compare: $(cat log)"
+"$bin/tstream" compare x.cp x.cp --skip week,1 --json | grep -q '"skip":\[3,1\]' || bad "compare --skip"
 refused 1 "--mode: 'weak' is neither a mode's number, 1 to 3, nor its name: " "$bin/tstream" top x.cp -k weak
 "$bin/tstream" top x.cp -n 1 -c 1 --csv > csv
 [ "$(sed -n 's/^1,[^,]*,\([0-9],[^,]*\),1,.*/\1/p' csv | tr '\n' ' ')" = '1,user 2,<b>item</b> 3,week ' ] || bad "top --csv: $(cat csv)"

@@ -167,6 +167,18 @@ for force in '' --force; do
     "$bin/tshard" verify there.tsh > log || bad "plan $force harmed what was there"
 done
 
+# ---- of a tensor that does not exist: bounds, which hold a drawn tensor of these sizes ----
+"$bin/tshard" gen --dims 300x200x50 --nnz 100K -s 2 -o drawn.tsh > log
+for disk in 1G:yes 1M:perhaps 32:no; do
+    "$bin/tshard" plan --nnz 100K --dims 300x200x50 --memory 1T --disk ${disk%:*} > log || bad "plan --nnz"
+    grep -q "^  fits on .* ${disk#*:}\$" log || bad "plan --nnz, $disk: $(cat log)"
+done
+least=$("$bin/tshard" plan -n 100K --dims 300x200x50 --json | sed 's/.*"least_bytes":\([0-9]*\),"most_bytes":\([0-9]*\).*/\1 \2/')
+taken=$("$bin/tshard" info drawn.tsh --json | sed 's/.*"bytes":\([0-9]*\),"input_nnz.*/\1/')
+[ "${least% *}" -le "$taken" ] && [ "$taken" -le "${least#* }" ] || bad "plan --nnz: $least, and it takes $taken"
+refused 2 "name files, or give --nnz and --dims" "$bin/tshard" plan --nnz 5G
+refused 2 "--nnz is for a plan without files" "$bin/tshard" plan few.tns --nnz 5G
+
 # ---- stopped: dies by the signal, nothing is left ----
 "$bin/tshard" plan runs.tns power.tns uniform.tns -o x.tsh -t 1 > log 2>&1 &
 pid=$!

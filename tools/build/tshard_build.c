@@ -14,6 +14,7 @@
 #include "api/tools.h"
 #include "tools/build/build_opts.h"
 #include "tools/build/build_report.h"
+#include "tools/build/plan_ahead.h"
 #include "tools/build/build_notes.h"
 #include "tools/build/build_input.h"
 #include "tools/common/tool.h"
@@ -31,6 +32,7 @@ struct build_args {
     int base, duplicates, zeros, format, header, names, partial_map, missing, quote, decimal;
     struct ts_opt_list map, bin, time_unit;
     struct build_opts build;
+    uint64_t ahead_nnz, ahead_disk; /* of a plan without files */
 };
 
 #define AT(field) offsetof(struct build_args, field)
@@ -39,6 +41,19 @@ struct build_args {
 const struct ts_opt tshard_build_opts[] = {
 #include "tools/build/tshard_build.def"
     BUILD_OPTS(AT(build)),
+    { 0 },
+};
+
+#define ROW(section, name, letter, type, member, ...) \
+    { name, letter, TS_OPT_##type, AT(member), __VA_ARGS__ },
+const struct ts_opt tshard_plan_opts[] = {
+#include "tools/build/tshard_build.def"
+    BUILD_OPTS(AT(build)),
+    { "nnz", 'n', TS_OPT_U64, AT(ahead_nnz), "0", "N",
+      "without files: number of nonzeros of a tensor that does not exist yet, such as 5G. Its "
+      "sizes are --dims" },
+    { "disk", 0, TS_OPT_SIZE, AT(ahead_disk), "0", "SIZE",
+      "with --nnz: free space of the disk that the tensor is for" },
     { 0 },
 };
 
@@ -53,9 +68,11 @@ const char *const tshard_build_headings[] = {
 const unsigned char tshard_build_section[] = {
 #include "tools/build/tshard_build.def"
     BUILD_SECTIONS(OUTPUT, ROOM),
+    INPUT, /* what only a plan has */
+    ROOM,
 };
 _Static_assert(sizeof tshard_build_section + 1 ==
-                   sizeof tshard_build_opts / sizeof *tshard_build_opts,
+                   sizeof tshard_plan_opts / sizeof *tshard_plan_opts,
                "each option is in a section");
 
 static const char *const packed_ends[] = { ".gz", ".zst", ".xz", ".bz2" };
@@ -309,7 +326,7 @@ static int plan_table(const struct build_args *a, const char *path, struct ts_bu
 
 int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard_build_fn *fn)
 {
-    struct build_args args;
+    struct build_args args = { 0 };
     struct ts_build_options o = { 0 };
     struct tool_progress progress;
     struct ts_err err = { 0 };
@@ -319,6 +336,13 @@ int tshard_build_command(const struct ts_cmd *cmd, int argc, char **argv, tshard
     uint32_t n = 0;
     int rc = 0, status = 0;
     status = tool_parse(cmd, argc, argv, &args, &n, operands, NULL);
+    if (status >= 0) {
+        free(operands);
+        return status;
+    }
+    status = n == 0 ? plan_ahead(cmd, &args.build, args.dims, args.ahead_nnz, args.ahead_disk)
+             : args.ahead_nnz > 0 ? tool_usage(cmd, "--nnz is for a plan without files")
+                                  : -1;
     if (status >= 0) {
         free(operands);
         return status;

@@ -542,8 +542,8 @@ static int run_plan(const struct ts_cmd *cmd, int argc, char **argv)
 const struct ts_cmd tshard_plan_cmd = {
     .program = "tshard",
     .name = "plan",
-    .operands = "FILE...",
-    .min_operands = 1,
+    .operands = "[FILE...]",
+    .min_operands = 0,
     .max_operands = UINT32_MAX,
     .summary = "estimate the disk space, memory and time of a build",
     .text =
@@ -560,10 +560,14 @@ const struct ts_cmd tshard_plan_cmd = {
         "NAME.tsh.building, where the result would be, and then removed. If the files are small "
         "enough to be read whole, all figures but time and memory are exact. Otherwise nonzeros "
         "are assumed to grow with the size of the files. The bytes per nonzero follow the trend "
-        "from a quarter of the sample to the whole sample.",
+        "from a quarter of the sample to the whole sample.\n\n"
+        "Without files, --nnz and --dims describe a tensor that does not exist yet. The plan then "
+        "prints bounds that hold for any tensor of these sizes. --memory and --disk may be those "
+        "of another machine.",
     .examples =
-        "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n  is there room for it, and how long does it take?\n",
-    .opts = tshard_build_opts,
+        "tshard plan amazon.tns.gz --memory 4G --tmp /scratch\n  is there room for it, and how long does it take?\n"
+        "tshard plan --nnz 5G --dims 9000000x2000000x400 --memory 64G --disk 2T\n  is another machine large enough for a tensor that does not exist yet?\n",
+    .opts = tshard_plan_opts,
     .headings = tshard_build_headings,
     .section = tshard_build_section,
     .brief = TSHARD_BUILD_BRIEF,

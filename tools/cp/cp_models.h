@@ -12,6 +12,9 @@
 #include "tools/common/tool.h"
 #include "tools/cp/tstream_cp.h"
 
+/* 0, or TS_EARG for a tensor that no core consistency is computed of here. */
+int cp_models_has_core(const struct ts_tensor *t, struct ts_err *err);
+
 /* Checks before the run whether --diagnose is possible. */
 int cp_models_may_diagnose(const struct cp_args *args, const struct ts_tensor *t,
                            struct ts_err *err);

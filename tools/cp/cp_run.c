@@ -207,6 +207,23 @@ static void note_dead(const struct cp_report *r, const struct ts_solver_result *
                   result->n_dead, args->rank, cp_run_dead_advice(args, room, sizeof room));
 }
 
+/* Counts are modelled by what is not the default, so people at a terminal learn of it. */
+static void note_counts(const struct cp_report *r)
+{
+    const struct ts_tensor *t = r->engine->tensor;
+    const struct ts_disk_header *h = &t->header;
+    const struct cp_args *args = r->args;
+    if (!tool_is_screen() || tool_quiet() || args->json || args->observed || r->poisson ||
+        r->descends || ts_spec_any(&args->spec, TS_MAX_ORDER) || args->from != NULL)
+        return;
+    if (t->dense != NULL || h->value_kind != TS_VALUE_INT || h->value_min < 0 ||
+        ts_tensor_weighted(t))
+        return;
+    tool_note(r->cmd,
+              "all values are whole numbers of 0 or more. If they are counts, --nonneg gives "
+              "parts that add up, and --loss poisson fits counts");
+}
+
 /* ---- what the run tells ---- */
 
 static void tell_opened(struct cp_report *r)
@@ -240,6 +257,7 @@ static int tell_end(struct cp_report *r, int rc, const struct ts_run_outcome *o,
     note_dead(r, o->result);
     note_tolerance(r, o->result, r->out_dir);
     note_slow(r, o->result, r->out_dir);
+    note_counts(r);
     return tool_flushed(err);
 }
 

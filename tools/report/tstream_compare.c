@@ -4,17 +4,19 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/tools.h"
 #include "tools/common/common_opts.h"
 #include "tools/common/tool.h"
+#include "tools/common/tool_mode.h"
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
 
 struct compare_args {
     uint32_t threads;
     int match, no_weights, json, quiet;
-    struct ts_opt_numbers skip;
+    const char *skip;
 };
 
 #define AT(field) offsetof(struct compare_args, field)
@@ -24,8 +26,8 @@ static const struct ts_opt compare_opts[] = {
       "pyttb. best: the largest possible score (Hungarian method)" },
     { "no-weights", 0, TS_OPT_FLAG, AT(no_weights), NULL, NULL,
       "ignore the weights of components" },
-    { "skip", 0, TS_OPT_NUMBERS, AT(skip), NULL, "MODES",
-      "leave out these modes, numbers from 1 separated by commas. Their sizes may differ, as those "
+    { "skip", 0, TS_OPT_STRING, AT(skip), NULL, "MODES",
+      "leave out these modes, numbers from 1 or names, separated by commas. Their sizes may differ, as those "
       "of models of different samples. Weights still count the norms of their columns" },
     TOOL_THREADS_OPT(AT(threads)),
     TOOL_QUIET_OPT(AT(quiet)),
@@ -35,8 +37,10 @@ static const struct ts_opt compare_opts[] = {
 
 struct compared {
     const struct compare_args *args;
-    const char *a, *b; /* as they were named */
-    uint32_t skip;     /* bit m: mode m is left out */
+    const char *a, *b;                         /* as they were named */
+    uint32_t skip;                             /* bit m: mode m is left out */
+    uint32_t n_skipped, skipped[TS_MAX_ORDER]; /* these modes from 1, as they were named */
+    char *name[TS_MAX_ORDER];                  /* of modes, by A or else by B; or NULL */
     struct ts_match match;
     struct ts_match_pair *pair; /* the pairs, by args->match and args->no_weights */
     uint32_t n;
@@ -44,6 +48,8 @@ struct compared {
 };
 
 /* ---- text ---- */
+
+#define MOST_NAME 12 /* columns of the name of a mode; one that is longer has its number */
 
 enum { A, B, SCORE, CONGRUENCE, WEIGHT_A, WEIGHT_B, MODES };
 
@@ -93,6 +99,8 @@ static void print_pairs(const struct compared *c)
     uint32_t left = (UINT32_C(1) << n) - 1; /* columns that are still to be printed */
     for (uint32_t m = 0; m < c->match.order; m++) {
         snprintf(name[m], sizeof name[m], "mode %u", m + 1);
+        if (c->name[m] != NULL && tool_width(c->name[m]) <= MOST_NAME)
+            tool_plain(c->name[m], name[m], sizeof name[m]);
         column[MODES + m] = (struct tool_column){ .name = name[m], .width = 7, .drop = (int)m + 1 };
         if ((c->skip >> m & 1) == 0)
             continue;
@@ -166,10 +174,10 @@ static void print_json(const struct compared *c)
     tool_json_u64(&j, "rank_b", c->match.rank_b);
     tool_json_str(&j, "match", how[args->match]);
     tool_json_bool(&j, "weights", !args->no_weights);
-    if (args->skip.n > 0) {
+    if (c->n_skipped > 0) {
         tool_json_array(&j, "skip");
-        for (uint32_t i = 0; i < args->skip.n; i++)
-            tool_json_u64(&j, NULL, args->skip.at[i]);
+        for (uint32_t i = 0; i < c->n_skipped; i++)
+            tool_json_u64(&j, NULL, c->skipped[i]);
         tool_json_close(&j);
     }
     tool_json_f64(&j, "score", c->score[args->match][!args->no_weights]);
@@ -220,14 +228,54 @@ static int assign(struct compared *c, struct ts_err *err)
     return rc;
 }
 
+/* Copies the names of modes of a model where there are none yet. */
+static int take_names(struct compared *c, const struct ts_model *model, struct ts_err *err)
+{
+    const struct ts_model_names *names = model->names;
+    for (uint32_t m = 0; names != NULL && m < model->order; m++) {
+        if (c->name[m] != NULL || names->name[m] == NULL)
+            continue;
+        c->name[m] = strdup(names->name[m]);
+        if (c->name[m] == NULL)
+            return ts_fail(err, TS_ENOMEM, "out of memory");
+    }
+    return 0;
+}
+
+static int take_skip(struct compared *c, uint32_t order, struct ts_err *err)
+{
+    struct tool_modes modes = { .order = order };
+    memcpy(modes.name, c->name, sizeof modes.name);
+    for (const char *at = c->args->skip; at != NULL; at++) {
+        const size_t n = strcspn(at, ",");
+        uint32_t mode;
+        if (tool_mode_find(&modes, "skip", at, n, &mode, err) < 0)
+            return err->code;
+        if ((c->skip >> mode & 1) == 0)
+            c->skipped[c->n_skipped++] = mode + 1;
+        c->skip |= UINT32_C(1) << mode;
+        at += n;
+        if (*at == '\0')
+            break;
+    }
+    return 0;
+}
+
 static int compare(struct compared *c, struct ts_err *err)
 {
-    struct ts_match_conf conf = { .stop = &tool_stop, .skip = c->skip };
+    struct ts_match_conf conf = { .stop = &tool_stop };
     int rc = ts_threads_get(c->args->threads, 0, &conf.threads, err);
     if (rc == 0)
         rc = ts_model_open(c->a, &conf.a, err);
     if (rc == 0)
         rc = ts_model_open(c->b, &conf.b, err);
+    if (rc == 0)
+        rc = take_names(c, conf.a, err);
+    if (rc == 0)
+        rc = take_names(c, conf.b, err);
+    if (rc == 0)
+        rc = take_skip(c, conf.a->order, err);
+    conf.skip = c->skip;
     if (rc == 0)
         rc = ts_match_run(&conf, &c->match, err);
     ts_model_close(conf.a);
@@ -246,18 +294,6 @@ static int compare(struct compared *c, struct ts_err *err)
     return tool_flushed(err);
 }
 
-static int take_skip(const struct compare_args *args, uint32_t *ret, struct ts_err *err)
-{
-    for (uint32_t i = 0; i < args->skip.n; i++) {
-        const uint32_t mode = args->skip.at[i];
-        if (mode == 0 || mode > TS_MAX_ORDER)
-            return ts_fail(err, TS_EARG, "option '--skip': modes are numbers from 1 to %u, not %u",
-                           TS_MAX_ORDER, mode);
-        *ret |= UINT32_C(1) << (mode - 1);
-    }
-    return 0;
-}
-
 static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
 {
     struct compare_args args;
@@ -269,8 +305,6 @@ static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
         operand == NULL ? 1 : tool_parse(cmd, argc, argv, &args, &n_operands, operand, NULL);
     if (status < 0 && tool_threads_check(args.threads, &err) < 0)
         status = tool_usage(cmd, "%s", err.text);
-    if (status < 0 && take_skip(&args, &c.skip, &err) < 0)
-        status = tool_usage(cmd, "%s", err.text);
     if (status < 0) {
         char *a = tool_operand(operand[0], ".cp"), *b = tool_operand(operand[1], ".cp");
         c.a = a != NULL ? a : operand[0];
@@ -279,6 +313,8 @@ static int run_compare(const struct ts_cmd *cmd, int argc, char **argv)
         status = compare(&c, &err) < 0 ? tool_fail(cmd, &err) : 0;
         ts_match_free(&c.match);
         free(c.pair);
+        for (uint32_t m = 0; m < TS_MAX_ORDER; m++)
+            free(c.name[m]);
         free(a);
         free(b);
     }
@@ -308,7 +344,7 @@ const struct ts_cmd tstream_compare = {
         "ranks. Rows are matched by index, also between factors of used slices (modeK.index) and "
         "full factors. With --skip, the congruence is the product over the other modes. The table "
         "counts components from 1 in the order of each file. The columns "
-        "\"mode K\" are the cosines. Modes that do not fit follow in a second table. Memory does not "
+        "with names of modes, or \"mode K\", are the cosines. Modes that do not fit follow in a second table. Memory does not "
         "grow with the factors.",
     .examples =
         "tstream compare s1.cp s2.cp\n  do two starts find the same components?\n"

@@ -12,6 +12,7 @@
 #include "tools/common/engine_note.h"
 #include "tools/common/processor_opts.h"
 #include "tools/common/tool.h"
+#include "tools/cp/cp_models.h"
 #include "tools/common/tool_ranks.h"
 #include "tools/common/tool_term.h"
 #include "tools/tstream.h"
@@ -199,9 +200,7 @@ static int plan(struct ts_engine_conf *ec, const struct ts_model *model, int dia
     ec->only_mode = (int)ts_exact_fit_mode(t);
     ec->own_bytes = ts_exact_fit_bytes(t, model);
     *known = ts_known_fit_wanted(t);
-    rc = diagnose ? ts_tensor_is_sparse(t, "a core consistency is", err) : 0;
-    if (rc == 0 && diagnose)
-        rc = ts_tensor_is_unweighted(t, "a core consistency", err);
+    rc = diagnose ? cp_models_has_core(t, err) : 0;
     ts_tensor_close(t);
     return rc;
 }
