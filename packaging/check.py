@@ -6,7 +6,7 @@
   needs      each library of setup.py is among the needs of every recipe and image
   stages     each stage that .ci/run knows by name alone is in the table of docs/install.md
   lists      scripts that use bare roots have no `A && B` that hides a failure of A
-  workflows  the release workflow calls scripts/release and no other command of the project
+  workflows  what they call exists; that of a release calls scripts/release and nothing else
   schemas    examples/kubernetes, by the schemas that kubernetes-validate ships; an MPIJob by
              mpijob.schema.json, and its pods by those of Kubernetes
 
@@ -142,15 +142,18 @@ def check_lists():
 
 
 def check_workflow():
-    release = yaml.safe_load(read(".github/workflows/release.yml"))
     for name in ("ci", "docs", "release"):
-        if "jobs" not in yaml.safe_load(read(f".github/workflows/{name}.yml")):
-            bad(f".github/workflows/{name}.yml has no jobs")
-    lines = [step["run"] for job in release["jobs"].values() for step in job["steps"]
-             if "run" in step]
-    calls = [call for line in lines for call in re.findall(r"(?:scripts|tests|\.ci)/[\w-]+", line)]
-    if set(calls) != {"scripts/release"}:
-        bad(f".github/workflows/release.yml calls {sorted(set(calls))}, not scripts/release alone")
+        jobs = yaml.safe_load(read(f".github/workflows/{name}.yml")).get("jobs", {})
+        lines = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+        calls = {call for line in lines
+                 for call in re.findall(r"(?:scripts|tests|\.ci)/[\w-]+", line)}
+        if not calls:
+            bad(f".github/workflows/{name}.yml has no jobs that call the project")
+        for call in sorted(calls):
+            if not os.access(os.path.join(TOP, call), os.X_OK):
+                bad(f".github/workflows/{name}.yml calls {call}, which is no program")
+        if name == "release" and calls != {"scripts/release"}:
+            bad(f".github/workflows/release.yml calls {sorted(calls)}, not scripts/release alone")
 
 
 def complain_of(name, data):
