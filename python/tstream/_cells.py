@@ -9,6 +9,7 @@ import numpy as np
 
 from . import _column, _files, _inputs
 from ._build import of_source
+from ._checks import shown
 from ._errors import ArgumentError, ArgumentTypeError
 from ._frame import _column_names, _field, _Mode, of_rows
 from ._lib import Array, lib, unmasked
@@ -49,8 +50,16 @@ def _rows_called(model: "Model", mode: int, names: "List[str]") -> Array:
     return np.array([place[name] for name in names], dtype=np.int64)
 
 
+def _is_odd(field: Any) -> bool:
+    """Whether a field is neither a text, nor a number or a time."""
+    return not isinstance(field, (str, bytes)) and " at 0x" in repr(field)
+
+
 def _by_label(model: "Model", mode: int, column: _column.Column, say: "_Say") -> Array:
     column = _column.coded(column)
+    odd = next((x for x in column.fields if _is_odd(x)), None)
+    if odd is not None:
+        raise ArgumentError(f"{say(0)}: {shown(odd)} is no label: a text, number or time is wanted")
     names = [_column.name_of(x) for x in column.fields]
     place = _rows_called(model, mode, names)
     wrong = np.flatnonzero((np.bincount(column.codes, minlength=len(names)) > 0) & (place < 0))
@@ -71,8 +80,9 @@ def _by_index(model: "Model", mode: int, column: _column.Column, say: "_Say") ->
     index = np.array([n if i is None else i for i in number], dtype=np.int64)[column.codes]
     if (index >= n).any():
         row = int((index >= n).argmax())
-        field = _column.name_of(column.fields[column.codes[row]])
-        raise ArgumentError(f"{say(row)}: {field!r} is no index of the model, from 0 to {n - 1}")
+        field = column.fields[column.codes[row]]
+        text = shown(field) if _is_odd(field) else repr(_column.name_of(field))
+        raise ArgumentError(f"{say(row)}: {text} is no index of the model, from 0 to {n - 1}")
     return index
 
 
