@@ -129,7 +129,7 @@ struct ts_build_report {
     uint64_t name_generations;         /* how often dictionaries were started; 0 without names */
     uint32_t n_numbered;               /* modes too large for a bitmap, numbered by a sort */
     uint64_t shards_bytes[TS_MAX_ORDER], rows_bytes[TS_MAX_ORDER], labels_bytes[TS_MAX_ORDER];
-    uint64_t index_bytes;
+    uint64_t index_bytes, options_bytes;
     /* disk and memory that the build needs, as known at each enum ts_need_when */
     struct ts_need need[3];
     /* code 0, or messages of ts_room_check and ts_room_may_lack before reading */

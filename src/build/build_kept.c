@@ -217,6 +217,7 @@ int ts_build_kept_file(const struct ts_build *b, uint64_t index_hash, struct ts_
         rc = ts_kept_make(&k, index_hash, &bytes, &n, err);
     if (rc == 0 && found)
         rc = ts_build_dir_write(b->dir, TS_KEPT_NAME, bytes, n, err);
+    b->report->options_bytes = n;
     free(bytes);
     ts_kept_free(&k);
     return rc;

@@ -222,7 +222,8 @@ static void extrapolate_size(struct plan *p)
         packed_trial += (double)t->shards_bytes[m];
     }
     p->index_bytes = (double)t->index_bytes * packed / packed_trial;
-    p->index_bytes += sizeof(struct ts_disk_sums); /* a file of its own, and as small */
+    /* two files of their own, and as small */
+    p->index_bytes += (double)(sizeof(struct ts_disk_sums) + t->options_bytes);
     p->disk_bytes = packed + p->rows_bytes + p->labels_bytes + p->index_bytes;
 }
 
