@@ -86,7 +86,7 @@ awk 'BEGIN { for (i = 0; i < 700; i++) print i % 7 + 1, i % 10 + 1, int(i / 70) 
 stopped()
 {
     : > log # what is waited for is not that of a run before
-    $cp -i 100000000 -o "$@" > log 2> err &
+    "$bin/tstream" cp x.tsh --cpu --tol 0 -i 100000000 -o "$@" > log 2> err &
     pid=$!
     while kill -0 $pid && ! grep -q '^ *2 ' log; do sleep 0.02; done
     kill -TERM $pid
