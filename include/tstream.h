@@ -1155,7 +1155,8 @@ typedef struct {
     /* Room for a number for each slice of mode that has a nonzero, in
      * the order of ts_used_indices: number of nonzeros, sums of
      * weights, of values and of values of the model, root mean square
-     * and mean magnitude of residuals. NULL: not needed. */
+     * and mean magnitude of residuals. Both are NaN where the sum of
+     * weights is 0. NULL: not needed. */
     uint64_t *slice_nnz;
     double *slice_weight, *slice_value, *slice_model;
     double *slice_rmse, *slice_mae;
@@ -1166,7 +1167,7 @@ typedef struct {
     uint64_t nnz;     /* nonzeros, or known cells of a dense tensor */
     double weight;    /* sum of weights, or nnz without weights. The figures below are weighted */
     double rmse, mae; /* root mean square and mean magnitude of value - model */
-    double mean_value, mean_model; /* means at these cells */
+    double mean_value, mean_model; /* means at these cells. All four are NaN if weight is 0 */
     /* Log-likelihoods, NaN if there is none. gaussian: residuals with
      * their own variance. poisson: counts where the model is positive,
      * with the model as means; all cells count, and terms that do not

@@ -34,7 +34,7 @@ class Evaluation:
     rmse, mae : float
         Root mean square and mean magnitude of value - model.
     mean_value, mean_model : float
-        Means at these cells.
+        Means at these cells. All four are NaN if all weights are 0.
     gaussian, poisson : float
         Log-likelihoods, NaN if there is none. gaussian: residuals with their own variance. poisson: counts where the
         model is positive, with the model as means; all cells count.
@@ -46,7 +46,8 @@ class Evaluation:
         or ``mode0``), value, model and residual.
     slices : Table or None
         A row for each slice of a mode with a nonzero. Columns are index, label (if the tensor has labels), nnz,
-        weight, the sums of values and of values of the model (value, model), rmse and mae.
+        weight, the sums of values and of values of the model (value, model), rmse and mae. Both
+        are NaN in a slice whose cells are unknown or have weight 0.
 
     Examples
     --------

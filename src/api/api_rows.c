@@ -15,8 +15,8 @@ static int check_rows(uint32_t order, const uint64_t *dim, const uint64_t *n_row
     for (uint32_t m = 0; m < order; m++)
         if (n_rows[m] > dim[m] || (index[m] == NULL && n_rows[m] != dim[m]))
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE ": %" PRIu64 " rows do not match a size of %" PRIu64, m + 1,
-                           n_rows[m], dim[m]);
+                           TS_NTH_MODE ": %" PRIu64 " row%s not match a size of %" PRIu64, m + 1,
+                           n_rows[m], n_rows[m] == 1 ? " does" : "s do", dim[m]);
     return 0;
 }
 

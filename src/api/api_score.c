@@ -29,10 +29,10 @@ static int wants_slices(const ts_cpd_score_conf *c)
            c->slice_model != NULL || c->slice_rmse != NULL || c->slice_mae != NULL;
 }
 
-/* The mean, from a sum over nonzeros; 0 if there are none. */
+/* The mean, from a sum over nonzeros; NaN if none of them counts. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
-    return x->weight > 0 ? sum / x->weight : 0;
+    return x->weight > 0 ? sum / x->weight : NAN;
 }
 
 static void put(double *to, uint64_t i, double x)

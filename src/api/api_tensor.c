@@ -5,6 +5,7 @@
 
 #include "api/api.h"
 #include "base/json_read.h"
+#include "base/num.h"
 #include "base/setting.h"
 #include "base/machine/threads.h"
 #include "format/shard.h"
@@ -233,8 +234,8 @@ int ts_cursor_next(ts_cursor *c, uint64_t room, uint64_t *index, double *value, 
     int rc = 0;
     ts_api_begin(&a);
     if (room < TS_BLOCK_NNZ)
-        rc = ts_fail(&a.err, TS_EARG, "room for %llu nonzeros is too little: %u are needed",
-                     (unsigned long long)room, TS_BLOCK_NNZ);
+        rc = ts_fail(&a.err, TS_EARG, "room for %llu nonzero%s is too little: %u are needed",
+                     (unsigned long long)room, ts_num_plural(room), TS_BLOCK_NNZ);
     while (rc == 0 && c->shard < n_shards && held + TS_BLOCK_NNZ <= room)
         rc = take_blocks(c, room, index, value, &held, &a.err);
     if (rc == 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/num.h"
 
 #define SECONDS 1e-9
 
@@ -178,6 +179,21 @@ static void record_stop(struct ts_run *run)
     char ended[64];
     snprintf(ended, sizeof ended, "stopped by %s", l->stopped_by(l->ctx));
     (void)add_record(run, ended, NULL, &warn);
+    tell_note(run, &warn);
+}
+
+/* A component that is zero in a mode of the start stays so where nothing else gives it numbers. */
+static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
+{
+    const struct ts_init_conf *init = &run->conf.method.init;
+    struct ts_err warn = { 0 };
+    if (init->model == NULL || result->n_dead_start == 0)
+        return;
+    ts_fail(&warn, TS_EARG,
+            "%s: %u of %u component%s %s zero in a mode of this start, and stayed zero: give the "
+            "start other numbers there",
+            init->model->path, result->n_dead_start, init->rank, ts_num_plural(init->rank),
+            result->n_dead_start == 1 ? "is" : "are");
     tell_note(run, &warn);
 }
 
@@ -356,6 +372,8 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
         rc = ts_solver_result(run->solver, &result, err);
     ts_solver_free(run->solver); /* which saves what the checkpoint is to keep */
     run->solver = NULL;
+    if (rc == 0)
+        note_dead(run, &result);
     if (rc == 0 && run->out != NULL)
         rc = write_files(run, &result, err);
     rc = end_run(run, rc, &result, err);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "format/file_read.h"
 
 #define PIECE_BYTES ((size_t)1 << 18)
@@ -85,8 +86,9 @@ int ts_label_lines_next(struct ts_label_lines *l, const char **ret, size_t *n, s
         }
         if (l->at == l->mode->disk.labels_bytes)
             return ts_fail(err, TS_EFORMAT,
-                           "%s: it has not the %" PRIu64 " lines that the index says",
-                           l->mode->labels_path, l->mode->disk.n_labels);
+                           "%s: it has not the %" PRIu64 " line%s that the index says",
+                           l->mode->labels_path, l->mode->disk.n_labels,
+                           ts_num_plural(l->mode->disk.n_labels));
         looked = l->n - l->from;
         rc = fill(l, err);
         if (rc < 0)

@@ -116,8 +116,8 @@ int ts_tensor_labels_lines(const struct ts_tensor *t, uint32_t mode, struct ts_e
         last = rc == 0 ? piece[n - 1] : last;
     }
     if (rc == 0 && (n_lines != m->disk.n_labels || last != '\n'))
-        rc = ts_fail(err, TS_EFORMAT, "%s: it has not the %" PRIu64 " lines that the index says",
-                     m->labels_path, m->disk.n_labels);
+        rc = ts_fail(err, TS_EFORMAT, "%s: it has not the %" PRIu64 " line%s that the index says",
+                     m->labels_path, m->disk.n_labels, ts_num_plural(m->disk.n_labels));
     free(piece);
     return rc;
 }

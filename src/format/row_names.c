@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/num.h"
 #include "base/stop.h"
 #include "base/files/tempfile.h"
 #include "format/file_read.h"
@@ -260,8 +261,8 @@ static int fill_text(const struct ts_row_names_conf *conf, struct ts_row_names *
             break;
     }
     if (rc == 0 && (l.n != m->disk.n_labels || l.start != text->bytes))
-        rc = ts_fail(err, TS_EFORMAT, "%s: it has not the %" PRIu64 " lines that the index says",
-                     m->labels_path, m->disk.n_labels);
+        rc = ts_fail(err, TS_EFORMAT, "%s: it has not the %" PRIu64 " line%s that the index says",
+                     m->labels_path, m->disk.n_labels, ts_num_plural(m->disk.n_labels));
     rc = fill_end(&f, rc, conf->tmp, err);
     r->mode[mode].longest = l.longest;
     r->mode[mode].n_labels = m->disk.n_labels;

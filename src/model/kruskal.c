@@ -164,8 +164,9 @@ static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint3
                ? 0
                : ts_fail(err, TS_EFORMAT,
                          "%s/" TS_LABELS_FILE ": it says that " TS_NTH_MODE " has %" PRIu64
-                         " indices, and a row is of index " TS_NTH("%" PRIu64),
-                         m->path, mode + 1, k->dim[mode], least);
+                         " %s, and a row is of index " TS_NTH("%" PRIu64),
+                         m->path, mode + 1, k->dim[mode], k->dim[mode] == 1 ? "index" : "indices",
+                         least);
 }
 
 /* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is

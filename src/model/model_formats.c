@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/num.h"
 #include "base/setting.h"
 
 #define TOKEN_CHARS 64
@@ -373,8 +374,8 @@ static int npy_mode(struct ts_model *m, uint64_t *n_rows, struct ts_err *err)
     m->widest = m->item_bytes > m->widest ? m->item_bytes : m->widest;
     return rc < 0 || columns == m->rank
                ? rc
-               : ts_fail(err, TS_EFORMAT, "%s: byte 10: %" PRIu64 " columns, weights.npy has %u",
-                         m->name, columns, m->rank);
+               : ts_fail(err, TS_EFORMAT, "%s: byte 10: %" PRIu64 " column%s, weights.npy has %u",
+                         m->name, columns, ts_num_plural(columns), m->rank);
 }
 
 int ts_npy_open(struct ts_model *m, struct ts_err *err)

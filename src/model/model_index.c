@@ -10,6 +10,7 @@
 #include <xxhash.h>
 
 #include "base/setting.h"
+#include "base/num.h"
 #include "model/model_read.h"
 
 #define SIGNED_BYTES 65536u /* bytes at each end of a file that its signature covers */
@@ -81,8 +82,8 @@ int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, stru
         index[i] = last - 1;
     }
     if (rc == 0 && getc_unlocked(f) != EOF)
-        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " rows of " TS_NTH_MODE,
-                     name, n, mode + 1);
+        rc = ts_fail(err, TS_EFORMAT, "%s: more indices than the %" PRIu64 " row%s of " TS_NTH_MODE,
+                     name, n, ts_num_plural(n), mode + 1);
     if (rc == 0)
         *ret = index;
     else

@@ -47,9 +47,10 @@
  *                   nonzeros of the row that are not held out. x is the value of a nonzero minus
  *                   `mean` of the update, and p the elementwise product of the other factors' rows
  *                   at it. Unlisted cells are unknown. With by_count, l2 is multiplied by the
- *                   number of these nonzeros. A row without nonzeros becomes 0. Each row needs its
- *                   own Gram matrix S, the sum of p p', so product and rows are one call (request
- *                   ROWS of request.h). With `lower` or `upper`, block principal pivoting starts
+ *                   number of these nonzeros. A row without any, or whose weights are all 0,
+ *                   becomes 0 or, on CPU cores, the bound next to it. Each row needs its own Gram
+ *                   matrix S, the sum of p p', so product and rows are one call (request ROWS of
+ *                   request.h). With `lower` or `upper`, block principal pivoting starts
  *                   from the solution without bounds (cpu/rows/bounded_row.h). On GPUs, at ranks
  *                   for which S does not fit in the shared memory of a thread block, clamped
  *                   coordinate descent starts from that solution. The old row is not read.

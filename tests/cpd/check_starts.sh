@@ -170,4 +170,37 @@ refused 1 'leave --save-init out' "$bin/tstream" cp --cpu --resume several --sav
 rm -r several.partial/r6.s5.partial
 go_on several --save-init --max-time 1s
 [ -e several.partial/r6.s5.partial/init.ktensor ] || bad "--save-init of models that did not say"
+# ---- a component of the start that is zero, and stays so, is named with any method ----
+printf '1 1 1 2\n1 2 1 1\n2 1 2 3\n2 2 2 1\n1 1 2 4\n' > small.tns
+"$bin/tshard" build small.tns -o small.tsh > log
+start() { printf 'ktensor\n3\n2 2 2\n2\n1 1\nmatrix\n2\n2 2\n1 %s\n2 %s\nmatrix\n2\n2 2\n1 %s\n1 %s\nmatrix\n2\n2 2\n3 1\n1 2\n' "$1" "$1" "$2" "$2"; }
+start 0 0 > zero.ktensor
+start 0 1 > first.ktensor
+start 1 1 > whole.ktensor
+sed '6,$s/[1-9] [01]$/0 0/' zero.ktensor > zeros.ktensor
+for how in '' '--accelerate' '--nonneg' '--observed' '--loss poisson' '--loss huber:1' '--loss huber:1 --optimizer lbfgsb'; do
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp small.tsh --cpu -i 3 -n --init zero.ktensor $how > log 2> err || bad "$how: $(cat err)"
+    grep -q '^tstream cp: zero.ktensor: 1 of 2 components is zero in a mode of this start, and stayed zero' err ||
+        bad "$how: no word on a component of zeros: $(cat err)"
+    [ "$(wc -l < err)" -eq 1 ] || bad "$how: two sentences: $(cat err)"
+    # shellcheck disable=SC2086
+    "$bin/tstream" cp small.tsh --cpu -i 3 -n --init whole.ktensor $how > log 2> err || bad "$how: $(cat err)"
+    grep -q 'this start' err && bad "$how: a start without zeros: $(cat err)"
+done
+"$bin/tstream" cp small.tsh --cpu -i 3 -n --init first.ktensor > log 2> err || bad "$(cat err)"
+[ ! -s err ] || bad "the first mode of a start is not read: $(cat err)"
+"$bin/tstream" cp small.tsh --cpu -i 3 -n --init zeros.ktensor > log 2> err || bad "$(cat err)"
+grep -q 'zeros.ktensor: [12] of 2 component.* zero in a mode of this start' err || bad "a start of zeros: $(cat err)"
+
+# ---- a count of 1 has a noun for one ----
+printf '1 1 2\n' > one.tns
+"$bin/tshard" build one.tns -o one.tsh > log
+refused 1 'mode 1 has 1 used index, so' "$bin/tstream" cp one.tsh --cpu -r 2 --orthogonal 1 -n
+printf 'ktensor\n3\n1 2 2\n1\n1\nmatrix\n2\n1 1\n1\nmatrix\n2\n2 1\n1\n1\nmatrix\n2\n2 1\n1\n1\n' > row.ktensor
+refused 1 'mode 1 of the model has 1 row, of' "$bin/tstream" cp small.tsh --cpu --init row.ktensor -n
+refused 1 'mode 1 has 1 row, but' "$bin/tstream" score row.ktensor small.tsh
+refused 1 'mode 1 of the model has 1 row, of' "$bin/tstream" fit row.ktensor small.tsh
+refused 2 '1 nonzero is too few for 2 planted blocks' "$bin/tshard" gen --dims 5x5 -n 1 --planted 2 -o no.tsh
+
 exit $failed

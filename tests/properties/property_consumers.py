@@ -468,7 +468,10 @@ def c_score(t):
         close("weight of a slice", e["slice_weight"][at], sum(w for _, _, w in mine), 1e-12)
         close("sum of a slice", e["slice_value"][at], sum(w * x for _, x, w in mine), 1e-12)
         close("the model's sum of a slice", e["slice_model"][at], sum(w * here.given.at(c) for c, _, w in mine), 1e-12)
-        close("RMSE of a slice", e["slice_rmse"][at], rmse_of(t, here.given, mine) if sum(w for _, _, w in mine) else 0.0, 1e-12)
+        if sum(w for _, _, w in mine):
+            close("RMSE of a slice", e["slice_rmse"][at], rmse_of(t, here.given, mine), 1e-12)
+        elif not math.isnan(e["slice_rmse"][at]):
+            raise AssertionError("a slice of weight 0 has an RMSE")
     close("largest residual", abs(e["top"][0] - e["top"][1]), max(abs(x - here.given.at(c)) for c, x, _ in t.known), 1e-12)
 
 

@@ -266,7 +266,7 @@ struct damage {
 static const struct damage damages[] = {
     { 0, 4, 8, 2, "byte 4: indices of 2 bytes; those of SPLATT have 4 or 8" },
     { 0, 12, 8, 16, "byte 12: values of 16 bytes" },
-    { 0, 20, 4, 1, "byte 20: a tensor of 1 modes; 2 to 16 are possible" },
+    { 0, 20, 4, 1, "byte 20: a tensor of 1 mode; 2 to 16 are possible" },
     { 0, 20, 4, 17, "byte 20: a tensor of 17 modes" },
     { 0, 20, 4, 0xffffffff, "byte 20: a tensor of 4294967295 modes" },
     { 0, 28, 4, 0, "byte 28: mode 2 is 0 long; 1 to 2^40 are possible" },

@@ -130,6 +130,50 @@ awk 'FILENAME == "cells" { w[$1, $2, $3] = $5; next }
     FILENAME == "lines" { s[$1] += w[$1, $2, $3] * $6 * $6; n[$1] += w[$1, $2, $3]; next }
     { d = $5 - sqrt(s[$1] / n[$1]); if (d > 1e-6 || d < -1e-6) exit 1 }' cells lines slices || bad "slices: not the error by weights"
 
+# ---- cells that do not count: rows are within their bounds, and there is no error and no fit ----
+# Slice 3 of mode 1 has no cell that counts: by weights, as what is held out, or as unknown cells of an array
+awk 'BEGIN { for (i = 1; i <= 4; i++) for (j = 1; j <= 6; j++) print i, j, i + j, i == 3 ? 0 : 2 }' > quiet.tns
+"$bin/tshard" build quiet.tns --weights 4 -o quiet.tsh > log 2>&1 || bad "$(cat log)"
+awk 'BEGIN { for (i = 1; i <= 40; i++) print i, i % 4 + 1, i % 5 + 1 }' > few.tns
+"$bin/tshard" build few.tns -o few.tsh > log 2>&1 || bad "$(cat log)"
+{
+    printf '\223NUMPY\001\000v\000%-117s\n' "{'descr': '<f8', 'fortran_order': False, 'shape': (4, 2), }"
+    for value in 2 3 nan 2; do
+        for cell in 1 2; do
+            case $value in
+            2) printf '\0\0\0\0\0\0\0\100' ;;
+            3) printf '\0\0\0\0\0\0\010\100' ;;
+            *) printf '\0\0\0\0\0\0\370\177' ;;
+            esac
+        done
+    done
+} > quiet.npy
+for t in quiet.tsh few.tsh quiet.npy; do
+    held=
+    [ $t != few.tsh ] || held='--hold-out 30%'
+    for bounds in 1:2 -3:-1 0.5:inf 0:1; do
+        # shellcheck disable=SC2086
+        "$bin/tstream" cp $t --cpu --observed -r 2 -i 4 $held --bounds=$bounds -f ktensor -o within.cp --force > log 2>&1 ||
+            bad "$t, --bounds=$bounds: $(cat log)"
+        awk -v bounds=$bounds 'BEGIN { split(bounds, at, ":"); most = at[2] == "inf" ? 1e300 : at[2] + 1e-6 }
+            /^matrix/ { skip = 3 } skip > 0 { skip--; next } NR < 6 { next }
+            { for (r = 1; r <= NF; r++) { n++; if ($r < at[1] - 1e-6 || $r > most) exit bad = 1 } }
+            END { exit bad || n < 8 }' within.cp/model.ktensor || bad "$t: an entry is not within bounds of $bounds: $(cat within.cp/model.ktensor)"
+    done
+    [ $t != few.tsh ] || continue
+    "$bin/tstream" score within.cp $t --by-slice > slices 2> log || bad "$t: $(cat log)"
+    [ "$(wc -l < slices)" -eq 3 ] || bad "$t: a slice without a cell that counts has an error: $(cat slices)"
+    "$bin/tstream" score within.cp $t --by-slice -f npy -o slices.npy --force > log 2>&1 || bad "$t: $(cat log)"
+    [ "$(wc -c < slices.npy)" -eq $((128 + 3 * 48)) ] || bad "$t: npy of slices has $(wc -c < slices.npy) bytes"
+done
+awk '{ $4 = 0; print }' quiet.tns > nil.tns
+"$bin/tshard" build nil.tns --weights 4 -o nil.tsh > log 2>&1 || bad "$(cat log)"
+"$bin/tstream" cp quiet.tsh --cpu -r 1 -i 2 -o some.cp > log 2>&1 || bad "$(cat log)"
+"$bin/tstream" score some.cp nil.tsh --json | grep -q '"rmse":null,"mae":null,"mean_value":null,"mean_model":null,' || bad "a score of cells of weight 0"
+"$bin/tstream" score some.cp nil.tsh 2>&1 | grep -q '^nonzeros .*all of weight 0: there is no error' || bad "no word on weights of 0"
+[ -z "$("$bin/tstream" score some.cp nil.tsh --by-slice)" ] || bad "slices of weight 0 have lines"
+refused 1 'all weights are 0, so there is no fit' "$bin/tstream" fit some.cp nil.tsh
+
 # ---- weights that are all 1 change nothing; more weight draws the model nearer ----
 awk '{ $5 = 1; print }' x.tns > one.tns
 cut -d ' ' -f 1-4 x.tns > plain.tns

@@ -234,10 +234,10 @@ static void report(const struct verify *v, const struct verify_args *args, uint6
         tool_json_bool(&j, "has_options", v->has_options);
         tool_json_close(&j);
     } else if (!args->quiet && v->t->part.n > 0) {
-        printf("%s: sound: part %u of %u, %s of %s shards, %s in %s\n",
+        printf("%s: sound: part %u of %u, %s of %s shard%s, %s in %s\n",
                tool_plain(v->t->path, path, sizeof path), v->t->part.part, v->t->part.n,
-               ts_num_count(a, v->n_here), ts_num_count(b, v->n_shards), ts_num_bytes(c, v->total),
-               ts_num_duration(d, ns));
+               ts_num_count(a, v->n_here), ts_num_count(b, v->n_shards), tool_plural(v->n_shards),
+               ts_num_bytes(c, v->total), ts_num_duration(d, ns));
     } else if (!args->quiet) {
         printf("%s: sound: %" PRIu32 " copies of %s nonzero%s in %s shards, %s in %s\n",
                tool_plain(v->t->path, path, sizeof path), v->t->order, ts_num_count(a, v->t->nnz),

@@ -194,12 +194,13 @@ int verify_sum_check(const struct ts_tensor *t, uint32_t mode, const struct veri
     const char *path = t->mode[mode].shards_path;
     const double norm = sqrt(sum->squares);
     if (sum->nnz != t->nnz)
-        return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " nonzeros, expected %" PRIu64, path,
-                       sum->nnz, t->nnz);
+        return ts_fail(err, TS_EFORMAT, "%s: %" PRIu64 " nonzero%s, expected %" PRIu64, path,
+                       sum->nnz, ts_num_plural(sum->nnz), t->nnz);
     if (sum->longest_run != t->mode[mode].disk.largest_slice)
         return ts_fail(err, TS_EFORMAT,
-                       "%s: the largest slice has %" PRIu64 " nonzeros, expected %" PRIu64, path,
-                       sum->longest_run, t->mode[mode].disk.largest_slice);
+                       "%s: the largest slice has %" PRIu64 " nonzero%s, expected %" PRIu64, path,
+                       sum->longest_run, ts_num_plural(sum->longest_run),
+                       t->mode[mode].disk.largest_slice);
     if (sum->min != h->value_min || sum->max != h->value_max)
         return ts_fail(err, TS_EFORMAT, "%s: values from %.17g to %.17g, expected %.17g to %.17g",
                        path, sum->min, sum->max, h->value_min, h->value_max);

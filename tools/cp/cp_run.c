@@ -197,7 +197,7 @@ static void note_dead(const struct cp_report *r, const struct ts_solver_result *
 {
     const struct cp_args *args = r->args;
     char room[CP_ADVICE_CHARS];
-    if (result->n_dead == 0 || !result->constrained)
+    if (result->n_dead == result->n_dead_start || !result->constrained)
         return;
     if (result->n_dead == args->rank)
         tool_note(r->cmd, "nothing is left of the model: its components are zeros; %s",

@@ -42,8 +42,8 @@ static const struct ts_opt score_opts[] = {
     { "top", 'n', TS_OPT_U32, AT(top), "0", "N",
       "write only the N nonzeros with the largest residuals, the largest first" },
     { "by-slice", 0, TS_OPT_FLAG, AT(by_slice), NULL, NULL,
-      "write a line for each used slice of mode K: number of nonzeros, sums of values and of the "
-      "model, RMSE and MAE" },
+      "write a line for each slice of mode K with a cell that counts: number of nonzeros, sums of "
+      "values and of the model, RMSE and MAE" },
     { "mode", 'k', TS_OPT_STRING, AT(mode_text), "1", "K|NAME",
       "read the copy that is sorted for mode K, or for the mode of this name. Nonzeros are written in its order" },
     { "format", 'f', TS_OPT_CHOICE, AT(format), "tns", CELL_FORMATS,
@@ -164,17 +164,19 @@ static int write_text(struct scoring *s, struct ts_err *err)
     return rc;
 }
 
-/* Once the cells of a dense tensor were looked at: those that are unknown have no line. */
+/* Once the cells of a dense tensor were looked at: those that are unknown have no line. With
+ * --by-slice, once the sums are known: a slice of weight 0 has no error, and no line. */
 static int put_head(struct scoring *s, struct ts_err *err)
 {
     static const char *const of_cell[] = { "value", "model", "residual" };
     static const char *const of_slice[] = { "nonzeros", "value", "model", "rmse", "mae" };
     const struct ts_tensor *t = s->view.tensor;
-    const uint32_t mode = s->args->mode - 1;
     const char *mode_name[TS_MAX_ORDER];
     const uint64_t cells = ts_nnz(t) - (t->dense == NULL ? 0 : t->dense->n_unknown);
-    uint64_t lines = s->args->by_slice ? ts_used(t, mode) : cells;
+    uint64_t lines = s->args->by_slice ? 0 : cells;
     int rc;
+    for (uint64_t i = 0; i < s->score.n_slices; i++)
+        lines += s->score.slice[i].weight > 0;
     if (s->args->top > 0 && s->args->top < lines)
         lines = s->args->top;
     for (uint32_t m = 0; m < s->lines.order; m++)
@@ -204,28 +206,27 @@ static int put_top(struct scoring *s, struct ts_err *err)
     return rc == 0 ? write_text(s, err) : rc;
 }
 
-/* The mean of a sum over nonzeros; 0 if all their weights are 0. */
+/* The mean of a sum over nonzeros; NaN if all their weights are 0. */
 static double mean_of(const struct ts_score_sums *x, double sum)
 {
-    return x->weight > 0 ? sum / x->weight : 0;
+    return x->weight > 0 ? sum / x->weight : NAN;
 }
 
 static int put_slices(struct scoring *s, struct ts_err *err)
 {
     struct pen *p = &s->pen[0];
-    int rc = 0;
+    int rc = put_head(s, err);
     for (uint64_t i = 0; i < s->score.n_slices && rc == 0; i++) {
         const struct ts_score_sums *x = &s->score.slice[i];
         const double n = (double)x->n, rmse = sqrt(mean_of(x, x->squares));
         const double mae = mean_of(x, x->magnitudes);
         const double *number[CELL_NUMBERS] = { &n, &x->value, &x->model, &rmse, &mae };
         rc = ts_row_index(s->lines.names, 0, s->args->mode - 1, i, p->index, err);
-        if (rc == 0)
+        if (rc == 0 && x->weight > 0)
             rc = cell_lines_put(&s->lines, 0, 1, p->index, number, &p->text, err);
         if (rc == 0 && (i + 1) % LINES_AT_A_TIME == 0)
             rc = write_text(s, err);
-        if (rc == 0)
-            rc = ts_stop_check(&tool_stop, err);
+        rc = rc == 0 ? ts_stop_check(&tool_stop, err) : rc;
     }
     return rc == 0 ? write_text(s, err) : rc;
 }
@@ -403,7 +404,7 @@ static int open_and_compute(struct scoring *s, struct ts_err *err)
     if (rc == 0) {
         tstream_ranks_note(s->cmd, &e);
         s->backend = e.backend->name;
-        rc = s->writes ? put_head(s, err) : 0;
+        rc = s->writes && !s->args->by_slice ? put_head(s, err) : 0;
     }
     if (rc == 0)
         rc = compute(s, &e, err);
@@ -419,6 +420,12 @@ static void print_words(const struct scoring *s)
     char a[TS_NUM_CHARS], time[TS_NUM_CHARS];
     struct tool_words w = { .indent = 15, .columns = tool_columns() };
     tool_words_start(&w, s->view.tensor->dense != NULL ? "cells" : "nonzeros");
+    if (x->weight == 0) {
+        tool_words_putf(&w, "%s, all of weight 0: there is no error, and no mean, %s",
+                        ts_num_count(a, x->n), ts_num_duration(time, s->ns));
+        tool_words_end(&w);
+        return;
+    }
     tool_words_putf(&w, "%s: RMSE %.6g, MAE %.6g, %s", ts_num_count(a, x->n),
                     sqrt(mean_of(x, x->squares)), mean_of(x, x->magnitudes),
                     ts_num_duration(time, s->ns));

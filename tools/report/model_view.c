@@ -331,10 +331,11 @@ static int size_mode(const struct model_view *v, struct ts_kruskal *k, uint32_t 
     if (k->index[mode] == NULL && k->n_rows[mode] != dim)
         rc = map_rows(v, mode, &k->index[mode], err);
     else if (k->dim[mode] > dim)
-        rc = ts_fail(err, TS_EARG,
-                     "%s: mode %u has index %" PRIu64 ", but the tensor %s has %" PRIu64
-                     " indices there",
-                     v->model->path, mode + 1, k->dim[mode], v->tensor->path, dim);
+        rc =
+            ts_fail(err, TS_EARG,
+                    "%s: mode %u has index %" PRIu64 ", but the tensor %s has %" PRIu64 " %s there",
+                    v->model->path, mode + 1, k->dim[mode], v->tensor->path, dim,
+                    dim == 1 ? "index" : "indices");
     k->dim[mode] = dim;
     return rc;
 }

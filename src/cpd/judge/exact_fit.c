@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/machine/bigmem.h"
+#include "base/num.h"
 #include "base/setting.h"
 #include "base/stop.h"
 #include "format/tensor_kind.h"
@@ -290,8 +291,8 @@ static int model_index(const struct sums *s, uint32_t mode, uint64_t **ret, int 
     if (*ret == NULL && n != disk->dim && n != disk->n_rows)
         return ts_fail(err, TS_EARG,
                        "%s: " TS_NTH_MODE " of the model has %" PRIu64
-                       " rows, of the tensor %" PRIu64,
-                       m->path, mode + 1, n, disk->dim);
+                       " row%s, of the tensor %" PRIu64,
+                       m->path, mode + 1, n, ts_num_plural(n), disk->dim);
     return 0;
 }
 

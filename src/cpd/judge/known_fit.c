@@ -45,7 +45,9 @@ int ts_known_fit_shape(struct ts_kruskal *k, const struct ts_tensor *t, struct t
 static int left_of(const struct ts_score_conf *conf, double *ret, struct ts_err *err)
 {
     struct ts_score score = { 0 };
-    const int rc = ts_score_run(conf, &score, err);
+    int rc = ts_score_run(conf, &score, err);
+    if (rc == 0 && score.all.weight == 0)
+        rc = ts_fail(err, TS_EARG, "%s: all weights are 0, so there is no fit", conf->tensor->path);
     if (rc == 0)
         *ret = sqrt(score.all.squares);
     ts_score_free(&score);

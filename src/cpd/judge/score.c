@@ -150,9 +150,9 @@ static int check(const struct ts_score_conf *c, struct ts_err *err)
     for (uint32_t m = 0; m < c->model->order; m++)
         if (c->model->dim[m] != c->tensor->mode[m].disk.dim)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE " of the model has %" PRIu64
-                                       " indices, of the tensor %" PRIu64,
-                           m + 1, c->model->dim[m], c->tensor->mode[m].disk.dim);
+                           TS_NTH_MODE " of the model has %" PRIu64 " %s, of the tensor %" PRIu64,
+                           m + 1, c->model->dim[m], c->model->dim[m] == 1 ? "index" : "indices",
+                           c->tensor->mode[m].disk.dim);
     return ts_backend_check(c->backend,
                             c->take != NULL || c->top > 0 ? TS_CAN(CELLS)
                             : !sums_apart(c)              ? 0

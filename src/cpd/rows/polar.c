@@ -219,12 +219,12 @@ static int make(const struct ts_row_task *task, struct ts_err *err)
 static int check(const struct ts_tensor *t, uint32_t mode, uint32_t rank, struct ts_err *err)
 {
     const uint64_t n_rows = t->mode[mode].disk.n_rows;
-    return n_rows >= rank ? 0
-                          : ts_fail(err, TS_EARG,
-                                    TS_NTH_MODE " has %" PRIu64
-                                                " used indices, so no more of its columns can be "
-                                                "orthogonal, and the rank is %u",
-                                    mode + 1, n_rows, rank);
+    return n_rows >= rank
+               ? 0
+               : ts_fail(err, TS_EARG,
+                         TS_NTH_MODE " has %" PRIu64 " used %s, so no more of its columns can be "
+                                     "orthogonal, and the rank is %u",
+                         mode + 1, n_rows, n_rows == 1 ? "index" : "indices", rank);
 }
 
 const struct ts_row_maker ts_rows_polar = {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/rng.h"
 #include "base/setting.h"
 #include "base/stop.h"
@@ -293,8 +294,9 @@ int ts_init_check(const struct ts_init_conf *c, struct ts_err *err)
         if (!has_rows(c, k) && (!any_fixed || is_fixed(c, k)))
             return ts_fail(err, TS_EARG,
                            "%s: " TS_NTH_MODE " of the model has %" PRIu64
-                           " rows, of the tensor %" PRIu64,
-                           m->path, k + 1, m->n_rows[k], c->tensor->mode[k].disk.dim);
+                           " row%s, of the tensor %" PRIu64,
+                           m->path, k + 1, m->n_rows[k], ts_num_plural(m->n_rows[k]),
+                           c->tensor->mode[k].disk.dim);
     return 0;
 }
 

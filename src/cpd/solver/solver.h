@@ -157,7 +157,8 @@ struct ts_solver_result {
     double rmse, held_out, held_out_loss; /* of the last sweep, as in struct ts_solver_sweep */
     int overfits; /* the run ended because the error at held-out cells did not fall (patience) */
     uint32_t n_dead;
-    int constrained; /* some mode has a constraint */
+    uint32_t n_dead_start; /* of them at most: those of a given start that were zero in some mode */
+    int constrained;       /* some mode has a constraint */
     uint32_t sweeps;
     int converged; /* the run met the tolerance `tol` */
     /* the run ended because the rest of |X - model| is rounding errors; `converged` is 0 then */

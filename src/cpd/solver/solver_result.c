@@ -17,6 +17,7 @@ void ts_solver_take_result(const struct ts_solver *a, uint32_t sweep, double fit
     ret->sweeps = sweep;
     ret->fit = fit;
     ret->n_dead = ts_solver_fit_count_dead(a);
+    ret->n_dead_start = a->n_dead_start < ret->n_dead ? a->n_dead_start : ret->n_dead;
     ret->constrained = a->constrained;
     ret->objective = a->now.objective;
     ret->log_likelihood = a->now.log_likelihood;

@@ -77,6 +77,20 @@ static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err 
         a->conf->init.model->path, mode + 1);
 }
 
+/* How many components of a given start are zero in a mode that is read, or have weight 0. */
+static uint32_t count_dead(const struct ts_solver *a, uint32_t first)
+{
+    const struct ts_model *given = a->conf->init.model;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < a->rank && given != NULL; r++) {
+        uint32_t m = first;
+        while (m < a->order && a->gram[m * a->square + (size_t)r * a->rank + r] > 0)
+            m++;
+        n += m < a->order || given->weight[r] == 0;
+    }
+    return n;
+}
+
 int ts_solver_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -96,6 +110,8 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
         rc = ts_init_mode(c, m, m == 0 && unseen ? NULL : a->gram + m * a->square, err);
     rc = rc == 0 ? check_given(a, unseen, err) : rc;
+    if (rc == 0)
+        a->n_dead_start = count_dead(a, unseen);
     if (rc == 0 && a->conf->started != NULL && c->nvecs)
         rc = a->conf->started(a->conf->ctx, err);
     if (rc == 0)

@@ -51,6 +51,7 @@ struct ts_solver {
     int wide; /* factors are float32, but the product of the last mode is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
     int constrained;            /* the specification is not ts_spec_plain */
+    uint32_t n_dead_start;      /* components of a given start that are zero in some mode */
     int penalty;                /* some mode has a penalty */
     int balanced;               /* lengths of columns matter, so they are kept between modes */
     double held_best;           /* the least error at held-out cells of all sweeps so far */

@@ -93,15 +93,17 @@ static void settle(struct ts_gram_thread *t, uint64_t at)
     t->size_at = at;
 }
 
-/* a, `step` apart, is the row, of what counts as `count`. */
+/* a, `step` apart, is the row, of what counts as `count`. A row of what does not count is 0, or the
+ * bound next to it. */
 static void keep(struct ts_gram_thread *t, uint32_t row, double count, const double *from,
                  uint32_t step, uint64_t partition)
 {
     const struct ts_gram_rows *g = t->all;
     const uint64_t at = row * (uint64_t)g->out->stride;
+    const double none = fmin(fmax(0, g->update->lower), g->update->upper);
     double square = 0;
     for (uint32_t i = 0; i < g->rank; i++) {
-        const double a = count > 0 ? from[(size_t)i * step] : 0;
+        const double a = count > 0 ? from[(size_t)i * step] : none;
         double kept = a;
         if (g->precision == TS_FLOAT32)
             kept = ((float *)g->out->data)[at + i] = (float)a;

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/setting.h"
 
 /* ------------------------------------------------------------------ numbers of a header */
@@ -56,8 +57,8 @@ static int read_order(struct reader *r, uint32_t bytes, struct ts_binary_form *f
     if (rc < 0)
         return rc;
     if (order < TS_MIN_ORDER || order > TS_MAX_ORDER)
-        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " modes; %u to %u are possible",
-                       order, TS_MIN_ORDER, TS_MAX_ORDER);
+        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " mode%s; %u to %u are possible",
+                       order, ts_num_plural(order), TS_MIN_ORDER, TS_MAX_ORDER);
     f->order = (uint32_t)order;
     return 0;
 }

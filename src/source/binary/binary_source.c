@@ -94,8 +94,8 @@ static int check_form(const struct ts_binary_source *s, const struct file *f, co
     const char *name = ts_byte_input_name(f->in);
     const uint64_t expected = ts_binary_size(&f->form), found = ts_byte_input_size(f->in);
     if (s->order > 0 && s->order != f->form.order)
-        return ts_fail(err, TS_EFORMAT, "%s: its header has %" PRIu32 " modes, but %s %" PRIu32,
-                       name, f->form.order, known, s->order);
+        return ts_fail(err, TS_EFORMAT, "%s: its header has %" PRIu32 " mode%s, but %s %" PRIu32,
+                       name, f->form.order, ts_num_plural(f->form.order), known, s->order);
     for (uint32_t m = 0; s->order > 0 && m < s->order; m++)
         if (s->dim[m] != f->form.dim[m])
             return ts_fail(err, TS_EFORMAT,
@@ -109,8 +109,9 @@ static int check_form(const struct ts_binary_source *s, const struct file *f, co
     if (f->fd >= 0 && found != expected)
         return ts_fail(err, TS_EFORMAT,
                        "%s: the file ends at byte %" PRIu64 ", expected %" PRIu64
-                       " by its header (%" PRIu64 " nonzeros of %" PRIu64 " bytes)",
-                       name, found, expected, f->form.nnz, f->form.nonzero_bytes);
+                       " by its header (%" PRIu64 " nonzero%s of %" PRIu64 " bytes)",
+                       name, found, expected, f->form.nnz, ts_num_plural(f->form.nnz),
+                       f->form.nonzero_bytes);
     return 0;
 }
 
@@ -364,8 +365,8 @@ static int leave_file(struct ts_binary_source *s, int whole, struct ts_err *err)
     if (rc == 0 && got > 0)
         rc = ts_fail(err, TS_EFORMAT,
                      "%s: byte %" PRIu64 ": there is more behind the %" PRIu64
-                     " nonzeros that its header promises",
-                     ts_byte_input_name(f->in), end, f->form.nnz);
+                     " nonzero%s that its header promises",
+                     ts_byte_input_name(f->in), end, f->form.nnz, ts_num_plural(f->form.nnz));
     if (rc == 0)
         count_done(s, f->fd < 0 ? 0 : f->form.header_bytes);
     if (rc == 0 && f->fd < 0)
@@ -401,13 +402,13 @@ static int read_stream(struct ts_binary_source *s, struct job *j, struct ts_err 
         return rc;
     count_stream(s, f);
     if (got < bytes)
-        return ts_fail(err, TS_EFORMAT,
-                       "%s: %s ends at byte %" PRIu64 ", expected %" PRIu64
-                       " by the header (%" PRIu64 " nonzeros of %" PRIu64 " bytes)",
-                       ts_byte_input_name(f->in),
-                       ts_byte_input_packed(f->in) ? "what was packed" : "it",
-                       f->form.header_bytes + j->first * f->form.nonzero_bytes + got,
-                       ts_binary_size(&f->form), f->form.nnz, f->form.nonzero_bytes);
+        return ts_fail(
+            err, TS_EFORMAT,
+            "%s: %s ends at byte %" PRIu64 ", expected %" PRIu64 " by the header (%" PRIu64
+            " nonzero%s of %" PRIu64 " bytes)",
+            ts_byte_input_name(f->in), ts_byte_input_packed(f->in) ? "what was packed" : "it",
+            f->form.header_bytes + j->first * f->form.nonzero_bytes + got, ts_binary_size(&f->form),
+            f->form.nnz, ts_num_plural(f->form.nnz), f->form.nonzero_bytes);
     return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/num.h"
 #include "base/rng.h"
 #include "base/setting.h"
 #include "source/batch.h"
@@ -54,8 +55,8 @@ static int plan_blocks(struct ts_synth *s, struct ts_err *err)
     const uint32_t shared = share_modes(s, &possible);
     memset(s->side, 0, sizeof s->side);
     if (s->nnz < s->planted)
-        return ts_fail(err, TS_EARG, "%llu nonzeros are too few for %u planted blocks",
-                       (unsigned long long)s->nnz, s->planted);
+        return ts_fail(err, TS_EARG, "%llu nonzero%s too few for %u planted blocks",
+                       (unsigned long long)s->nnz, s->nnz == 1 ? " is" : "s are", s->planted);
     for (; left > 0; left--) {
         uint32_t best = s->order;
         uint64_t most, side;
@@ -65,16 +66,16 @@ static int plan_blocks(struct ts_synth *s, struct ts_err *err)
         most = most_side(s, best, shared);
         if (most == 0)
             return ts_fail(err, TS_EARG,
-                           TS_NTH_MODE ", of %llu, is too short for %u planted blocks", best + 1,
-                           (unsigned long long)s->dim[best], s->planted);
+                           TS_NTH_MODE ", of %llu, is too short for %u planted block%s", best + 1,
+                           (unsigned long long)s->dim[best], s->planted, ts_num_plural(s->planted));
         side = (uint64_t)(pow((double)cells, 1.0 / left) + 1e-9);
         side = side < 1 ? 1 : side > most ? most : side;
         s->side[best] = side;
         cells /= side;
     }
     if (possible < (double)s->nnz)
-        return ts_fail(err, TS_EARG, "%u planted blocks hold at most %.0f nonzeros in these sizes",
-                       s->planted, possible);
+        return ts_fail(err, TS_EARG, "%u planted block%s at most %.0f nonzeros in these sizes",
+                       s->planted, s->planted == 1 ? " holds" : "s hold", possible);
     s->nnz = s->planted;
     for (uint32_t m = 0; m < s->order; m++)
         s->nnz *= s->side[m];
@@ -111,8 +112,8 @@ static int plan_ratings(struct ts_synth *s, struct ts_err *err)
 int ts_synth_init(struct ts_synth *s, struct ts_err *err)
 {
     if (s->order < TS_MIN_ORDER || s->order > TS_MAX_ORDER)
-        return ts_fail(err, TS_EARG, "a tensor of %u modes; %u to %u are possible", s->order,
-                       TS_MIN_ORDER, TS_MAX_ORDER);
+        return ts_fail(err, TS_EARG, "a tensor of %u mode%s; %u to %u are possible", s->order,
+                       ts_num_plural(s->order), TS_MIN_ORDER, TS_MAX_ORDER);
     for (uint32_t m = 0; m < s->order; m++) {
         if (s->dim[m] == 0 || s->dim[m] > TS_MAX_DIM)
             return ts_fail(err, TS_EARG, "the size of " TS_NTH_MODE " must be 1 to 2^40", m + 1);

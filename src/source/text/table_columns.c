@@ -169,9 +169,9 @@ static int find_modes(struct ts_table *t, const struct ts_table_sample *l, struc
     uint32_t last = l->n_columns - 1; /* but for that of the weights */
     int rc = 0;
     if (p->n_columns > 0 && p->n_modes > 0 && p->n_columns != p->n_modes)
-        return ts_fail(err, TS_EARG,
-                       TS_SET_COLUMNS " has %u columns, but " TS_SET_NAMES " %u names",
-                       p->n_columns, p->n_modes);
+        return ts_fail(
+            err, TS_EARG, TS_SET_COLUMNS " has %u column%s, but " TS_SET_NAMES " %u name%s",
+            p->n_columns, ts_num_plural(p->n_columns), p->n_modes, ts_num_plural(p->n_modes));
     if (p->n_columns > 0 || by_name) {
         t->order = p->n_columns > 0 ? p->n_columns : p->n_modes;
         for (uint32_t m = 0; m < t->order && rc == 0; m++) {

@@ -105,7 +105,8 @@ static int take_header(struct ts_text_source *s, const struct ts_tns_header *h, 
     if (r->order == 0)
         r->order = h->order;
     if (r->order != h->order)
-        return ts_fail(err, TS_EFORMAT, "a header for %u modes, expected %u", h->order, r->order);
+        return ts_fail(err, TS_EFORMAT, "a header for %u mode%s, expected %u", h->order,
+                       ts_num_plural(h->order), r->order);
     if (!h->sized)
         return 0;
     for (uint32_t m = 0; r->fixed && m < h->order; m++)

@@ -433,8 +433,8 @@ int ts_tns_header(struct ts_tns_rules *rules, const char *text, size_t bytes,
     }
     *line = h.lines;
     if (order < TS_MIN_ORDER || order > TS_MAX_ORDER)
-        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " modes; %u to %u are possible",
-                       order, TS_MIN_ORDER, TS_MAX_ORDER);
+        return ts_fail(err, TS_ELIMIT, "a tensor of %" PRIu64 " mode%s; %u to %u are possible",
+                       order, ts_num_plural(order), TS_MIN_ORDER, TS_MAX_ORDER);
     h.order = (uint32_t)order;
     if (header_line(&h, text, bytes, begin, end) != order) {
         *line = h.lines;
