@@ -19,7 +19,7 @@ cut -d ' ' -f 1 rows | LC_ALL=C sort > rowed
 diff marks rowed || bad "src/base/setting.c has not a row for every mark"
 {
     for c in build gen; do "$bin/tshard" $c --help; done
-    for c in cp plan fit mttkrp; do "$bin/tstream" $c --help; done
+    for c in cp plan fit mttkrp predict; do "$bin/tstream" $c --help; done
 } > help
 word() { printf '%s' "$1" | sed 's/^tshard build //; s/[= ].*//'; }
 while IFS='|' read -r first keyword option; do
