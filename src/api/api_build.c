@@ -326,10 +326,12 @@ static int join(struct ts_builder *b)
     return b->rc;
 }
 
-static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err *err)
+/* copies: the nonzeros are those of a tensor, and nobody knows what was done to them before. */
+static int start(struct ts_builder *b, const ts_build_conf *conf, int copies, struct ts_err *err)
 {
     struct ts_build_options *o = &b->request.o;
     int rc = take_conf(conf, &b->request, err);
+    o->keeps_nothing = copies;
     if (rc == 0 && b->request.conf.order < TS_MIN_ORDER)
         rc = ts_fail(err, TS_EARG, "a tensor has %u to %u modes", TS_MIN_ORDER, TS_MAX_ORDER);
     if (rc == 0 && o->min_order > b->request.conf.order)
@@ -345,11 +347,12 @@ static int start(struct ts_builder *b, const ts_build_conf *conf, struct ts_err 
                       : pthread_mutex_init(&b->lock, NULL);
 }
 
-static int new_builder(const ts_build_conf *conf, struct ts_builder **ret, struct ts_err *err)
+static int new_builder(const ts_build_conf *conf, int copies, struct ts_builder **ret,
+                       struct ts_err *err)
 {
     struct ts_builder *b = calloc(1, sizeof *b);
-    const int rc =
-        b == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a build") : start(b, conf, err);
+    const int rc = b == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a build")
+                             : start(b, conf, copies, err);
     if (rc == 0) {
         *ret = b;
     } else if (b != NULL) {
@@ -364,7 +367,7 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     struct ts_builder *b = NULL;
     struct ts_api a;
     ts_api_begin(&a);
-    ts_api_end(&a, new_builder(conf, &b, &a.err), err);
+    ts_api_end(&a, new_builder(conf, 0, &b, &a.err), err);
     return b;
 }
 
@@ -496,7 +499,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
     if (rc == 0)
         rc = ts_walk_open(t, 0, &w, &a.err);
     if (rc == 0)
-        rc = new_builder(&conf, &b, &a.err);
+        rc = new_builder(&conf, 1, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
         if (rc < 0) { /* not all was read, so the result is not put in place */
