@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts: the modes of CP-APR, alternating Poisson regression, with multiplicative
- * updates.
+/* Poisson models of counts, by CP-APR: alternating Poisson regression with multiplicative updates.
  *
- * It makes  log L = sum over nonzeros of x log m - sum over all cells of m  as large as it gets
- * (without log x!, which does not depend on the model), by algorithm 3 of Chi and Kolda, "On
- * tensors, sparsity, and nonnegative factorizations" (SIAM Journal on Matrix Analysis and
- * Applications 33, 2012). Columns of all factors have the sum 1, weights apart. Of mode n, with B =
- * A_n diag(weights), each of `inner` rounds is
- *     phi := (X / max(B K', 1e-10)) K,  K the product of the other factors,    B := B .* phi
- * and then the weights are the sums of B's columns. Zeros (entries below 1e-10 of a column) with a
- * phi above 1 in the last round get 0.01 added when the mode comes again: a multiplication would
- * leave them 0 though they should not be.
+ * The objective to maximise is log L = sum over nonzeros of x log m - sum over all cells of m
+ * (without log x!, which does not depend on the model). The method is algorithm 3 of Chi and Kolda,
+ * "On tensors, sparsity, and nonnegative factorizations" (SIAM Journal on Matrix Analysis and
+ * Applications 33, 2012). Columns of all factors have the sum 1, and weights are separate. For mode
+ * n, let K be the Khatri-Rao product of the other factors, and B = A_n diag(weights). Each of
+ * `inner` rounds is
+ *     phi := (X / max(B K', 1e-10)) K,    B := B .* phi.
+ * Then the weights are the column sums of B. If an entry is zero (below 1e-10 of its column) and
+ * its phi was above 1 in the last round, 0.01 is added to it when the mode comes again:
+ * multiplication alone would keep it at 0.
  *
- * The violation (of the Karush-Kuhn-Tucker conditions) is the largest |min(b, 1 - phi)| of the
- * first round of any mode of the sweep: 0 at a local optimum. The run has converged when it is less
+ * The violation of the Karush-Kuhn-Tucker conditions is the largest |min(b, 1 - phi)| in the first
+ * round of any mode of the sweep. It is 0 at a local optimum. The run has converged when it is less
  * than the tolerance.
  *
- * Nonzeros that are held out are zeros to the model; what is told of them is their mean negative
+ * Held-out nonzeros count as zeros in the model. The run reports their mean negative
  * log-likelihood, m - x log m.
  *
- * All rounds of a row are made while its shard is there; a row that lies in several shards gets one
- * round a sweep (cpu/losses/rounds.h).
+ * All rounds of a row are made while its shard is in memory. A row that is divided among several
+ * shards gets one round per sweep (cpu/losses/rounds.h).
  */
 #include <math.h>
 #include <string.h>
@@ -29,10 +29,12 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/loss.h"
 
-#define GROW 0.01 /* added to an inadmissible zero (see above) of a column with the sum 1 */
+/* added to an entry that should not be zero (see above), in a column with the sum 1 */
+#define GROW 0.01
 
 struct apr {
-    /* violation so far in the sweep, or in the last one; log-likelihood after the last mode */
+    /* kkt: violation so far in the sweep, or in the last one; loss: log-likelihood after the last
+     * mode */
     double kkt, loss;
     struct ts_multiply multiply;        /* arguments of the next pass */
     struct ts_multiply_sums multiplied; /* results of the last pass */

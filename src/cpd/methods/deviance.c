@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The deviance, from sums over the listed cells: no pass of its own. */
+/* Computes the deviance from sums over the listed cells, without a pass of its own. */
 #include "cpd/methods/deviance.h"
 #include "stream/loss_functions.h"
 
 #include <math.h>
 
-/* The rounding of sums in float64, relative to their terms. If C and S differ by less, they are
- * equal. */
+/* The rounding error of sums in float64, relative to their terms. If C and S differ by less, they
+ * count as equal. */
 #define TS_DEVIANCE_ROUNDING 1e-13
 
 static double value(const struct ts_loss *loss, double x, double m, double at)
@@ -21,8 +21,10 @@ static double of_zeros(const struct ts_loss *loss, double n, double m, double at
     return n > 0 ? n * value(loss, 0, m, at) : 0;
 }
 
-/* kept->reference is F of the model that has TS_LOSS_APART_AT everywhere; f at m less f there is a
- * + b x, for any x. Cells of value 0 are not asked, at which c(x) may be infinite. */
+/* The sum over listed cells for a model of value m everywhere, with a loss whose in_x is APART.
+ * kept->reference is this sum for TS_LOSS_APART_AT. f(x, m) - f(x, TS_LOSS_APART_AT) = a + b x for
+ * any x, so values at x = 1 and 2 give a and b. x = 0 is avoided, because f may be infinite
+ * there. */
 static double apart(const struct ts_loss *loss, double at, const struct ts_cell_losses *kept,
                     double m)
 {
@@ -41,18 +43,18 @@ double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
     if (loss->in_x == TS_IN_X_ANY)
         return kept->reference + of_zeros(loss, unlisted, 0, at);
     m = loss->constant(mean, at);
-    if (!isfinite(m)) /* all values are the same one, which an infinite m predicts */
+    if (!isfinite(m)) /* all values are equal, and an infinite m predicts them */
         return 0;
     if (loss->in_x == TS_IN_X_APART)
         return apart(loss, at, kept, m) + of_zeros(loss, unlisted, m, at);
-    /* LINEAR: the sum over cells is their number times f at the mean. Of f at 0 and at 1 the
-     * difference is lost where m is large. */
+    /* LINEAR: the sum over cells is their number times f at the mean value. The difference of f at
+     * 1 and at 0 would be lost in rounding if m is large. */
     return cells * value(loss, mean, m, at);
 }
 
-/* How far C less S may be off. Where x is about 1 terms of a cell cancel, as 1 and log x do, or x
- * and x log x: the lesser of n and x is counted, so that units of x do not matter. Sums of APART
- * are those apart from a model of 1. Of ANY nothing is subtracted. */
+/* The expected rounding error of C - S. If x is about 1, terms of a cell cancel, like 1 and log x,
+ * or x and x log x. The smaller of n and x counts, so that the unit of x does not matter. Sums of
+ * APART losses are relative to a model of 1. Sums of ANY losses have nothing subtracted. */
 static double rounding(const struct ts_loss *loss, const struct ts_cell_losses *kept,
                        double of_constant)
 {
@@ -68,7 +70,8 @@ double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
 {
     const double of_constant = ts_deviance_constant(loss, at, cells, kept);
     const double least = loss->in_x == TS_IN_X_LINEAR ? kept->reference : 0;
-    const double most = of_constant - least; /* the deviance of the constant model, not negative */
+    /* deviance of the constant model, which is not negative */
+    const double most = of_constant - least;
     return kept->n == 0                               ? 1
            : most > rounding(loss, kept, of_constant) ? (of_constant - sum) / most
                                                       : least - sum;

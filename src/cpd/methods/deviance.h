@@ -3,10 +3,10 @@
  *
  *     (C - F) / (C - S).
  *
- * F is the sum of the loss over the cells that count, listed or not; C is F of the best model that
- * has one value everywhere, or of a model of zeros where the loss is neither linear in the value
- * nor a term of the value alone apart from that (TS_IN_X_ANY); S is F of the saturated model, which
- * is the best one at each cell.
+ * F is the sum of the loss over all cells that count, listed or not. C is the sum for the best
+ * constant model, which has one value everywhere. If the loss is TS_IN_X_ANY, neither linear in the
+ * value nor linear plus a term of the value alone, C is the sum for a model of zeros. S is the sum
+ * for the saturated model, which is the best one at each cell.
  *
  *   threads  pure
  *   units    all float64
@@ -18,13 +18,13 @@
 #include "stream/loss.h"
 #include "stream/weighted.h"
 
-/* C for this number of `cells`: those whose sum is `kept`, and the others, whose value is 0. at:
- * the number that the loss takes, if it takes one. */
+/* Computes C for `cells` cells. `kept` has the sums of the listed ones; the others have the value
+ * 0. at: the parameter of the loss, if it has one. */
 double ts_deviance_constant(const struct ts_loss *loss, double at, double cells,
                             const struct ts_cell_losses *kept);
 
-/* The fit of a model whose deviance F is given. If C equals S up to rounding, because all values
- * are equal, the fit is S - F, which is not positive. Without cells the fit is 1. */
+/* The fit of a model whose sum F is `sum`. If C equals S up to rounding, because all values are
+ * equal, the fit is S - F, which is not positive. Without cells the fit is 1. */
 double ts_deviance_fit(const struct ts_loss *loss, double at, double cells,
                        const struct ts_cell_losses *kept, double sum);
 

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Generalized CP: models by other losses (stream/loss.h), whose factors descend.
+/* Generalized CP: models by other losses (stream/loss.h), by gradient descent.
  *
- * It lowers F = sum over all cells of f(x, m), unlisted cells being 0, or with `observed` over the
- * listed cells alone, those held out apart, and 1/2 l2 times the squares of each factor (Hong,
- * Kolda, Duersch, "Generalized canonical polyadic tensor decomposition", SIAM Review 62, 2020;
- * Kolda, Hong, "Stochastic gradients for large-scale tensor decomposition", SIAM Journal on
- * Mathematics of Data Science 2, 2020). The methods by which it falls are gcp_adam.c and lbfgsb.c;
- * this file has what is the same for both.
+ * The objective F is the sum of the loss f(x, m) over all cells, where unlisted cells have the
+ * value 0, plus 1/2 l2 times the sum of squares of each factor. With `observed`, F sums over the
+ * listed cells that are not held out (Hong, Kolda, Duersch, "Generalized canonical polyadic tensor
+ * decomposition", SIAM Review 62, 2020; Kolda, Hong, "Stochastic gradients for large-scale tensor
+ * decomposition", SIAM Journal on Mathematics of Data Science 2, 2020). gcp_adam.c and lbfgsb.c are
+ * the methods that lower F; this file has what they share.
  *
- * A pass after the last mode sums F. The fit is the share of the deviance that is explained
+ * A pass after the last mode sums F. The fit is the share of the deviance that the model explains
  * (deviance.h).
  *
- * From a start near zeros F falls slowly, then fast, then slowly, and may rise for some sweeps in
- * between, so that a small change says nothing. The run is over when F fell in none of IDLE sweeps
- * by the tolerance times all that it has fallen since the first sweep: other programs likewise stop
- * when their estimate of F does not fall for some epochs. A run that goes on has the F of earlier
- * sweeps from its state.
+ * From a start near zero, F falls slowly, then fast, then slowly again, and may rise for some
+ * sweeps in between. So one small change does not mean convergence. The run is over when, in IDLE
+ * sweeps in a row, F fell by less than the tolerance times its whole fall since the first sweep.
+ * Other programs also stop when their estimate of F does not fall for some epochs. A resumed run
+ * has the F of earlier sweeps from its state.
  *
- * Random starts are scaled to what the values are on average; with a loss whose model is a
- * logarithm one component is that average, the others are small and of both signs. What is scaled
- * has in each mode the sign that its bounds allow, and in the first that may have both the one that
- * gives the product that of the average. Where there is no such mode, or the average is 0, all
- * components of logarithms are small.
+ * Random starts are scaled to the average of the values. If the model of a loss is a logarithm, one
+ * component is that average, and the others are small with entries of both signs. In each mode,
+ * scaled columns have the sign that its bounds allow. The first mode that may have both signs gets
+ * the one that makes the product of all modes that of the average. If there is no such mode, or the
+ * average is 0, all components of a logarithm are small.
  */
 #include "cpd/methods/gcp_struct.h"
 
@@ -40,9 +40,11 @@
 #include "format/tensor_kind.h"
 #include "stream/loss.h"
 
-#define RATE        0.05
-#define IDLE        10u /* sweeps in a row that end a run where the objective hardly falls */
-#define SPREAD      0.6 /* spread of the entries of a start whose model is a logarithm */
+#define RATE 0.05
+/* the run ends after so many sweeps in a row in which the objective hardly fell */
+#define IDLE 10u
+/* for models that are logarithms: entries of a start are between -SPREAD and SPREAD */
+#define SPREAD      0.6
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
 static const struct ts_loss *loss_of(const struct ts_solver *a)
@@ -86,7 +88,8 @@ int ts_gcp_make(struct ts_solver *a, struct ts_err *err)
     return 0;
 }
 
-/* A state at the end of the run refers to the moments. */
+/* Frees the moments, or leaves them to the checkpoint, whose state at the end of the run has
+ * them. */
 void ts_gcp_end(struct ts_solver *a)
 {
     struct ts_gcp *g = a->own;
@@ -98,7 +101,7 @@ void ts_gcp_end(struct ts_solver *a)
 
 /* ---- values ---- */
 
-/* Its values are zeros and ones; whole counts are not. */
+/* Whether the values of this loss are zeros and ones, and not counts. */
 static int is_of_bits(const struct ts_loss *loss)
 {
     return !loss->allows(0.5) && !loss->allows(2);
@@ -128,8 +131,8 @@ int ts_gcp_check(const struct ts_solver *a, struct ts_err *err)
 
 /* ---- the start ---- */
 
-/* About what values are on average, over the cells that count: of the same sign, to their root mean
- * square. */
+/* About the mean value of the cells that count, as the root mean square of the nonzeros times their
+ * share of the cells. This is exact if the nonzeros are equal. */
 static double mean_value(const struct ts_init_conf *conf)
 {
     const struct ts_tensor *t = conf->tensor;
@@ -141,7 +144,7 @@ static double mean_value(const struct ts_init_conf *conf)
     if (t->nnz == 0 || !(ts_tensor_listed_norm(t) > 0))
         return 0.5 / (cells + 1);
     size = ts_tensor_listed_norm(t) / sqrt((double)t->nnz);
-    if (bits) /* its square is their mean */
+    if (bits) /* the mean of zeros and ones is the mean of their squares */
         size = fmin(size * size, 1 - 0.5 / (double)t->nnz);
     return observed ? size : fmin(size, 1e300) * fmin(0.5, (double)t->nnz / cells);
 }
@@ -151,7 +154,7 @@ static int is_logarithm(int kind)
     return kind != TS_GCP_NONE && ts_loss_of(kind)->logarithm_of != NULL;
 }
 
-/* What the model is to be about, */
+/* The value that a random start should have on average. */
 static double start_value(const struct ts_init_conf *c)
 {
     const struct ts_loss *loss = ts_loss_of(c->spec->loss);
@@ -161,7 +164,8 @@ static double start_value(const struct ts_init_conf *c)
     return loss->constant != NULL ? loss->constant(mean, c->spec->loss_at) : mean;
 }
 
-/* and what random entries are multiplied with for it: they are 1/2 on average. */
+/* The factor by which random entries, which are 1/2 on average, are multiplied to get this
+ * value. */
 static double start_scale(const struct ts_init_conf *c)
 {
     const uint32_t order = c->tensor->order;
@@ -169,7 +173,7 @@ static double start_scale(const struct ts_init_conf *c)
     return pow(fabs(start_value(c)) / of_random, 1.0 / order);
 }
 
-/* The only sign that entries of a mode may have, or 0. */
+/* The only sign that entries of the mode may have, or 0 if they may have both. */
 static int only_sign(const struct ts_spec *spec, uint32_t mode)
 {
     const struct ts_constraint *c = &spec->mode[mode];
@@ -178,8 +182,8 @@ static int only_sign(const struct ts_spec *spec, uint32_t mode)
     return c->bounded && c->upper <= 0 ? -1 : 0;
 }
 
-/* Signs of the modes, whose product is that of `value`: where those that have only one leave it to
- * others, the first of these is below 0. Returns whether there are such. */
+/* Chooses a sign for each mode, so that their product is the sign of `value`. Modes that allow one
+ * sign get it; the first of the others may get -1. Returns 0 if the product cannot be right. */
 static int choose_signs(const struct ts_spec *spec, uint32_t order, double value, int *sign)
 {
     uint32_t open = order;
@@ -218,9 +222,10 @@ int ts_gcp_lost_sign(const struct ts_tensor *t, const struct ts_spec *spec, doub
 }
 
 struct start {
-    int logarithm, positive; /* positive: what is below 0 becomes 0, as of a start that is given */
-    int constant;            /* the first component is the average */
-    double scale, first;     /* of all entries; or of the first component */
+    int logarithm, positive; /* positive: negative entries become 0, as in a start that is given */
+    int constant;            /* the first component is the average value */
+    /* scale: factor for all entries; first: entries of the first component, if `constant` */
+    double scale, first;
 };
 
 static void scale_rows(const struct start *s, uint64_t n, uint32_t rank, double *rows)
@@ -269,7 +274,8 @@ int ts_gcp_start(struct ts_solver *a, struct ts_err *err)
     struct start s = { .logarithm = is_logarithm(kind), .constant = possible && m != 0 };
     double *rows;
     int rc = ts_gcp_make(a, err);
-    for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++) /* as of a random one */
+    /* Gram matrices of the rows in the backend, as for a random start */
+    for (uint32_t k = 0; k < a->order && c->model != NULL && rc == 0; k++)
         rc = c->backend->gram(c->be, k, a->gram + k * a->square, err);
     if (rc < 0 || c->model != NULL)
         return rc;
@@ -362,7 +368,7 @@ double ts_gcp_objective(const struct ts_solver *a)
     return sum;
 }
 
-/* Cells that count. */
+/* Number of cells that count. */
 static double cells_of(const struct ts_solver *a)
 {
     const struct ts_gcp *g = a->own;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Models by other losses (gcp.c), by steps of Adam.
  *
- * A sweep takes the modes one after another: the gradient of the mode's factor at the newest
- * factors of the others, exact over the nonzeros, in one pass; that of cells that are not listed
- * from their column sums and from drawn columns (stream/row_update.h); then a step of Adam, whose
- * rate counts in sizes (root mean squares) of the factor's entries. The moments of Adam are two
- * more factors for each mode, in host memory, and are part of a state. The pass after the last mode
- * takes, of unlisted cells, columns that are the same in all sweeps. Where F was higher than in the
- * sweep before, the rate is halved.
+ * A sweep takes the modes one after another. One pass computes the gradient of the mode's factor at
+ * the newest factors of the other modes. It is exact for the nonzeros. For unlisted cells it comes
+ * from column sums of factors and from random samples of columns (stream/row_update.h). Then Adam
+ * makes a step, whose rate is relative to the root mean square of the factor's entries. The moments
+ * of Adam are two matrices of the factor's size for each mode, in host memory, and are part of a
+ * state. The pass after the last mode samples the same columns of unlisted cells in all sweeps. If
+ * F is higher than in the sweep before, the rate is halved.
  */
 #include "cpd/methods/gcp_struct.h"
 
 #include "base/machine/bigmem.h"
 
 #define SLOWER      0.5
-#define PER_NONZERO 4.0 /* cells that are drawn, beside each nonzero */
+#define PER_NONZERO 4.0 /* number of sampled cells for each nonzero */
 #define LEAST_DRAWN 64.0
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
@@ -29,8 +29,8 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
 
 /* ---- modes ---- */
 
-/* Columns that are drawn for a mode: about PER_NONZERO cells for each nonzero, LEAST_DRAWN to
- * ts_descent_most. */
+/* Number of columns to sample for a mode: about PER_NONZERO cells for each nonzero, at least
+ * LEAST_DRAWN and at most ts_descent_most columns. */
 static uint32_t columns_drawn(const struct ts_tensor *t, uint32_t mode, uint32_t rank)
 {
     const double rows = (double)t->mode[mode].disk.n_rows;
@@ -56,11 +56,11 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
 {
     struct ts_descent descent = descend(a, a->product);
     if (a->at == TS_SOLVER_AGAIN)
-        descent.draw = 0; /* F is of the same cells in all sweeps */
+        descent.draw = 0; /* F samples the same cells in all sweeps */
     return ts_gcp_request(a, &descent, ret, err);
 }
 
-/* They have made their step. */
+/* The pass has updated the rows, so only sums are left to be made. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -68,7 +68,7 @@ static int rows(struct ts_solver *a, struct ts_err *err)
                                     : c->backend->gram(c->be, a->product, a->sums.gram, err);
 }
 
-/* Some losses are of any sign. */
+/* Ends a sweep. F may be negative with some losses, so only the change of F is judged. */
 static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct ts_gcp *g = a->own;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp_struct.h - struct ts_gcp: the data that the methods that descend by a loss share. These are
- * gcp_adam.c and lbfgsb.c. It is the first member of the struct that `own` points to.
+/* gcp_struct.h - struct ts_gcp: the data shared by the methods that descend by a loss, gcp_adam.c
+ * and lbfgsb.c. It is the first member of the struct that `own` points to.
  *
- *   owner    the run (method.h); moments lie in memory from `make` until `end`
+ *   owner    the run (method.h); moments are allocated from `make` until `end`
  *   threads  one calls
  *   errors   0 or a negative ts_code
  */
@@ -17,14 +17,15 @@ struct ts_gcp {
     struct ts_loss_sums sums;  /* the sums of the pass that computes the loss */
     void *memory;              /* the block that holds all moments */
     uint64_t memory_bytes;
-    /* of each mode as many as ts_spec_moments returns */
+    /* by moment and mode; the number of moments is ts_spec_moments */
     void *moment[TS_MOMENTS_MOST][TS_MAX_ORDER];
-    /* rate of the steps; before: the objective of the previous sweep, NaN if there was none */
+    /* rate: step length of Adam, or of lbfgsb.c; before: the objective of the previous sweep, NaN
+     * if there was none */
     double rate, before;
     struct ts_cell_losses kept, held;
-    double zeros;       /* estimate of the sum of f(0, m) over all cells */
-    double first, last; /* the objective after the first sweep and after the last one */
-    uint32_t idle;      /* sweeps at the end of the run so far in which the objective hardly fell */
+    double zeros;       /* estimated sum of f(0, m) over all cells */
+    double first, last; /* the objective after the first sweep and after the latest one */
+    uint32_t idle;      /* number of latest sweeps in a row in which the objective hardly fell */
 };
 
 /* Bytes of n moments, for all modes together. */
@@ -43,8 +44,8 @@ void ts_gcp_end(struct ts_solver *a);
 /* Like ts_gcp_make. It also scales random factors to the size of the tensor's values. */
 int ts_gcp_start(struct ts_solver *a, struct ts_err *err);
 
-/* A descent with the loss, l2, bounds and hold-out of a mode. Steps, draws and cells are left
- * out. */
+/* Returns a descent with the loss, l2, bounds and held-out cells of a mode. The caller adds steps,
+ * draws and cells. */
 struct ts_descent ts_gcp_descent(const struct ts_solver *a, uint32_t mode);
 
 /* The root mean square of the entries of a factor. */
@@ -55,16 +56,17 @@ double ts_gcp_size(const struct ts_solver *a, uint32_t mode);
 int ts_gcp_request(struct ts_solver *a, const struct ts_descent *descent, struct ts_request *ret,
                    struct ts_err *err);
 
-/* To be called after the pass that sums the loss: sets kept, held and zeros. */
+/* To be called after the pass that sums the loss: sets kept, held and zeros from its sums. */
 int ts_gcp_sum_up(struct ts_solver *a, struct ts_err *err);
 
-/* The objective and the share of the deviance that the model explains, both from these sums. */
+/* The objective, and the share of the deviance that the model explains, both from kept and
+ * zeros. */
 double ts_gcp_objective(const struct ts_solver *a);
 double ts_gcp_fit(const struct ts_solver *a);
 int ts_gcp_tell(struct ts_solver *a);
 
-/* A sweep ended with this objective. Notes whether it fell by at least the tolerance, relative to
- * its whole fall since the first sweep. */
+/* Records the objective of a finished sweep, and whether it fell by at least the tolerance relative
+ * to its whole fall since the first sweep. */
 void ts_gcp_note(struct ts_solver *a, double now);
 
 /* Whether the run is over, because the objective hardly fell in several sweeps in a row. A

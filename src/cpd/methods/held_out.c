@@ -10,8 +10,9 @@
 #include "cpd/solver/solver_struct.h"
 
 struct held_out {
-    struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_error_sums sums;        /* sums of the pass that computes these errors */
+    /* errors after the last mode, at fitted and at held-out cells */
+    struct ts_cell_errors kept, held;
+    struct ts_error_sums sums; /* sums of the pass that computes these errors */
 };
 
 static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,

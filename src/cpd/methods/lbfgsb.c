@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by other losses, by L-BFGS-B: a limited-memory quasi-Newton method with bounds, all
- * factors at once.
+/* Models by other losses, by L-BFGS-B: a limited-memory quasi-Newton method with bounds, which
+ * changes all factors at once.
  *
- * What is minimised is that of gcp.c. Of the cells that are not listed the same ones stand for all
- * in every sweep (stream/row_update.h, n_cells), so that it is one function, whose gradient is
- * exact. A sweep takes the gradient of each mode, the factors staying, in a pass; then a step:
- * entries at a bound, which the gradient would push out, stay; the others go along the direction
- * that the last PAIRS steps and changes of the gradient give (the two loops of Nocedal 1980 over
- * free entries), and what leaves the bounds is put on them (Bertsekas 1982). A pass after the last
- * mode sums F there; while it has not fallen enough (Armijo), the step is shortened and the pass
- * made again. Where no step helps, the pairs are dropped once, and then the run is over.
+ * The objective F is that of gcp.c. Unlisted cells are represented by the same sample in every
+ * sweep (stream/row_update.h, n_cells), so F is one function, whose gradient is exact. A sweep
+ * computes the gradient of each mode in a pass, without changing factors, and then makes a step.
+ * Entries at a bound stay if the step would push them out. The other entries move along the
+ * direction given by the last PAIRS steps and changes of the gradient (the two loops of Nocedal
+ * 1980 over free entries). Entries that leave the bounds are set to the bound (Bertsekas 1982). A
+ * pass after the last mode sums F. If F has not fallen enough (Armijo), the step is shortened and
+ * the pass repeated. If no step helps, the pairs are dropped once, and then the run ends.
  *
- * Of each factor it keeps, as moments: the gradient, the point of the sweep's start, PAIRS steps
- * and as many changes of the gradient; the newest change is minus the gradient before until the
- * next one is there (`open`). The direction is computed from them, also again when a run goes on.
+ * The moments of each factor are: the gradient, the point at which the sweep started, PAIRS steps
+ * and PAIRS changes of the gradient. The newest change is minus the old gradient until the next
+ * gradient is known (`open`). The direction follows from the moments, also in a resumed run.
  *
- *   bits     sums are made by spans of a fixed length and added in their order: they do not depend
+ *   bits     sums are made over spans of a fixed length and added in order: they do not depend
  *            on threads
  */
 #include <math.h>
@@ -27,30 +27,30 @@
 #include "cpd/methods/gcp_struct.h"
 
 #define PAIRS     5u
-#define GRADIENT  0u /* which moment */
+#define GRADIENT  0u /* number of a moment */
 #define POINT     1u
-#define STEP      2u           /* PAIRS of them, */
-#define CHANGE    (2u + PAIRS) /* and of these */
-#define SPAN      4096u        /* entries that are summed together */
-#define ENOUGH    1e-4         /* of the fall that the gradient promises */
-#define FLAT      1e-10        /* a pair of less curvature is of no use */
-#define FIRST     0.1          /* length of the first step, of that of all factors */
+#define STEP      2u           /* the first of PAIRS moments */
+#define CHANGE    (2u + PAIRS) /* the first of PAIRS moments */
+#define SPAN      4096u        /* entries that are summed by one thread at a time */
+#define ENOUGH    1e-4         /* least fall of F, relative to what the gradient predicts */
+#define FLAT      1e-10        /* least s'y / y'y of a pair that is used: its curvature */
+#define FIRST     0.1          /* length of the first step, relative to that of all factors */
 #define TRIES     20u
-#define STUCK     255u /* tries: no step helps */
+#define STUCK     255u /* value of `tries` if no step helps */
 #define PUT_BYTES (UINT64_C(1) << 20)
 
 _Static_assert(CHANGE + PAIRS == TS_MOMENTS_LBFGSB, "moments");
 
 struct lbfgsb {
-    struct ts_gcp gcp;                          /* rate: length of the step, of the direction */
-    double *direction;                          /* of all modes, one after another */
-    double *sum;                                /* two of each span */
-    uint64_t bytes;                             /* of all that */
-    uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER]; /* entries: of modes before, of this one */
-    uint64_t spans[TS_MAX_ORDER + 1];           /* of modes before */
-    int known;                                  /* the direction is there */
+    struct ts_gcp gcp;                          /* rate: step length, in units of the direction */
+    double *direction;                          /* entries of all modes, one mode after another */
+    double *sum;                                /* two sums for each span */
+    uint64_t bytes;                             /* bytes of `direction` and `sum` */
+    uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER]; /* by mode: entries before it, and of it */
+    uint64_t spans[TS_MAX_ORDER + 1];           /* by mode: spans in modes before it */
+    int known;                                  /* `direction` is valid */
     int open;
-    uint32_t n_pairs, next; /* pairs there are, and where the next one goes */
+    uint32_t n_pairs, next; /* number of pairs, and the place of the next pair */
     uint32_t tries;
 };
 
@@ -83,7 +83,7 @@ static struct ts_method_bytes bytes(const struct ts_tensor *t, uint32_t rank,
     };
 }
 
-/* Cells that stand for those that are not listed: a power of four, at least 4 for each nonzero. */
+/* Number of sampled unlisted cells: a power of four, at least four for each nonzero. */
 static uint64_t cells_drawn(const struct ts_tensor *t)
 {
     uint64_t n = UINT64_C(1) << 14;
@@ -137,12 +137,12 @@ static void set(void *vector, uint64_t i, enum ts_precision precision, double x)
         ((double *)vector)[i] = x;
 }
 
-/* What a span is worked on with. */
+/* Arguments of a function that works on a span. */
 struct work {
     const struct ts_solver *a;
     struct lbfgsb *l;
-    uint32_t which; /* a moment, or the number of a pair */
-    double x;       /* a factor, or the length of a step */
+    uint32_t which; /* number of a moment, or of a pair */
+    double x;       /* a factor for a moment, or the length of a step */
     double lower[TS_MAX_ORDER], upper[TS_MAX_ORDER];
 };
 
@@ -173,7 +173,8 @@ static int is_free(const struct work *w, uint32_t m, uint64_t i)
     return !((x <= w->lower[m] && g > 0) || (x >= w->upper[m] && g < 0));
 }
 
-/* Of the point and the direction, at the length w->x, in the precision of the factors. */
+/* Entry i of mode m after a step of length w->x from the point along the direction: clamped to the
+ * bounds, and rounded to the precision of the factors. */
 static double trial(const struct work *w, uint32_t m, uint64_t i)
 {
     const double x = moment(w, POINT, m, i) + w->x * w->l->direction[w->l->at[m] + i];
@@ -181,7 +182,7 @@ static double trial(const struct work *w, uint32_t m, uint64_t i)
     return w->a->conf->precision == TS_FLOAT32 ? (float)to : to;
 }
 
-/* Of entries begin .. end-1 of mode m; adds to two sums. */
+/* Works on entries begin .. end - 1 of mode m, and adds to the two numbers at sum. */
 typedef void span_fn(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum);
 
 static void each_span(const struct work *w, span_fn *f, double *ret)
@@ -216,7 +217,7 @@ static double sum_spans(const struct work *w, span_fn *f)
 
 /* ---- pairs ---- */
 
-/* Sums of s y and y y: of free entries, or of all. */
+/* Sums s'y and y'y over the free entries of a pair: step s and change of the gradient y. */
 static void curve_free(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++) {
@@ -227,7 +228,7 @@ static void curve_free(const struct work *w, uint32_t m, uint64_t begin, uint64_
     }
 }
 
-/* y := the new gradient less the one before */
+/* y := the new gradient minus the old one. Sums s'y and y'y over all entries. */
 static void close_change(const struct work *w, uint32_t m, uint64_t begin, uint64_t end,
                          double *sum)
 {
@@ -254,7 +255,7 @@ static void close_pair(const struct ts_solver *a)
     w.l->n_pairs += w.l->n_pairs < PAIRS;
 }
 
-/* The step that was made, and minus the gradient that it began with. */
+/* Stores the step that was made, and minus the gradient at its beginning. */
 static void begin_pair(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++) {
@@ -302,7 +303,7 @@ static void scale_direction(const struct work *w, uint32_t m, uint64_t begin, ui
         w->l->direction[w->l->at[m] + i] *= w->x;
 }
 
-/* direction += x times a moment */
+/* direction += x times moment `which` */
 static void add(struct work *w, uint32_t which, double x)
 {
     w->which = which;
@@ -316,7 +317,7 @@ static double dot(struct work *w, uint32_t which)
     return sum_spans(w, dot_direction);
 }
 
-/* A first length, of the gradient's squares and those of the factors. */
+/* The length of a first step. squares: sums of squares of the gradient and of the factors. */
 static double first_length(const double *squares)
 {
     const double size = squares[1] > 0 ? FIRST * sqrt(squares[1]) : 1;
@@ -331,7 +332,7 @@ static void find_direction(const struct ts_solver *a)
     if (l->known)
         return;
     each_span(&w, begin_direction, squares);
-    for (uint32_t k = 1; k <= l->n_pairs; k++) { /* from the newest on */
+    for (uint32_t k = 1; k <= l->n_pairs; k++) { /* from the newest pair to the oldest */
         const uint32_t i = (l->next + PAIRS - k) % PAIRS;
         double sum[2];
         w.which = i;
@@ -344,7 +345,7 @@ static void find_direction(const struct ts_solver *a)
         add(&w, CHANGE + i, -alpha[i]);
     }
     w.x = newest > 0 ? newest
-                     : first_length(squares); /* the newest pair tells of second derivatives */
+                     : first_length(squares); /* the newest pair estimates the second derivative */
     (void)sum_spans(&w, scale_direction);
     for (uint32_t k = l->n_pairs; k >= 1; k--) {
         const uint32_t i = (l->next + PAIRS - k) % PAIRS;
@@ -356,7 +357,7 @@ static void find_direction(const struct ts_solver *a)
 
 /* ---- steps ---- */
 
-/* By how much F falls along the step, bounds counted in, if it were linear; that is negative. */
+/* Adds the change of F that the gradient predicts for the step, within the bounds. */
 static void slope_of(const struct work *w, uint32_t m, uint64_t begin, uint64_t end, double *sum)
 {
     for (uint64_t i = begin; i < end; i++)
@@ -376,7 +377,7 @@ static void move_rows(const struct work *w, uint32_t m, uint64_t first, uint64_t
             rows[i] = trial(w, m, first + i);
 }
 
-/* The factors, to the point or at a trial, by pieces; Gram matrices are those of the trial. */
+/* Copies the factor of mode m to the point, or sets it, and its Gram matrix, to the trial. */
 static int move_mode(struct ts_solver *a, const struct work *w, uint32_t m, int to_point,
                      double *rows, struct ts_err *err)
 {
@@ -424,7 +425,7 @@ static int try_length(struct ts_solver *a, double length, struct ts_err *err)
     return rc < 0 ? rc : ts_solver_pass_again(a, err);
 }
 
-/* From the point on: along the direction, or, where that leads nowhere, against the gradient. */
+/* Begins a step: along the direction or, if F would not fall there, against the gradient. */
 static int begin_step(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
@@ -441,8 +442,8 @@ static int begin_step(struct ts_solver *a, struct ts_err *err)
     return try_length(a, 0, err);
 }
 
-/* F was `now`, which is too much: the length at which a parabola through what is known has its
- * least. */
+/* F was `now`, which is too large. Tries a shorter step: the minimum of a parabola through the
+ * known values, or 0.1 to 0.5 of the last length. */
 static int shorten(struct ts_solver *a, double now, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
@@ -486,7 +487,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return ts_gcp_request(a, &descent, ret, err);
 }
 
-/* They stay. */
+/* The pass does not change rows. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     return a->at == TS_SOLVER_AGAIN ? ts_gcp_sum_up(a, err) : 0;
@@ -510,7 +511,7 @@ static int judged(struct ts_solver *a, struct ts_err *err)
 {
     struct lbfgsb *l = a->own;
     const double now = ts_gcp_objective(a);
-    if (isnan(l->gcp.before)) { /* of the start */
+    if (isnan(l->gcp.before)) { /* F of the start, before the first step */
         if (!isfinite(now))
             return ts_solver_not_finite(a, err);
         l->gcp.before = now;
@@ -535,7 +536,7 @@ static int settled(const struct ts_solver *a, double change)
 
 /* ---- start and states ---- */
 
-/* Factors within their bounds. */
+/* Moves the factors of the start into their bounds. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     int rc = make(a, err);

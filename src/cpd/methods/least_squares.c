@@ -9,12 +9,14 @@
 #include "cpd/rows/row_maker.h"
 #include "cpd/rows/symm.h"
 
-#define CALM 2.0 /* so much better than needed must float32 be to be gone back to */
+/* float32 sums are used again only if their errors are this many times below the limit */
+#define CALM 2.0
 
 /* ---- before the pass ---- */
 
-/* w := pinv(v) as it is for columns of norm 1: which of them count as dependent is not a matter of
- * their lengths. For a->update.ready, or before the pass. */
+/* w := pinv(v), computed for columns scaled to norm 1, so that which columns count as dependent
+ * does not depend on their lengths. It is called before the pass, or as a->update.ready during
+ * it. */
 static int invert(void *ctx, struct ts_err *err)
 {
     struct ts_solver *a = ctx;
@@ -31,7 +33,8 @@ static int invert(void *ctx, struct ts_err *err)
     return rc;
 }
 
-/* Of ADMM, whose rounds are as many again: w := (v + rho I)^-1, of a condition below rank + 1. */
+/* Prepares ADMM for simplex rows, with twice the rounds: w := (v + rho I)^-1, whose condition
+ * number is below rank + 1. */
 static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struct ts_err *err)
 {
     double sum = 0;
@@ -52,7 +55,7 @@ static int prepare_simplex(struct ts_solver *a, struct ts_row_update *ret, struc
     return rc;
 }
 
-/* Bounds and penalties of the mode. */
+/* Sets bounds and l2 of the product's mode in a->update. */
 void ts_solver_limit_rows(struct ts_solver *a)
 {
     const struct ts_constraint *c = &a->spec->mode[a->product];
@@ -66,7 +69,8 @@ void ts_solver_limit_rows(struct ts_solver *a)
     update->l2 = c->l2;
 }
 
-/* Whether the start is far too large. This is asked before the first mode is solved. */
+/* Whether the start is far too large for the tensor. It is called before the first mode is
+ * solved. */
 static int starts_too_large(struct ts_solver *a)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -97,7 +101,8 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     }
     update->matrix = a->v;
     update->l1 = a->now.sweep > 0 ? a->spec->mode[mode].l1
-                                  : 0; /* before the first sweep it might leave nothing */
+                                  /* before the first sweep, l1 might set the whole factor to 0 */
+                                  : 0;
     a->sums.size = update->l1 > 0 ? &a->size[mode] : NULL;
     update->rounds = ts_constraint_rounds(too_large, a->order, a->conf->init.tensor->nnz,
                                           a->conf->init.tensor->mode[mode].disk.n_rows, a->rank);
@@ -106,7 +111,7 @@ static int begin(struct ts_solver *a, struct ts_err *err)
 
 /* ---- product and rows ---- */
 
-/* The product, and with a backend that has both in one call the rows. */
+/* Requests the product, and the rows too if the backend computes both in one call. */
 static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err)
 {
     (void)err;
@@ -136,9 +141,9 @@ static int rows(struct ts_solver *a, struct ts_err *err)
                          : c->backend->solve(c->be, a->product, &a->update, &a->sums, err);
 }
 
-/* Columns are divided by the power of two next to their norm. Division by the norm would round
- * the entries once more, and the Gram matrix would be that of other entries: wrong by about a
- * rounding of float32, which is more than is left of |X - model|^2 near a fit of 1. */
+/* Divides columns by the power of two nearest to their norm. Division by the norm itself would
+ * round the entries, so the Gram matrix would not be that of the entries: an error of about
+ * float32's epsilon, which exceeds |X - model|^2 near a fit of 1. */
 static void norm_columns(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
@@ -146,16 +151,17 @@ static void norm_columns(struct ts_solver *a, uint32_t mode)
         const double norm = sqrt(gram[(size_t)r * a->rank + r]);
         a->lambda[r] = norm > 0 && isfinite(norm) ? exp2(rint(log2(norm))) : norm;
         a->scale[r] = norm > 0 ? 1 / a->lambda[r] : 1;
-        if (a->constrained && norm == 0) /* the column is 0, not the weight of others' */
+        /* the column is 0; its weight is 1 so that other modes stay finite */
+        if (a->constrained && norm == 0)
             a->lambda[r] = 1;
     }
     ts_solver_scale_both(a, gram);
 }
 
-/* Of columns that keep their lengths those of length 1, but for a power of two, that the model does
- * not see, since the component is zeros in another mode: least squares leaves rounding there, which
- * beyond the range of float32 would end the run. At such a length the component can come back in
- * that mode. ret: whether there are any. */
+/* Scales columns that the model does not see, because their component is 0 in another mode, to a
+ * length near 1 by a power of two. Least squares leaves only rounding errors in such columns, which
+ * may leave the range of float32 and end the run. At this length the component can become nonzero
+ * again. Used if column lengths stay as they are. Returns whether there are such columns. */
 static int norm_unseen(struct ts_solver *a, uint32_t mode)
 {
     double *gram = a->gram + mode * a->square;
@@ -171,8 +177,7 @@ static int norm_unseen(struct ts_solver *a, uint32_t mode)
     return any;
 }
 
-/* The factor of the mode is new: its columns get their lengths back to 1, and the weights the
- * rest. */
+/* Scales the columns of the new factor to lengths near 1, and moves the lengths to the weights. */
 int ts_solver_norm(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t mode = a->product;
@@ -203,7 +208,7 @@ static int begin_again(struct ts_solver *a, struct ts_err *err)
     return ts_solver_begin_product(a, a->order - 1, a->pending ? TS_ROW_KEEP : kind, err);
 }
 
-/* How the next sweep's last mode is to be summed. */
+/* Chooses the precision in which the last mode of the next sweep is summed. */
 static void choose_sums(struct ts_solver *a)
 {
     a->wide = !ts_solver_fit_float32_will_do(a, CALM);

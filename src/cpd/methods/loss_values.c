@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Looks at the index of a tensor, and at its values where that leaves it open. */
+/* Checks the values of a tensor against a loss: their range in the index, and each value if the
+ * range does not decide it. */
 #include "cpd/methods/loss_values.h"
 
 #include <inttypes.h>
@@ -12,7 +13,8 @@ struct search {
     const struct ts_loss *loss;
 };
 
-/* The first value that is none of the loss, as the input counts. */
+/* Fails with TS_EARG at the first value that the loss does not allow. Indices in the message count
+ * as in the input. */
 static int refuse(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index,
                   const double *value, struct ts_err *err)
 {
@@ -47,7 +49,7 @@ int ts_loss_values_check(const struct ts_tensor *t, const struct ts_loss *loss,
     rc = ts_walk_open(t, 0, &walk, err);
     if (rc < 0)
         return rc;
-    walk.here = 1; /* other ranks look at theirs */
+    walk.here = 1; /* other ranks check their shards */
     rc = ts_walk_all(&walk, 1, refuse, &search, stop, err);
     ts_walk_close(&walk);
     return rc;

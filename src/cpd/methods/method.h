@@ -50,11 +50,11 @@ struct ts_method_bytes {
 struct ts_method {
     const char *name;
     size_t own_bytes;
-    /* `judge` needs a pass for its result. So there is no product for a fixed last mode, and a
-     * state holds no errors. */
+    /* `judge` needs a pass of its own. So there is no product for a fixed last mode, and a state
+     * holds no errors. */
     int fit_apart;
 
-    /* where asked for, the inner product with the tensor is known after each mode */
+    /* on request, the inner product of model and tensor is computed after each mode */
     int sums_of_modes;
 
     /* the method supports weights of cells; without it, tensors with weights are refused */
@@ -62,9 +62,9 @@ struct ts_method {
 
     int holds_out; /* the method supports held-out cells: it computes the error at them */
 
-    int holds_out_asked; /* cells can be held out, but only if the specification asks for it */
+    int holds_out_asked; /* cells are held out only if the specification asks for it */
 
-    /* the figure is a sum over cells, which may be 0 although the nonzeros are not */
+    /* the fit is judged by sums over cells, which may be 0 although the nonzeros are not */
     int judged_by_cells;
 
     /* The memory for a tensor and a rank. spec: a specification that asks for this method. NULL:
@@ -75,8 +75,8 @@ struct ts_method {
     /* Whether `start` leaves random factors as they were drawn. NULL: yes. */
     int (*start_is_drawn)(const struct ts_init_conf *c);
 
-    /* The sign of the average value (*mean: about that average) or of its logarithm, if the
-     * constraints exclude models of this sign. Otherwise 0. NULL: always 0. */
+    /* Returns the sign of the average value, or of its logarithm, if the constraints exclude models
+     * of this sign, and sets *mean to about that average. Otherwise returns 0. NULL: always 0. */
     int (*lost_sign)(const struct ts_tensor *t, const struct ts_spec *spec, double *mean);
 
     /* Whether the specification asks for this method. For the last entry the answer is always
@@ -109,9 +109,9 @@ struct ts_method {
      * NULL: the columns have their length already. */
     int (*norm)(struct ts_solver *a, struct ts_err *err);
 
-    /* All modes are done: sets a->now.fit, or returns TS_SOLVER_WANTED. If the run was resumed from
-     * a state that was saved with a->pending set, then a->pending is set here, too. `judged` is
-     * NULL if the method never returns TS_SOLVER_WANTED. */
+    /* All modes are done: sets a->now.fit, or returns TS_SOLVER_WANTED. a->pending is 1 on entry if
+     * the run was resumed from a state that had it set. `judged` is NULL if the method never
+     * returns TS_SOLVER_WANTED. */
     int (*judge)(struct ts_solver *a, struct ts_err *err);
     int (*judged)(struct ts_solver *a, struct ts_err *err);
 
@@ -135,8 +135,8 @@ struct ts_method {
     void (*end)(struct ts_solver *a);
 };
 
-/* The methods, in the order in which they are asked whether a specification is theirs. The last one
- * accepts any. A method is a file that defines ts_NAME, and its NAME stands here. */
+/* The table: the first method whose is_asked accepts a specification gets it, and the last one
+ * accepts any. METHOD(NAME): a file defines the struct ts_NAME. */
 #define TS_METHODS(METHOD) \
     METHOD(gcp)            \
     METHOD(lbfgsb)         \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of the cells that are listed, others being unknown: rows with a Gram matrix of their own,
- * in the pass itself, and a pass after the last mode that sums the errors, those of cells that are
- * held out apart. Where their mean is subtracted, such a pass before the first sweep finds it, and
- * factors are those of the rest.
+/* Models of the listed cells alone, if the others are unknown. The pass solves each row with a Gram
+ * matrix of its own. A pass after the last mode sums the errors, those at held-out cells
+ * separately. If the mean is subtracted, such a pass before the first sweep computes it, and the
+ * factors fit what remains.
  *
  *   bits     sums are made by partition and added in the order of the file: they do not depend on
  *            threads
@@ -13,14 +13,16 @@
 #include "cpd/solver/solver_struct.h"
 
 struct observed {
-    struct ts_cell_errors kept, held; /* after the last mode */
-    struct ts_error_sums sums;        /* sums of the pass that computes these errors */
-    double mean;                      /* that is subtracted */
+    /* errors after the last mode, at cells that are fitted and at held-out cells */
+    struct ts_cell_errors kept, held;
+    struct ts_error_sums sums; /* sums of the pass that computes these errors */
+    double mean;               /* the mean that is subtracted; 0 for none */
 };
 
 /* ---- the mean ---- */
 
-/* Starts with the sums of the values, which do not depend on the factors. */
+/* Computes the mean before the first sweep, if it is subtracted. These sums do not depend on the
+ * factors. */
 static int start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -85,7 +87,7 @@ static int request(struct ts_solver *a, struct ts_request *ret, struct ts_err *e
     return 0;
 }
 
-/* They are there, but for their Gram matrix. */
+/* The pass has updated the rows, so only sums are left to be made. */
 static int rows(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;

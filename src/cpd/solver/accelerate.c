@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Keeps the factors that sweeps started from, and makes the next start of these and the last
- * ones. */
+/* Stores the factors from which sweeps started, and computes the next start from these and the
+ * newest factors. */
 #include "cpd/solver/accelerate.h"
 
 #include <math.h>
@@ -10,23 +10,26 @@
 
 #include "base/machine/bigmem.h"
 
-#define FIRST_STEP  5u /* sweeps before the first that does not start from the last one's factors */
-#define LATE        5  /* of the step: how much slower it grows than Nesterov's */
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows from and to the backend */
+#define FIRST_STEP 5u /* the first sweep that may start from extrapolated factors */
+#define LATE       5  /* added to k in the step, whose growth is slower than with Nesterov's 2 */
+/* float64 rows that are copied at a time from and to the backend */
+#define CHUNK_BYTES (UINT64_C(1) << 20)
 
 struct ts_accelerate {
     struct ts_init_conf init;
     enum ts_precision precision;
-    uint32_t order, rank, modes; /* bit m of modes: mode m is kept */
-    int lengths;                 /* they matter */
+    uint32_t order, rank, modes; /* modes: bit m is set if the factor of mode m is stored */
+    int lengths;                 /* lengths of columns matter (ts_spec_lengths) */
     struct ts_disk_accelerate pace;
-    int kept;                     /* there is something in: */
-    void *before[TS_MAX_ORDER];   /* rows of factors, in the precision of the run */
-    uint64_t bytes[TS_MAX_ORDER]; /* of them */
-    double *lambda;               /* rank: weights; and behind them order x rank: norms */
+    int kept; /* `before` and `lambda` hold factors and weights */
+    /* by mode: rows of the factor that the last sweep started from, in the precision of the run */
+    void *before[TS_MAX_ORDER];
+    uint64_t bytes[TS_MAX_ORDER]; /* by mode: bytes of `before` */
+    /* lambda: rank weights; norm: order x rank column norms, in the same memory */
+    double *lambda;
     double *norm;
     double *chunk; /* memory for a chunk of rows */
-    double *scale; /* rank: multipliers of the columns of `before` */
+    double *scale; /* rank: factors by which columns of `before` are multiplied */
 };
 
 static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)
@@ -34,8 +37,8 @@ static uint64_t row_bytes(uint32_t rank, enum ts_precision precision)
     return rank * (precision == TS_FLOAT32 ? sizeof(float) : sizeof(double));
 }
 
-/* Modes whose factor is kept: not those that are fixed, nor the one that is solved first, unless it
- * comes from its old rows. */
+/* Bit m: the factor of mode m is stored. Not stored are fixed factors, and the factor of the mode
+ * that is solved first, unless its update reads the old rows. */
 static uint32_t kept_modes(const struct ts_spec *spec, uint32_t order)
 {
     const struct ts_constraint *c = ts_spec_of(spec)->mode;
@@ -79,7 +82,7 @@ int ts_accelerate_new(const struct ts_init_conf *init, enum ts_precision precisi
     a->rank = init->rank;
     a->modes = kept_modes(init->spec, a->order);
     a->lengths = ts_spec_lengths(init->spec, a->order);
-    a->pace.taken = 1; /* the first sweep starts from the start */
+    a->pace.taken = 1; /* the first sweep starts from the factors of the start */
     a->pace.gain[0] = a->pace.gain[1] = INFINITY;
     a->lambda = calloc((a->order + 2) * (size_t)a->rank, sizeof *a->lambda);
     a->chunk = malloc(CHUNK_BYTES);
@@ -142,7 +145,7 @@ int ts_accelerate_settled(const struct ts_accelerate *a, double tol)
 
 /* ---- rows ---- */
 
-/* A row that was extrapolated, as its mode's constraints want it. */
+/* Changes an extrapolated row so that it meets the constraints of its mode. */
 static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
 {
     const double lower = c->nonneg || c->simplex ? fmax(c->bounded ? c->lower : 0, 0)
@@ -159,8 +162,9 @@ static void meet(const struct ts_constraint *c, uint32_t rank, double *row)
         row[r] /= sum;
 }
 
-/* Computes the rows that the next sweep starts from: n rows of the factor, as float64. The rows
- * before the sweep are in `before`, from element `at` on, and are replaced by the rows after it. */
+/* Computes n rows from which the next sweep starts. On entry, rows has the factor after the last
+ * sweep, and `before`, from element `at` on, the factor before it. On return, `before` has the
+ * factor after the last sweep. */
 static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows, uint64_t n)
 {
     const struct ts_init_conf *c = &a->init;
@@ -187,7 +191,7 @@ static void mix(const struct ts_accelerate *a, uint32_t mode, uint64_t at, doubl
     }
 }
 
-/* rows := n of those before, from element `at` on */
+/* rows := n rows of `before`, from element `at` on */
 static void recall(const struct ts_accelerate *a, uint32_t mode, uint64_t at, double *rows,
                    uint64_t n)
 {
@@ -207,7 +211,7 @@ static int step_mode(struct ts_accelerate *a, uint32_t mode, double *gram, struc
     for (uint32_t r = 0; r < a->rank && a->pace.step >= 0; r++) {
         const double now = sqrt(gram[(size_t)r * a->rank + r]);
         if (a->lengths)
-            a->scale[r] = now > 0 ? 1 : 0; /* what died stays so */
+            a->scale[r] = now > 0 ? 1 : 0; /* a column that became 0 stays 0 */
         else
             a->scale[r] = norm[r] > 0 ? now / norm[r] : 1;
         norm[r] = now;

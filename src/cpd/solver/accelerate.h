@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* accelerate.h - fewer sweeps of least squares: each sweep starts further along the last change.
+/* accelerate.h - saves sweeps of least squares by extrapolation: each sweep starts further along
+ * the change of the last one.
  *
  * Let A be the factor of a mode after the last sweep, and B the factor that this sweep started
  * from, with columns of equal length. The next sweep starts from
@@ -7,7 +8,7 @@
  * In a nonnegative mode, negative entries become 0. If constraints depend on the lengths of columns
  * (spec.h), columns keep their lengths. Entries out of bounds become the bound. Rows on the simplex
  * lose their negative entries, and are divided by their sum. The first five sweeps are plain: until
- * then, the run has not settled which components it finds, and such steps would decide it.
+ * then it is not settled which components the run finds, and such steps would decide it.
  *
  * If the fit falls in a sweep, the sweep is given up. The next one starts from B, is plain, and k
  * counts from there (Nesterov's extrapolation with restarts; Mitchell, Ye, De Sterck 2020). The fit
@@ -22,7 +23,7 @@
  * and the second of them did not lower it.
  *
  *   owner    it owns B, in host memory, also for GPUs; the rest of `init` is the caller's
- *   threads  one calls; rows are spread over init->threads, and each is computed by itself
+ *   threads  one calls; init->threads threads compute rows, each row by one thread
  *   errors   0 or a negative ts_code
  *   bits     those of the backend's rows
  */

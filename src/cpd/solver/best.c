@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Copies factors from a backend, and lets them change places with others there. */
+/* Copies factors from a backend, and exchanges them with its later factors. */
 #include "cpd/solver/best.h"
 
 #include <math.h>
@@ -11,7 +11,7 @@
 /* float64 rows that are copied to or from the backend at a time */
 #define CHUNK_BYTES (UINT64_C(1) << 20)
 
-/* The meaning of the first numbers of a state. */
+/* Indices of the first TS_BEST_NUMBERS numbers of `number`, which a state stores. */
 enum { SWEEP, FIT, CHANGE, OBJECTIVE, RMSE, HELD_OUT, HELD_OUT_LOSS, LIKELIHOOD, KKT, DEAD, MEAN };
 _Static_assert(MEAN < TS_BEST_NUMBERS, "room for all of them");
 
@@ -20,10 +20,10 @@ struct ts_best {
     enum ts_precision precision;
     uint32_t order, rank;
     double *number; /* TS_BEST_NUMBERS, rank weights, order x rank norms */
-    char *memory;   /* rows, in the precision of the run */
+    char *memory;   /* all factors, in the precision of the run */
     uint64_t memory_bytes;
     char *rows[TS_MAX_ORDER];
-    double *chunk, *other; /* of rows */
+    double *chunk, *other; /* rows that are copied */
     int in_backend;
 };
 
@@ -82,7 +82,7 @@ void ts_best_free(struct ts_best *b)
     free(b);
 }
 
-/* n numbers of the copy, as float64. */
+/* ret := n numbers of the copy from `at` on, as float64. */
 static void from_copy(const struct ts_best *b, const char *at, uint64_t n, double *ret)
 {
     for (uint64_t i = 0; i < n && b->precision == TS_FLOAT32; i++)

@@ -43,8 +43,8 @@ void ts_best_tell(const struct ts_best *b, struct ts_solver_result *ret);
 const double *ts_best_lambda(const struct ts_best *b);
 const double *ts_best_norm(const struct ts_best *b);
 
-/* Copy and backend exchange their factors, if the best ones are on the wrong side: in_backend says
- * where they are to be. */
+/* Exchanges the factors of the copy and the backend, unless the best ones are where they should be:
+ * in the backend if in_backend is 1, in the copy if it is 0. */
 int ts_best_swap(struct ts_best *b, int in_backend, struct ts_err *err);
 
 /* Saves the best model in the state of a run, and reads it back. Arrays lent to the state are valid

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Fills the factors that a decomposition starts from, with random numbers or a model, and computes
- * their Gram matrices. */
+/* Fills the factors from which a decomposition starts, with random numbers or those of a model, and
+ * computes their Gram matrices. */
 #include "cpd/solver/init.h"
 
 #include <inttypes.h>
@@ -16,14 +16,15 @@
 #include "model/model_write.h"
 #include "stream/loss.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
-/* A Gram matrix is the sum of so many pieces: by the rank alone, so that it does not depend on the
- * number of threads, and fewer where they are large. */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are copied at a time to the backend */
+/* A Gram matrix is the sum of this many pieces. The number depends on the rank alone, so that
+ * results do not depend on the number of threads. Large matrices have fewer pieces. */
 #define MOST_PIECES  32u
 #define LEAST_PIECES 4u
-#define PIECES_ROWS  4096u /* of all pieces together */
-#define FULL_CHARS   16    /* of a number in a file, at least, */
-#define ZERO_CHARS   2     /* and of one that may be 0, as of an empty slice, or 1 */
+#define PIECES_ROWS  4096u /* rows of all pieces together */
+#define FULL_CHARS   16    /* least characters of a number in a file */
+/* the same for a number that may be 0 or 1, as in rows of empty slices */
+#define ZERO_CHARS 2
 
 static uint32_t gram_pieces(uint32_t rank)
 {
@@ -31,7 +32,7 @@ static uint32_t gram_pieces(uint32_t rank)
     return n > MOST_PIECES ? MOST_PIECES : n < LEAST_PIECES ? LEAST_PIECES : n;
 }
 
-/* The row that piece p of n rows begins with; of the one after the last: n. */
+/* The first row of piece p, if n rows are divided into n_pieces; n for p = n_pieces. */
 static uint64_t piece_first(uint64_t n, uint32_t n_pieces, uint32_t p)
 {
     return n / n_pieces * p + n % n_pieces * p / n_pieces;
@@ -49,7 +50,7 @@ static void draw_row(const struct ts_init_conf *c, uint32_t mode, uint64_t index
         row[r] = ts_init_entry(c->seed, mode, index, r);
 }
 
-/* Upper triangle of gram += row' row */
+/* Adds the outer product of a row with itself to the upper triangle of gram. */
 static void add_outer(uint32_t rank, const double *row, double *gram)
 {
     for (uint32_t i = 0; i < rank; i++)
@@ -64,8 +65,8 @@ static void mirror(uint32_t rank, double *gram)
             gram[(size_t)i * rank + j] = gram[(size_t)j * rank + i];
 }
 
-/* Gram matrix of n drawn rows: indices index[0..n-1], or 0..n-1 when index is NULL. Whole, or
- * TS_ESTOP. */
+/* gram := the Gram matrix of n drawn rows, with indices index[0..n-1], or 0..n-1 if index is NULL.
+ * Both triangles are set. TS_ESTOP if the user stops it. */
 static int draw_gram(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index, uint64_t n,
                      double *gram, struct ts_err *err)
 {
@@ -99,14 +100,15 @@ static int is_fixed(const struct ts_init_conf *c, uint32_t mode)
     return ts_spec_of(c->spec)->mode[mode].fixed;
 }
 
-/* Whether the model has a row for each index of the mode, or for each used one. */
+/* Whether the model has a row for each index of the mode, or for each used index. */
 static int has_rows(const struct ts_init_conf *c, uint32_t mode)
 {
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     return c->model->n_rows[mode] == disk->dim || c->model->n_rows[mode] == disk->n_rows;
 }
 
-/* Whether rows of the mode are drawn: there is no model, or it has those of other slices. */
+/* Whether rows of the mode are drawn: there is no model, or its number of rows in this mode does
+ * not fit. */
 static int is_drawn(const struct ts_init_conf *c, uint32_t mode)
 {
     return c->model == NULL || !has_rows(c, mode);
@@ -137,11 +139,11 @@ static int init_random(const struct ts_init_conf *c, uint32_t mode, const uint64
                                           : draw_gram(c, mode, index, disk->n_rows, gram, err);
 }
 
-/* The Gram matrix of rows that come one after another, in the pieces of draw_gram: a start that was
- * saved is summed as it was when it was drawn. */
+/* Sums the Gram matrix of rows that come one after another, in the pieces of draw_gram. So the Gram
+ * matrix of a saved start has the bits of the drawn start. */
 struct row_sum {
     uint32_t rank, n_pieces, piece;
-    uint64_t n, row; /* of all; that comes next */
+    uint64_t n, row; /* n: number of all rows; row: the next row */
     double *gram, *part;
 };
 
@@ -174,7 +176,7 @@ static int row_sum_new(struct row_sum *s, uint32_t rank, uint64_t n, double *gra
     return s->part == NULL ? ts_fail(err, TS_ENOMEM, "out of memory for a Gram matrix") : 0;
 }
 
-/* The matrix is whole. */
+/* Adds the last piece, completes the matrix, and frees the memory. */
 static void row_sum_free(struct row_sum *s)
 {
     while (s->part != NULL && s->piece < s->n_pieces)
@@ -184,21 +186,22 @@ static void row_sum_free(struct row_sum *s)
     free(s->part);
 }
 
-/* Entries below 0 become 0. */
+/* Sets negative numbers to 0. */
 static void cut_negative(double *rows, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++)
         rows[i] = rows[i] > 0 ? rows[i] : 0;
 }
 
-/* The model's rows, those of empty slices counted in the Gram matrix and dropped. */
+/* Copies the rows of the model. Rows of empty slices are counted in the Gram matrix, and not
+ * copied. */
 static int init_model(const struct ts_init_conf *c, uint32_t mode, const uint64_t *index,
                       double *buf, double *gram, struct ts_err *err)
 {
     const struct ts_disk_mode *disk = &c->tensor->mode[mode].disk;
     const uint64_t step = chunk_rows(c->rank), rows = c->model->n_rows[mode];
     const int fixed = is_fixed(c, mode);
-    uint64_t next = 0; /* row of the backend */
+    uint64_t next = 0; /* next row of the backend */
     struct row_sum sum;
     double *all = fixed ? NULL : gram;
     int rc = row_sum_new(&sum, c->rank, rows, all, err);
@@ -316,17 +319,17 @@ int ts_init_mode(const struct ts_init_conf *c, uint32_t mode, double *gram, stru
     return rc;
 }
 
-/* ---- as a file ---- */
+/* ---- writing the start to a file ---- */
 
 struct start {
     const struct ts_init_conf *conf;
-    /* Of each row, unless row i is index i: of a random one, or, where the backend holds the start,
-     * of its rows. */
+    /* By mode, unless row i is index i: the index of each random row. If the backend holds the
+     * start: the index of each of its rows. */
     uint64_t *index[TS_MAX_ORDER];
-    uint64_t next; /* row of the backend */
+    uint64_t next; /* next row of the backend */
 };
 
-/* Rows that the backend holds, with zeros between. */
+/* rows := rows of the backend, with zeros for indices that have no row there. */
 static int held_rows(struct start *s, uint32_t mode, uint64_t row, uint64_t n, double *rows,
                      struct ts_err *err)
 {
@@ -382,8 +385,9 @@ int ts_init_is_computed(const struct ts_init_conf *c)
     return c->model == NULL && (c->nvecs || ts_spec_of(c->spec)->loss != TS_GCP_NONE);
 }
 
-/* Numbers of a row of a used slice that take FULL_CHARS: none of a model, whose entries may be 0 or
- * 1, nor where those below 0 became 0; of a loss the first may be a constant. */
+/* How many numbers of a used slice's row take FULL_CHARS. None in a given model, whose entries may
+ * be 0 or 1, and none in a nonnegative mode, where negative numbers became 0. With a loss, the
+ * first number may be a constant. */
 static uint32_t long_numbers(const struct ts_init_conf *c, uint32_t mode)
 {
     if (c->model != NULL)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* init.h - the factor matrices that a decomposition starts from.
+/* init.h - the factor matrices from which a decomposition starts.
  *
  * Random entries are functions of seed, mode, index in the input and column (base/rng.h), so they
- * depend neither on threads nor on how the tensor was built. Backends hold rows of used slices
- * alone, but the initial Gram matrices count every index of a mode, as programs that keep whole
- * matrices do: rows of empty slices are drawn for them and forgotten. Only in modes of more than
- * TS_INIT_GRAM_ROWS indices that have empty slices, where drawing would take minutes, are the rows
- * of used slices counted alone; this changes the first sweep's scaling, not what it converges to.
- * Where a mode is to be nonnegative, entries of a model that are not start as 0. Of its weights
- * magnitudes count. Of a fixed mode rows of used slices alone count, as the backend holds them: the
- * fit is that of this matrix. Where some mode is fixed, another one of a size that the model does
- * not have starts from random entries: the tensor has other slices of it.
+ * depend neither on threads nor on how the tensor was built. Backends store rows of used slices
+ * alone. The initial Gram matrices count every index of a mode, like programs that store whole
+ * matrices: rows of empty slices are drawn, counted and discarded. Modes of more than
+ * TS_INIT_GRAM_ROWS indices that have empty slices are an exception, because drawing would take
+ * minutes: there only rows of used slices count. This changes the scaling of the first sweep, not
+ * what it converges to.
+ *
+ * Negative entries of a given model become 0 in nonnegative modes, and weights count by magnitude.
+ * In a fixed mode only rows of used slices count, as the backend stores them, because the fit is
+ * that of this matrix. If some mode is fixed, another mode whose size the model does not have
+ * starts from random entries: the tensor has other slices there.
  *
  *   owner    the caller owns gram: rank x rank, row-major
- *   threads  one calls; work is spread over conf->threads, in pieces that do not depend on it
+ *   threads  one calls; conf->threads threads share the work, in pieces that do not depend on their
+ *            number
  *   errors   0 or a negative ts_code
  */
 #ifndef TS_CPD_INIT_H
@@ -37,25 +40,25 @@ struct ts_init_conf {
     uint64_t seed;
     /* NULL: a random start; otherwise a freshly opened model that ts_init_check accepts */
     struct ts_model *model;
-    int nvecs; /* 1 with model NULL: the start has the leading left singular vectors (nvecs.h) */
+    int nvecs; /* 1 with model NULL: start from the leading left singular vectors (nvecs.h) */
     int held;  /* for ts_init_save: 1 if the start was computed, and the backend has its factors */
     const struct ts_spec *spec;        /* NULL: least squares of all cells */
     const volatile sig_atomic_t *stop; /* NULL, or not 0 when the user wants to stop: TS_ESTOP */
-    /* a stop flag of this rank alone, for work after which the ranks agree; or NULL */
+    /* a stop flag of this rank alone, for work after which the ranks agree on an error; or NULL */
     const volatile sig_atomic_t *own_stop;
 };
 
 /* TS_EARG if the start cannot be used. A model must have the tensor's order, the rank, and in each
- * mode as many rows as the mode has indices or used indices; if some mode is fixed, this holds for
- * fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads tensor,
- * rank, model, nvecs and spec alone. */
+ * mode as many rows as the mode has indices or used indices. If some mode is fixed, its rows matter
+ * in fixed modes alone. nvecs cannot be combined with a loss of losses.def. Reads only tensor,
+ * rank, model, nvecs and spec of conf. */
 int ts_init_check(const struct ts_init_conf *conf, struct ts_err *err);
 
 /* The most bytes that ts_init_mode allocates while it runs. */
 uint64_t ts_init_bytes(const struct ts_tensor *t, uint32_t rank);
 
-/* Rows of the random start of a mode: one for each index, or for each used slice in modes where
- * used slices alone are counted. */
+/* Number of rows in the random start of a mode: one for each index, or for each used slice if only
+ * used slices count. */
 uint64_t ts_init_rows(const struct ts_tensor *t, uint32_t mode);
 
 /* Writes the start, as float64, to init.ktensor beside the result. Rows are those of ts_init_rows
@@ -68,7 +71,7 @@ int ts_init_save(const struct ts_init_conf *conf, struct ts_model_out *out, stru
  * random numbers that a loss has scaled. */
 int ts_init_is_computed(const struct ts_init_conf *conf);
 
-/* The least bytes that a mode takes in this file. */
+/* The fewest bytes that a mode can take in this file. */
 double ts_init_save_bytes(const struct ts_init_conf *conf, uint32_t mode);
 
 /* Sets *gram to the Gram matrix of the rows in the backend. It has the bits of a start that is read

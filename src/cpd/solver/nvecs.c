@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sketches each unfolding by MTTKRPs and makes its columns orthonormal. */
+/* Approximates the range of each unfolding by MTTKRPs, and makes its columns orthonormal. */
 #include "cpd/solver/nvecs.h"
 
 #include <math.h>
@@ -19,11 +19,11 @@
 struct nvecs {
     const struct ts_nvecs_conf *conf;
     const struct ts_init_conf *init;
-    uint32_t rank, kept; /* columns of the mode under way that are not drawn */
-    double *v, *w;       /* rank x rank */
-    double *d, *sum;     /* rank */
-    uint32_t *by_size;   /* rank */
-    double *chunk;       /* of rows */
+    uint32_t rank, kept; /* kept: columns of the current mode that are not drawn at random */
+    double *v, *w;       /* rank x rank: a Gram matrix and its eigenvectors */
+    double *d, *sum;     /* d, rank: eigenvalues of v; sum, rank: column sums of Y */
+    uint32_t *by_size;   /* rank: columns in descending order of d */
+    double *chunk;       /* rows that are copied */
 };
 
 double ts_nvecs_mix(uint64_t seed, uint32_t mode, uint32_t rank, uint32_t j, uint32_t r)
@@ -50,7 +50,7 @@ static void transpose(uint32_t rank, double *x)
         }
 }
 
-/* row := row p, from column `first` of the result on */
+/* row := row times the rank x rank matrix p */
 static void times(uint32_t rank, const double *restrict p, double *restrict row)
 {
     double out[TS_MAX_RANK] = { 0 };
@@ -63,13 +63,14 @@ static void times(uint32_t rank, const double *restrict p, double *restrict row)
     memcpy(row, out, rank * sizeof *row);
 }
 
-/* A step over the rows of a mode, chunk by chunk. */
+/* What changes in all rows of a mode. The members apply in this order. */
 struct step {
-    int draw;        /* rows are drawn, in [-1, 1) */
-    const double *p; /* rows are first multiplied by this matrix; or NULL */
-    int rest;        /* then columns from `kept` on are drawn, in [0, 1) */
-    const double *q; /* then rows are multiplied by this matrix; or NULL */
-    int positive;    /* at last negative entries become 0 */
+    int draw;        /* entries are drawn from [-1, 1); otherwise rows come from the backend */
+    const double *p; /* rows are multiplied by this matrix; or NULL */
+    /* columns from `kept` on are drawn from [0, 1) over the root of the number of rows */
+    int rest;
+    const double *q; /* rows are multiplied by this matrix; or NULL */
+    int positive;    /* negative entries become 0 */
 };
 
 static void change_row(const struct nvecs *s, uint32_t mode, const struct step *step,
@@ -116,7 +117,7 @@ static int change_rows(const struct nvecs *s, uint32_t mode, const struct step *
     return rc;
 }
 
-/* s->sum := sum of the rows, one after another */
+/* s->sum := the sum of all rows, added in order */
 static int add_rows(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -134,7 +135,8 @@ static int add_rows(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return rc;
 }
 
-/* v, the Gram matrix of Y, becomes what Y is multiplied by to get its left singular vectors. */
+/* v, the Gram matrix of Y, becomes the matrix by which Y is multiplied to get its left singular
+ * vectors. */
 static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const uint32_t rank = s->rank;
@@ -163,7 +165,7 @@ static int take_vectors(struct nvecs *s, uint32_t mode, struct ts_err *err)
     return 0;
 }
 
-/* B_mode, from all others. */
+/* Computes B of a mode (U, if it is the first mode) from the B of all other modes. */
 static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;
@@ -179,7 +181,8 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
     for (size_t i = 0; i < (size_t)s->rank * s->rank; i++)
         size += fabs(s->v[i]);
     if (!isfinite(size)) {
-        rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
+        /* infinite values of the tensor may be the cause */
+        rc = ts_tensor_check_values(c->tensor, c->stop, err);
         return rc < 0 ? rc
                       : ts_fail(err, TS_ELIMIT,
                                 "singular vectors of " TS_NTH_MODE
@@ -197,7 +200,7 @@ static int find_range(struct nvecs *s, uint32_t mode, struct ts_err *err)
                        &(struct step){ .p = s->v, .rest = 1, .q = mode == 0 ? NULL : s->w }, err);
 }
 
-/* U_mode of B_mode, and its Gram matrix. */
+/* Replaces B of a mode by U of the mode, and computes its Gram matrix. */
 static int end_mode(struct nvecs *s, uint32_t mode, struct ts_err *err)
 {
     struct step step = { .positive = ts_spec_positive(s->init->spec, mode) };
@@ -230,7 +233,8 @@ static int iterate(struct nvecs *s, struct ts_err *err)
     return rc;
 }
 
-/* Products take the place of factors: also of modes whose updates want theirs apart. */
+/* Computes MTTKRPs in the memory of factors, even for modes whose updates need a separate
+ * product. */
 static int run_in_place(struct nvecs *s, struct ts_err *err)
 {
     const struct ts_init_conf *c = s->init;

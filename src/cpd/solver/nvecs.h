@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* nvecs.h - a start of leading left singular vectors: of each unfolding of the tensor, about the
- * first `rank`.
+/* nvecs.h - a start from singular vectors: about the first `rank` leading left singular vectors of
+ * each unfolding X_(n) of the tensor.
  *
- * The range of X_(n) is found by what it makes of random vectors (Halko, Martinsson, Tropp 2011).
- * Vectors as long as the product of the other modes are not drawn whole: they are columns of a
- * Khatri-Rao product of small random matrices (Sun, Guo, Tropp, Udell 2018), so that one MTTKRP is
- * all it takes. Mode after mode, from the second, twice:
- *     Y := X_(n) khatri_rao(B_m, m != n),   Y' Y = Z diag(d) Z',   U_n := Y Z diag(d)^-1/2,   B_n
- *     := U_n O_n.
- * B_m is drawn, uniform in [-1, 1), until U_m is there. From then on what is drawn lies in the
- * range that was found (sequential truncation; Vannieuwenhoven, Vandebril, Meerbergen 2012): O_m is
- * orthogonal, a cosine transform whose rows have random signs, so that columns of U_m meet those of
- * other modes in all combinations. There are no more columns than the rank, so that the last ones
- * of the first round are rough; the second finds them within the ranges of the other modes. The
- * first mode comes last, where it is wanted at all: the first sweep replaces it before it is an
- * operand.
+ * The range of X_(n) is found from its products with random vectors (Halko, Martinsson, Tropp
+ * 2011). A vector as long as the product of the other modes is not drawn as a whole. The vectors
+ * are columns of a Khatri-Rao product of small random matrices B_m (Sun, Guo, Tropp, Udell 2018),
+ * so that one MTTKRP computes all products. For each mode n, from the second on, twice:
+ *     Y := X_(n) khatri_rao(B_m, m != n),     Y' Y = Z diag(d) Z',
+ *     U_n := Y Z diag(d)^-1/2,                B_n := U_n O_n.
+ * B_m is drawn uniformly from [-1, 1) until U_m is known. From then on random vectors are in the
+ * range that was found (sequential truncation; Vannieuwenhoven, Vandebril, Meerbergen 2012). O_m is
+ * orthogonal: a cosine transform whose rows have random signs, so that columns of U_m are combined
+ * with columns of other modes in all ways. There are only `rank` columns, so the last ones are
+ * inexact after the first round. The second round improves them within the ranges of the other
+ * modes. The first mode comes last, if it is computed at all: the first sweep replaces its factor
+ * before that is an operand.
  *
- * Columns come by descending d, with the sign that makes their sum positive or 0; where the mode
- * must not be negative, what is below 0 becomes 0. Where a mode has fewer rows than the rank, or Y
- * fewer dimensions (d below TS_NVECS_NONE of the largest), the rest of the columns are drawn,
- * uniform in [0, 1) over the root of the number of rows.
+ * Columns are in descending order of d, with the sign that makes their sum nonnegative. In
+ * nonnegative modes, negative entries become 0. If a mode has fewer rows than the rank, or Y fewer
+ * dimensions (d below TS_NVECS_NONE of the largest d), the remaining columns are drawn uniformly
+ * from [0, 1) over the root of the number of rows.
  *
- *   owner    the caller owns all matrices; rows are the backend's
- *   threads  one calls; rows are spread over init->threads, each computed by itself
+ *   owner    the caller owns all matrices; the backend owns rows
+ *   threads  one calls; init->threads threads compute rows, each row by one thread
  *   errors   0 or a negative ts_code
  *   bits     those of the backend's products, and of seed and rank
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The order of things in a run: from product to product, update each mode, norm its columns, have
- * the sweep judged, and decide when to stop. What is computed is the method's (method.h). */
+/* The course of a run: goes from product to product, updates each mode, scales its columns, lets
+ * the method judge the sweep, and decides when to stop. What is computed depends on the method
+ * (method.h). */
 #include "cpd/solver/solver.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@
 #include "cpd/solver/solver_struct.h"
 #include "cpd/solver/best.h"
 
-/* Means over devices; what is not the backend's counts as solving. */
+/* Adds the times of a product to the sweep: means over devices. Time outside of the backend counts
+ * as solve time. */
 static void add_times(struct ts_solver *a, const struct ts_backend_times *t, uint64_t all_ns)
 {
     uint32_t n_told;
@@ -58,7 +60,7 @@ static struct ts_exchanged exchanged(const struct ts_solver *a)
                                                     : (struct ts_exchanged){ 0 };
 }
 
-/* Where that is asked for, times of the mode are told of all ranks. */
+/* Exchanges the times of the mode among ranks, if the caller wants the times of all ranks. */
 static int tell_ranks(struct ts_solver *a, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -67,7 +69,8 @@ static int tell_ranks(struct ts_solver *a, int rc, struct ts_err *err)
     return c->backend->tell_ranks(c->be, a->product, &a->times, rc, err);
 }
 
-/* What follows the product. Before the first sweep nobody is told. */
+/* Computes the rows after the product, and reports the mode to the caller, but not before the first
+ * sweep. */
 static int end_product(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
@@ -80,7 +83,7 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
         struct ts_device_times *d = &a->times.device[0];
         struct ts_exchanged e;
         uint64_t all_ns;
-        (void)exchanged(a); /* what came before is not of these rows */
+        (void)exchanged(a); /* discards times of exchanges before these rows */
         rc = a->method->rows(a, err);
         all_ns = ts_solver_trace(a, "rows", start, a->product) - start;
         e = exchanged(a);
@@ -108,9 +111,9 @@ static int end_product(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* The first of several ranks, which writes, gets the rows that a state at the beginning of `mode`
- * has, or where that is the order all rows. rc: 1 where one is wanted here, or what this rank
- * failed with; returns the same of all. */
+/* Sends the rows of a state at the beginning of `mode` to the first rank, which writes it; `mode`
+ * equal to the order means all rows. rc: 1 if this rank wants a state, or its error code. Returns
+ * the same value on all ranks. */
 static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -120,8 +123,8 @@ static int collect(const struct ts_solver *a, uint32_t mode, int rc, struct ts_e
                                                     : rc;
 }
 
-/* Stopped on the way to a product, or from it on: the run goes on from the beginning of its mode.
- * All ranks come here. */
+/* After a stop in or before a product, saves the state at the beginning of the product's mode, so
+ * that the run can be resumed there. All ranks call this. */
 static int keep_place(struct ts_solver *a, int rc)
 {
     const uint32_t mode = a->at == TS_SOLVER_AGAIN ? a->order - 1 : a->mode;
@@ -136,7 +139,7 @@ static int keep_place(struct ts_solver *a, int rc)
 
 /* ---- a sweep ---- */
 
-/* Between two modes: the user may want to stop, a state be due. */
+/* Between two modes: stops if the user wants to, or saves a state if one is due. */
 static int between_modes(struct ts_solver *a, uint32_t sweep, uint32_t mode, struct ts_err *err)
 {
     struct ts_checkpoint *c = a->conf->checkpoint;
@@ -157,7 +160,7 @@ static int between_modes(struct ts_solver *a, uint32_t sweep, uint32_t mode, str
     return rc < 0 ? rc : 0;
 }
 
-/* The factors that the sweep starts from. */
+/* Sets the factors from which an accelerated sweep starts. */
 static int take_step(struct ts_solver *a, struct ts_err *err)
 {
     const uint64_t start = ts_clock_ns();
@@ -166,7 +169,7 @@ static int take_step(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* Begins the sweep after those that are over. */
+/* Begins the next sweep. */
 static int begin_sweep(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t sweep = a->result.sweeps + 1;
@@ -178,8 +181,8 @@ static int begin_sweep(struct ts_solver *a, struct ts_err *err)
     return a->accelerate != NULL && a->mode == 0 ? take_step(a, err) : 0;
 }
 
-/* How long ago the error on held-out cells was the least. Where none are held out the last sweep
- * counts as the best. */
+/* Counts the sweeps since the least error at held-out cells. If no cells are held out, the last
+ * sweep counts as the best. */
 static void note_held_out(struct ts_solver *a)
 {
     const double error = isnan(a->now.held_out_loss) ? a->now.held_out : a->now.held_out_loss;
@@ -190,7 +193,7 @@ static void note_held_out(struct ts_solver *a)
     }
 }
 
-/* What the run told of the sweep, for its states. */
+/* Passes the reported figures of the sweep to the checkpoint. */
 static int save_figures(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_disk_figures figures = { .objective = a->now.objective,
@@ -203,7 +206,7 @@ static int save_figures(const struct ts_solver *a, struct ts_err *err)
     return ts_checkpoint_sweep(a->conf->checkpoint, a->now.fit, a->now.total_ns, &figures, err);
 }
 
-/* Its fit is known. */
+/* Ends a sweep whose fit is known. */
 static int end_sweep(struct ts_solver *a, struct ts_err *err)
 {
     const uint32_t sweep = a->now.sweep;
@@ -238,15 +241,15 @@ static int end_sweep(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* The mode under way is solved. */
+/* Ends the current mode, which is solved. */
 static int end_mode(struct ts_solver *a, struct ts_err *err)
 {
     a->mode++;
     return a->mode < a->order ? between_modes(a, a->now.sweep, a->mode, err) : 0;
 }
 
-/* The mode under way, where it is to be solved, or the fit. TS_SOLVER_WANTED; 0: there was nothing
- * to compute. */
+/* Begins the product of the current mode or, after the last mode, of the fit. Returns
+ * TS_SOLVER_WANTED, or 0 if nothing is to be computed. */
 static int step(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
@@ -269,11 +272,13 @@ static int step(struct ts_solver *a, struct ts_err *err)
 
 /* ---- the run ---- */
 
-/* The factors. TS_SOLVER_WANTED where a mode is solved before the first sweep. */
+/* Makes or restores the factors. Returns TS_SOLVER_WANTED if a mode is solved before the first
+ * sweep. */
 static int begin(struct ts_solver *a, struct ts_err *err)
 {
     int rc;
-    ts_solver_sum_in(a, TS_FLOAT32); /* a run before this one may have ended in another way */
+    /* an earlier run with this backend may have left another precision */
+    ts_solver_sum_in(a, TS_FLOAT32);
     rc = a->conf->from == NULL ? ts_solver_start(a, err) : ts_solver_state_restore(a, err);
     if (rc == 0 && a->conf->from != NULL) {
         ts_solver_state_recall(a, &a->result);
@@ -282,8 +287,8 @@ static int begin(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* A run does not end with a sweep that made the fit fall: the plain one that follows it is one more
- * than asked for. */
+/* Whether the run is over. It does not end with a sweep that lowered the fit: the plain sweep that
+ * follows is one more than requested. */
 static int is_over(const struct ts_solver *a)
 {
     const int enough = a->conf->enough != NULL && *a->conf->enough;
@@ -292,7 +297,7 @@ static int is_over(const struct ts_solver *a)
            a->result.overfits;
 }
 
-/* To the next product: TS_SOLVER_WANTED, or 0 at the end of the run. */
+/* Continues to the next product, and returns TS_SOLVER_WANTED, or 0 at the end of the run. */
 static int go_on(struct ts_solver *a, struct ts_err *err)
 {
     int rc = 0;
@@ -314,7 +319,7 @@ static int go_on(struct ts_solver *a, struct ts_err *err)
     return rc;
 }
 
-/* What follows the product that was computed. */
+/* Processes the product that was computed. */
 static int take_product(struct ts_solver *a, struct ts_err *err)
 {
     int rc = keep_place(a, end_product(a, err));
@@ -358,7 +363,7 @@ int ts_solver_new(const struct ts_solver_conf *conf, struct ts_solver **ret, str
     a->conf = conf;
     a->order = conf->init.tensor->order;
     a->rank = conf->init.rank;
-    a->now.objective = NAN; /* of a run that has no sweep left */
+    a->now.objective = NAN; /* for a run that has no sweep left */
     rc = ts_solver_check(a, err);
     if (rc == 0)
         rc = make(a, err);

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* solver.h - the CP decomposition of a tensor, by any method (method.h). Here are the equations of
+/* solver.h - the CP decomposition of a tensor, by any method (method.h). These are the equations of
  * least squares.
  *
- * A sweep replaces the factor matrices one after another: with M the MTTKRP of mode n and V the
- * elementwise product of the other modes' Gram matrices,  A_n := M pinv(V),  then its columns are
- * divided by the power of two next to their 2-norm. After the last mode  fit = 1 - |X - model| /
- * |X|,  with
+ * A sweep replaces the factor matrices one after another. With M the MTTKRP of mode n and V the
+ * elementwise product of the other modes' Gram matrices, A_n := M pinv(V). Each column is then
+ * divided by a power of two near its 2-norm. After the last mode N, fit = 1 - |X - model| / |X|
+ * with
  *     |X - model|^2 = |X|^2 + lambda' (elementwise product of all Gram matrices) lambda
  *                     - 2 sum(M .* A_N diag(lambda)).
- * MTTKRPs and factors are the backend's; Gram matrices, inverses and fit are float64 and here.
+ * The backend computes MTTKRPs and stores factors. Gram matrices, inverses and fit are computed
+ * here in float64.
  *
- * The fit is that of the factors: to 1e-6, or to 0.001 (1 - fit) where that is more (but see
- * TS_REST_ENTRIES of stream/backend.h for fits above 0.9997, and smooth.c and polar.c for last
- * modes of theirs; and where the largest value is below 1e-28, what float32 products lose is below
- * its range). In float32 the sum would not allow that near a fit of 1, where the three terms
- * cancel. So, whenever 1 - fit is small against what rounding can do, the last mode's product is
- * computed in float64 from the same rows; the first time the last mode is done again. Where V is
- * singular, directions of less than float32's epsilon are left out of its pseudo-inverse in
- * float32: M has nothing but rounding to say on them.
+ * The fit is exact to 1e-6, or to 0.001 (1 - fit) if that is more. There are three exceptions: fits
+ * above 0.9997 (TS_REST_ENTRIES in stream/backend.h), a last mode that is smooth or orthogonal
+ * (smooth.c, polar.c), and tensors whose largest value is below 1e-28, where rounding errors of
+ * float32 products are below the range of float32. Near a fit of 1 the three terms cancel, and
+ * float32 sums would not be exact enough. So, whenever 1 - fit is small compared with rounding
+ * errors, the last mode's product is computed in float64 from the same rows. The first time, the
+ * last mode is computed again. If V is singular, its pseudo-inverse in float32 leaves out
+ * directions below float32's epsilon: there M has nothing but rounding errors.
  *
- * With constraints (constraint.h) rows are updated from their old values, to which the weights of
- * the mode solved last are put back; the rest is the same. Where the last mode has one, its product
- * is summed once more for the fit, in float64, while its factor stays. Where the first mode that is
- * solved must not be negative and others may be, the last of those is solved once, without its l1,
- * before the first sweep: it takes the signs.
+ * With constraints (constraint.h) rows are updated from their old values, multiplied by the weights
+ * of the mode solved last; the rest is the same. If the last mode has a constraint, its product is
+ * summed once more for the fit, in float64, while its factor stays. If the first mode that is
+ * solved must be nonnegative and later modes may have negative entries, the last of these is solved
+ * once before the first sweep, without its l1, so that it takes the signs.
  *
- * Where cells that are not listed are unknown (constraint.h, observed), each row is solved for with
- * a Gram matrix of its own, in the pass itself, and a pass after the last mode sums the errors: fit
- * = 1 - |x - model| / |x| over the listed cells that are not held out.
+ * If unlisted cells are unknown (constraint.h, observed), each row is solved for with its own Gram
+ * matrix, during the pass, and a pass after the last mode sums the errors: fit = 1 - |x - model| /
+ * |x| over the listed cells that are not held out.
  *
- * A run may be accelerated (accelerate.h): then sweeps start from other factors than the sweep
- * before ended with. Fits are of the factors that a sweep ends with as ever, but may be less than
- * before.
+ * A run may be accelerated (accelerate.h). Then a sweep does not start from the factors with which
+ * the sweep before ended. Fits are still those of the factors at the end of a sweep, but they may
+ * fall from one sweep to the next.
  *
  *   owner    the caller owns tensor, backend and feed; factors stay in the backend afterwards
  *   threads  one calls; the backend uses its own
  *   errors   0 or a negative ts_code; after a failure the factors are of no use
- *   bits     results do not depend on threads, memory or order of delivery, nor on whether the run
- *            was interrupted between
- *   stop     once the user wants to stop, the mode under way is given up, the state at its
- *            beginning is saved, and TS_ESTOP is the answer
+ *   bits     results do not depend on threads, memory, order of delivery, or interruptions of the
+ *            run
+ *   stop     once the user wants to stop, the current mode is given up, the state at its beginning
+ *            is saved, and the run returns TS_ESTOP
  */
 #ifndef TS_CPD_SOLVER_H
 #define TS_CPD_SOLVER_H
@@ -73,7 +74,7 @@ struct ts_solver_sweep {
     /* times of the MTTKRPs: means over the backend's devices */
     uint64_t wait_ns, copy_ns, kernel_ns;
     uint64_t solve_ns; /* time of inverses, row solves, Gram matrices and scaling */
-    /* time in which rows went from device to device and nothing was computed, a mean as well */
+    /* mean time in which rows were sent from device to device while nothing was computed */
     uint64_t exposed_ns;
     /* sum over modes of the kernel time of the slowest device, divided by the sum of the means */
     double imbalance;
@@ -93,10 +94,12 @@ struct ts_solver_conf {
     /* tensor, backend, rank, start and specification. Its stop flag holds for the whole run */
     struct ts_init_conf init;
     struct ts_feed *feed;        /* serves all modes */
-    enum ts_precision precision; /* precision of the backend: values must stay in its range */
+    enum ts_precision precision; /* precision of the backend; values must stay in the range of it */
     uint32_t iters;
-    const int *enough; /* not 0: the last sweep was asked for, as if `iters` were made; or NULL */
-    uint32_t inner;    /* for a Poisson model (apr.c): rounds of a row in a sweep */
+    /* if *enough is not 0, the run ends after the current sweep, as if that were number `iters`; or
+     * NULL */
+    const int *enough;
+    uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
     /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
      * violation with it, and models by other losses what gcp.c says. */
     double tol;
@@ -119,18 +122,18 @@ struct ts_solver_conf {
     void *ctx;
     /* each mode reports the objective: one more sum a mode, for least squares alone */
     int each_mode;
-    /* with several ranks, each mode reports the times of all of them: two short messages more a
-     * mode. All ranks must set it alike */
+    /* with several ranks, each mode reports the times of all ranks, which takes two more short
+     * messages. All ranks must set the same value */
     int all_ranks;
     struct ts_trace *trace; /* records what each mode did when; or NULL */
-    /* is informed of modes and sweeps, and saves states; or NULL */
+    /* gets modes and sweeps, and saves states; or NULL */
     struct ts_checkpoint *checkpoint;
     /* the state to resume from; NULL: the run starts with `init` */
     const struct ts_state_file *from;
 };
 
-/* The rows of a result's factors, which lie in the backend. ts_solver_rows is a ts_get_rows_fn for
- * it. */
+/* The rows of a result's factors, which are in the backend. ts_solver_rows is a ts_get_rows_fn for
+ * this struct. */
 struct ts_solver_rows {
     const struct ts_backend *backend;
     void *be;
@@ -145,7 +148,7 @@ int ts_solver_rows(void *rows, uint32_t mode, uint64_t row, uint64_t n, double *
 struct ts_solver_result {
     uint32_t rank;  /* rank of the model: one more than was asked for, if a mean is subtracted */
     double *weight; /* `rank` weights, not sorted, for columns of norm 1; freed by the caller */
-    /* order x rank: norms of the factors' columns, or TS_AS_IT_IS (model/canonical.h). Lies in the
+    /* order x rank: column norms of the factors, or TS_AS_IT_IS (model/canonical.h). Part of the
      * memory of `weight` */
     double *norm;
     struct ts_solver_rows rows;
@@ -206,11 +209,11 @@ int ts_solver_next(struct ts_solver *a, struct ts_err *err);
 /* Computes the product that ts_solver_next asked for. */
 int ts_solver_multiply(struct ts_solver *a, struct ts_err *err);
 
-/* The product was not computed, or is not to be, because of the error rc. If this is TS_ESTOP, the
- * state is saved. Only ts_solver_free is allowed afterwards. */
+/* Tells the run that its product failed, or will not be computed, with the error rc. If rc is
+ * TS_ESTOP, the state is saved. Only ts_solver_free is allowed afterwards. */
 void ts_solver_fail(struct ts_solver *a, int rc);
 
-/* To be called at the end of the run, for its result. */
+/* Sets *ret to the result, at the end of the run. */
 int ts_solver_result(const struct ts_solver *a, struct ts_solver_result *ret, struct ts_err *err);
 
 #endif

@@ -28,8 +28,8 @@ static int check_values(const struct ts_solver_conf *conf, struct ts_err *err)
                    squares_vanish ? "" : ", or take " TS_SET_PRECISION " float64");
 }
 
-/* For methods that are judged by sums over cells: the sums may be 0 although the nonzeros are
- * not. */
+/* Refuses a tensor whose cells are all 0, if the method is judged by sums over cells. Several
+ * nonzeros in a cell may cancel. */
 static int check_sums(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -85,7 +85,7 @@ static int take_constraints(struct ts_solver *a, struct ts_err *err)
     const uint32_t own = ts_spec_own(c->spec, a->order);
     int rc;
     a->constrained = ts_spec_any(c->spec, a->order);
-    a->spec = ts_spec_of(c->spec); /* settings of a method are no constraints */
+    a->spec = ts_spec_of(c->spec); /* constraints only, without settings of a method */
     if (a->constrained) {
         a->penalty = ts_spec_penalty(a->spec, a->order);
         a->balanced = ts_spec_lengths(a->spec, a->order);
@@ -103,7 +103,7 @@ static int take_constraints(struct ts_solver *a, struct ts_err *err)
                                      a->spec->observed ? "another loss than least squares"
                                                        : "a run without " TS_SET_OBSERVED,
                                      err);
-    /* clears the held-out cells of an earlier run; products of starts need this, too */
+    /* clears the held-out cells of an earlier run, which also matter for products of the start */
     if (rc == 0 && ts_backend_can(c->backend, TS_CAN_HELD_OUT))
         c->backend->hold_out(c->be, &a->conf->hold_out);
     return rc == 0 ? c->backend->own_rows(c->be, own, err) : rc;

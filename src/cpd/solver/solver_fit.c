@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the factors and the last product say of the fit, and how far rounding lets it be known. */
+/* Computes the fit from the factors and the last product, and how exact it is in spite of
+ * rounding. */
 #include <float.h>
 #include <math.h>
 
@@ -7,12 +8,12 @@
 #include "cpd/solver/solver_struct.h"
 #include "stream/cells_norm.h"
 
-/* times the rounding that is expected: beyond it a residual's square is wrong */
+/* a squared residual below -CONTRADICTION times its expected rounding error is impossible */
 #define CONTRADICTION 1000.0
-#define FIT_SHARE     0.001              /* of 1 - fit: what the fit may be off by */
-#define FLOAT32_ERROR (12 * FLT_EPSILON) /* of a term's sum in float32 */
+#define FIT_SHARE     0.001              /* allowed error of the fit, relative to 1 - fit */
+#define FLOAT32_ERROR (12 * FLT_EPSILON) /* relative error of a sum of terms in float32 */
 
-/* v := elementwise product of the Gram matrices of all modes but `skip` */
+/* v := the elementwise product of the Gram matrices of all modes but `skip` */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip)
 {
     for (size_t i = 0; i < a->square; i++)
@@ -46,7 +47,7 @@ double ts_solver_fit_model_square(struct ts_solver *a)
     return sum;
 }
 
-/* The fit after the last mode of a sweep. */
+/* Returns the fit after the last mode of a sweep. */
 double ts_solver_fit_now(struct ts_solver *a)
 {
     const double norm = a->conf->init.tensor->header.norm;
@@ -58,9 +59,9 @@ double ts_solver_fit_of(struct ts_solver *a, double square)
     const double norm = sqrt(square);
     a->model = ts_solver_fit_model_square(a);
     a->left = square + a->model - 2 * a->inner;
-    if (norm == 0) /* no nonzeros (check_values): the model is zero too, and right */
+    if (norm == 0) /* no nonzeros (check_values): a model of zeros is right */
         return a->model == 0 ? 1 : -INFINITY;
-    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax: NaN is to be seen */
+    return 1 - sqrt(a->left < 0 ? 0 : a->left) / norm; /* not fmax, which would hide NaN */
 }
 
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err)
@@ -75,7 +76,7 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
         *ret = ts_solver_fit_of(a, listed);
         return 0;
     }
-    if (a->kept_squares < 0) { /* once; each rank reads all */
+    if (a->kept_squares < 0) { /* computed once; each rank reads the whole tensor */
         rc = ts_cells_squares(&cells, &sums, err);
         a->kept_squares = rc == 0 ? sums.kept : -1;
     }
@@ -84,7 +85,7 @@ int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struc
     return rc;
 }
 
-/* Norm of component r, a->v being that of the Gram matrices of all modes (fit_now). */
+/* The norm of component r. a->v must be the product of the Gram matrices of all modes. */
 static double component_norm(const struct ts_solver *a, uint32_t r)
 {
     return a->lambda[r] * sqrt(a->v[(size_t)r * a->rank + r]);
@@ -95,8 +96,9 @@ int ts_solver_fit_is_rounded(const struct ts_solver *a)
     return a->conf->precision == TS_FLOAT32 && !ts_rest_fits(a->conf->init.tensor, a->rank);
 }
 
-/* What rounding alone may make of the residual's square: 64 units of float64 of the terms, or,
- * where the last product was rounded to float32, one of that. */
+/* The error of the squared residual that rounding may cause: relative to the square of the sizes of
+ * all terms, 64 epsilons of float64, or one epsilon of float32 if the last product was rounded to
+ * float32. */
 static double rounding(const struct ts_solver *a, int is_float32)
 {
     double size = ts_tensor_listed_norm(a->conf->init.tensor);
@@ -110,8 +112,8 @@ int ts_solver_fit_nothing_left(const struct ts_solver *a)
     return fabs(a->left) <= rounding(a, ts_solver_fit_is_rounded(a));
 }
 
-/* A square below 0 by more than rounding is of numbers that are not those of one tensor: a fit of 1
- * would be what is left of that once it is clipped. */
+/* Refuses a squared residual that is negative by more than rounding: tensor and norm disagree.
+ * Clipping it to 0 would report a fit of 1. */
 int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_tensor *t = a->conf->init.tensor;
@@ -125,11 +127,11 @@ int ts_solver_fit_check(const struct ts_solver *a, struct ts_err *err)
         t->path, a->now.sweep, t->header.norm, a->left);
 }
 
-/* Is the fit right with products summed in float32? With |c| the norm of component c, an error
- * of e in each term of <X, c> makes one of at most e |X| |c|. Components differ, and so do their
- * errors: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X| fit)
- * in the fit. Up to 128 terms are added one after another before their sum goes to float64;
- * where they are equal, they round alike: e was seen to reach 11 FLT_EPSILON. */
+/* Whether products summed in float32 are exact enough for the fit. An error of e in each term of
+ * <X, c>, for a component c, changes it by at most e |X| |c|. Errors of different components are
+ * independent: together they are e |X| sqrt(sum |c|^2), which is e sqrt(sum |c|^2) / (|X| - |X|
+ * fit) in the fit. Up to 128 terms are added one after another before their sum is added in
+ * float64. Equal terms round in the same direction: e reached 11 FLT_EPSILON in tests. */
 int ts_solver_fit_float32_will_do(const struct ts_solver *a, double margin)
 {
     const double norm = a->conf->init.tensor->header.norm;
@@ -147,7 +149,7 @@ double ts_solver_fit_trace(const struct ts_solver *a, uint32_t mode)
     return sum;
 }
 
-/* Of a mode, beside its l2. */
+/* The penalty of a mode except for its l2, from the sum `size` over its factor. */
 static double penalty(const struct ts_constraint *c, double size)
 {
     if (c->l1 > 0 && c->smooth > 0)
@@ -155,7 +157,7 @@ static double penalty(const struct ts_constraint *c, double size)
     return c->l1 > 0 ? c->l1 * size : c->smooth > 0 ? 0.5 * c->smooth * size : 0;
 }
 
-/* With |X - model|^2 = left. */
+/* The objective, with |X - model|^2 = left. */
 static double objective(const struct ts_solver *a, double left)
 {
     double sum = 0.5 * (left < 0 ? 0 : left);
@@ -166,7 +168,7 @@ static double objective(const struct ts_solver *a, double left)
     return sum;
 }
 
-/* What is minimised, where it is more than the distance. */
+/* Returns the objective if some mode has a penalty, otherwise NaN. */
 double ts_solver_fit_objective(const struct ts_solver *a)
 {
     return a->penalty ? objective(a, a->left) : NAN;
@@ -184,7 +186,7 @@ double ts_solver_fit_watched(struct ts_solver *a, double inner)
     for (uint32_t m = a->product + 1;
          m < a->order && a->penalty && (a->now.sweep <= 1 || a->accelerate != NULL); m++)
         if (a->spec->mode[m].l1 > 0 || a->spec->mode[m].smooth > 0)
-            return NAN; /* nobody has summed the factor that the sweep starts from */
+            return NAN; /* the penalty of the factors that the sweep starts from is not known */
     return objective(a, norm * norm + ts_solver_fit_model_square(a) - 2 * inner);
 }
 
@@ -203,7 +205,8 @@ uint32_t ts_solver_fit_count_dead(const struct ts_solver *a)
 int ts_solver_not_finite(const struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
-    const int rc = ts_tensor_check_values(c->tensor, c->stop, err); /* they may be the cause */
+    /* infinite values of the tensor may be the cause */
+    const int rc = ts_tensor_check_values(c->tensor, c->stop, err);
     return rc < 0
                ? rc
                : ts_fail(

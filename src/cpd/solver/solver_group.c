@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Runs of ALS in step: all go on to their next products, and those of one mode are computed
- * together. */
+/* Advances several runs together: each continues to its next product, and products of the same mode
+ * are computed in one pass. */
 #include "cpd/solver/solver_group.h"
 
 #include <assert.h>
@@ -11,24 +11,24 @@
 
 struct member {
     struct ts_solver *run;    /* the run; `ended` may free it */
-    int over;                 /* the run is over, or has failed */
+    int over;                 /* the run has ended or failed */
     int waits;                /* the run waits for a pass */
     struct ts_request wanted; /* its request for that pass */
-    uint64_t wanted_ns;       /* since when it waits */
+    uint64_t wanted_ns;       /* time at which it began to wait */
 };
 
 struct group {
     struct member *member;
     struct ts_request *wanted; /* the requests of the runs that take part in a pass */
     uint32_t n, order, mode;
-    enum ts_request_kind kind; /* of the pass */
+    enum ts_request_kind kind; /* kind of the requests in the pass */
     const struct ts_backend *backend;
     struct ts_feed *feed;
     int (*ended)(void *ctx, uint32_t k, struct ts_err *err);
     void *ctx;
 };
 
-/* Counts the time that a run waited for other runs as time of its pass. */
+/* Sets the times of a run's pass. Time spent waiting for other runs counts as time of the pass. */
 static void take_times(struct member *m, const struct ts_backend_times *times)
 {
     const uint64_t now = ts_clock_ns();
@@ -36,7 +36,7 @@ static void take_times(struct member *m, const struct ts_backend_times *times)
     m->run->times.total_ns = now - m->wanted_ns;
 }
 
-/* Advances a run to its next product, or to its end. */
+/* Advances a run until it needs a product, or to its end. */
 static int go_on(struct group *g, uint32_t k, struct ts_err *err)
 {
     struct member *m = &g->member[k];
@@ -49,7 +49,7 @@ static int go_on(struct group *g, uint32_t k, struct ts_err *err)
     return rc == 0 ? g->ended(g->ctx, k, err) : rc;
 }
 
-/* The mode of the next pass, and what it gives; 0: nobody waits for one. */
+/* Chooses mode and kind of the next pass. Returns 0 if no run waits for one. */
 static int choose_mode(struct group *g)
 {
     for (uint32_t i = 1; i <= g->order; i++) {
@@ -80,7 +80,7 @@ static int pass(struct group *g, struct ts_backend_times *times, struct ts_err *
     return g->backend->pass(g->wanted, n, g->mode, g->feed, times, err);
 }
 
-/* One failed, or all are to stop: the others keep what they have. */
+/* After a failure or a stop, all runs that are not over save their states. */
 static void give_up(struct group *g, int rc)
 {
     for (uint32_t k = 0; k < g->n; k++)
@@ -88,9 +88,9 @@ static void give_up(struct group *g, int rc)
             ts_solver_fail(g->member[k].run, rc);
 }
 
-/* What follows the pass, of each run that was in it: their rows are solved already, some from the
- * old ones, so where one of them stops or fails the others first go on to a place from which they
- * can. */
+/* Continues all runs of a finished pass. Their rows are already updated, some from the old ones. So
+ * if one run stops or fails, the others still continue to a point from which they can be
+ * resumed. */
 static int end_pass(struct group *g, const struct ts_backend_times *times, uint32_t *failed,
                     struct ts_err *err)
 {
@@ -127,7 +127,7 @@ static int run_all(struct group *g, uint32_t *failed, struct ts_err *err)
         }
         rc = end_pass(g, &times, failed, err);
     }
-    if (rc < 0) /* where what was asked for makes no sense there is nothing to go on with */
+    if (rc < 0) /* after TS_EARG, the runs have nothing that can be saved */
         give_up(g, rc == TS_EARG ? rc : TS_ESTOP);
     return rc;
 }

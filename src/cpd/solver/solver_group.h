@@ -3,13 +3,13 @@
  *
  * The backend holds their models side by side (stream/backend.h). Each run continues by itself
  * until it needs a pass. When all wait for a pass, the pass over one mode is made for all runs that
- * need it and whose requests are of one kind (struct ts_request). Of the modes that are needed, it
- * is the one that follows the mode of the pass before, in the order in which the feed reads ahead.
- * A run may be out of step, because its last mode was summed once more, or because it was resumed.
- * It waits at most one round, and costs no pass of its own.
+ * need this mode and whose requests are of one kind (struct ts_request). Modes are chosen in the
+ * order in which the feed reads ahead: the next needed mode after the mode of the last pass. A run
+ * may be out of step, because its last mode was summed once more, or because it was resumed. It
+ * waits at most one round, and costs no pass of its own.
  *
- *   owner    the caller owns the runs, made with one tensor, backend and feed; `be` of each comes
- *            from `model` of struct ts_backend
+ *   owner    the caller owns the runs. All have the same tensor, backend and feed, and each `be`
+ *            comes from `model` of struct ts_backend
  *   threads  one calls
  *   errors   0 or the first negative ts_code. After an error, all runs that were not over have
  *            saved their states, if they have a place for them and the tensor could be read. Then
@@ -21,9 +21,9 @@
 
 #include "cpd/solver/solver.h"
 
-/* Makes all runs until they are over. ended: called when run k is over, between two passes; the run
- * may be freed there. If it fails, the group ends. failed: the run whose failure ended the group,
- * or n if a pass failed. */
+/* Advances all runs until they are over. ended: called when run k is over, between two passes; it
+ * may free the run. If it fails, the group ends. *failed: the run whose failure ended the group, or
+ * n if a pass failed. */
 int ts_solver_group_run(struct ts_solver *const run[], uint32_t n,
                         int (*ended)(void *ctx, uint32_t k, struct ts_err *err), void *ctx,
                         uint32_t *failed, struct ts_err *err);

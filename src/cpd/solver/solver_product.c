@@ -32,11 +32,12 @@ int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind
     a->product = mode;
     a->times = (struct ts_backend_times){ 0 };
     if (kind == TS_ROW_KEEP && a->at != TS_SOLVER_AGAIN &&
-        (mode + 1 < a->order || a->method->fit_apart)) /* the fit is computed elsewhere */
+        (mode + 1 < a->order || a->method->fit_apart)) /* the method computes the fit elsewhere */
         return 0;
     a->update = (struct ts_row_update){ .kind = kind, .weight = a->lambda };
     a->sums = (struct ts_row_sums){
-        .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square, /* w: of no use */
+        /* w: a result that is not used */
+        .gram = kind == TS_ROW_KEEP ? a->w : a->gram + mode * a->square,
         .inner = mode + 1 == a->order   ? &a->inner
                  : ts_solver_watches(a) ? &a->watched
                                         : NULL,

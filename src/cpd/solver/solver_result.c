@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The results of a run: the figures of a sweep and, at the end, weights, norms of columns, and rows
- * of the factors. */
+/* The results of a run: the figures of a sweep and, at the end, weights, column norms and rows of
+ * the factors. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +46,8 @@ static int stays(const struct ts_solver *a, uint32_t mode)
     return ts_constraint_as_it_is(&a->spec->mode[mode]);
 }
 
-/* Sets the weight of a column, and scales the column to norm 1. Columns of modes that must keep
- * their lengths stay as they are. */
+/* Sets the weight of component r to `weight` times its column norms. Columns of modes that must
+ * keep their lengths are not scaled to norm 1. */
 static void put_column(const struct ts_solver *a, uint32_t r, double weight, const double *norm,
                        struct ts_solver_result *ret)
 {

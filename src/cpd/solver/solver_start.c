@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The factors and weights that the first sweep starts from. */
+/* Makes the factors and weights from which the first sweep starts. */
 #include <math.h>
 
 #include "base/setting.h"
 #include "cpd/solver/solver_struct.h"
 #include "cpd/solver/nvecs.h"
 
-/* Starts are positive. If the first mode that is solved must not be negative, negative parts of the
- * tensor make it 0 before a mode that may take their sign is solved, and zeros stay. Then the last
- * such mode is to be solved before the first sweep. Returns the order where nothing is. */
+/* Returns the mode to be solved before the first sweep, or the order for none. Starts are positive.
+ * If the first mode that is solved must be nonnegative, it would become 0 where the tensor is
+ * negative, and those zeros would stay. So the last mode that may take negative entries is solved
+ * before it. */
 static uint32_t sign_mode(const struct ts_solver *a)
 {
     uint32_t first = 0, ret = a->order;
-    if (ts_solver_kind(a, 0) == TS_ROW_DESCEND) /* the start has them */
+    /* the start of these methods has the signs already */
+    if (ts_solver_kind(a, 0) == TS_ROW_DESCEND)
         return ret;
     while (first < a->order && ts_solver_kind(a, first) == TS_ROW_KEEP)
         first++;
@@ -33,8 +35,8 @@ static uint32_t free_mode(const struct ts_solver *a)
     return m;
 }
 
-/* Puts the weights of the start into a mode. They matter if old rows are used. Modes whose lengths
- * must stay are avoided. */
+/* Multiplies the weights of the start into the factor of a mode. They matter if old rows are used.
+ * Modes whose column lengths must stay are avoided. */
 static int start_weights(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
@@ -53,8 +55,8 @@ static int start_weights(struct ts_solver *a, struct ts_err *err)
     return c->backend->scale(c->be, to, a->scale, err);
 }
 
-/* Negative entries of a given start become 0 in nonnegative modes. Where no component keeps an
- * entry in each of these modes, the model is 0 and stays 0. */
+/* Refuses a given start that would stay 0. Negative entries become 0 in nonnegative modes; the
+ * model is 0 if each component is then 0 in one of these modes. */
 static int check_given(const struct ts_solver *a, uint32_t first, struct ts_err *err)
 {
     uint32_t n_zero = 0, mode = a->order;
@@ -95,16 +97,16 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t sign = sign_mode(a);
-    /* the first mode is solved before it is an operand */
+    /* the first mode is solved before its factor is an operand */
     const int unused = sign == a->order && ts_solver_kind(a, 0) != TS_ROW_KEEP;
-    /* nor looked at, but where it is begun from */
+    /* its update does not read the old rows either */
     const int unseen = unused && !ts_row_reads_old(ts_solver_kind(a, 0));
     const struct ts_nvecs_conf nvecs = {
         .init = c,
         .feed = a->conf->feed,
         .first = !unseen || a->conf->whole_start,
         .gram = a->gram,
-        .scratch = a->v, /* and w */
+        .scratch = a->v, /* v and w, which follow each other */
     };
     int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)
@@ -118,7 +120,8 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
         rc = start_weights(a, err);
     if (rc == 0 && a->method->start != NULL)
         rc = a->method->start(a, err);
-    if (rc == 0 && a->conf->started != NULL && !c->nvecs) /* the method scales random factors */
+    /* a random start is complete only now: the method may have scaled it */
+    if (rc == 0 && a->conf->started != NULL && !c->nvecs)
         rc = a->conf->started(a->conf->ctx, err);
     a->at = TS_SOLVER_SIGN;
     return rc == 0 && sign < a->order

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The state of a run: what is saved of it between two modes, and how it goes on from there. */
+/* Saves the state of a run between two modes, and resumes the run from it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,8 @@
 #include "cpd/solver/best.h"
 #include "cpd/solver/solver_struct.h"
 
-#define RESTORE_BYTES (UINT64_C(1) << 20) /* of float64 rows on their way to the backend */
+/* float64 rows that are copied at a time to the backend */
+#define RESTORE_BYTES (UINT64_C(1) << 20)
 
 void ts_solver_state_count_read(struct ts_solver *a)
 {
@@ -20,7 +21,7 @@ void ts_solver_state_count_read(struct ts_solver *a)
     a->now.bytes_read += stats.bytes_read;
 }
 
-/* At the beginning of `mode` of `sweep`. */
+/* Returns the state at the beginning of `mode` of `sweep`. */
 struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t mode,
                                    unsigned flags)
 {
@@ -42,7 +43,7 @@ struct ts_state ts_solver_state_at(struct ts_solver *a, uint32_t sweep, uint32_t
         ts_accelerate_tell(a->accelerate, &s);
     if (a->best != NULL)
         ts_best_save(a->best, &s);
-    if (mode == 0) /* nothing was done of it */
+    if (mode == 0) /* the sweep has no figures yet */
         return s;
     ts_solver_state_count_read(a);
     s.part[TS_PART_TOTAL_NS] = ts_clock_ns() - a->start_ns;
@@ -66,7 +67,7 @@ void ts_solver_state_save(struct ts_solver *a, uint32_t sweep, uint32_t mode)
     ts_checkpoint_save(a->conf->checkpoint, &s);
 }
 
-/* What the modes before `mode` of a sweep did. */
+/* Begins a sweep at `mode`, with the figures of the modes before it from the state. */
 void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t mode)
 {
     memset(&a->now, 0, sizeof a->now);
@@ -87,7 +88,7 @@ void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t m
     }
 }
 
-/* The rows of a factor, from the state to the backend. */
+/* Copies the rows of a factor from the state to the backend. */
 static int restore_factor(const struct ts_solver *a, uint32_t mode, double *rows, uint64_t step,
                           struct ts_err *err)
 {
@@ -138,8 +139,7 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
     static const char *const name[] = { "float32", "float64" };
     const struct ts_state *s = ts_state_get(conf->from);
     const char *path = ts_state_path(conf->from);
-    /* only a run that ended has all factors of its last sweep: others lack that of the mode they
-     * are at */
+    /* the last whole sweep: only the state of a run's end has all its factors */
     const uint32_t last = s->sweep - ((s->flags & TS_STATE_ENDED) != 0);
     /* an accelerated run may have one sweep more than asked for */
     const uint32_t least = conf->accelerate && last > 1 ? last - 1 : last;
@@ -169,7 +169,7 @@ int ts_solver_check_from(const struct ts_solver_conf *conf, struct ts_err *err)
     return ts_state_check_tensor(conf->from, conf->init.tensor, err);
 }
 
-/* The results as they were after the last whole sweep of a state. */
+/* Sets the results after the last whole sweep of a state. */
 void ts_solver_state_recall(struct ts_solver *a, struct ts_solver_result *ret)
 {
     const struct ts_state *s = ts_state_get(a->conf->from);
@@ -193,6 +193,6 @@ void ts_solver_state_recall(struct ts_solver *a, struct ts_solver_result *ret)
     }
     ts_solver_take_result(a, s->sweep - 1, last->fit,
                           s->sweep > 2 ? last->fit - last[-1].fit : last->fit, ret);
-    if (s->mode > 0) /* the sweep under way has to be ended */
+    if (s->mode > 0) /* the current sweep must end first */
         ret->exact = ret->converged = 0;
 }

@@ -30,7 +30,7 @@ enum ts_solver_at {
     TS_SOLVER_START, /* the factors are not computed yet */
     TS_SOLVER_SIGN,  /* before the first sweep, for the mode that takes the signs */
     TS_SOLVER_MODE,  /* a mode of a sweep */
-    TS_SOLVER_AGAIN, /* the last mode once more, for the figure that judges the sweep */
+    TS_SOLVER_AGAIN, /* the last mode once more, for the fit or loss of the sweep */
 };
 
 struct ts_solver {
@@ -41,13 +41,13 @@ struct ts_solver {
     size_t square;      /* rank * rank */
     double *memory;     /* the block of all matrices and vectors below */
     double *gram;       /* order x rank x rank */
-    double *v, *w;      /* rank x rank: product of Gram matrices, its inverse */
+    double *v, *w;      /* rank x rank: product of Gram matrices, and its inverse */
     double *lambda;     /* rank: the divisors of the columns of the mode that was solved last */
-    double *scale;      /* rank: factors that columns are multiplied with */
+    double *scale;      /* rank: factors by which columns are multiplied */
     double inner;       /* <X, model> after the last mode */
     double watched;     /* <X, model> after another mode, if each mode reports the objective */
-    double model, left; /* |model|^2, and |X - model|^2 with its rounding errors */
-    int exact;          /* after the last sweep, the rest of |X - model| was rounding errors */
+    double model, left; /* |model|^2; and |X - model|^2, which includes rounding errors */
+    int exact;          /* after the last sweep, |X - model| was nothing but rounding errors */
     int wide; /* factors are float32, but the product of the last mode is summed in float64 */
     const struct ts_spec *spec; /* ts_spec_plain, unless the run has constraints */
     int constrained;            /* the specification is not ts_spec_plain */
@@ -56,13 +56,13 @@ struct ts_solver {
     int balanced;               /* lengths of columns matter, so they are kept between modes */
     double held_best;           /* the least error at held-out cells of all sweeps so far */
     uint64_t held_since;        /* number of sweeps after the one with that error */
-    /* Nonzeros, or their weights: those that are fitted, and those that are held out. Set by `tell`
-     * of the method. */
+    /* Number of nonzeros, or sum of their weights: of those that are fitted, and of those that are
+     * held out. Set by `tell` of the method. */
     double kept, n_held;
-    /* The sum of squares of those that are fitted, times their weights. NAN: not computed. */
+    /* Weighted sum of squares of the nonzeros that are fitted. NAN: not computed. */
     double kept_sum;
-    /* For each factor its penalty: with l1, the sum of magnitudes; with smooth, the sum of squares
-     * of second differences; with both, the cost of both together. */
+    /* Penalty of each factor. With l1: the sum of magnitudes. With smooth: the sum of squared
+     * second differences. With both: the sum of both penalties, with their weights. */
     double size[TS_MAX_ORDER];
     struct ts_best *best;             /* NULL: the result is the model of the last sweep */
     struct ts_accelerate *accelerate; /* NULL: each sweep starts from the end of the one before */
@@ -74,20 +74,20 @@ struct ts_solver {
     uint32_t last_singular; /* 1: the mode that was solved last needed the pseudo-inverse */
     /* sum over the modes of this sweep so far of the slowest device's kernel time */
     uint64_t slowest_ns;
-    uint64_t start_ns; /* start of the sweep under way, moved by pauses */
+    uint64_t start_ns; /* time at which the current sweep began, moved forward by pauses */
     struct ts_solver_sweep now;
     struct ts_solver_result result; /* figures of the sweeps that are over */
 
     /* purpose of the product that is needed next, or was computed last */
     enum ts_solver_at at;
-    int sweeping;      /* a sweep is under way, at mode `mode` */
-    uint32_t mode;     /* the mode under way, or the one at which the next sweep begins */
-    uint32_t product;  /* the mode of the product */
-    uint64_t begun_ns; /* when the computation of its inverse began */
+    int sweeping;      /* a sweep has begun; `mode` is its current mode */
+    uint32_t mode;     /* the current mode, or the one at which the next sweep begins */
+    uint32_t product;  /* mode of the next product, or of the last one */
+    uint64_t begun_ns; /* time at which the preparation of the product began */
     struct ts_row_update update;
     struct ts_row_sums sums;
-    int singular; /* its Gram product is singular */
-    int solved;   /* the pass has computed rows and sums, too */
+    int singular; /* the Gram product of the mode is singular */
+    int solved;   /* the pass computed the rows and their sums, too */
     struct ts_backend_times times;
 };
 
@@ -101,8 +101,8 @@ enum ts_row_kind ts_solver_kind(const struct ts_solver *a, uint32_t mode);
 int ts_solver_begin_product(struct ts_solver *a, uint32_t mode, enum ts_row_kind kind,
                             struct ts_err *err);
 
-/* Begins another pass over the last mode, whose rows stay, for the sums that the sweep is judged
- * by. Returns as ts_solver_begin_product. */
+/* Begins another pass over the last mode, whose rows stay, for the sums that judge the sweep.
+ * Returns what ts_solver_begin_product returns. */
 int ts_solver_pass_again(struct ts_solver *a, struct ts_err *err);
 void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
 
@@ -110,9 +110,9 @@ void ts_solver_sum_in(const struct ts_solver *a, enum ts_precision precision);
  * ts_solver_next. */
 int ts_solver_request(struct ts_solver *a, struct ts_request *ret, struct ts_err *err);
 
-/* Fills a request for the sums of errors over the product's mode. The model of a cell is what the
- * factors, with weights in them, give, plus the mean. Held-out cells are summed apart. *sums must
- * stay valid until the pass is over. */
+/* Fills a request for the sums of errors over the product's mode. The model of a cell is computed
+ * from factors that include the weights, plus the mean. Held-out cells are summed separately. *sums
+ * must stay valid until the pass is over. */
 void ts_solver_request_errors(const struct ts_solver *a, double mean, struct ts_error_sums *sums,
                               struct ts_request *ret);
 
@@ -133,7 +133,7 @@ static inline double ts_solver_largest_value(const struct ts_disk_header *h)
 
 /* ---- solver_check.c ---- */
 
-/* Refuses what cannot be computed. Method and constraints of the run must be set. */
+/* Refuses runs that are not possible. Method and constraints of the run must be set. */
 int ts_solver_check(struct ts_solver *a, struct ts_err *err);
 
 /* To be called after `tell` of the method: TS_EARG if cells are to be held out and none is left, or
@@ -157,7 +157,7 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err);
 /* Sets bounds and l2 of the product's mode in a->update. */
 void ts_solver_limit_rows(struct ts_solver *a);
 
-/* Scales the columns of the product's mode to lengths near 1, and puts the rest into the
+/* Scales the columns of the product's mode to lengths near 1, and moves the lengths to the
  * weights. */
 int ts_solver_norm(struct ts_solver *a, struct ts_err *err);
 
@@ -166,7 +166,7 @@ int ts_solver_norm(struct ts_solver *a, struct ts_err *err);
 /* Sets v to the elementwise product of the Gram matrices of all modes but `skip`. */
 void ts_solver_multiply_grams(struct ts_solver *a, uint32_t skip);
 
-/* x(i, j) *= scale[i] * scale[j], of rank x rank */
+/* x(i, j) *= scale[i] * scale[j], for x of rank x rank */
 void ts_solver_scale_both(const struct ts_solver *a, double *x);
 
 /* The sum of squares of a factor's entries. */
@@ -181,11 +181,11 @@ double ts_solver_fit_now(struct ts_solver *a);
 /* The fit after the last mode of a sweep, with |X|^2 = square. */
 double ts_solver_fit_of(struct ts_solver *a, double square);
 int ts_solver_fit_is_rounded(const struct ts_solver *a);
-/* The fit with held-out cells. listed: the sum of squares of the other nonzeros, each squared
- * alone. */
+/* The fit of a model with held-out cells. listed: the sum of squares of the other nonzeros, each
+ * squared by itself even if a cell has several. */
 int ts_solver_fit_of_kept(struct ts_solver *a, double listed, double *ret, struct ts_err *err);
 int ts_solver_fit_nothing_left(const struct ts_solver *a);
-/* Fails with TS_ELIMIT and the reason why the fit of the sweep is not finite. */
+/* Fails with TS_ELIMIT. The message has the reason why the fit of the sweep is not finite. */
 int ts_solver_not_finite(const struct ts_solver *a, struct ts_err *err);
 int ts_solver_fit_check(const struct ts_solver *a,
                         /* TS_EFORMAT: the square of the residual is negative */
@@ -197,7 +197,8 @@ double ts_solver_fit_objective(const struct ts_solver *a);
 double ts_solver_fit_with_penalty(const struct ts_solver *a);
 
 /* The objective after the mode that was just solved, with inner = <X, model>. Overwrites a->v. In
- * the first sweep it is NaN until all modes whose penalties are sums of their own were solved. */
+ * the first sweep it is NaN until all modes were solved whose penalty needs a sum over the
+ * factor. */
 double ts_solver_fit_watched(struct ts_solver *a, double inner);
 uint32_t ts_solver_fit_count_dead(const struct ts_solver *a);
 
@@ -216,7 +217,7 @@ void ts_solver_state_begin_sweep(struct ts_solver *a, uint32_t sweep, uint32_t m
 /* Reads factors and all other data from conf->from. */
 int ts_solver_state_restore(struct ts_solver *a, struct ts_err *err);
 
-/* Sets the results after the last whole sweep of a state. */
+/* Sets *ret to the results after the last whole sweep of a state. */
 void ts_solver_state_recall(struct ts_solver *a, struct ts_solver_result *ret);
 
 #endif
