@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The table of the CPU backend (stream/backend.h): factors in memory, passes by pass.c, row work by
- * rowsolve.c. */
+/* The CPU backend's table of functions (stream/backend.h): factors in memory, passes by pass.c, row
+ * updates by rowsolve.c. */
 #include "cpu/cpu_backend.h"
 
 #include <assert.h>
@@ -19,7 +19,7 @@ static void *cpu_model(void *be, uint32_t k)
     return s->n_apart > 1 && k > 0 ? s->others[k - 1]->model : &s->model[k];
 }
 
-/* The factor is to be another one. */
+/* Tells the products of a dense tensor that a factor is about to change. */
 static void note_change(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->dense != NULL)
@@ -49,7 +49,8 @@ static int cpu_get_rows(void *be, uint32_t mode, uint64_t row, uint64_t n, doubl
     return 0;
 }
 
-/* Where the product goes, and how it is summed. */
+/* Prepares the product of a mode: sets the matrix that it is written to, and the precision in which
+ * it is summed. */
 static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
 {
     const struct ts_cpu_shared *s = c->shared;
@@ -69,7 +70,7 @@ static struct ts_pass_model prepare_product(struct ts_cpu *c, uint32_t mode)
     return (struct ts_pass_model){ .col = c->col, .out = &c->product, .summed = summed };
 }
 
-/* The product of a dense tensor, and what the update of its rows needs. */
+/* Computes the product of a dense tensor, and calls `ready` of the update of its rows. */
 static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_feed *feed,
                           struct ts_backend_times *times, struct ts_err *err)
 {
@@ -86,8 +87,8 @@ static int multiply_dense(const struct ts_request *r, uint32_t mode, struct ts_f
                : rc;
 }
 
-/* Products, and what updates of their rows need. some: rows of the updates need not go to all
- * ranks. */
+/* Computes the products of n models, and calls `ready` of the updates of their rows. some: updated
+ * rows may go to some ranks only. */
 static int multiply_all(const struct ts_request *r, uint32_t n, uint32_t mode, int some,
                         struct ts_feed *feed, struct ts_backend_times *times, struct ts_err *err)
 {
@@ -125,7 +126,7 @@ static int weigh_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     return ts_pass_cells(s->pass, mode, n, model, feed, times, err);
 }
 
-/* Sums of errors or of a loss, from the model's values. */
+/* Computes sums of errors or of a loss, in a pass that evaluates the models at the nonzeros. */
 static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                      struct ts_backend_times *times, struct ts_err *err)
 {
@@ -149,8 +150,8 @@ static int judge_all(const struct ts_request *r, uint32_t n, uint32_t mode, stru
     return rc;
 }
 
-/* The elementwise product of the Gram matrices of the other modes' factors; one: room for a
- * matrix. */
+/* ret := the elementwise product of the Gram matrices of the other modes' factors. one: memory for
+ * a matrix. */
 static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *one,
                         struct ts_err *err)
 {
@@ -169,7 +170,8 @@ static int gram_product(struct ts_cpu *c, uint32_t mode, double *ret, double *on
     return rc;
 }
 
-/* Of a dense tensor, whose product is where unknown cells and those that are held out count 0. */
+/* Solves for the rows of a dense tensor. First computes the product, in which unknown and held-out
+ * cells count as 0. */
 static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
                           const struct ts_row_update *update, const struct ts_row_sums *sums,
                           struct ts_backend_times *times, struct ts_err *err)
@@ -201,7 +203,7 @@ static int complete_dense(struct ts_cpu *c, uint32_t mode, struct ts_feed *feed,
     return rc;
 }
 
-/* Computes requests ROWS: of models that are apart, or of one model. */
+/* Computes requests of kind ROWS: for models with separate matrices, or for one model. */
 static int complete_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -274,7 +276,7 @@ static int cpu_solve(void *be, uint32_t mode, const struct ts_row_update *update
     return rc;
 }
 
-/* Products, and where requests say so the update of their rows. */
+/* Computes products, and updates rows for requests that contain an update. */
 static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {
@@ -287,7 +289,7 @@ static int product_all(const struct ts_request *r, uint32_t n, uint32_t mode, st
         return multiply_all(r, 1, mode, 0, feed, times, err);
     rc = multiply_all(r, n, mode, 1, feed, times, err);
     then = ts_clock_ns();
-    (void)ts_cpu_exchanged(r[0].be); /* what came before is not of these rows */
+    (void)ts_cpu_exchanged(r[0].be); /* discards times of exchanges before these rows */
     for (uint32_t k = 0; k < n && rc == 0; k++)
         if (r[k].update != NULL)
             rc = cpu_solve(r[k].be, mode, r[k].update, r[k].sums, err);
@@ -352,7 +354,7 @@ static int cpu_pass(const struct ts_request *requests, uint32_t n, uint32_t mode
     case TS_REQUEST_ERRORS:
     case TS_REQUEST_LOSSES:
         return judge_all(requests, n, mode, feed, times, err);
-    case TS_REQUEST_SCORES: /* they are made of what CELLS lends */
+    case TS_REQUEST_SCORES: /* a backend with CELLS computes scores from these */
     case TS_N_REQUEST_KINDS:
         break;
     }
@@ -365,7 +367,7 @@ static uint32_t cpu_most_rank(const struct ts_backend_conf *conf)
     return UINT32_MAX;
 }
 
-/* Sums of groups are for devices. */
+/* Number of column groups with sums of their own: CPU cores have none. */
 static uint32_t cpu_groups(const void *be)
 {
     (void)be;

@@ -5,12 +5,12 @@
 
 #include "stream/backend.h"
 
-/* How many of conf's models, counted from the first one, are computed fastest together, if shards
- * are not read meanwhile: at least two. There may be more as long as the largest factor of all
- * models together fits own_bytes, the cache of a core. There may also be as many as kernels sum
- * together, 256 bytes of a row, unless that makes the factor too large for a quarter of
- * shared_bytes, the cache that cores share, and two models do not. With more models, each nonzero
- * would fetch a row from a slower memory. */
+/* The number of conf's models, counted from the first one, that are computed fastest in one pass,
+ * if the pass does not wait for shards: at least two. More models are added while the largest
+ * factor of all models together fits into own_bytes, the cache of a core. Otherwise as many models
+ * are taken as kernels sum together, 256 bytes of a row, unless the factor is then too large for a
+ * quarter of shared_bytes, the cache that cores share, and that of two models is not. With more
+ * models, each nonzero would fetch rows from slower memory. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes);
 

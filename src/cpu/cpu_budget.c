@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What a backend of CPU cores takes, from what it is asked for alone: memory, and how many models
- * go together. */
+/* Computes from the conf alone what the CPU backend takes: memory, and how many models one pass
+ * computes. */
 #include <omp.h>
 
 #include "base/machine/bigmem.h"
@@ -14,9 +14,9 @@
 #include "cpu/sparse/plain.h"
 #include "cpu/losses/rounds.h"
 
-#define MOST_COLUMNS 1024u /* of models that are computed together; one may have more */
+#define MOST_COLUMNS 1024u /* most columns of all models in one pass, unless one model has more */
 
-/* Of a row: columns that kernels sum together. */
+/* bytes of a row whose columns kernels sum together */
 #define RUN_BYTES 256u
 
 uint32_t ts_cpu_threads(const struct ts_backend_conf *conf)
@@ -97,11 +97,13 @@ struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uin
     one.rank = ts_cpu_rank_of(conf, k);
     one.n_models = 0;
     one.ranks = NULL;
-    one.spare_bytes = k == 0 ? conf->spare_bytes : 0; /* decoded blocks are those of all */
+    /* one store of decoded blocks serves all models */
+    one.spare_bytes = k == 0 ? conf->spare_bytes : 0;
     return one;
 }
 
-/* Adds a matrix of all models: what of it is factors, and what is padding. */
+/* Adds the bytes of a matrix of all models: without padding to *factor_bytes, with padding to
+ * *padded. */
 static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint64_t *factor_bytes,
                        uint64_t *padded)
 {
@@ -110,14 +112,16 @@ static void add_matrix(const struct ts_backend_conf *conf, uint64_t n_rows, uint
     *padded += ts_fmat_bytes(n_rows, ts_cpu_conf_of_all(conf).rank, conf->precision);
 }
 
-/* As far as it is known before a run says how it spreads its factors: of one model. */
+/* Whether rows may go to some ranks only, as far as this is known before `spread` is called: there
+ * is one model, and its updates allow it. */
 static int may_send_some(const struct ts_backend_conf *conf)
 {
     return ts_cpu_models(conf) == 1 && !conf->products && conf->only_mode < 0 &&
            (conf->needs & TS_CPU_TO_ALL) == 0;
 }
 
-/* apart: the models are one of those that are apart. */
+/* Adds up the memory of models in shared matrices. apart: conf is one model of several with
+ * separate matrices. */
 static void need_together(const struct ts_backend_conf *conf, int apart, uint64_t *factor_bytes,
                           uint64_t *other_bytes)
 {
@@ -196,7 +200,7 @@ uint32_t ts_cpu_most(const struct ts_backend_conf *conf)
     return n > 0 ? n : 1;
 }
 
-/* Of the largest factor of the first n models. */
+/* Bytes of the largest factor of the first n models together. */
 static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
 {
     struct ts_backend_conf few = *conf;
@@ -205,7 +209,7 @@ static uint64_t largest_bytes(const struct ts_backend_conf *conf, uint32_t n)
                          conf->precision);
 }
 
-/* Of a row of them. */
+/* Bytes of a row of the first n models together. */
 static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
 {
     struct ts_backend_conf few = *conf;
@@ -213,7 +217,7 @@ static uint64_t row_bytes(const struct ts_backend_conf *conf, uint32_t n)
     return ts_fmat_bytes(1, ts_cpu_conf_of_all(&few).rank, conf->precision);
 }
 
-/* Those that are apart take as long side by side as one after another, but for what is read. */
+/* Models with separate matrices take as long in one pass as in several, except for reading. */
 uint32_t ts_cpu_together(const struct ts_backend_conf *conf, uint64_t own_bytes,
                          uint64_t shared_bytes)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts and by other losses: a pass for the rounds or the gradients of all, then the
- * steps of each. */
+/* Poisson models and models by other losses: one pass computes rounds or gradients of all models,
+ * and then each model makes its steps. */
 #include <assert.h>
 
 #include "base/clock.h"
@@ -16,7 +16,7 @@ static int refuse_dense(const struct ts_cpu_shared *s, struct ts_err *err)
                    s->tensor->path);
 }
 
-/* Prepares the rows of a model that are computed nonzero by nonzero. `apart` gets the rows. */
+/* Prepares a model whose rows are computed nonzero by nonzero. Its new rows go to `apart`. */
 static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *ret,
                         struct ts_err *err)
 {
@@ -37,7 +37,7 @@ static int begin_rounds(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *re
     return rc;
 }
 
-/* gram, which comes next, is divided */
+/* Divides rows among ranks, because the Gram matrix that follows is computed in parts. */
 static void end_multiplied(struct ts_cpu *c, uint32_t mode)
 {
     if (c->shared->share == NULL)
@@ -47,7 +47,7 @@ static void end_multiplied(struct ts_cpu *c, uint32_t mode)
     c->scattered = mode + 1;
 }
 
-/* Rows of all models that went in a call. */
+/* Adds up the row bytes that all models sent in a call. */
 static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_times *times)
 {
     uint64_t bytes = 0;
@@ -58,7 +58,7 @@ static void tell_rows(const struct ts_request *w, uint32_t n, struct ts_backend_
     times->row_bytes = bytes;
 }
 
-/* Multiplies for several separate models, or for one. */
+/* Multiplicative updates for several separate models, or for one. */
 int ts_cpu_multiply_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                         struct ts_backend_times *times, struct ts_err *err)
 {
@@ -83,7 +83,7 @@ int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *mul
                           struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const struct ts_request one = { .be = be, .multiply = multiply, .multiplied = ret };
-    struct ts_backend_times times = { 0 }; /* nobody asks */
+    struct ts_backend_times times = { 0 }; /* times that are not used */
     return ts_cpu_multiply_all(&one, 1, mode, NULL, &times, err);
 }
 
@@ -97,22 +97,22 @@ static int begin_descent(struct ts_cpu *c, uint32_t mode, struct ts_rounds_of *r
     return rc;
 }
 
-/* Ends a descent once the gradient over the nonzeros is known. dealt_ns: the time until rows were
- * where their steps are made. */
+/* Ends a descent after the gradient over the nonzeros is known. *dealt_ns: increased by the time in
+ * which rows were sent to the ranks that make their steps. */
 static int end_descent(struct ts_cpu *c, uint32_t mode, const struct ts_descent *descent,
                        uint64_t *dealt_ns, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;
     const uint64_t start = ts_clock_ns();
     const int rc = s->share != NULL ? ts_cpu_deal_rows(c, mode, &c->product, 0, NULL, err) : 0;
-    c->ranks[mode].here = descent->gradient != NULL; /* the factors stay as they are */
+    c->ranks[mode].here = descent->gradient != NULL; /* with a `gradient`, factors do not change */
     *dealt_ns += ts_clock_ns() - start;
     return rc == 0 ? ts_steps_make(s->steps, s->share, c->ranks[mode].row, mode, s->factor,
                                    &c->product, descent, err)
                    : rc;
 }
 
-/* Makes steps for several separate models, or for one. */
+/* Gradient steps for several separate models, or for one. */
 int ts_cpu_descend_all(const struct ts_request *w, uint32_t n, uint32_t mode, struct ts_feed *feed,
                        struct ts_backend_times *times, struct ts_err *err)
 {

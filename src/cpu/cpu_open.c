@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens and closes the CPU backend, for models whose factors lie side by side and for models with
- * separate factors. */
+/* Opens and closes the CPU backend: for models that share matrices, and for models with separate
+ * matrices. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,7 +99,7 @@ static int open_all(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
     return rc;
 }
 
-/* Refuses what is not possible with a dense tensor. */
+/* Refuses runs that dense tensors do not support. */
 static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
 {
     const char *path = conf->tensor->path;
@@ -113,14 +113,15 @@ static int check_dense(const struct ts_backend_conf *conf, struct ts_err *err)
     return 0;
 }
 
-/* plain: where blocks are kept decoded; NULL: where the pass keeps them. */
+/* Opens passes and what they need. plain: a store of decoded blocks to borrow; NULL: the pass has
+ * its own. */
 static int open_work(const struct ts_backend_conf *conf, struct ts_cpu_shared *s,
                      struct ts_plain *plain, struct ts_err *err)
 {
     const struct ts_tensor *t = conf->tensor;
     const uint32_t columns = ts_cpu_conf_of_all(conf).rank;
     int rc = open_all(conf, s, err);
-    if (rc == 0 && plain != NULL) /* for passes that do not include the first model */
+    if (rc == 0 && plain != NULL) /* used in passes without the first model */
         ts_pass_lend_plain(s->pass, plain);
     if (rc == 0 && ts_cpu_multiplies(conf))
         rc = ts_rounds_new(t, columns, conf->precision, ts_isa_best(), s->threads,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several ranks on CPU cores: shared memory of factors on a machine, the exchange of rows, and sums
+/* Several ranks on CPU cores: shared memory for factors on one machine, exchange of rows, and sums
  * over ranks. */
 #include <stdlib.h>
 
@@ -49,7 +49,8 @@ uint64_t ts_cpu_shares(const void *be)
     return bytes;
 }
 
-/* Factors of all modes, or where memory for one cannot be had, of none. */
+/* Moves the factors of all modes to shared memory, or of no mode, if memory for one cannot be
+ * had. */
 static int share_memory(struct ts_cpu *c, struct ts_comm *comm, struct ts_err *err)
 {
     struct ts_cpu_shared *s = c->shared;
@@ -76,7 +77,7 @@ static int share_memory(struct ts_cpu *c, struct ts_comm *comm, struct ts_err *e
     return rc;
 }
 
-/* Whether any rows leave their machine, where ranks share memory, or their rank. */
+/* Whether rows are sent between machines or, if ranks do not share memory, between ranks. */
 static int rows_travel(const struct ts_comm *comm, int shared)
 {
     for (uint32_t r = 1; r < comm->n && shared; r++)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* cpu_state.h - the structs that the files of the CPU backend share.
  *
- *   cpu_backend.c  the backend table: factors, products, rows
- *   cpu_open.c     opens and closes it
- *   cpu_losses.c   rows of counts and by other losses
- *   cpu_budget.c   its memory, computed from the conf alone
+ *   cpu_backend.c  the table of functions: factors, products, rows
+ *   cpu_open.c     opens and closes the backend
+ *   cpu_losses.c   rows of Poisson models and by other losses
+ *   cpu_budget.c   memory, computed from the conf alone
  *   cpu_ranks.c    several ranks: shared memory, and which ranks get rows
  *
  *   owner    cpu_backend.c makes and frees it
@@ -23,16 +23,16 @@
 #include "cpu/ranks/share.h"
 #include "stream/backend.h"
 
-/* Rows of these updates go to all ranks, in a way of their own. Rows of other updates may go only
- * to the ranks that need them. */
+/* Updates whose rows always go to all ranks. Rows of other updates may go only to the ranks that
+ * need them. */
 #define TS_CPU_TO_ALL TS_ROWS_BY_LOSS
 
-/* The most models of a backend. With so many, reading the tensor is a small part of a pass. */
+/* Most models of a backend. With so many, reading the tensor is a small part of a pass. */
 #define TS_CPU_MOST_MODELS 32u
 
-/* Data that models share: their factors lie side by side in the rows of these matrices. Models
- * whose rows are made nonzero by nonzero are *apart*: each has a struct of its own, and they share
- * passes alone. */
+/* Data that models share: their factors are column ranges of these matrices. Models whose rows are
+ * computed nonzero by nonzero are *apart*: each has a struct ts_cpu_shared of its own, and they
+ * share only passes. */
 struct ts_cpu_shared {
     const struct ts_tensor *tensor;
     uint32_t threads;
@@ -41,25 +41,26 @@ struct ts_cpu_shared {
     struct ts_dense_rows *dense_rows; /* NULL: rows of unknown cells were not solved for yet */
     struct ts_hold_out hold_out;      /* held-out cells in products of slabs */
     struct ts_fmat factor[TS_MAX_ORDER];
-    /* the part of the last mode's product that float32 loses; without data: it is not kept */
+    /* the part of the last mode's product that rounding to float32 loses; no data: it is not
+     * kept */
     struct ts_fmat rest;
-    struct ts_fmat apart;     /* products of the modes in `own`; without data: there are none */
+    struct ts_fmat apart;     /* products of the modes in `own`; no data: there are none */
     struct ts_rounds *rounds; /* NULL: rows were not multiplied yet */
     struct ts_steps *steps;   /* NULL: rows have not descended yet */
     uint32_t own, n_models;
     struct ts_cpu *model;
-    uint32_t n_apart; /* in the first of the models that are apart: their number */
-    /* in the first of the models that are apart: the data of the others */
+    uint32_t n_apart; /* in the first of several models that are apart: number of these models */
+    /* in the first of several models that are apart: data of the other models */
     struct ts_cpu_shared **others;
     struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
     struct ts_comm *comm;   /* the comm that owns the memory of shared factors; or NULL */
     uint32_t capabilities;  /* capabilities that the run needs: bits of enum ts_capability */
-    int put; /* this rank has put rows into shared factors, and other ranks may not be done */
+    /* this rank has written rows into shared factors, which other ranks may not know yet */
+    int put;
     uint64_t *dealt;              /* memory for ts_cpu_deal */
     struct ts_device_times *told; /* times of each rank */
     struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
-    /* Modes of which some rank lacks rows: those that the first rank lacks, and those that this
-     * rank lacks. */
+    /* Bit m: rows of mode m are missing: on the first rank, and on this rank. */
     uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
 };
@@ -69,10 +70,10 @@ struct ts_cpu {
     struct ts_cpu_shared *shared;
     uint32_t rank, col;
     int keeps_rest;
-    /* one for all models with the same rank; the first of them frees it */
+    /* one for all models of the same rank; frees_rows: this model frees it */
     struct ts_rowsolve *rows;
     int frees_rows;
-    struct ts_fmat factor[TS_MAX_ORDER]; /* views of the shared matrices */
+    struct ts_fmat factor[TS_MAX_ORDER]; /* the model's columns of the shared matrices */
     /* the product of the last pass: in the factor of its mode, or in `apart` */
     struct ts_fmat product;
     /* how the rows of each mode are divided among ranks */
@@ -88,7 +89,7 @@ uint32_t ts_cpu_models(const struct ts_backend_conf *conf);
 uint32_t ts_cpu_rank_of(const struct ts_backend_conf *conf, uint32_t k);
 /* Columns that a model takes in a shared matrix: whole lines of the cache. */
 uint32_t ts_cpu_columns_of(uint32_t rank, enum ts_precision precision);
-/* The conf of one model that has the columns of all models. */
+/* The conf of a single model that has the columns of all models. */
 struct ts_backend_conf ts_cpu_conf_of_all(const struct ts_backend_conf *conf);
 /* Whether an earlier model has the same rank as model k; *ret is its number. */
 int ts_cpu_has_rank_of(const struct ts_backend_conf *conf, uint32_t k, uint32_t *ret);
@@ -98,7 +99,7 @@ int ts_cpu_descends(const struct ts_backend_conf *conf);
 int ts_cpu_multiplies(const struct ts_backend_conf *conf);
 /* Whether there are several models, and each has matrices of its own. */
 int ts_cpu_are_apart(const struct ts_backend_conf *conf);
-/* The conf of model k alone, of models that are apart. */
+/* The conf of model k alone, for models that are apart. */
 struct ts_backend_conf ts_cpu_conf_apart(const struct ts_backend_conf *conf, uint32_t k);
 void ts_cpu_need(const struct ts_backend_conf *conf, uint64_t *factor_bytes, uint64_t *other_bytes);
 uint32_t ts_cpu_most(const struct ts_backend_conf *conf);
@@ -106,12 +107,12 @@ uint32_t ts_cpu_together_here(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_wish(const struct ts_backend_conf *conf);
 uint64_t ts_cpu_row_bytes(uint32_t rank, enum ts_precision precision);
 
-/* ---- cpu_open.c: functions of struct ts_backend, with the names that they have there */
+/* ---- cpu_open.c: functions of struct ts_backend, with the same names as in that struct */
 int ts_cpu_open(const struct ts_backend_conf *conf, void **ret, struct ts_err *err);
 void ts_cpu_close(void *be);
 
-/* ---- cpu_losses.c: functions of struct ts_backend; and requests of n models that are apart, or of
- * one */
+/* ---- cpu_losses.c: functions of struct ts_backend, and requests of n models that are apart, or of
+ * one model */
 int ts_cpu_divide_columns(void *be, uint32_t mode, const struct ts_multiply *multiply,
                           struct ts_multiply_sums *ret, struct ts_err *err);
 int ts_cpu_zeros(void *be, uint32_t mode, const struct ts_descent *descent, double *zeros,
@@ -131,25 +132,24 @@ int ts_cpu_tell_ranks(void *be, uint32_t mode, struct ts_backend_times *times, i
 int ts_cpu_given_up(void *be);
 int ts_cpu_collect(void *be, uint32_t modes, int rc, struct ts_err *err);
 const char *ts_cpu_link(const void *be);
-/* `deal` of struct ts_backend: shards are left out if other ranks compute all of their
- * partitions. */
+/* `deal` of struct ts_backend. Leaves out shards if other ranks compute all of their partitions. */
 void ts_cpu_deal(void *be, struct ts_feed_deal *ret);
 /* Waits until all ranks have finished their work with a factor that they share. To be called before
  * it changes, and after all ranks have read it. */
 int ts_cpu_settle(struct ts_cpu_shared *s, const struct ts_fmat *f, struct ts_err *err);
 int ts_cpu_settle_put(struct ts_cpu_shared *s, struct ts_err *err);
-/* Sends the rows of a mode from where its pass left them to the ranks that own their groups. Later,
- * in solve or gram, all ranks get all rows, or the rows that they need. */
+/* Sends the rows of a mode from the ranks whose passes computed them to the ranks that own their
+ * groups. Later, solve or gram sends all rows, or those that are needed, to all ranks. */
 int ts_cpu_deal_rows(struct ts_cpu *c, uint32_t mode, struct ts_fmat *rows, int some,
                      struct ts_backend_times *times, struct ts_err *err);
 struct ts_exchanged ts_cpu_exchanged(void *be);
-/* The number of row bytes that were sent in a call with passes and updates in one, into *times.
+/* Sets times->row_bytes to the bytes of rows that were sent in a call with passes and updates.
  * Returns the time that this took. */
 uint64_t ts_cpu_tell_rows(void *be, struct ts_backend_times *times);
-/* Notes that rows of the mode were sent to all ranks, or to some of them only. */
+/* Records that rows of the mode were sent to all ranks, or to some of them only. */
 void ts_cpu_note_lacks(struct ts_cpu_shared *s, uint32_t mode,
                        const struct ts_rowsolve_ranks *ranks);
-/* Scales the rows that this rank has updated, and those that it was sent. */
+/* Scales the rows that this rank has updated, and those that it received. */
 void ts_cpu_scale_some(struct ts_cpu *c, uint32_t mode, const double *s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* extent.h - what memory is made for: the sizes of the largest mode of a tensor.
+/* extent.h - sizes of the largest mode of a tensor, for which memory is allocated.
  *
  *   units    rows; partitions of a mode
  *   threads  pure functions
@@ -31,8 +31,8 @@ static inline uint64_t ts_most_partitions(const struct ts_tensor *t)
 
 #define TS_ALL_MODES UINT32_MAX
 
-/* Places an array in a block of memory. base NULL: only counts the bytes. *at: bytes so far, a
- * multiple of 64. */
+/* Places an array in a block of memory, and returns its address. base NULL: only counts the bytes.
+ * *at: bytes so far, a multiple of 64, to which the array is added. */
 static inline void *ts_place(char *base, uint64_t *at, uint64_t bytes)
 {
     void *ret = base == NULL ? NULL : base + *at;

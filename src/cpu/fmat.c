@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Factor matrices: their memory, and rows in and out as float64. */
+/* Factor matrices: allocates them, and converts rows to and from float64. */
 #include "cpu/fmat.h"
 
 #include <string.h>
@@ -79,13 +79,13 @@ static void get_row(const struct ts_fmat *f, uint64_t row, double *to)
         memcpy(to, (const double *)f->data + at, f->rank * sizeof *to);
     else
         for (uint32_t r = 0; r < f->rank; r++)
-            to[r] =
-                ((const float *)f->data)[at + r] +
-                (f->rest == NULL ? -0.0 : (double)f->rest[at + r]); /* -0 keeps the sign of a 0 */
+            to[r] = ((const float *)f->data)[at + r] +
+                    /* adding -0 keeps the sign of a zero */
+                    (f->rest == NULL ? -0.0 : (double)f->rest[at + r]);
 }
 
-/* Whether so few rows are put that a parallel region costs more: it makes system calls, and rows
- * may come one at a time. */
+/* Whether so few rows are copied that a parallel region would cost more than it saves, because it
+ * makes system calls. Rows may come one at a time. */
 static int few(const struct ts_fmat *f, uint64_t n, uint32_t threads)
 {
     return threads == 1 || n * f->rank <= 65536;

@@ -2,14 +2,14 @@
 /* fmat.h - a factor matrix in the memory of the CPU backend.
  *
  * Rows are padded with zero columns to whole vectors, so that no kernel masks a tail: a product of
- * padding is zero, and stays zero. Large matrices lie on huge pages (base/machine/bigmem.h): their
- * rows are read at random.
+ * padding is zero, and stays zero. Large matrices are on huge pages (base/machine/bigmem.h),
+ * because their rows are read in random order.
  *
- * Several matrices may lie side by side in the rows of one: a *view* is one of them.
+ * A wide matrix may consist of several matrices side by side: each is a range of columns, and a
+ * *view* is a struct ts_fmat of one range.
  *
- *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free; not `rest`, which is
- *            lent; a view owns nothing, and of one that ranks share (stream/comm.h) the comm has
- *            the memory
+ *   owner    the matrix owns its memory, from ts_fmat_new to ts_fmat_free, but not `rest`, which is
+ *            lent. A view owns nothing. The comm owns matrices that ranks share (stream/comm.h)
  *   units    stride is in elements: row i starts at element i * stride
  *   threads  rows are independent; put and get use `threads` OpenMP threads
  *   errors   0 or TS_ENOMEM
@@ -24,18 +24,19 @@
 
 struct ts_fmat {
     void *data; /* float or double, n_rows x stride */
-    /* for rows that are products: the part that float32 loses, in the same layout; or NULL */
+    /* for a matrix of products: the part that rounding to float32 loses, in the same layout; or
+     * NULL */
     float *rest;
     uint64_t n_rows, bytes;
     uint32_t rank, stride;
-    /* Number of columns with padding. It is less than stride if rows have the columns of other
-     * matrices beside. */
+    /* Number of columns with padding. It is less than stride in a view: the row has columns of
+     * other matrices too. */
     uint32_t width;
     enum ts_precision precision;
     int shared; /* all ranks of a machine share this matrix */
 };
 
-/* Elements from one row to the next: 8 for up to 8 columns, else a multiple of 64 bytes. */
+/* Elements from one row to the next: 8 for up to 8 columns, otherwise a multiple of 64 bytes. */
 #define TS_FMAT_MAX_STRIDE 2048u
 #define TS_FMAT_MAX_RANK   TS_FMAT_MAX_STRIDE
 uint32_t ts_fmat_stride(uint32_t rank, enum ts_precision precision);
@@ -45,7 +46,8 @@ int ts_fmat_new(uint64_t n_rows, uint32_t rank, enum ts_precision precision, con
                 struct ts_fmat *ret, struct ts_err *err);
 void ts_fmat_free(struct ts_fmat *f); /* f may be all zero */
 
-/* A matrix in ts_fmat_bytes of zeros that ranks share. ts_fmat_free does not free it. */
+/* A matrix in `shared`, ts_fmat_bytes of zeros that several ranks share. ts_fmat_free does not free
+ * it. */
 struct ts_fmat ts_fmat_at(void *shared, uint64_t n_rows, uint32_t rank,
                           enum ts_precision precision);
 
@@ -67,13 +69,13 @@ static inline void ts_set_item(void *array, uint64_t i, enum ts_precision precis
         ((double *)array)[i] = x;
 }
 
-/* The address of a row. */
+/* The address of row `row`. */
 static inline void *ts_fmat_row(const struct ts_fmat *f, uint64_t row)
 {
     return (char *)f->data + row * f->stride * ts_precision_bytes(f->precision);
 }
 
-/* Copy n rows from row `row` on, from or to n x rank float64, together with `rest` if it exists. */
+/* Copy rows row .. row + n - 1 from or to n x rank float64. Both use `rest` if it exists. */
 void ts_fmat_put(struct ts_fmat *f, uint64_t row, uint64_t n, const double *rows, uint32_t threads);
 void ts_fmat_get(const struct ts_fmat *f, uint64_t row, uint64_t n, double *rows, uint32_t threads);
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_loop.c - threads take partitions, or visit shards together, until the feed has no more. */
+/* pass_loop.c - threads take partitions, or visit shards together, until the feed has no more
+ * shards. */
 #include "cpu/pass_loop.h"
 
 #include "base/clock.h"
 #include "cpu/ranks/share.h"
 
-/* Stops the pass where a visitor has failed: no thread takes another partition. */
+/* Ends the pass if a visitor has failed (rc < 0): no thread takes another partition. */
 static void end_early(struct ts_pass_loop *l, int rc, const struct ts_err *err)
 {
     if (rc >= 0)
@@ -18,7 +19,7 @@ static void end_early(struct ts_pass_loop *l, int rc, const struct ts_err *err)
     omp_unset_lock(&l->lock);
 }
 
-/* Borrows the next shard or slab. Other threads wait for it meanwhile. */
+/* Borrows the next shard or slab from the feed, while other threads wait for the lock. */
 static void borrow(struct ts_pass_loop *l, struct ts_loan *loan)
 {
     struct ts_slabs *slabs = ts_feed_slabs(l->feed);
@@ -36,12 +37,13 @@ static void give_back(struct ts_pass_loop *l, const struct ts_shard_view *view)
         ts_feed_done(l->feed, view);
 }
 
-/* Borrows a shard for partitions. The caller holds the lock. */
+/* Borrows a shard and divides it into partitions. The caller holds the lock. */
 static void renew(struct ts_pass_loop *l)
 {
     struct ts_loan *loan = l->loan;
     uint64_t first;
-    while (atomic_load(&loan->left) > 0) /* one of threads + 1 is free: others hold one each */
+    /* of threads + 1 loans one is free, because each other thread holds at most one */
+    while (atomic_load(&loan->left) > 0)
         loan++;
     borrow(l, loan);
     l->newest = NULL;
@@ -56,7 +58,7 @@ static void renew(struct ts_pass_loop *l)
     l->newest = loan;
 }
 
-/* The loan whose partition *ret is the next one of the thread; NULL at the end. */
+/* Returns the loan of the thread's next partition, and sets *ret to its number. NULL at the end. */
 static struct ts_loan *take_partition(struct ts_pass_loop *l, uint32_t *ret)
 {
     const uint64_t begin = ts_clock_ns();
@@ -82,14 +84,14 @@ static void visit_partitions(struct ts_pass_loop *l)
         end_early(l, l->start(l->ctx, &err), &err);
     while ((loan = take_partition(l, &k)) != NULL) {
         end_early(l, l->partition(l->ctx, &loan->view, k, &err), &err);
-        /* a finished loan may be in use again at once */
+        /* copied, because another thread may reuse the loan as soon as it is finished */
         const struct ts_shard_view view = loan->view;
         if (atomic_fetch_sub(&loan->left, 1) == 1)
             give_back(l, &view);
     }
 }
 
-/* By one thread of the team. */
+/* Borrows the next shard. One thread of the team calls this. */
 static void next_shard(struct ts_pass_loop *l)
 {
     const uint64_t begin = ts_clock_ns();
@@ -125,7 +127,8 @@ int ts_pass_loop_run(struct ts_pass_loop *l)
 #pragma omp parallel num_threads(l->threads)
         visit_partitions(l);
         l->wait_ns /= l->threads;
-        for (uint32_t i = 0; i <= l->threads; i++) /* of a pass that ended early */
+        /* returns the shards of a pass that ended early */
+        for (uint32_t i = 0; i <= l->threads; i++)
             if (atomic_exchange(&l->loan[i].left, 0) > 0)
                 give_back(l, &l->loan[i].view);
     } else if (l->threads > 0) {

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, taken by threads and
+/* pass_loop.h - the loop of every pass: shards are borrowed from the feed, visited by threads and
  * given back.
  *
  * A visitor does the arithmetic. It visits either partitions or whole shards:
  *
  *   partition  each thread takes the next partition of the newest shard. The thread that finishes
- *              the last partition of a shard gives the shard back, while others are at work on the
+ *              the last partition of a shard gives the shard back, while other threads work on the
  *              next shard.
  *   shard      all threads of the team visit one shard after another together, and may share its
- *              work by `omp for` and `omp single`. With `threads` = 0 the thread that calls visits
+ *              work by `omp for` and `omp single`. With `threads` = 0, the calling thread visits
  *              alone, and opens parallel regions of its own.
  *
- * The feed of a dense tensor lends slabs in place of shards, from the first one on.
+ * The feed of a dense tensor lends slabs instead of shards.
  *
- *   owner    the caller owns the loop and its loans, and what the visitor works on
+ *   owner    the caller owns the loop and its loans, and the data of the visitor
  *   units    partitions are counted over the mode; ns
  *   threads  one thread calls; a visitor is called by all threads of the team
  *   errors   `rc` is 0 or the negative ts_code of the first failure, of the feed or of a visitor;
- *            after a failure no thread takes more
+ *            after a failure no thread takes another partition
  */
 #ifndef TS_CPU_PASS_LOOP_H
 #define TS_CPU_PASS_LOOP_H
@@ -35,11 +35,12 @@ struct ts_loan {
         struct ts_shard_view view;
         struct ts_slab_view slab;
     };
-    uint32_t end;     /* number behind the last partition that is to be taken */
+    uint32_t end;     /* number after the last partition that is to be visited */
     atomic_uint left; /* partitions that are not finished; 0: the loan is free */
 };
 
-/* Visits partition k of the shard; or the whole shard or slab. */
+/* ts_visit_partition visits partition k of the shard. ts_visit_shard visits the whole shard or
+ * slab. */
 typedef int ts_visit_partition(void *ctx, const struct ts_shard_view *view, uint32_t k,
                                struct ts_err *err);
 typedef int ts_visit_shard(void *ctx, const struct ts_loan *loan, struct ts_err *err);
@@ -64,11 +65,11 @@ struct ts_pass_loop {
     struct ts_err *err;
     omp_lock_t lock;        /* guards all members below, and rc, err and wait_ns */
     struct ts_loan *newest; /* the loan whose partitions are being taken */
-    uint32_t next;          /* its next partition */
-    int more;               /* for shards: the loan is to be visited */
+    uint32_t next;          /* number of the next partition in `newest` */
+    int more;               /* for shards: the loan holds a shard that is to be visited */
 };
 
-/* Visits everything. Returns 0 or the failure in rc. */
+/* Visits all partitions or shards. Returns 0 or the failure in rc. */
 int ts_pass_loop_run(struct ts_pass_loop *l);
 
 /* The times of a pass on CPU cores. Time that is neither waiting nor exchange counts as kernels. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values of a model at the cells of a dense tensor. */
+/* Evaluates a model at the cells of a dense tensor. */
 #include "cpu/dense/dense_cells.h"
 
 #include <stdlib.h>
@@ -10,13 +10,15 @@
 #include "cpu/dense/dense_gemm.h"
 #include "cpu/pass_loop.h"
 
-#define LEAST_COLS 64u /* a row of the model is computed for so many cells or more */
-#define MOST_PANEL 32u /* columns of a panel */
+/* least number of cells for which the row product of the other modes is computed once */
+#define LEAST_COLS 64u
+#define MOST_PANEL 32u /* most columns of a panel */
 #define GIVEN      TS_BLOCK_NNZ
 
-/* Of a thread: what waits to be given, and up to as many cells more. */
+/* Cells that a thread has computed and not passed on yet, with space for as many more. */
 struct block {
-    uint32_t n, first; /* cells in it; of the partition before them */
+    /* n: number of cells; first: number of cells of the partition that were passed on before */
+    uint32_t n, first;
     double value[2 * GIVEN], model[2 * GIVEN];
     uint32_t row[TS_DENSE_MAX_ORDER][2 * GIVEN];
 };
@@ -27,19 +29,19 @@ struct cells {
     const struct ts_weighted *what;
     const struct ts_gemm *gemm;
     uint32_t rank, threads;
-    uint32_t level;                    /* the first level of the layout whose cells make up a row */
-    uint64_t cols;                     /* number of cells of a row */
-    uint32_t panel;                    /* columns of a panel */
-    double *memory;                    /* the block of all arrays below */
-    double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors */
-    double *b;                         /* products of the rows of columns, in panels */
-    double *row;                       /* threads x rank */
-    uint64_t done;                     /* partitions of the slabs before */
-    struct block *block;               /* threads */
+    uint32_t level; /* levels from this one on are the columns of a row of cells */
+    uint64_t cols;  /* number of cells of a row */
+    uint32_t panel; /* columns of a panel */
+    double *memory; /* memory of all arrays below */
+    double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
+    double *b;                         /* row products of the column levels, in panels */
+    double *row;                       /* threads x rank: row product of the other levels */
+    uint64_t done;                     /* number of partitions in earlier slabs */
+    struct block *block;               /* one for each thread */
     atomic_int failed;                 /* a partition has failed */
 };
 
-/* The level that columns begin with. */
+/* The level at which columns begin. *cols: their number. */
 static uint32_t level_of(const struct ts_dense *d, uint64_t *cols)
 {
     uint32_t l = d->array.order - 1;
@@ -76,7 +78,7 @@ static void take_factors(struct cells *s, const struct ts_fmat *factor)
         ts_fmat_get(&factor[m], 0, factor[m].n_rows, s->table[m], s->threads);
 }
 
-/* The product of the rows that stand for row q of levels first .. end - 1 of the layout. */
+/* ret := the product of the factor rows for row q of levels first .. end - 1 of the layout. */
 static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_t q, double *ret)
 {
     const struct ts_dense *d = s->dense;
@@ -91,7 +93,7 @@ static void put_row(const struct cells *s, uint32_t first, uint32_t end, uint64_
     }
 }
 
-/* Of columns that fill up the last panel nothing is wanted; they are zeros. */
+/* Computes b. Columns that fill up the last panel are zeros, and are not used. */
 static void make_b(struct cells *s)
 {
 #pragma omp parallel for num_threads(s->threads) schedule(static)
@@ -106,7 +108,7 @@ static void make_b(struct cells *s)
 
 /* ---- a partition ---- */
 
-/* Gives n cells; those behind them are next. */
+/* Passes the first n cells of the block to `take`, and moves the others to the front. */
 static int give(const struct cells *s, uint32_t thread, uint64_t partition, uint32_t n, int last,
                 struct block *b, struct ts_err *err)
 {
@@ -130,7 +132,7 @@ static int give(const struct cells *s, uint32_t thread, uint64_t partition, uint
     return rc;
 }
 
-/* The index of the cell behind that of `index`. */
+/* Moves `index` to the next cell in the order of the array. */
 static void step(const struct ts_dense *d, uint64_t index[TS_DENSE_MAX_ORDER])
 {
     for (uint32_t l = d->array.order; l-- > 0;) {
@@ -141,7 +143,7 @@ static void step(const struct ts_dense *d, uint64_t index[TS_DENSE_MAX_ORDER])
     }
 }
 
-/* The indices of n cells from `at` on; what x has no number of is left out. */
+/* Sets the indices of n cells from `at` on. Cells whose value in x is NaN are left out. */
 static void put_index(const struct cells *s, const double *x, uint64_t at, uint32_t n,
                       struct block *b)
 {
@@ -156,7 +158,8 @@ static void put_index(const struct cells *s, const double *x, uint64_t at, uint3
     }
 }
 
-/* n cells x of a row of cells from column col on, which has this row of the model. */
+/* Evaluates the model at n cells x, which begin at column col of a row of cells. row: the row
+ * product of the other levels for this row. */
 static void put_cells(const struct cells *s, const double *x, uint64_t at, uint64_t col, uint32_t n,
                       const double *row, struct block *b)
 {
@@ -168,7 +171,7 @@ static void put_cells(const struct cells *s, const double *x, uint64_t at, uint6
                  (skip + n + s->panel - 1) / s->panel, model);
     if (s->what->rows != 0)
         put_index(s, x, at, n, b);
-    for (uint32_t i = 0; i < n; i++) { /* one that is left out is overwritten */
+    for (uint32_t i = 0; i < n; i++) { /* a cell that is left out is overwritten by the next one */
         b->value[to] = x[i];
         b->model[to] = model[skip + i];
         to += x[i] == x[i];
@@ -176,14 +179,14 @@ static void put_cells(const struct cells *s, const double *x, uint64_t at, uint6
     b->n = to;
 }
 
-/* Cells first .. end - 1 of the array, which are a partition; those of the slab begin with
- * `base`. */
+/* Evaluates the model at cells first .. end - 1 of the array, which are a partition. base: number
+ * of the slab's first cell. */
 static int run_partition(const struct cells *s, uint32_t thread, const void *slab, uint64_t base,
                          uint64_t first, uint64_t end, uint64_t partition, struct block *b,
                          struct ts_err *err)
 {
     double *row = s->row + (size_t)thread * row_doubles(s->rank), x[GIVEN];
-    uint64_t known = UINT64_MAX; /* the row of the array whose products are in `row` */
+    uint64_t known = UINT64_MAX; /* the row of cells for which `row` has the row product */
     int rc = 0;
     b->n = b->first = 0;
     for (uint64_t at = first; at < end && rc == 0;) {
@@ -202,7 +205,7 @@ static int run_partition(const struct cells *s, uint32_t thread, const void *sla
     return rc == 0 ? give(s, thread, partition, b->n, 1, b, err) : rc;
 }
 
-/* Each thread of the team takes partitions of the slab. */
+/* Visits a slab: each thread of the team takes some of its partitions. */
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
 {
     struct cells *s = ctx;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* dense_cells.h - the weighted pass (stream/weighted.h) over the cells of a dense tensor.
  *
- * Partitions are runs of TS_PARTITION_NNZ cells of a slab in the order of the array, the last one
- * of a slab what is left; ts_dense_partitions (format/arrays/dense.h) counts them. Unknown cells
- * (NaN) are left out, so that a partition may have less, or none: its last call of take then has n
- * = 0.
+ * Partitions are runs of TS_PARTITION_NNZ cells of a slab in the order of the array; the last one
+ * of a slab has the rest. ts_dense_partitions (format/arrays/dense.h) counts them. Unknown cells
+ * (NaN) are left out, so a partition may have fewer cells, or none: then its last call of `take`
+ * has n = 0.
  *
- * The array is taken for rows of as few levels of its layout as have LEAST_COLS cells or more. With
- * the rows B(c, :) of products of the factors of these levels, made once for the pass, and the
- * product k of the factors' rows of the others, made where a row begins, the model of a cell is
- * <B(c, :), k>: rank multiply-adds, of a vector of columns at a time. All is float64.
+ * The array is treated as a matrix. Its columns are the last levels of the layout, as few as have
+ * LEAST_COLS cells or more; its rows are the other levels. B(c, :) is the product of the factor
+ * rows of column c, computed once for the pass. k is the product of the factor rows of a row,
+ * computed when the row begins. The model of a cell is <B(c, :), k>: rank multiply-adds, for a
+ * vector of columns at a time, in float64.
  *
- *   owner    the caller lends all; memory is taken for the call
+ *   owner    the caller lends all; memory is allocated for the call
  *   threads  one calls; inside, `threads` OpenMP threads
- *   errors   0 or a negative ts_code: what the taker or reading fails with
- *   bits     a model's value depends on the factors and on the place of its cell alone
+ *   errors   0 or a negative ts_code: that of `take`, or of a failed read
+ *   bits     a model's value depends only on the factors and on the position of its cell
  */
 #ifndef TS_CPU_DENSE_CELLS_H
 #define TS_CPU_DENSE_CELLS_H

@@ -2,16 +2,17 @@
 /* dense_gemm.h - the innermost product of dense tensors: a tile of a few rows of A times a panel of
  * a few columns of B.
  *
- * s(i, j) = sum over p < k of a(i, p) b(p, j), i < rows, j < columns, summed over p in order, in
- * the precision named. Of A there are two forms: `along`, the numbers of whose rows lie next to
- * each other, the rows `stride` apart; and `across`, the numbers of whose columns do. Panels have
- * one vector of columns or two: along[0] and across[0], and those of 1. b is k rows of a panel's
- * columns.
+ * s(i, j) = sum over p < k of a(i, p) b(p, j), for rows i and columns j of the tile, summed over p
+ * in order, in the given precision. A has two forms. `along`: A is stored by rows, which are
+ * `stride` numbers apart. `across`: A is stored by columns, `stride` apart. A panel has one vector
+ * of columns or two: along[0] and across[0] are for one, along[1] and across[1] for two. b has k
+ * rows of a panel's columns.
  *
- * While a product is computed, what is wanted next is fetched into the second cache: with the p of
- * a block of TS_GEMM_BLOCK what lies at ahead + block * hop + p * step, and `beside` behind that.
+ * Data that later products need is prefetched into the second-level cache meanwhile. With each p of
+ * a block of TS_GEMM_BLOCK, the line at ahead->at + block * hop + p * step is fetched, and the line
+ * `beside` bytes after it.
  *
- *   owner    the caller; `ahead` is any address, and nobody need have a right to it
+ *   owner    the caller; `ahead` may be any address, also outside of the caller's memory
  *   units    strides in numbers; hop, step and beside in bytes
  *   threads  pure
  *   errors   none
@@ -24,9 +25,11 @@
 
 #include "base/machine/isa.h"
 
-#define TS_GEMM_DEPTH  256u /* the largest k: a panel of B stays in the first cache */
-#define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u) /* a power of 2 would put all rows into one set of it */
-#define TS_GEMM_MOST   512u                 /* the most rows times columns of a tile */
+/* the largest k: a panel of B with so many rows stays in the first-level cache */
+#define TS_GEMM_DEPTH 256u
+/* with a power of 2, all rows would compete for one set of that cache */
+#define TS_GEMM_STRIDE (TS_GEMM_DEPTH + 8u)
+#define TS_GEMM_MOST   512u /* the largest number of rows times columns of a tile */
 #define TS_GEMM_BLOCK  32u
 
 struct ts_gemm_ahead {
@@ -34,23 +37,23 @@ struct ts_gemm_ahead {
     size_t hop, step, beside;
 };
 
-/* along: out(i, j) = s(i, j), or += if `add`, in the precision of the product. across: the same in
- * float64. */
+/* along: out(i, j) = s(i, j), or += with `add`, in the precision of the product. across: the same,
+ * with out in float64. */
 typedef void ts_gemm_fn(uint32_t k, const void *a, size_t stride, const void *b, void *out,
                         size_t out_stride, int add, const struct ts_gemm_ahead *ahead);
 
-/* out(j) = s(j), for the columns of n panels of two vectors. The panels lie one behind the other
- * and have k rows each; a is one row; k is arbitrary. */
+/* out(j) = s(j) for the columns of n panels of two vectors, which follow each other and have k rows
+ * each. a is a single row; k may be any number. */
 typedef void ts_gemm_row_fn(uint32_t k, const void *a, const void *b, uint32_t n, void *out);
 
 struct ts_gemm {
-    uint32_t rows, lanes; /* rows of a tile; numbers of a vector */
+    uint32_t rows, lanes; /* rows of a tile; numbers in a vector */
     ts_gemm_fn *along[2], *across[2];
     ts_gemm_row_fn *row;
 };
 
 extern const struct ts_gemm ts_gemm_portable_f32, ts_gemm_portable_f64;
-extern const struct ts_gemm ts_gemm_avx2_f32, ts_gemm_avx2_f64; /* on x86-64 alone */
+extern const struct ts_gemm ts_gemm_avx2_f32, ts_gemm_avx2_f64; /* on x86-64 only */
 extern const struct ts_gemm ts_gemm_avx512_f32, ts_gemm_avx512_f64;
 
 const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide); /* wide: float64, otherwise float32 */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_gemm_body.h - text of the tile product, to be included with TS_REAL, TS_LANES, TS_TILE_ROWS
- * and TS_GEMM_NAME, which it undefines all but TS_TILE_ROWS. The sums of a tile stay in registers:
- * TS_TILE_ROWS rows of one vector or two. */
+/* dense_gemm_body.h - the text of the tile product. It is included with TS_REAL, TS_LANES,
+ * TS_TILE_ROWS and TS_GEMM_NAME, and undefines all of these except TS_TILE_ROWS. The sums of a tile
+ * stay in registers: TS_TILE_ROWS rows of one vector or two. */
 
 #define JOIN2(a, b) a##b
 #define JOIN(a, b)  JOIN2(a, b)
@@ -33,7 +33,7 @@ typedef TS_REAL V
         }                                                                   \
     }
 
-/* Stores rows of Y, in the precision of the product. */
+/* Stores or adds a tile to rows of out, in the precision of the product. */
 #define PUT_ALONG(VECTORS)                                       \
     TS_EACH(i, TS_TILE_ROWS) {                                   \
         V *to = (V *)((TS_REAL *)out + i * out_stride);          \
@@ -41,7 +41,7 @@ typedef TS_REAL V
             to[v] = add ? (V)(to[v] + sum[i][v]) : (V)sum[i][v]; \
     }
 
-/* Rows of W are float64. */
+/* The same for rows of out in float64. */
 #define PUT_ACROSS(VECTORS)                                          \
     TS_EACH(i, TS_TILE_ROWS) {                                       \
         TS_REAL from[(VECTORS)*TS_LANES];                            \
@@ -55,8 +55,7 @@ typedef TS_REAL V
 _Static_assert(TS_TILE_ROWS % 3 == 0, "rows go by three");
 _Static_assert(2 * TS_TILE_ROWS * TS_LANES <= TS_GEMM_MOST, "the largest tile");
 
-/* One pointer for every three rows: with the stride and twice the stride it gives the addresses of
- * all three. */
+/* One pointer for every three rows: their addresses are the pointer plus 0, 1 and 2 strides. */
 #define ALONG(NAME, VECTORS)                                                               \
     static void NAME(uint32_t k, const void *a_, size_t stride, const void *b_, void *out, \
                      size_t out_stride, int add, const struct ts_gemm_ahead *ahead)        \
@@ -82,8 +81,8 @@ ALONG(JOIN(TS_GEMM_NAME, _along2), 2)
 ACROSS(JOIN(TS_GEMM_NAME, _across1), 1)
 ACROSS(JOIN(TS_GEMM_NAME, _across2), 2)
 
-/* Sums panels of two vectors. N sums take turns, because an addition must wait for the result of
- * the previous one. */
+/* Sums panels of two vectors. N sums alternate, because an addition must wait for the result of the
+ * previous one. */
 #define ROW(N)                                                           \
     for (; n >= (N); n -= (N), b += (N)*panel, to += 2 * (N)*TS_LANES) { \
         V sum[N][2] = { { { 0 } } };                                     \

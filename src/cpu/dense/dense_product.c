@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product.c - products of dense tensors: passes over slabs, and intermediate results that are
- * reused. */
+/* dense_product.c - computes MTTKRPs of dense tensors: makes passes over slabs, and reuses
+ * intermediate results. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +36,7 @@ static uint32_t most_width(const struct ts_dense_product_conf *conf)
     return a > b ? a : b;
 }
 
-/* Places all arrays of the object from the base on; NULL: only counts. Returns the bytes. */
+/* Places all arrays of the object in the memory at `base`; NULL: only counts. Returns the bytes. */
 static uint64_t lay_out(const struct ts_dense_product_conf *conf, struct ts_dense_product *p,
                         char *base)
 {
@@ -157,7 +157,8 @@ static struct ts_dense_target target_of(const struct ts_dense_product *p,
     return t;
 }
 
-/* Whether it was made of these factors as they are, in this precision; it will be then. */
+/* Returns whether the result *m was computed from the present factors in this precision, and
+ * records that it will be. */
 static int is_made(struct ts_dense_product *p, const struct ts_dense_grid *grid,
                    struct ts_dense_made *m)
 {
@@ -182,11 +183,12 @@ static void count(const struct ts_dense_product *p, uint64_t cells)
         p->conf.done(p->conf.done_ctx, cells);
 }
 
-/* A pass over all slabs. With a target it computes Y and the mode's part of Y, otherwise W. */
+/* A pass over all slabs. With a target it computes Y, and from Y the MTTKRP of the target's mode.
+ * Otherwise it computes W. */
 struct over_slabs {
     struct ts_dense_product *p;
     const struct ts_dense_target *target;
-    int keep; /* all of Y is kept */
+    int keep; /* Y of all slabs is kept */
 };
 
 static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
@@ -217,7 +219,7 @@ static int pass(struct ts_dense_product *p, const struct ts_dense_target *t, int
     return rc;
 }
 
-/* The mode is one of the outer ones. */
+/* Computes the MTTKRP of one of the outer modes. */
 static int outer_product(struct ts_dense_product *p, uint32_t mode, struct ts_feed *feed,
                          uint64_t *wait_ns, struct ts_err *err)
 {
@@ -257,7 +259,7 @@ static int inner_product(struct ts_dense_product *p, uint32_t mode, struct ts_fe
     return rc;
 }
 
-/* Rows of the factors as float64. */
+/* Converts the factors to float64, except those that are in float64 already. */
 static void take_factors(struct ts_dense_product *p, uint32_t mode, const struct ts_fmat *factor)
 {
     for (uint32_t m = 0; m < p->dense->array.order; m++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_product_body.h - what dense_slab.c does in float32 and in float64: to be included with
- * REAL, NAME(x) and GET_CELLS. Rows of Y, and of B and K in panels of gemm->cols columns, are of
- * REAL; W is float64. */
+/* dense_product_body.h - the functions of dense_slab.c that exist in float32 and in float64. It is
+ * included with REAL, NAME(x) and GET_CELLS. Rows of Y are of type REAL, and so are B and K, in
+ * panels of gemm->cols columns. W is float64. */
 
-/* Rows first .. end - 1 of the products of the factors' rows, in panels of `n` rows: the first at
- * `place` of them. */
+/* Computes rows first .. end - 1 of the factor row products of a grid, and stores them in panels of
+ * `n` rows, from row `place` on. */
 static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                            uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
                            double *row)
@@ -24,7 +24,7 @@ static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_den
     }
 }
 
-/* The same for rows of one mode or two, and one panel. */
+/* The same for grids of one mode or two, and a single panel. */
 PART void NAME(put_pairs)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                           uint64_t first, uint64_t end, REAL *to, uint32_t rank)
 {
@@ -60,7 +60,8 @@ static void NAME(put_products)(const struct ts_dense_product *p, const struct ts
 #undef OF_RANK
 }
 
-/* 0 where cells are NaN. As vectors, since any of them may be: branches would be guessed wrong. */
+/* Sets NaN cells to 0. This is written with vectors, because branches for random cells would be
+ * mispredicted. */
 static void NAME(clear_unknown)(REAL *x, uint64_t n)
 {
     typedef REAL few __attribute__((vector_size(16), aligned(sizeof(REAL)), may_alias));
@@ -73,8 +74,8 @@ static void NAME(clear_unknown)(REAL *x, uint64_t n)
         x[i] = x[i] == x[i] ? x[i] : 0;
 }
 
-/* Fetches the values of n cells of the slab from `at` on, at most TS_GEMM_DEPTH, as they are
- * multiplied. */
+/* Sets x to the values of n cells of the slab from `at` on, at most TS_GEMM_DEPTH, as they enter
+ * the products. */
 static void NAME(get_values)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                              uint64_t at, uint64_t n, REAL *x)
 {
@@ -93,7 +94,7 @@ static void NAME(get_values)(const struct ts_dense_product *p, const struct ts_s
         x[i] = held[i] ? 0 : x[i];
 }
 
-/* Whether cells can be multiplied where they lie. */
+/* Whether cells can be multiplied without a copy. */
 static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
 {
     const struct ts_dense *d = p->dense;
@@ -102,9 +103,9 @@ static int NAME(in_place)(const struct ts_dense_product *p, const void *cells)
            (uintptr_t)cells % sizeof(REAL) == 0;
 }
 
-/* Y := or += rows row .. row + n - 1 of the slab times B. Columns before this call have set Y
- * already. The last rows, which are no whole tile, are copied. All rows are, if they are not
- * numbers of this precision. Rows from `next` on are prefetched. */
+/* Adds the product of rows row .. row + n - 1 of the slab and B to Y; the first columns of the slab
+ * set Y. The last rows, if they are not a whole tile, are copied first. All rows are, if cells have
+ * another precision. Rows from `next` on are prefetched. */
 static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                         uint64_t row, uint64_t n, uint64_t next, void *to_y, struct scratch *s)
 {
@@ -146,9 +147,9 @@ static void NAME(along)(const struct ts_dense_product *p, const struct ts_slab_v
     }
 }
 
-/* W += columns col .. col + n - 1 of the slab, from each of its rows, times the row's K. Columns
- * are copied if they cannot be multiplied where they lie. That holds for the last ones, which are
- * no whole tile, and if the cache has too few places for rows of this length. Columns from `next`
+/* Adds the product of columns col .. col + n - 1 of the slab, for each of its rows, and the row's K
+ * to W. Columns are copied first if cells have another precision, if they are the last ones and not
+ * a whole tile, or if rows of this length compete for few places in the cache. Columns from `next`
  * on are prefetched. */
 static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t col, uint64_t n, uint64_t next, struct scratch *s)
@@ -191,8 +192,8 @@ static void NAME(across)(const struct ts_dense_product *p, const struct ts_slab_
     }
 }
 
-/* acc(:) := the sum of n rows of z times the products of the rows behind, from row `at` of these
- * on. */
+/* acc(:) := the sum over n rows x(q, :) of x(q, :) times the row product of the modes of `behind`
+ * at row `at` + q. */
 PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense_grid *behind,
                          const REAL *x, uint64_t at, uint64_t n, uint32_t col, double *acc,
                          double *other, uint32_t cols)
@@ -217,8 +218,8 @@ PART void NAME(sum_rows)(const struct ts_dense_product *p, const struct ts_dense
     }
 }
 
-/* The work of a task: sum(i, :) += z(q, :) times the rows of the grid's other modes, for rows first
- * .. end - 1 of z (`rows`). Row q lies at z + (q - base) * width. */
+/* Sums a task of an MTTKRP: sum(i, :) += z(q, :) times the factor rows of the grid's other modes,
+ * for rows first .. end - 1 of z (`rows`). Row q is at z + (q - base) * width. */
 PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_dense_target *t,
                             const void *rows, uint64_t base, uint64_t first, uint64_t end,
                             const struct gather_task *w, struct scratch *s, uint32_t n)
@@ -242,7 +243,7 @@ PART void NAME(gather_cols)(const struct ts_dense_product *p, const struct ts_de
                 walk_from(p, &t->before, l, w->col, &before);
                 left = walk_row(&before, s->row, n);
             }
-            if (t->behind.n == 0) { /* the row itself; 0 + -0 is 0 */
+            if (t->behind.n == 0) { /* no modes follow, so the row is taken itself; 0 + -0 is 0 */
                 EACH_COL(c, n)
                     sum[c] += (0 + (double)x[c]) * left[c];
                 continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Gram matrices of the rows of a dense tensor, over the cells that are rarer in them: the known or
- * the unknown ones. */
+/* Solves rows of dense tensors: Gram matrices are summed over the known or the unknown cells of a
+ * row, whichever are fewer. */
 #include "cpu/dense/dense_rows.h"
 
 #include <omp.h>
@@ -14,17 +14,19 @@
 #include "cpu/sparse/kernel.h"
 #include "format/arrays/dense.h"
 
-#define MOST_BYTES (UINT64_C(64) << 20) /* of matrices at a time; one row has them in any case */
-#define BIT_BYTES  (UINT64_C(64) << 20) /* of bits that say which cells are unknown: of 512 M */
-#define PARTS_ROWS 64u   /* a mode with fewer rows has its rows divided into parts: */
-#define PART_CELLS 4096u /* of so many cells or more, known and unknown */
+/* most memory for Gram matrices at a time; there is always memory for one row */
+#define MOST_BYTES (UINT64_C(64) << 20)
+/* most memory for the bits of unknown cells, which is enough for 512 M cells */
+#define BIT_BYTES  (UINT64_C(64) << 20)
+#define PARTS_ROWS 64u   /* in a mode with fewer rows, each row is divided into parts */
+#define PART_CELLS 4096u /* least cells of a part, known and unknown */
 
-/* What a thread works with. */
+/* Memory of a thread. */
 struct thread {
-    struct ts_gram sum;                                /* of cells of a row in one slab */
-    double *product;                                   /* of their other rows */
-    double *part;                                      /* what ts_gram_rows_solve takes */
-    const void *row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ]; /* of the factors of the other modes */
+    struct ts_gram sum; /* sums over cells of a row in one slab */
+    double *product;    /* row products of the other factors at these cells */
+    double *part;       /* memory for ts_gram_rows_solve */
+    const void *row[TS_DENSE_MAX_ORDER][TS_BLOCK_NNZ]; /* by mode: factor rows at these cells */
 };
 
 struct ts_dense_rows {
@@ -34,14 +36,16 @@ struct ts_dense_rows {
     struct ts_gram_rows *solver;
     struct ts_dense_unknown *unknown;
     struct thread *thread;
-    struct ts_unpacked *no_values;     /* all 0 */
-    uint16_t every[TS_BLOCK_NNZ];      /* 0, 1, ... */
-    double *table[TS_DENSE_MAX_ORDER]; /* rows of the factors, float64 */
-    double *ones;                      /* a row */
-    unsigned char *direct;             /* of each row of the mode: its known cells are added up */
-    double *packed;                    /* matrices of a group of rows */
+    struct ts_unpacked *no_values;     /* values of a block, all 0 */
+    uint16_t every[TS_BLOCK_NNZ];      /* the positions 0, 1, ... of a block */
+    double *table[TS_DENSE_MAX_ORDER]; /* by mode: the factor as float64 */
+    double *ones;                      /* a row of ones */
+    /* for each row of the mode 1: the Gram matrix is summed over known cells; 0: over unknown
+     * ones */
+    unsigned char *direct;
+    double *packed; /* upper triangles of Gram matrices, for a group of rows */
     uint64_t packed_bytes;
-    double *size; /* of rows */
+    double *size; /* contributions of rows to *size */
     char *memory;
     uint64_t memory_bytes;
 };
@@ -62,8 +66,8 @@ static uint64_t cells_of_row(const struct ts_tensor *t, uint32_t mode)
     return t->dense->cells / t->dense->array.dim[mode];
 }
 
-/* Parts of a row, each of which has a matrix, so that threads have enough of them. The tensor and
- * the rank say how many. */
+/* Number of parts of a row, each with a Gram matrix of its own, so that there are enough parts for
+ * all threads. It depends on the tensor and the rank alone. */
 static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
     const uint64_t dim = t->dense->array.dim[mode], cells = cells_of_row(t, mode) / PART_CELLS;
@@ -73,7 +77,7 @@ static uint32_t parts_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode
     return n > 0 ? (uint32_t)n : 1;
 }
 
-/* Rows whose matrices are summed at a time. */
+/* Number of rows whose Gram matrices are summed at a time. */
 static uint64_t group_rows(const struct ts_tensor *t, uint32_t rank, uint32_t mode)
 {
     const uint64_t n = matrices(rank), dim = t->dense->array.dim[mode];
@@ -95,7 +99,7 @@ static uint32_t square_rows(uint32_t rank)
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* Places all arrays from the base on; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
 static uint64_t lay_out(const struct ts_tensor *t, uint32_t rank, uint32_t threads,
                         struct ts_dense_rows *d, char *base)
 {
@@ -193,12 +197,13 @@ void ts_dense_rows_free(struct ts_dense_rows *d)
 
 /* ---- sums over cells ---- */
 
-/* A group of rows of a mode. */
+/* A group of rows of a mode whose Gram matrices are summed together. */
 struct group {
     struct ts_dense_rows *rows;
     struct ts_dense_wanted wanted;
-    uint32_t other[TS_DENSE_MAX_ORDER], n_other; /* modes, in the order of the layout, */
-    /* of the last of them: cells from one index to the next; cells of all indices */
+    uint32_t other[TS_DENSE_MAX_ORDER], n_other; /* the other modes, in the order of the layout */
+    /* for the last of these modes: cells from one index to the next, and cells of all its
+     * indices */
     uint64_t step, span;
 };
 
@@ -215,8 +220,8 @@ static void choose_others(struct group *g)
     g->span = g->step * a->array.dim[g->other[g->n_other - 1]];
 }
 
-/* Where the other modes' rows are, of n cells. Cells of a fibre follow each other, and differ in
- * the last mode alone. */
+/* Finds the factor rows of the other modes for n cells. Cells of a fibre follow each other, and
+ * differ only in the index of the last mode. */
 static void find_rows(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
                       struct thread *t)
 {
@@ -239,7 +244,7 @@ static void find_rows(const struct group *g, uint64_t base, const uint32_t *cell
     }
 }
 
-/* Adds the squares of the products of the rows at n cells. */
+/* Adds w w' for the row product w at each of n cells to t->sum. */
 static void add_block(const struct group *g, uint64_t base, const uint32_t *cell, uint32_t n,
                       struct thread *t)
 {
@@ -258,7 +263,7 @@ static void add_block(const struct group *g, uint64_t base, const uint32_t *cell
     t->sum.more = 1;
 }
 
-/* The sum's upper triangle, row after row, is added. */
+/* Adds the upper triangle of a sum to a packed triangle, row by row. */
 static void add_triangle(const struct ts_gram *sum, double *restrict to)
 {
     for (uint32_t i = 0; i < sum->rank; to += sum->rank - i, i++) {
@@ -318,7 +323,7 @@ static void solve_rows(const struct group *g, struct ts_fmat *out, const double 
     }
 }
 
-/* The other factors' rows, padded with zeros. */
+/* Converts the other factors to float64, with rows padded with zeros. */
 static void take_factors(struct ts_dense_rows *d, uint32_t mode, const struct ts_fmat *factor)
 {
     for (uint32_t m = 0; m < d->tensor->order; m++) {

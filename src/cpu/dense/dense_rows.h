@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_rows.h - rows of a dense tensor that has unknown cells (TS_ROW_OBSERVED), each with a Gram
- * matrix of its own.
+/* dense_rows.h - solves for rows of a dense tensor with unknown cells (TS_ROW_OBSERVED), each row
+ * with its own Gram matrix.
  *
- * Unknown are those that are NaN and those that the update holds out.
+ * Unknown cells are those that are NaN, and those that the update holds out.
  *
- * With w the product of the rows of the other factors at a cell, a row of the mode is to solve S a
- * = m, S the sum of w w' and m that of x w over its known cells. m is the MTTKRP in which unknown
- * cells count 0 (dense_product.h). Of a row that has more known cells than unknown ones, S is the
- * sum over all its cells, which is the elementwise product of the other factors' Gram matrices, the
- * same for all rows, less that over the unknown ones; else S is added up of the known ones. So a
- * pass costs what the product does, and rank^2 / 2 for each cell of the kind that is rarer in its
- * row.
+ * Let w be the product of the other factors' rows at a cell. A row a of the mode solves S a = m,
+ * with S the sum of w w' and m the sum of x w over its known cells. m is the MTTKRP in which
+ * unknown cells count as 0 (dense_product.h). If a row has more unknown than known cells, S is
+ * summed over the known ones. Otherwise S is the sum over all its cells minus that over the unknown
+ * ones. The sum over all cells is the elementwise product of the other factors' Gram matrices, the
+ * same for all rows. So a pass costs as much as the product, plus rank^2 / 2 for each cell of the
+ * rarer kind in its row.
  *
- * Rows are taken so many at a time that their matrices fit MOST_BYTES, and dense_unknown.h lists
- * the cells of each group, slab by slab. Cells of a row in a slab are multiplied with each other by
- * the sums of rows of nonzeros (kernel.h), in float64. Of a mode with few rows each slab is divided
- * into parts, which have matrices of their own.
+ * Rows are processed in groups whose Gram matrices fit into MOST_BYTES. dense_unknown.h lists the
+ * cells of each group, slab by slab. Gram matrices of cells in a slab are summed like those of
+ * nonzeros (kernel.h), in float64. If a mode has few rows, each slab is divided into parts, which
+ * have Gram matrices of their own.
  *
  *   owner    the object owns its memory, the caller the matrices
- *   units    rows and modes from 0; matrices float64
+ *   units    rows and modes from 0; matrices are float64
  *   threads  one calls; inside, `threads` OpenMP threads
  *   errors   0 or a negative ts_code
- *   bits     a row in a part of a slab is summed by one thread, in the order of the array, and
- *            slabs and parts depend on the tensor and the rank alone
+ *   bits     one thread sums a row in a part of a slab, in the order of the array, and slabs and
+ *            parts depend on the tensor and the rank alone
  */
 #ifndef TS_CPU_DENSE_ROWS_H
 #define TS_CPU_DENSE_ROWS_H

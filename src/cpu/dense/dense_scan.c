@@ -15,15 +15,16 @@
 #include "cpu/pass_loop.h"
 #include "format/arrays/array_index.h"
 
-#define LONE_CELLS 131072u /* so few are not worth a team of threads */
+#define LONE_CELLS 131072u /* a tensor of fewer cells is scanned by one thread */
 #define CHUNK      TS_ARRAY_CHUNK
 #define PIECE      512u
 #define LANES      8u
 
 struct chunk {
     double squares, least, most;
-    uint64_t hash, n_unknown; /* NaN */
-    uint64_t bad, unknown;    /* the first cell that is infinite, or NaN; CHUNK: none */
+    uint64_t hash, n_unknown; /* n_unknown: number of cells that are NaN */
+    /* number of the first infinite cell, and of the first NaN; CHUNK: there is none */
+    uint64_t bad, unknown;
 };
 
 static void scan_piece(const double *x, uint32_t n, uint64_t at, double lane[LANES],
@@ -73,9 +74,9 @@ static int refuse_cell(const struct ts_tensor *t, uint64_t cell, struct ts_err *
 struct sums {
     const struct ts_tensor *tensor;
     uint32_t threads;
-    struct chunk *chunk; /* of a slab */
+    struct chunk *chunk; /* chunks of a slab */
     double squares, least, most;
-    uint64_t n_unknown, unknown; /* cells; the first of them */
+    uint64_t n_unknown, unknown; /* number of NaN cells, and the first of them */
     XXH3_state_t *hash;
 };
 

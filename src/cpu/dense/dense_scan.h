@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_scan.h - one pass over the cells of a dense tensor, for what a directory of shards has in
- * its index.
+/* dense_scan.h - one pass over the cells of a dense tensor, for the figures that a directory of
+ * shards has in its index.
  *
- * The norm, the least and the greatest value and a hash of shape and cells go into the tensor,
- * once. Unknown cells, which are NaN, are left out of them and counted. Infinite ones are refused,
- * and the first one is named.
+ * The norm, the smallest and the largest value and a hash of shape and cells are stored in the
+ * tensor, once. Unknown cells (NaN) are left out of them and counted. Infinite cells are refused,
+ * and the message names the first one.
  *
  *   threads  one calls; inside, `threads` OpenMP threads
- *   errors   0 or a negative ts_code: TS_EFORMAT where a cell is infinite or all are unknown, what
- *            reading finds, TS_ESTOP
+ *   errors   0 or a negative ts_code: TS_EFORMAT if a cell is infinite or all are unknown, that of
+ *            a failed read, or TS_ESTOP
  *   bits     do not depend on threads, nor on the budget of the feed
  */
 #ifndef TS_CPU_DENSE_SCAN_H
@@ -20,7 +20,8 @@
 int ts_dense_scan(const struct ts_tensor *t, struct ts_feed *feed, uint32_t threads,
                   struct ts_err *err);
 
-/* Like ts_dense_scan, with a small feed of its own: for the hash before a run exists. */
+/* Like ts_dense_scan, with a small feed of its own, for callers that need the hash before a run
+ * exists. */
 int ts_dense_scan_alone(const struct ts_tensor *t, uint32_t threads,
                         const volatile sig_atomic_t *stop, struct ts_err *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_slab.c - what a slab of a dense tensor gives to products: tiles of cells times panels, and
- * rows that are gathered. */
+/* dense_slab.c - the work of a slab of a dense tensor: products of tiles of cells and panels, and
+ * sums of rows for MTTKRPs. */
 #include <omp.h>
 #include <string.h>
 
@@ -10,16 +10,17 @@
 
 #define PART static inline __attribute__((always_inline))
 
-#define GROUP_ROWS   48u /* at most, of a slab by one thread: its tile stays in the second cache */
+/* most rows of a slab for one thread at a time: their tile stays in the second-level cache */
+#define GROUP_ROWS   48u
 #define STRIP_COLS   48u
 #define STRIP_STRIDE (STRIP_COLS + 8u)
-#define RUN_ROWS     64u /* of products of rows, made one after another */
-/* So little is not worth a team of threads: numbers of rows, and multiply-adds of cells. */
+#define RUN_ROWS     64u /* row products that a thread computes one after another */
+/* less work than this is done by one thread: numbers of factor rows, and multiply-adds of cells */
 #define LONE_NUMBERS 65536u
 #define LONE_ADDS    524288u
-/* of rows that are fetched whole: beside those before in that cache */
+/* most bytes of rows that are prefetched whole, because the present rows stay in that cache too */
 #define GROUP_BYTES (UINT64_C(192) << 10)
-#define WHOLE_COLS  (3 * TS_GEMM_DEPTH) /* longer rows are fetched in parts */
+#define WHOLE_COLS  (3 * TS_GEMM_DEPTH) /* rows with more columns are prefetched in parts */
 
 struct gather_task {
     uint64_t row, row_end;
@@ -28,7 +29,7 @@ struct gather_task {
 
 struct scratch {
     void *tile, *out;
-    double *row; /* 3 rows */
+    double *row; /* memory for 3 rows */
 };
 
 const struct ts_gemm *ts_gemm_of(enum ts_isa isa, int wide)
@@ -51,31 +52,32 @@ uint64_t ts_dense_slab_scratch(uint32_t width)
            sizeof(double);
 }
 
-/* Whether the values that are multiplied are the cells. */
+/* Whether cells enter products unchanged: none is unknown or held out, and no mean is
+ * subtracted. */
 static int takes_all(const struct ts_dense_product *p)
 {
     return p->dense->n_unknown == 0 && p->hold_out.share == 0 && p->mean == 0;
 }
 
-/* A loop over columns. Their number is a constant in the copies for few columns alone, and clang
- * warns where it cannot unroll the others on request. It unrolls constant loops by itself. */
+/* A loop over columns. Their number is constant only in functions for few columns. clang warns if
+ * it cannot unroll the other loops on request, and unrolls constant loops by itself. */
 #ifdef __clang__
 #define EACH_COL(i, n) for (uint32_t i = 0; i < (n); i++)
 #else
 #define EACH_COL(i, n) TS_EACH(i, n)
 #endif
 
-/* ---- rows of factors ---- */
+/* ---- row products of factors ---- */
 
-/* A row of the grid that moves on: of each mode, where its row lies and how many follow it. A grid
- * without modes has ones. */
+/* A position in a grid: for each mode, the address of its factor row and the number of rows that
+ * follow. A grid without modes has a row product of ones. */
 struct grid_walk {
     uint32_t n, col;
     const double *row[TS_DENSE_MAX_ORDER];
     uint64_t behind[TS_DENSE_MAX_ORDER];
 };
 
-/* At row q of the grid, from column col on. */
+/* Moves to row q of the grid, from column col on. */
 PART void walk_from(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t q,
                     uint32_t col, struct grid_walk *w)
 {
@@ -105,7 +107,8 @@ PART void walk_on(const struct ts_dense_product *p, const struct ts_dense_grid *
     }
 }
 
-/* Columns of the product of the rows: in ret, or where they lie. */
+/* Returns `cols` columns of the row product at this position: stored in ret or, for a single mode,
+ * its factor row. */
 PART const double *walk_row(const struct grid_walk *w, double *ret, uint32_t cols)
 {
     if (w->n == 1)
@@ -118,7 +121,7 @@ PART const double *walk_row(const struct grid_walk *w, double *ret, uint32_t col
     return ret;
 }
 
-/* What is done for a few columns is compiled for each number of them, which then stay in
+/* Calls a function that is compiled for each small number of columns, so that they stay in
  * registers. */
 #define FEW 8u
 #define FEW_COLS(N, OF, OF_MORE) \
@@ -164,9 +167,10 @@ static struct gather_task task_of(const struct ts_dense_target *t, uint32_t task
     return w;
 }
 
-/* ---- what is wanted next ---- */
+/* ---- prefetching ---- */
 
-/* Columns of the panel that begins with column r: two vectors, or the last one. */
+/* Number of columns of the panel that begins with column r: two vectors, or one for the last
+ * panel. */
 static uint32_t panel_cols(const struct ts_dense_product *p, uint32_t r)
 {
     return p->width - r < 2 * p->gemm->lanes ? p->gemm->lanes : 2 * p->gemm->lanes;
@@ -182,18 +186,18 @@ static size_t row_bytes(const struct ts_dense_product *p, const struct ts_slab_v
     return v->part.cols * p->dense->cell_bytes;
 }
 
-/* Where a cell of the slab lies; behind the last row, in the slab that comes next in memory. */
+/* Address of a cell of the slab. After the last row, it is in the slab that follows in memory. */
 static uintptr_t cell_at(const struct ts_dense_product *p, const struct ts_slab_view *v,
                          uint64_t row, uint64_t col)
 {
     return (uintptr_t)v->cells + row * row_bytes(p, v) + col * p->dense->cell_bytes;
 }
 
-/* The group of rows that a thread takes next, and how far it has been fetched. */
+/* The group of rows that a thread takes next, and how much of it has been prefetched. */
 struct wanted {
     uint64_t next;
     uintptr_t at, end;
-    size_t step; /* 0: rows are too long to be fetched whole */
+    size_t step; /* bytes per step; 0: rows are too long to be prefetched whole */
 };
 
 static struct wanted wanted_rows(const struct ts_dense_product *p, const struct ts_slab_view *v,
@@ -208,8 +212,8 @@ static struct wanted wanted_rows(const struct ts_dense_product *p, const struct 
     return w;
 }
 
-/* What a product of k columns from c on fetches, of the tile at `row` and of the panel at r. Of
- * long rows it is a share of the tile's next columns. */
+/* What a product of k columns from c on prefetches, for the tile at `row` and the panel at r. If
+ * rows are long, it is a share of the tile's next columns. */
 static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_product *p,
                                         const struct ts_slab_view *v, uint64_t row, uint64_t c,
                                         uint32_t r, uint32_t k)
@@ -238,12 +242,12 @@ static struct ts_gemm_ahead next_wanted(struct wanted *w, const struct ts_dense_
     return a;
 }
 
-/* Of a strip, what its products fetch one after another: lines, or pairs, of each of its next
- * rows. */
+/* What the products of a strip prefetch one after another: one or two cache lines of each of the
+ * rows that follow. */
 struct strip_wanted {
     uintptr_t at;
     size_t row_bytes, beside;
-    uint64_t left; /* lines */
+    uint64_t left; /* lines that are not prefetched yet */
 };
 
 static struct strip_wanted wanted_strip(const struct ts_dense_product *p,
@@ -274,14 +278,14 @@ static struct ts_gemm_ahead next_of_strip(struct strip_wanted *w)
     return a;
 }
 
-/* Whether parts of many rows can be in the second cache together: rows whose length is a multiple
- * of a large power of 2 share few places. */
+/* Whether parts of many rows fit into the second-level cache together. If the length of rows is a
+ * multiple of a large power of 2, they compete for few places. */
 static int rows_spread(const struct ts_dense_product *p, const struct ts_slab_view *v)
 {
     return row_bytes(p, v) % 1024 != 0;
 }
 
-/* What is done in float32 and in float64. */
+/* Functions that exist in float32 and in float64. */
 struct slab_ops {
     void (*put_products)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                          uint64_t first, uint64_t end, void *panels, uint64_t n, uint64_t place,
@@ -321,7 +325,8 @@ static struct scratch scratch_of(const struct ts_dense_product *p)
 
 /* ---- parallel regions ---- */
 
-/* Rows first .. first + n - 1 of the grid, in panels of `room` rows, by a team. */
+/* Computes row products first .. first + n - 1 of the grid, in panels of `room` rows. All threads
+ * of a team call this. */
 static void put_all(const struct ts_dense_product *p, const struct ts_dense_grid *g, uint64_t first,
                     uint64_t n, void *panels, uint64_t room, struct scratch *s)
 {
@@ -344,8 +349,8 @@ void ts_dense_make_b(struct ts_dense_product *p)
     }
 }
 
-/* n rows or columns in tasks of whole tiles, as many for each thread and of at most `most`: task k
- * begins with cut_at(c, k). */
+/* Divides n rows or columns into tasks of whole tiles, with at most `most` rows each, and about the
+ * same number of tasks for each thread. Task k begins at cut_at(c, k). */
 struct cut {
     uint64_t n, tiles, tasks;
     uint32_t tile;
@@ -362,15 +367,15 @@ static struct cut cut_of(const struct ts_dense_product *p, uint64_t n, uint64_t 
     return c;
 }
 
-/* Behind the last task come those of the next slab, which is taken for one like this. */
+/* Tasks after the last one are those of the next slab, which is taken to have the same size. */
 static uint64_t cut_at(const struct cut *c, uint64_t task)
 {
     const uint64_t at = task % c->tasks * c->tiles / c->tasks * c->tile;
     return task / c->tasks * c->n + (at < c->n ? at : c->n);
 }
 
-/* The task after the thread's task: each takes one while it does the one before, so that it knows
- * what it needs next. */
+/* Returns the task that this thread does next. A thread takes it while it does the one before,
+ * because it prefetches for it. */
 static uint64_t take_task(uint64_t *taken)
 {
     uint64_t k;
@@ -379,7 +384,7 @@ static uint64_t take_task(uint64_t *taken)
     return k + (uint64_t)omp_get_num_threads();
 }
 
-/* Where the thread's first task of the next slab begins, for one that has no further task. */
+/* Beginning of the task, or of this thread's first task in the next slab if there is none left. */
 static uint64_t next_at(const struct cut *c, uint64_t task)
 {
     return cut_at(c, task < c->tasks ? task : c->tasks + (uint64_t)omp_get_thread_num() % c->tasks);

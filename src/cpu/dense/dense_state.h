@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_state.h - what the files of products of dense tensors share.
+/* dense_state.h - struct ts_dense_product, for the files that compute products of dense tensors.
  *
- *   dense_product.c  which products there are, and which passes over the slabs they need
- *   dense_slab.c     what a slab gives, by all threads
+ *   dense_product.c  decides which results to compute, and which passes over the slabs they need
+ *   dense_slab.c     the work of a slab, by all threads
  *
  *   owner    dense_product.c makes and frees it
- *   threads  one thread calls; a function of dense_slab.c has a team of its own
+ *   threads  one thread calls; functions of dense_slab.c open parallel regions
  */
 #ifndef TS_CPU_DENSE_STATE_H
 #define TS_CPU_DENSE_STATE_H
@@ -14,21 +14,22 @@
 #include "cpu/dense/dense_product.h"
 #include "stream/feed/slabs.h"
 
-#define TS_DENSE_TASK_COLS 16u /* columns of a mode with few rows that a thread takes at a time */
+#define TS_DENSE_TASK_COLS 16u /* columns per task, in a mode with few rows */
 
-/* Modes whose indices together count the rows of a matrix. The last mode is the fastest one. */
+/* Some modes in the order of the layout: their indices together number the rows of a matrix, and
+ * the last mode changes fastest. */
 struct ts_dense_grid {
     uint32_t n, mode[TS_DENSE_MAX_ORDER];
 };
 
-/* The target of a sum: the rows of a mode, which is one of a grid. */
+/* The target of an MTTKRP: a mode of a grid, and the modes of the grid before and after it. */
 struct ts_dense_target {
     struct ts_dense_grid before, behind;
-    uint64_t dim, after; /* size of the mode; product of the sizes of the modes behind it */
+    uint64_t dim, after; /* size of the mode; product of the sizes of the modes after it */
     uint32_t row_tasks, col_tasks;
 };
 
-/* The factors that a result was made from. */
+/* Versions of the factors from which a result was computed. */
 struct ts_dense_made {
     int there, wide;
     uint64_t version[TS_DENSE_MAX_ORDER];
@@ -37,23 +38,23 @@ struct ts_dense_made {
 struct ts_dense_product {
     struct ts_dense_product_conf conf;
     const struct ts_dense *dense;
-    uint32_t rank, width; /* number of columns; the same with padding to whole panels */
+    uint32_t rank, width; /* number of columns; and with padding to whole panels */
     uint32_t most_width;
     const struct ts_gemm *gemm;
     struct ts_dense_grid outer, inner;
     void *memory;
     uint64_t memory_bytes;
-    void *b, *k, *y; /* y: rows of one slab */
+    void *b, *k, *y; /* b: B; k: K of a slab; y: Y of one slab */
     double *w, *sum, *copy[TS_DENSE_MAX_ORDER];
     char *scratch;
-    void *all_y; /* rows of Y for the whole array; NULL: memory does not suffice */
+    void *all_y; /* Y for the whole array; NULL: there is not enough memory */
     uint64_t all_bytes;
     uint64_t version[TS_DENSE_MAX_ORDER];
     struct ts_dense_made w_made, y_made;
     struct ts_hold_out hold_out;
     double mean;
 
-    /* set for each call */
+    /* set in each call of ts_dense_product_run */
     int wide;
     const double *table[TS_DENSE_MAX_ORDER];
     uint32_t stride[TS_DENSE_MAX_ORDER];
@@ -64,14 +65,14 @@ struct ts_dense_product {
 uint64_t ts_dense_slab_scratch(uint32_t width);
 /* Computes B. */
 void ts_dense_make_b(struct ts_dense_product *p);
-/* Computes Y of a slab. If its rows are whole, adds their part to the sums of the mode. Row 0 of y
- * is the first one of the slab. */
+/* Computes Y of a slab. If the slab has whole rows, also adds their part to the MTTKRP of the
+ * target. Row 0 of y is the first row of the slab. */
 void ts_dense_along_slab(struct ts_dense_product *p, const struct ts_slab_view *v,
                          const struct ts_dense_target *t, void *y);
 /* Adds the part of a slab to W. */
 void ts_dense_across_slab(struct ts_dense_product *p, const struct ts_slab_view *v);
-/* Computes the mode's sums from W, or from all n rows of Y, divided every `step` rows as slabs are.
- * wide: they are float64. */
+/* Computes the MTTKRP of the target from W, or from all n rows of Y, summed in groups of `step`
+ * rows like slabs. wide: the rows are float64. */
 void ts_dense_gather_all(struct ts_dense_product *p, const struct ts_dense_target *t, const void *z,
                          int wide, uint64_t n, uint64_t step);
 

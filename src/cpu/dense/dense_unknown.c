@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the unknown cells of dense tensors as bits, and sorts those of a slab by rows: each thread
- * its own part of the slab. */
+/* Finds the unknown cells of a dense tensor as bits, and sorts those of a slab by rows. Each thread
+ * works on its own part of the slab. */
 #include "cpu/dense/dense_unknown.h"
 
 #include <assert.h>
@@ -15,7 +15,7 @@
 #include "format/arrays/dense_held.h"
 
 #define WORD  64u /* cells of a word of bits */
-#define WORDS 8u  /* that are made at a time */
+#define WORDS 8u  /* words that are computed at a time */
 
 struct ts_dense_unknown {
     const struct ts_tensor *tensor;
@@ -23,14 +23,16 @@ struct ts_dense_unknown {
     struct ts_hold_out hold_out; /* held-out cells of the last search */
     int found;
     uint64_t *count[TS_DENSE_MAX_ORDER];
-    uint64_t slab_words; /* of the largest slab */
-    uint64_t *bits;      /* of each slab slab_words; NULL: not kept */
+    uint64_t slab_words; /* words of the largest slab */
+    uint64_t *bits;      /* slab_words for each slab; NULL: bits are not kept */
     uint64_t most_keys;
-    uint32_t *at;    /* threads x most_keys: how many cells, then where the next one goes */
-    uint32_t *start; /* most_keys + 1 */
-    uint32_t *raw;   /* cells as each thread finds them, from the first cell of its part on */
-    uint32_t *cell;  /* sorted */
-    uint32_t *n_raw; /* of each thread */
+    /* threads x most_keys: number of cells for each key, then the place of the next cell */
+    uint32_t *at;
+    uint32_t *start; /* most_keys + 1: beginning of each key in `cell` */
+    /* cells in the order in which threads find them; a thread's cells begin at its first cell */
+    uint32_t *raw;
+    uint32_t *cell;  /* cells sorted by key */
+    uint32_t *n_raw; /* number of cells that each thread has found */
     char *memory;
     uint64_t memory_bytes;
 };
@@ -46,7 +48,7 @@ static int keeps_bits(const struct ts_dense_unknown_conf *c)
     return slab_words(d) * d->n_slabs * sizeof(uint64_t) <= c->bit_bytes;
 }
 
-/* Places all arrays from the base on; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
 static uint64_t lay_out(const struct ts_dense_unknown_conf *c, struct ts_dense_unknown *u,
                         char *base)
 {
@@ -106,11 +108,12 @@ const uint64_t *ts_dense_unknown_counts(const struct ts_dense_unknown *u, uint32
     return u->count[mode];
 }
 
-/* ---- rows of cells ---- */
+/* ---- the row of a cell ---- */
 
-/* A mode's rows follow each other, each of `behind` cells, and begin again after `period`. */
+/* The rows of a mode in the order of the array: each has `behind` cells in a run, and the rows
+ * repeat after `period` cells. */
 struct rows {
-    uint64_t behind, period, begin; /* of the period that was last */
+    uint64_t behind, period, begin; /* begin: first cell of the period that row_at used last */
     double inverse;
 };
 
@@ -122,8 +125,8 @@ static struct rows rows_of(const struct ts_dense *d, uint32_t mode)
     return (struct rows){ behind, behind * d->array.dim[mode], 0, 1 / (double)behind };
 }
 
-/* A division of 64 bits takes longer than all else that a cell needs here. Below 2^52, which arrays
- * are, the quotient of float64 is right or one off. */
+/* Returns the row of a cell. A division of 64 bits would take longer than all other work on a cell.
+ * Cell numbers are below 2^52, so the float64 quotient is exact or off by one. */
 static inline uint64_t row_at(struct rows *r, uint64_t cell)
 {
     uint64_t at = cell - r->begin, row;
@@ -142,7 +145,7 @@ static inline uint64_t row_at(struct rows *r, uint64_t cell)
 
 struct slab {
     uint64_t number, base, cells;
-    const void *data; /* NULL: its bits are there */
+    const void *data; /* the cells; NULL: their bits are kept */
 };
 
 static uint64_t *bits_of(const struct ts_dense_unknown *u, const struct slab *s)
@@ -150,7 +153,7 @@ static uint64_t *bits_of(const struct ts_dense_unknown *u, const struct slab *s)
     return u->bits + s->number * u->slab_words;
 }
 
-/* The bits of up to WORDS words from the cell `at` of the slab on, of n cells. */
+/* ret := bits of n cells of the slab, from `at` on, in up to WORDS words: 1 for an unknown cell. */
 static void look(const struct ts_dense_unknown *u, const struct slab *s, uint64_t at, uint32_t n,
                  uint64_t *ret)
 {
@@ -168,7 +171,7 @@ static void look(const struct ts_dense_unknown *u, const struct slab *s, uint64_
     memset(held + n, 0, sizeof held - n);
     for (uint32_t k = 0; k < WORDS; k++) {
         ret[k] = 0;
-        for (uint32_t b = 0; b < WORD / 8; b++) { /* eight bytes, each 0 or 1, to eight bits */
+        for (uint32_t b = 0; b < WORD / 8; b++) { /* eight bytes of 0 or 1 become eight bits */
             uint64_t bytes;
             memcpy(&bytes, held + k * WORD + b * 8, sizeof bytes);
             ret[k] |= (bytes * UINT64_C(0x0102040810204080) >> 56) << (8 * b);
@@ -176,9 +179,9 @@ static void look(const struct ts_dense_unknown *u, const struct slab *s, uint64_
     }
 }
 
-/* ---- cells that are listed ---- */
+/* ---- listing cells ---- */
 
-/* Unknown cells of n, from `at` on. */
+/* ret := the unknown cells among n cells from `at` on. Returns their number. */
 static uint32_t unknown_of(const uint64_t *bits, uint64_t at, uint32_t n, uint32_t *ret)
 {
     uint32_t k = 0;
@@ -188,7 +191,8 @@ static uint32_t unknown_of(const uint64_t *bits, uint64_t at, uint32_t n, uint32
     return k;
 }
 
-/* Those that are wanted, which the row decides. */
+/* ret := the wanted cells among n cells from `at` on: those of a row are its known or its unknown
+ * ones. Returns their number. */
 static uint32_t wanted_of(const struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                           const struct slab *s, const uint64_t *bits, uint64_t at, uint32_t n,
                           uint32_t *ret)
@@ -216,7 +220,8 @@ static int wants_unknown(const struct ts_dense_unknown *u, const struct ts_dense
            (!w->some_known && w->first == 0 && w->end == u->tensor->dense->array.dim[w->mode]);
 }
 
-/* A thread's part of a slab: whole words. Lists what is wanted, or with NULL all unknown cells. */
+/* Lists the wanted cells (w NULL: all unknown cells) of a thread's part of a slab, which has whole
+ * words. */
 static uint32_t *list_part(const struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                            const struct slab *s, uint32_t me, uint32_t team)
 {
@@ -241,7 +246,7 @@ static uint32_t *list_part(const struct ts_dense_unknown *u, const struct ts_den
     return raw;
 }
 
-/* ---- how many there are ---- */
+/* ---- counting unknown cells ---- */
 
 static void count_slab(struct ts_dense_unknown *u, const struct slab *s)
 {
@@ -304,9 +309,9 @@ int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *
     return rc;
 }
 
-/* ---- lists ---- */
+/* ---- sorted lists ---- */
 
-/* The rows of the mode that a slab has, of those that are wanted: *first .. *end - 1. */
+/* Sets *first .. *end - 1 to the wanted rows of the mode that have cells in the slab. */
 static void slab_rows(const struct ts_dense *d, const struct ts_dense_wanted *w,
                       const struct slab *s, uint64_t *first, uint64_t *end)
 {
@@ -321,8 +326,8 @@ static void slab_rows(const struct ts_dense *d, const struct ts_dense_wanted *w,
     *end = other + 1 < w->end ? other + 1 : w->end;
 }
 
-/* Sorts what threads have listed: how many cells of each key each of them has, then where they
- * go. */
+/* Sorts the cells that threads have listed: counts the cells of each key for each thread, computes
+ * their places, and stores them. */
 static void list_slab(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                       const struct slab *s, uint64_t first, uint64_t keys)
 {
@@ -368,7 +373,7 @@ static void list_slab(struct ts_dense_unknown *u, const struct ts_dense_wanted *
     }
 }
 
-/* Who gets the lists. */
+/* The function that receives the lists, and its arguments. */
 struct taker {
     struct ts_dense_unknown *unknown;
     const struct ts_dense_wanted *wanted;

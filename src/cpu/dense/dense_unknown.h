@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* dense_unknown.h - which cells of a dense tensor are unknown: how many there are in each row of a
- * mode, and where, by rows.
+/* dense_unknown.h - the unknown cells of a dense tensor: their number in each row of a mode, and
+ * lists of them by row.
  *
- * Unknown are those that are NaN and those that are held out. One pass over the cells finds them.
- * From then on a bit for each cell tells, where all bits fit what they may take; else cells are
- * looked at in each pass.
+ * Unknown cells are those that are NaN, and those that are held out. One pass over the cells finds
+ * them. From then on each cell has a bit, if all bits fit into bit_bytes; otherwise each pass
+ * checks the cells again.
  *
- * A list has cells of one slab, sorted by key: the row, and the part of the slab where rows are
- * divided into such parts. Cells of a key are in the order of the array.
+ * A list has cells of one slab, sorted by key: the row, and the part of the slab if rows are
+ * divided into parts. Cells of a key are in the order of the array.
  *
  *   owner    the object owns its memory
  *   units    cells; rows from 0
@@ -35,7 +35,7 @@ int ts_dense_unknown_new(const struct ts_dense_unknown_conf *conf, struct ts_den
 void ts_dense_unknown_free(struct ts_dense_unknown *u); /* u may be NULL */
 uint64_t ts_dense_unknown_bytes(const struct ts_dense_unknown_conf *conf);
 
-/* Finds the unknown cells. Does nothing if they are those that were found last. */
+/* Finds the unknown cells. Does nothing if the last call found them for the same held-out cells. */
 int ts_dense_unknown_find(struct ts_dense_unknown *u, const struct ts_hold_out *hold_out,
                           struct ts_feed *feed, struct ts_err *err);
 
@@ -60,7 +60,7 @@ struct ts_dense_list {
     const uint32_t *cell;  /* numbers of cells, less `base` */
 };
 
-/* Gets the lists of the slabs, in order, without those that are empty. */
+/* Receives the lists of the slabs, in order. Empty lists are left out. */
 typedef void ts_dense_take(void *ctx, const struct ts_dense_list *list);
 int ts_dense_unknown_list(struct ts_dense_unknown *u, const struct ts_dense_wanted *w,
                           ts_dense_take *take, void *ctx, struct ts_feed *feed, struct ts_err *err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of columns, columns that are drawn, and the steps of rows. */
+/* Adds the unlisted cells to the gradient, from column sums and sampled columns, and makes the
+ * steps of rows. */
 #include "cpu/losses/descend.h"
 
 #include <assert.h>
@@ -17,24 +18,28 @@
 #include "stream/draws.h"
 #include "stream/loss.h"
 
-#define GROUP 512u /* rows that are summed together */
-#define CHUNK 256u /* drawn columns whose models are computed together */
-#define WAYS  8u   /* sums side by side, for vectors */
+#define GROUP 512u /* rows whose columns are summed together */
+#define CHUNK 256u /* sampled columns whose models are computed together */
+#define WAYS  8u   /* independent partial sums of a dot product, for vectors */
 
 struct ts_steps {
     const struct ts_tensor *tensor;
     uint32_t rank, threads;
-    void *memory; /* of all that follows */
+    void *memory; /* memory of all arrays below */
     uint64_t memory_bytes;
-    double *sum[TS_MAX_ORDER]; /* of each mode: rank columns of each group and those before it */
-    double *linear;            /* rank: products of column sums of the modes but one */
-    double *upto;              /* rank: what components have of the model's sum, and those before */
-    double *column;            /* drawn columns, rank x n_drawn: of a component one after another */
-    double *weight;            /* of each */
-    double *of_group;          /* sums over the rows of a group of the mode */
-    double *thread;            /* of each 2 x rank, and what zero_cells.h takes */
-    struct ts_share *share;    /* of the call under way; or NULL */
-    uint32_t self;             /* this rank */
+    /* by mode: rank column sums for each group of rows, each added to those of the groups before */
+    double *sum[TS_MAX_ORDER];
+    double *linear; /* rank: products of the column sums of all modes but one */
+    /* rank: shares of components in the sum of the model over all cells, each added to those
+     * before */
+    double *upto;
+    /* rank x n_drawn: sampled columns of the Khatri-Rao product, stored by component */
+    double *column;
+    double *weight;         /* n_drawn: weight of each sampled column */
+    double *of_group;       /* sums over the rows of each group of the mode */
+    double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
+    struct ts_share *share; /* share of the present call; or NULL */
+    uint32_t self;          /* this rank */
     struct ts_err *err;
 };
 
@@ -50,7 +55,7 @@ static uint64_t thread_room(const struct ts_steps *s)
     return (2 * (uint64_t)s->rank + ts_zero_cells_scratch(s->rank) + 7) / 8 * 8;
 }
 
-/* Places of everything from the base on; NULL: only counts. Returns the bytes. */
+/* Places all arrays in the memory at `base`; NULL: only counts. Returns the bytes. */
 static uint64_t lay_out(struct ts_steps *s, char *base)
 {
     const uint64_t number = sizeof(double);
@@ -106,7 +111,7 @@ void ts_steps_free(struct ts_steps *s)
 
 /* ---- column sums ---- */
 
-/* Groups of this rank: first[self] .. first[self + 1] - 1. */
+/* Returns `first`: this rank sums groups first[self] .. first[self + 1] - 1. */
 static const uint64_t *deal(const struct ts_steps *s, uint64_t groups, uint64_t alone[2])
 {
     alone[0] = 0;
@@ -114,7 +119,8 @@ static const uint64_t *deal(const struct ts_steps *s, uint64_t groups, uint64_t 
     return s->share == NULL ? alone : ts_share_groups(s->share, groups);
 }
 
-/* Of each group and those before it. *ret: those of all rows. */
+/* Computes column sums of a factor: for each group of rows, added to those of the groups before.
+ * *ret: the sums over all rows. */
 static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *f,
                        const double **ret)
 {
@@ -140,8 +146,9 @@ static int sum_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *
     return rc;
 }
 
-/* linear := products of the column sums of all modes but one; upto: with that, too. *ret: the
- * model's sum. */
+/* linear := products of the column sums of all modes but `mode`. upto := cumulative sums over
+ * components of these products times the column sums of `mode`. *ret: the sum of the model over all
+ * cells. */
 static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor, double *ret)
 {
     double sum = 0;
@@ -164,15 +171,15 @@ static int sum_model(struct ts_steps *s, uint32_t mode, const struct ts_fmat *fa
     return rc;
 }
 
-/* ---- draws ---- */
+/* ---- random samples ---- */
 
 static double draw(const struct ts_descent *descent, uint32_t mode, uint32_t number, uint32_t k)
 {
     return ts_draw_unit(descent->seed, descent->draw, mode, number, k, descent->n_drawn);
 }
 
-/* The first of n sums, `step` apart, that is above x; of equals before it the last group is
- * empty. */
+/* Returns the first of n cumulative sums, `step` apart, that is above x. So a group whose sum is 0
+ * is never chosen. */
 static uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
 {
     uint64_t low = 0, high = n - 1;
@@ -186,7 +193,8 @@ static uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
     return low;
 }
 
-/* A row, each as often as its entry of column r says. */
+/* Chooses a row of mode m by the random number `unit`, with a probability proportional to its entry
+ * in column r. */
 static uint64_t draw_row(const struct ts_steps *s, uint32_t m, const struct ts_fmat *f, uint32_t r,
                          double unit)
 {
@@ -207,7 +215,8 @@ static uint64_t draw_row(const struct ts_steps *s, uint32_t m, const struct ts_f
     return last;
 }
 
-/* to, `step` apart, := products of the rows that make up a column, row[m] of mode m. */
+/* to := the elementwise product of the rows row[m] of all modes m but `mode`; entries are `step`
+ * apart. */
 static void multiply_rows(const struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
                           const uint64_t *row, uint32_t step, double *to)
 {
@@ -219,7 +228,7 @@ static void multiply_rows(const struct ts_steps *s, uint32_t mode, const struct 
                 ts_item(factor[m].data, row[m] * factor[m].stride + c, factor[m].precision);
 }
 
-/* Every column there is, where that is no more than would be drawn. */
+/* Takes all n columns of the Khatri-Rao product, if there are no more than would be sampled. */
 static uint32_t all_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
                             uint32_t n)
 {
@@ -237,8 +246,9 @@ static uint32_t all_columns(struct ts_steps *s, uint32_t mode, const struct ts_f
     return n;
 }
 
-/* Columns, and what each stands for. Returns how many: none where the model, which they are drawn
- * from, is 0. */
+/* Samples columns of the Khatri-Rao product, and their weights. If the loss has nonnegative models,
+ * the probability is proportional to the model. Returns the number of columns: 0 if the model is
+ * 0. */
 static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_fmat *factor,
                              const struct ts_descent *descent, double sum)
 {
@@ -274,7 +284,7 @@ static uint32_t draw_columns(struct ts_steps *s, uint32_t mode, const struct ts_
     return n;
 }
 
-/* What has to be known of all cells before rows can be told. *n: the number of columns drawn. */
+/* Computes sums over all cells that steps of rows need. *n: number of sampled columns. */
 static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
                    const struct ts_fmat *factor, const struct ts_descent *descent, double *sum,
                    uint32_t *n, struct ts_err *err)
@@ -296,7 +306,7 @@ static int prepare(struct ts_steps *s, struct ts_share *share, uint32_t mode,
 
 /* ---- rows ---- */
 
-/* to := models of up to CHUNK drawn columns from `first` on, with the row a. */
+/* to := models of the row a at up to CHUNK sampled columns, from `first` on. */
 static void models_of(const struct ts_steps *s, uint32_t n, uint32_t first, uint32_t some,
                       const double *restrict a, double *restrict to)
 {
@@ -323,7 +333,7 @@ static double dot(const double *restrict x, const double *restrict y, uint32_t n
 
 static const double zero[CHUNK];
 
-/* g += what the drawn columns say of the row a. */
+/* Adds the part of the sampled columns to g, the gradient of row a. */
 static void add_drawn(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                       const double *a, double *g)
 {
@@ -406,7 +416,7 @@ int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *ha
     return rc;
 }
 
-/* The sum of what the drawn columns say of a row. */
+/* Returns the sum of the loss over the sampled columns for row a. */
 static double judge_row(const struct ts_steps *s, const struct ts_descent *descent, uint32_t n,
                         const double *a)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descend.h - one step of the rows of a mode against the gradient of a loss.
+/* descend.h - one gradient step of the rows of a mode, for any loss.
  *
  * The caller has computed the part of the gradient that comes from the nonzeros. The functions here
- * add the part of the unlisted cells, from column sums and from drawn columns or cells. Then they
+ * add the part of the unlisted cells, from column sums and from sampled columns or cells. Then they
  * make Adam's step, or return the gradient (stream/row_update.h, struct ts_descent).
  *
  *   owner    the object owns its memory, the caller the matrices and moments
@@ -25,13 +25,13 @@ uint64_t ts_steps_bytes(const struct ts_tensor *t, uint32_t rank, uint32_t threa
 
 /* Makes the step of the rows of `mode`. factor: all factors. apart: the part of the gradient of
  * `mode` that comes from the nonzeros. With several ranks (share not NULL), rank r has rows has[r]
- * .. has[r + 1] - 1 of apart, and makes their step. Then rank 0 gets all moments, or all ranks get
- * the whole gradient. */
+ * .. has[r + 1] - 1 of apart, and makes their step. Then rank 0 gets all moments or, if `descent`
+ * asks for the gradient, all ranks get the whole gradient. */
 int ts_steps_make(struct ts_steps *s, struct ts_share *share, const uint64_t *has, uint32_t mode,
                   struct ts_fmat *factor, const struct ts_fmat *apart,
                   const struct ts_descent *descent, struct ts_err *err);
 
-/* Estimates the sum of the loss of the value 0 over all cells, from columns of `mode`. */
+/* Estimates the sum of the loss at value 0 over all cells, from sampled columns of `mode`. */
 int ts_steps_zeros(struct ts_steps *s, struct ts_share *share, uint32_t mode,
                    const struct ts_fmat *factor, const struct ts_descent *descent, double *ret,
                    struct ts_err *err);

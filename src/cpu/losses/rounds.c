@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A team of threads takes one shard after another; rows that are cut are folded between rounds. */
+/* A team of threads takes one shard after another. Rows with nonzeros in several partitions or
+ * shards are summed between rounds. */
 #include "cpu/losses/rounds.h"
 
 #include <omp.h>
@@ -13,9 +14,9 @@
 #include "cpu/losses/rounds_state.h"
 #include "cpu/ranks/share.h"
 
-/* ---- rows that are cut ---- */
+/* ---- rows with nonzeros in several partitions ---- */
 
-/* Whether a row of shard `s` goes on in the one before or after. */
+/* Whether a row of shard `s` continues in the shard before or after it. */
 static int spans(const struct ts_mode *m, uint64_t s, uint32_t row)
 {
     return (s > 0 && m->shard[s - 1].row_last == row) ||
@@ -27,7 +28,8 @@ static double *span_at(const struct ts_rounds *r, uint64_t shard, int last)
     return r->span + (2 * shard + (uint64_t)last) * r->stride;
 }
 
-/* The row whose parts were added is done with this round, or waits for its other shards. */
+/* Ends a round of a row whose parts in the shard were added: multiplies it, or keeps the sum if the
+ * row continues in other shards. */
 static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -44,7 +46,7 @@ static void end_row(struct ts_rounds_run *u, uint32_t row, uint32_t round, const
         u->kkt = violation;
 }
 
-/* Adds the parts of the shard's rows that are cut, and multiplies them. */
+/* Adds the parts of rows that several partitions of the shard share, and multiplies these rows. */
 static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -75,7 +77,8 @@ static void fold(struct ts_rounds_run *u, uint32_t round, double *sum)
         end_row(u, row, round, sum);
 }
 
-/* Rows that go on in other shards, once all shards were there. Returns how many there are. */
+/* Adds the parts of rows that continue in other shards, after all shards were visited, and
+ * multiplies them. Returns the number of these rows. */
 static uint64_t fold_spans(struct ts_rounds_run *u, double *sum)
 {
     const struct ts_rounds *r = u->r;
@@ -131,7 +134,7 @@ static void rounds_of_shard(struct ts_rounds_run *u, struct ts_rounds_worker *w,
     }
 }
 
-/* What a model wants of the shard that is there. */
+/* Does the work of one model on the present shard. */
 static void work_shard(struct ts_rounds_run *u)
 {
     struct ts_rounds_worker *w = &u->r->worker[omp_get_thread_num()];
@@ -145,7 +148,7 @@ static void work_shard(struct ts_rounds_run *u)
     }
 }
 
-/* What a pass does for n models. */
+/* The work of a pass for n models. */
 struct team {
     struct ts_rounds_run *run;
     uint32_t n;
@@ -164,7 +167,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     return 0;
 }
 
-/* All ranks have passed over their shards, or this one has failed with rc. */
+/* Waits until all ranks have passed over their shards. rc: the result of this rank. */
 static int meet(struct ts_rounds_run *u, int rc)
 {
     const uint64_t start = ts_clock_ns();
@@ -173,7 +176,8 @@ static int meet(struct ts_rounds_run *u, int rc)
     return rc;
 }
 
-/* judge: where the model wants it. */
+/* Makes a pass for n models. rounds: updates rows; judge: computes the losses of models that ask
+ * for them. */
 static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
 {
     struct team team = { u, n };
@@ -207,7 +211,7 @@ static int pass(struct ts_rounds_run *u, uint32_t n, int rounds, int judge)
     return rc;
 }
 
-/* All parts of rows are there: those that go on in other shards are folded. */
+/* Gathers the parts of rows that continue in other shards, and updates these rows. */
 static int fold_all(struct ts_rounds_run *u)
 {
     struct ts_rounds *r = u->r;
@@ -226,7 +230,8 @@ static void fill_job(const struct ts_rounds *r, uint32_t mode, const struct ts_f
                      const struct ts_loss *loss, struct ts_rounds_job *job)
 {
     const struct ts_tensor *t = r->tensor;
-    const uint64_t far = ts_machine_cache_bytes(); /* larger matrices leave a core's second cache */
+    /* larger matrices do not fit the second-level cache of a core */
+    const uint64_t far = ts_machine_cache_bytes();
     *job = (struct ts_rounds_job){ .order = t->order, .stride = r->stride, .loss = loss };
     for (uint32_t l = 1; l < t->order; l++) {
         const struct ts_fmat *f = &factor[t->mode[mode].disk.level[l]];
@@ -250,7 +255,7 @@ static void add_judged(const struct ts_rounds *r, uint32_t mode, struct ts_multi
         }
 }
 
-/* What the ranks have judged, and the rows that each has, to all. */
+/* Sends the losses of partitions, and the rows of each rank, to all ranks. */
 static int gather(struct ts_rounds_run *u, int judged)
 {
     const uint64_t start = ts_clock_ns();
@@ -268,7 +273,7 @@ static int gather(struct ts_rounds_run *u, int judged)
     return rc;
 }
 
-/* What a call does over the mode of one model. */
+/* Returns the run of one model over a mode. */
 static struct ts_rounds_run run_of(const struct ts_rounds_of *model, uint32_t mode,
                                    struct ts_feed *feed, struct ts_err *err)
 {

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds.h - rows of a mode that are multiplied with their weighted product, several rounds for one
- * read.
+/* rounds.h - multiplicative updates of the rows of a mode, several rounds for one read of the
+ * shards.
  *
- * Of a mode with factor A and weights w it makes B = A diag(w), and in each round, row by row,
+ * For a mode with factor A and weights w, it computes B = A diag(w). Each round updates each row b
+ * of B:
  *     phi := sum over the row's nonzeros of g(x, m) p,  m = <p, b>;   b := b .* phi
- * (stream/request.h, MULTIPLY). A row depends on its own nonzeros alone, so a shard gives all
- * rounds of its rows while it is there. Threads take partitions of one shard: rows inside of a
- * partition have all rounds at once; the first and the last row of each may go on in its
- * neighbours, so their parts are added in the order of the file, round by round. A row that goes on
- * in another shard gets one round, when all shards were there, its parts added in the order of the
+ * (stream/request.h, MULTIPLY), with x the value of a nonzero, p the product of the other factors'
+ * rows, and g its weight. A row depends on its own nonzeros alone, so all rounds of a row are made
+ * while its shard is in memory. Threads take partitions of one shard. Rows inside of a partition
+ * get all rounds at once. The first and the last row may continue in neighbouring partitions, so
+ * their parts are added in the order of the file, round by round. A row that continues in another
+ * shard gets one round, after all shards were visited; its parts are added in the order of the
  * file.
  *
- * Of several ranks each takes whole shards (cpu/ranks/share.h); rows that go on in another one are
- * folded by all of them.
+ * With several ranks, each rank takes whole shards (cpu/ranks/share.h). All ranks update rows that
+ * continue in another shard.
  *
  *   owner    the object owns its memory, the caller the matrices
- *   units    rows are compact ones
+ *   units    rows are those of used slices
  *   threads  one thread calls; inside, OpenMP threads
- *   errors   0 or a negative ts_code; on failure the factor is as it was
- *   bits     of the bytes of the shards, the factors and the precision: not of threads or of the
- *            order of delivery
+ *   errors   0 or a negative ts_code; on failure the factor is unchanged
+ *   bits     depend on the bytes of the shards, the factors and the precision, not on threads or
+ *            the order of delivery
  */
 #ifndef TS_CPU_ROUNDS_H
 #define TS_CPU_ROUNDS_H
@@ -29,8 +31,8 @@
 #include "stream/feed/feed.h"
 #include "stream/loss.h"
 
-/* Number of nonzeros whose models are computed before their weights. Their p and products of fibres
- * fit a first-level cache. */
+/* Number of nonzeros whose models are computed before their weights. Their p and the row products
+ * of fibres fit a first-level cache. */
 #define TS_ROUNDS_CHUNK 128u
 
 /* Decoded nonzeros of a partition, or of a part of one. */
@@ -38,16 +40,17 @@ struct ts_flat {
     uint32_t n, row, n_rows; /* row: the row of the first nonzero */
     uint32_t n_fibres;       /* number of fibres, for orders above 3; otherwise n */
     uint32_t *start;         /* n_rows + 1 numbers: where rows begin */
-    /* Rows of the mode at level l, from 1: one for each nonzero or, above the leaf and with fibres,
-     * one for each fibre. Behind them TS_KERNEL_AHEAD more may be read. */
+    /* Row indices of the mode at level l, from 1: one for each nonzero or, above the leaf and with
+     * fibres, one for each fibre. TS_KERNEL_AHEAD more may be read after them. */
     uint32_t *idx[TS_MAX_ORDER];
-    /* fibre of each nonzero, with TS_KERNEL_AHEAD more to be read; NULL for orders up to 3 */
+    /* fibre of each nonzero, with TS_KERNEL_AHEAD more that may be read; NULL for orders up to 3 */
     uint32_t *fibre;
     double *value;
-    uint8_t *held; /* not 0: the nonzero is held out, and has weight 0; NULL: none is held out */
+    /* not 0: the nonzero is held out, and has weight 0. NULL: no nonzeros are held out */
+    uint8_t *held;
 };
 
-/* Begins a block whose first nonzero lies in this row. */
+/* Begins a block whose first nonzero is in this row. */
 static inline void ts_flat_row(struct ts_flat *f, uint32_t row)
 {
     if (f->n_rows == 0)
@@ -65,37 +68,37 @@ struct ts_rounds_job {
     const void *table[TS_MAX_ORDER]; /* factor of the mode at level l, from 1 */
     int far[TS_MAX_ORDER];
     const struct ts_loss *loss;
-    double at; /* the number that the loss takes */
-    int zeros; /* the weight of a nonzero is the difference to that of a cell of value 0 */
+    double at; /* the parameter of the loss */
+    int zeros; /* 1: the weight at value 0 is subtracted from the weight of a nonzero */
 };
 
-/* The memory of a thread. */
+/* Memory of a thread for rounds. */
 struct ts_rounds_scratch {
-    void *product; /* p of `most` nonzeros, which is at least TS_ROUNDS_CHUNK */
+    void *product; /* p for `most` nonzeros; `most` is at least TS_ROUNDS_CHUNK */
     uint32_t most;
     double judged, inner;
-    /* Held-out nonzeros: their number, loss, and sums of m and of x^2. */
+    /* sums over held-out nonzeros: their number, loss, m and x^2 */
     double held_n, held_judged, held_model, held_squares;
     _Alignas(64) double fold[4 * TS_ROUNDS_CHUNK];
     double model[TS_ROUNDS_CHUNK], weight[TS_ROUNDS_CHUNK], less[TS_ROUNDS_CHUNK];
-    double zero[TS_ROUNDS_CHUNK]; /* zeros */
-    /* For a chunk: products of fibres, up to 256 bytes of columns at once, and addresses of
-     * operands. */
+    double zero[TS_ROUNDS_CHUNK]; /* a value of 0 for each nonzero of a chunk */
+    /* for a chunk: row products of fibres, for up to 256 bytes of columns at a time, and row
+     * indices of operands */
     _Alignas(64) char fibre[TS_ROUNDS_CHUNK * 256];
     uint32_t idx[TS_MAX_ORDER][TS_ROUNDS_CHUNK + TS_KERNEL_AHEAD];
 };
 
 struct ts_rounds_ops {
-    /* Computes n_rows rows of the flat from `row` on, `own` being these rows. Sets phi to their
-     * sums (a stride for each, on 64 bytes). If phi is NULL, it adds to judged and inner instead.
-     * Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p of more than `most` nonzeros
-     * cannot be kept. */
+    /* Computes n_rows rows of the flat from `row` on; own: these rows of B or the factor. Sets phi
+     * to their sums (one stride each, aligned to 64 bytes). If phi is NULL, adds to judged and
+     * inner instead. Several rows together have at most TS_ROUNDS_CHUNK nonzeros. p can be kept for
+     * at most `most` nonzeros. */
     void (*rows)(const struct ts_rounds_job *job, const struct ts_flat *flat, uint32_t row,
                  uint32_t n_rows, const void *own, enum ts_rounds_p of_p,
                  struct ts_rounds_scratch *scratch, double *phi);
 
-    /* Sets the row b of n entries, whose signs do not count, to b .* phi. last: entries with a phi
-     * above 1 get the sign that marks this. Returns the violation before. */
+    /* Sets the row b of n entries, whose signs are ignored, to b .* phi. last: entries with a phi
+     * above 1 get a sign that marks them. Returns the violation before the update. */
     double (*multiply)(void *b, const double *restrict phi, uint32_t n, int last);
 
     /* Appends a plain block to the flat. Returns the address of the next block. */
@@ -108,8 +111,7 @@ const struct ts_rounds_ops *ts_rounds_get(enum ts_isa isa, enum ts_precision pre
 struct ts_rounds;
 struct ts_share;
 
-/* plain: where blocks are kept in decoded form from the second pass over a mode on; lent; or
- * NULL. */
+/* plain: the store of decoded blocks, used from the second pass over a mode on; lent; or NULL. */
 int ts_rounds_new(const struct ts_tensor *t, uint32_t rank, enum ts_precision precision,
                   enum ts_isa isa, uint32_t threads, struct ts_plain *plain, struct ts_rounds **ret,
                   struct ts_err *err);
@@ -122,22 +124,22 @@ struct ts_rounds_of {
     struct ts_rounds *r;
     struct ts_share *share; /* how ranks divide the work; NULL: there is one rank */
     struct ts_fmat *factor; /* factors of all modes */
-    struct ts_fmat *apart;  /* as many rows as the mode has */
+    struct ts_fmat *apart;  /* memory with as many rows as the mode */
     const struct ts_multiply *multiply;
     struct ts_multiply_sums *ret;
     const struct ts_descent *descend;
 };
 
-/* Sets apart to the sum of g p over the nonzeros of each row, with loss, at, observed and hold_out
- * of a descent. The factor stays as it is. n models (n > 0) share one pass over the shards.
- * wait_ns: time that it waited for shards; exchange_ns: for other ranks. With several ranks, each
- * has the rows of ts_share_rows. */
+/* Sets apart to the sum of g p over the nonzeros of each row, with the loss, its parameter,
+ * observed and hold_out of `descend`. The factor does not change. n models (n > 0) share one pass
+ * over the shards. *wait_ns: time spent waiting for shards; *exchange_ns: for other ranks. With
+ * several ranks, each has the rows of ts_share_rows. */
 int ts_rounds_gradient(const struct ts_rounds_of *model, uint32_t n, uint32_t mode,
                        struct ts_feed *feed, uint64_t *wait_ns, uint64_t *exchange_ns,
                        struct ts_err *err);
 
 /* Updates the factor of `mode` by `multiply`, on all ranks. n models (n > 0) share the passes: each
- * shard is taken once for all, or twice. apart: memory for B. feed may be NULL, as in
+ * shard is read once for all of them, or twice. apart: memory for B. feed may be NULL, as in
  * stream/backend.h. */
 int ts_rounds_run(const struct ts_rounds_of *model, uint32_t n, uint32_t mode, struct ts_feed *feed,
                   struct ts_backend_times *times, struct ts_err *err);

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds_body.h - the weighted product of a row, once for each instruction set and precision.
- * Included by kernel_body.h after cells_body.h.
+/* rounds_body.h - the weighted sums of rows (rounds.h), once for each instruction set and
+ * precision. kernel_body.h includes it after cells_body.h.
  *
- * The rows that a nonzero multiplies (p) are computed to memory, nonzero after nonzero, because a
- * row takes several rounds with the same ones, and the model's values of up to TS_ROUNDS_CHUNK of
- * them with them; then what these weigh, and the sums. Where fibres are long, the products of their
- * rows are computed once for each, as in kernel_body.h.
+ * p of a nonzero is stored in memory, because several rounds of a row use it. While p is computed,
+ * so are the model's values of up to TS_ROUNDS_CHUNK nonzeros. Their weights follow, and then the
+ * sums. If fibres are long, the row product of each fibre is computed once, as in kernel_body.h.
  */
 
-/* Nonzeros at .. at + n - 1 of the flat, of rows `row` .. row + n_rows - 1; own: of the first of
- * these. */
+/* Nonzeros at .. at + n - 1 of the flat, which are in rows `row` .. row + n_rows - 1. own: the
+ * present entries of row `row`. */
 struct NAME(chunk) {
     const struct ts_flat *flat;
     uint32_t at, n, row, n_rows;
     const VEC *own;
 };
 
-/* Where the nonzeros of its row k end. */
+/* Returns where the nonzeros of row k of the chunk end. */
 INLINE uint32_t NAME(end_of)(const struct NAME(chunk) * c, uint32_t k)
 {
     const uint32_t end = c->flat->start[c->row + k + 1] - c->at;
     return end < c->n ? end : c->n;
 }
 
-/* The operands of p, n_vec vectors of columns from col on: rows of factors, or products of fibres,
- * which are made. */
+/* Sets `of` to the operands of p, over n_vec vectors of columns from col on: rows of factors, or
+ * row products of fibres, which it computes. */
 INLINE struct NAME(operands)
     NAME(operands_of)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, uint32_t n_vec,
                       uint64_t stride, uint32_t col, struct ts_rounds_scratch *scratch,
@@ -37,7 +36,8 @@ INLINE struct NAME(operands)
     const int shares = fibre != NULL && ts_unpack_shares(job->order, c->n, n_fibres);
     struct NAME(operands)
         x = { of, leaf, 0, 0, stride * sizeof(TS_REAL), stride * sizeof(TS_REAL) };
-    of[0] = (struct NAME(operand)){ 0 }; /* compilers know no least order */
+    /* for the compiler, which does not know that orders are at least 2 */
+    of[0] = (struct NAME(operand)){ 0 };
     for (uint32_t l = 1; l <= leaf; l++) {
         uint32_t *idx = scratch->idx[l];
         of[l - 1] =
@@ -65,7 +65,7 @@ INLINE struct NAME(operands)
     return x;
 }
 
-/* <p, own>, summed in each lane. */
+/* Returns <p, own>, summed over vectors, lane by lane. */
 INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
 {
     VEC dot = p[0] * own[0];
@@ -74,7 +74,7 @@ INLINE VEC NAME(dot)(const VEC *p, const VEC *own, uint32_t n_vec)
     return dot;
 }
 
-/* p at position i, and the sums of <p, own> in each lane. */
+/* Computes p at position i. Returns <p, own>, summed lane by lane. */
 INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_t i, const VEC *own,
                           VEC *restrict p)
 {
@@ -86,7 +86,8 @@ INLINE VEC NAME(term_dot)(const struct NAME(operands) * x, uint32_t n_vec, size_
     return NAME(dot)(term, own, n_vec);
 }
 
-/* p and the FOLD sums of <p, own> of each, rows having n_vec vectors. */
+/* Computes p of all nonzeros of a chunk, and the FOLD sums of their <p, own>. Rows have n_vec
+ * vectors. */
 INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(operands) * x,
                             uint32_t n_vec, VEC *restrict p, FOLDED *restrict sum)
 {
@@ -109,7 +110,7 @@ INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(oper
     }
 }
 
-/* The same sums, of p that is there. */
+/* Computes the same FOLD sums from p in memory. */
 INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const VEC *restrict p,
                             FOLDED *restrict sum)
 {
@@ -130,7 +131,7 @@ INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const 
     }
 }
 
-/* p of vectors of columns from col on, n_vec of them. */
+/* Computes n_vec vectors of columns of p, from col on. */
 INLINE void NAME(terms)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         uint32_t n_vec, uint32_t col, struct ts_rounds_scratch *scratch,
                         VEC *restrict p)
@@ -158,7 +159,7 @@ INLINE void NAME(term_dots_of_n)(const struct NAME(chunk) * c, struct NAME(opera
     }
 }
 
-/* phi += sum of g p over n nonzeros, n_some vectors of columns of n_vec. */
+/* phi += the sum of g p over n nonzeros, for n_some of n_vec vectors of columns. */
 INLINE void NAME(sum_weighted)(const VEC *restrict p, const TS_REAL *restrict g, uint32_t n,
                                uint32_t n_vec, uint32_t n_some, SUMS *restrict phi)
 {
@@ -200,7 +201,7 @@ INLINE void NAME(sum_rows)(const struct NAME(chunk) * c, const VEC *restrict p,
     }
 }
 
-/* The widths for which there is code: each gives the FOLD sums of a chunk, or adds to phi. */
+/* A function for each compiled width: computes the FOLD sums of a chunk, or adds to phi. */
 #define WIDTH(n)                                                                 \
     static __attribute__((noinline)) void NAME(models_##n)(                      \
         const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held, \
@@ -236,7 +237,7 @@ static void NAME(models_of)(const struct ts_rounds_job *job, const struct NAME(c
     NAME(dots_of_p)(c, job->stride / TS_LANES, p, sum);
 }
 
-/* scratch->model := the model's values. */
+/* scratch->model := the model's values at the nonzeros of a chunk. */
 static void NAME(models)(const struct ts_rounds_job *job, const struct NAME(chunk) * c, int held,
                          VEC *p, struct ts_rounds_scratch *scratch)
 {
@@ -282,7 +283,7 @@ static void NAME(add_weighted)(const struct NAME(chunk) * c, const VEC *p, const
     }
 }
 
-/* As the table's, in vectors of this instruction set. */
+/* The function `weigh` of a loss, compiled for vectors of this instruction set. */
 static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *restrict x,
                          const double *restrict m, double at, double *restrict g)
 {
@@ -299,7 +300,7 @@ static void NAME(slopes)(const struct ts_loss *loss, uint32_t n, const double *r
     }
 }
 
-/* What nonzeros weigh, as models say. */
+/* g := the weights of the nonzeros, from the model's values. */
 static void NAME(weigh)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         struct ts_rounds_scratch *scratch, TS_REAL *g)
 {
@@ -316,7 +317,7 @@ static void NAME(weigh)(const struct ts_rounds_job *job, const struct NAME(chunk
         g[i] = (TS_REAL)scratch->weight[i];
 }
 
-/* Nonzeros from .. end - 1 of the chunk, of one row, are judged. */
+/* Adds the losses of nonzeros from .. end - 1 of the chunk, which are in one row. */
 static void NAME(judge)(const struct ts_rounds_job *job, const struct NAME(chunk) * c,
                         uint32_t from, uint32_t end, struct ts_rounds_scratch *scratch)
 {
@@ -369,7 +370,7 @@ static void NAME(take_rows)(const struct ts_rounds_job *job, const struct ts_fla
     }
 }
 
-/* row := row .* phi, n entries. */
+/* row := row .* phi, with n entries. Returns the violation before. */
 static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t n, int last)
 {
     TS_REAL *to = row;
@@ -383,7 +384,8 @@ static double NAME(multiply_row)(void *row, const double *restrict phi, uint32_t
     return most;
 }
 
-/* As plain_expand, behind what the flat has. The next block is asked for, as NAME(load) does. */
+/* Expands a plain block like plain_expand, and appends it to the flat. The next block is
+ * prefetched, as in NAME(load). */
 static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void *plain,
                                       struct ts_flat *f)
 {
@@ -416,7 +418,8 @@ static const void *NAME(append_plain)(const struct ts_plain_conf *c, const void 
     f->n_fibres += n_fibres;
     next = (uintptr_t)from;
     for (uintptr_t byte = next; byte < next + (next - (uintptr_t)plain); byte += 64)
-        __builtin_prefetch((const void *)byte, 0, 2); /* if as long */
+        /* as if the next block were as long as this one */
+        __builtin_prefetch((const void *)byte, 0, 2);
     return from;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The factor before and after its rounds: columns scaled, and marks of zeros that should grow. */
+/* Prepares a factor for rounds and takes the result: scales columns, and marks entries that should
+ * not be zero. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "cpu/losses/rounds_state.h"
 
-/* The last bit of an entry. */
+/* Returns the last bit of an entry, which marks it if it is not zero. */
 static int last_bit(const struct ts_rounds *r, const void *row, uint32_t c)
 {
     uint64_t wide;
@@ -40,7 +41,7 @@ static int has_mark(const struct ts_rounds *r, const void *row, uint32_t c)
     return a == 0 ? signbit(a) != 0 : a < TS_ROW_ZERO && last_bit(r, row, c);
 }
 
-/* row[c] := a, which is not negative, with its mark. Below the normal numbers it counts as 0. */
+/* row[c] := a, which is not negative, with its mark. A denormal number becomes 0. */
 static void set_marked(const struct ts_rounds *r, void *row, uint32_t c, double a, int mark)
 {
     const double least = r->precision == TS_FLOAT32 ? FLT_MIN : DBL_MIN;

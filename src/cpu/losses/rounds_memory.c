@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Memory of rounds of rows: one piece, and places in it. */
+/* Memory of rounds of rows: one block, divided into arrays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "cpu/extent.h"
 #include "cpu/losses/rounds_state.h"
 
-/* bytes of p that are kept, for a row that takes several rounds */
+/* bytes of p that are kept, for a row that gets several rounds */
 #define HELD_BYTES (UINT64_C(512) << 10)
 #define FLAT_ROOM  (TS_PARTITION_NNZ + TS_KERNEL_AHEAD)
 #define ROWS_BYTES 16384u /* bytes of the sums of rows that are computed together */
@@ -44,8 +44,8 @@ uint64_t ts_rounds_together(uint32_t stride)
     return n > MOST_ROWS ? MOST_ROWS : n < 1 ? 1 : n;
 }
 
-/* Places of what all threads share and of each thread; base NULL: only counts. Returns the
- * bytes. */
+/* Places the arrays of all threads and of each thread in the memory at `base`; NULL: only counts.
+ * Returns the bytes. */
 static uint64_t lay_out(struct ts_rounds *r, char *base)
 {
     const struct ts_tensor *t = r->tensor;
@@ -61,7 +61,7 @@ static uint64_t lay_out(struct ts_rounds *r, char *base)
     return at;
 }
 
-/* Lays out the memory of one thread, whose scratch begins at the base. */
+/* Divides the memory of one thread, which begins at `base`. */
 static uint64_t lay_out_worker(const struct ts_rounds *r, struct ts_rounds_worker *w, char *base)
 {
     const uint64_t rows = ts_rounds_together(r->stride) * r->stride * sizeof(double);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One thread's partition of a shard: it is decoded, its rows inside get all rounds, those at its
- * ends a part of one. */
+/* The work of one thread on a partition: decodes it, makes all rounds of the rows inside of it, and
+ * sums its part of the first and last row. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void load_magnitudes(enum ts_precision precision, uint32_t n, const void 
             ((double *)to)[c] = fabs(((const double *)from)[c]);
 }
 
-/* Rows of the factor; of B without what their signs say. */
+/* Copies rows of the factor, or of B without the signs, which are marks. */
 static void load_rows(const struct ts_rounds_run *u, uint32_t row, uint32_t n_rows, void *to)
 {
     const struct ts_rounds *r = u->r;
@@ -84,7 +84,7 @@ static void append(struct ts_flat *f, const struct ts_unpacked *b, uint32_t leaf
     f->n_fibres += n;
 }
 
-/* Blocks begin .. end - 1 of the shard, of one partition, decoded. */
+/* Decodes blocks begin .. end - 1 of the shard, which are one partition, into the flat. */
 static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t begin,
                     uint32_t end)
 {
@@ -109,7 +109,7 @@ static void flatten(const struct ts_rounds_run *u, struct ts_rounds_worker *w, u
     f->start[f->n_rows] = f->n;
     if (u->hold_out->share > 0)
         hold_out(u, w);
-    for (uint32_t l = 1; l <= leaf; l++) /* fetched ahead, not used */
+    for (uint32_t l = 1; l <= leaf; l++) /* these entries are prefetched, not used */
         memset(f->idx[l] + (l < leaf ? f->n_fibres : f->n), 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
     if (f->fibre != NULL)
         memset(f->fibre + f->n, 0, TS_KERNEL_AHEAD * sizeof(uint32_t));
@@ -123,7 +123,7 @@ static void partition_blocks(const struct ts_rounds_run *u, uint32_t k, uint32_t
     *end = n - *begin > TS_PARTITION_BLOCKS ? *begin + TS_PARTITION_BLOCKS : n;
 }
 
-/* How many rows of the flat from row i on are computed together, of those before `end`. */
+/* Number of rows of the flat from row i on, before `end`, that are computed together. */
 static uint32_t rows_together(const struct ts_rounds *r, const struct ts_flat *f, uint32_t i,
                               uint32_t end)
 {
@@ -134,7 +134,7 @@ static uint32_t rows_together(const struct ts_rounds *r, const struct ts_flat *f
     return n;
 }
 
-/* All rounds of rows that are whole. */
+/* Makes all rounds of rows whose nonzeros are all in this partition. */
 static void whole_rows(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t i,
                        uint32_t n_rows)
 {
@@ -157,7 +157,7 @@ static void whole_rows(const struct ts_rounds_run *u, struct ts_rounds_worker *w
     }
 }
 
-/* part := phi of row i of the flat. */
+/* part := phi of row i of the flat, over the nonzeros of this partition. */
 static void part_of_row(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t i,
                         double *part)
 {

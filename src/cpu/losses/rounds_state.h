@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rounds_state.h - the structs that the files of rounds of rows share.
+/* rounds_state.h - the structs that the files for rounds of rows share.
  *
  *   rounds.c         a team of threads takes one shard after another
- *   rounds_memory.c  allocates the memory of rounds
- *   rounds_rows.c    one thread's partition of a shard
+ *   rounds_memory.c  allocates the memory
+ *   rounds_rows.c    the work of one thread on a partition
  *   rounds_matrix.c  the factor before and after its rounds
  *
  *   owner    rounds_memory.c makes and frees it
  *   units    rows; a row has `stride` elements
- *   threads  a worker is its thread's; rows of `apart` are written by one at a time
+ *   threads  a worker belongs to its thread; one thread at a time writes a row of `apart`
  */
 #ifndef TS_CPU_ROUNDS_STATE_H
 #define TS_CPU_ROUNDS_STATE_H
@@ -19,10 +19,12 @@
 
 /* The first and last row of a partition, which may continue in its neighbours. */
 struct ts_rounds_ends {
-    uint32_t n, first, last; /* n: nonzeros of the partition; first and last: these rows */
+    /* n: number of nonzeros of the partition; first, last: numbers of these rows */
+    uint32_t n, first, last;
     /* numbers of nonzeros in the first and in the last row; n_last is 0 if both are one row */
     uint32_t n_first, n_last;
-    int cut[2]; /* the first or last row continues elsewhere, and so takes more rounds */
+    /* whether the first and the last row continue in another partition, and so get more rounds */
+    int cut[2];
 };
 
 #define TS_ROUNDS_JUDGED 6u /* number of sums of a partition */
@@ -34,7 +36,7 @@ struct ts_rounds_worker {
     struct ts_unpacked *block;
     double *phi;
     void *own;
-    uint32_t *fibre; /* fibres of a flat */
+    uint32_t *fibre; /* fibre of each nonzero in `flat` */
     uint8_t *held;
     uint64_t *hash;
     double kkt;
@@ -52,9 +54,11 @@ struct ts_rounds {
     uint64_t memory_bytes;
     struct ts_rounds_worker *worker;
     struct ts_rounds_ends *ends; /* one for each partition of a shard */
-    /* 2 x stride for each partition of a shard: sums of its first and of its last row */
+    /* 2 x stride for each partition of a shard: sums of its first and its last row */
     double *part;
-    double *span;   /* 2 x stride for each shard: sums of rows that continue in another shard */
+    /* 2 x stride for each shard: sums of its first and last row, if they continue in another
+     * shard */
+    double *span;
     double *judged; /* TS_ROUNDS_JUDGED sums for each partition of a mode */
     double *column; /* rank sums for each group of rows */
 };
@@ -67,16 +71,16 @@ struct ts_rounds_run {
     const struct ts_multiply *multiply; /* all zero for a gradient */
     struct ts_rounds_job job;
     struct ts_fmat *apart;
-    const struct ts_fmat *own; /* the rows that models are computed with: `apart`, or the factor */
+    const struct ts_fmat *own; /* rows that models are computed with: `apart`, or the factor */
     const struct ts_descent *descend; /* for a gradient; NULL: rows are multiplied */
     const struct ts_hold_out *hold_out;
     uint32_t n_rounds;
-    int rounds; /* rows are updated in this pass */
-    int judge;  /* rows are judged in this pass */
-    int cut;    /* some row of the shard takes more rounds */
-    int keep;   /* blocks are kept in decoded form */
+    int rounds; /* this pass updates rows */
+    int judge;  /* this pass computes losses */
+    int cut;    /* some row of the shard gets more rounds */
+    int keep;   /* decoded blocks are kept */
     struct ts_plain_conf plain_conf;
-    const struct ts_shard_view *view; /* the shard under way */
+    const struct ts_shard_view *view; /* the shard that is being visited */
     double kkt;
     uint64_t wait_ns, exchange_ns;
     struct ts_err *err;
@@ -89,14 +93,14 @@ static inline void ts_rounds_add_row(const struct ts_rounds *r, const double *pa
 }
 
 /* ---- rounds_memory.c */
-/* The number of rows whose sums are computed together. */
+/* Number of rows whose sums are computed together. */
 uint64_t ts_rounds_together(uint32_t stride);
 
 /* ---- rounds_rows.c */
-/* Multiplies the row with its sum, or stores the sum as its gradient. Returns the violation. */
+/* Multiplies the row by its sum, or stores the sum as its gradient. Returns the violation. */
 double ts_rounds_take_sum(const struct ts_rounds_run *u, const double *sum, int last, uint32_t row);
 double *ts_rounds_part(const struct ts_rounds *r, uint32_t k, int last);
-/* Makes the first round of partition k, and all rounds of the rows inside of it. */
+/* Makes the first round of all rows in partition k, and the other rounds of rows inside of it. */
 void ts_rounds_first(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);
 /* Makes one more round of the first and last row of partition k. */
 void ts_rounds_next(const struct ts_rounds_run *u, struct ts_rounds_worker *w, uint32_t k);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Evaluates the unlisted cells of a row. The row's nonzeros are found through the inverse of the
- * mode's order. */
+/* Evaluates a sample of cells of a row as cells of value 0. */
 #include "cpu/losses/zero_cells.h"
 
 #include "stream/loss.h"
 
-#define SOME 32u /* cells that are computed together */
+#define SOME 32u /* cells whose models are computed together */
 
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor,
@@ -19,8 +18,8 @@ struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, 
     return z;
 }
 
-/* to := the elementwise product of the other modes' rows at cell k of the row. Cells are all cells
- * of the row, or those that were drawn. */
+/* to := the elementwise product of the other modes' rows at cell k of the sample for this row. The
+ * sample may be all cells. */
 static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
 {
     const uint64_t cell = ts_drawn_cell(&z->drawn, k);
@@ -42,7 +41,7 @@ static void get_cell(const struct ts_zero_cells *z, uint64_t k, double *to)
     }
 }
 
-/* Sums the loss of n cells, whose products of rows are in scratch. */
+/* Sums the loss at value 0, or its gradient g, over n cells whose row products are in `product`. */
 static double sum_some(const struct ts_zero_cells *z, uint32_t n, const double *a,
                        const double *product, double *g)
 {

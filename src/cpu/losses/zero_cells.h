@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* zero_cells.h - sums over the drawn cells that represent all cells of a tensor (stream/draws.h),
+/* zero_cells.h - sums over the sampled cells that represent all cells of a tensor (stream/draws.h),
  * row by row.
  *
  *   owner    plain values; tensor, factors and `descent` are lent
@@ -13,7 +13,7 @@
 #include "format/tensor.h"
 #include "stream/draws.h"
 
-/* The number of float64 that a call needs as scratch. */
+/* Number of doubles that a call needs as scratch. */
 static inline uint64_t ts_zero_cells_scratch(uint32_t rank)
 {
     return (uint64_t)32 * rank;
@@ -26,13 +26,14 @@ struct ts_zero_cells {
     struct ts_drawn_cells drawn;
 };
 
-/* The sums for rows of `mode`. descent->n_cells must be a power of four, at most 2^32. */
+/* Prepares sums for rows of `mode`. descent->n_cells must be a power of four, at most 2^32. */
 struct ts_zero_cells ts_zero_cells_of(const struct ts_tensor *t, uint32_t rank, uint32_t mode,
                                       const struct ts_fmat *factor,
                                       const struct ts_descent *descent);
 
-/* Sums over the drawn cells of a row with entries a: g += weight (g(0, m) - linear) p for each
- * cell. With g NULL it returns the sum of weight (f(0, m) - linear m) instead. */
+/* Sums over the sampled cells of a row with entries a: g += weight (g(0, m) - linear) p for each
+ * cell, with m its model and p the product of the other modes' rows. If g is NULL, returns the sum
+ * of weight (f(0, m) - linear m) instead. */
 double ts_zero_cells_row(const struct ts_zero_cells *z, uint64_t row, const double *a,
                          double *scratch, double *g);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Marks the rows that nonzeros have, tells those who update them, and packs rows for each rank, a
- * stage at a time. */
+/* Records the rows that nonzeros need, tells the ranks that update these rows, and packs rows for
+ * each rank. */
 #include "cpu/ranks/needs.h"
 
 #include <math.h>
@@ -12,34 +12,40 @@
 #include "cpu/extent.h"
 
 #define WORD 64u
-/* What packing a row costs a thread. Sending as many bytes costs 1. */
+/* cost of packing a byte with one thread, relative to sending it */
 #define THREAD_PACKS (10.0 / 6)
-#define LEAST_PACKS  0.25                 /* the same for any number of threads, at the least */
-#define SHIFTED_ROWS 512u                 /* what a transfer costs beside its rows, in rows */
-#define STAGE_BYTES  (UINT64_C(1) << 20)  /* packed rows of a rank that travel at a time */
-#define STAGES_MOST  (UINT64_C(64) << 20) /* packed rows of all ranks that travel at a time */
-#define FEW_ROWS     512u                 /* up to so many one thread packs them */
-#define AHEAD        16u                  /* a row is fetched so many rows before its use */
+#define LEAST_PACKS  0.25 /* least cost of packing a byte, with any number of threads */
+#define SHIFTED_ROWS 512u /* fixed cost of a transfer, in rows */
+/* most bytes of packed rows that are sent to one rank at a time */
+#define STAGE_BYTES (UINT64_C(1) << 20)
+/* most bytes of packed rows that are sent to all ranks at a time */
+#define STAGES_MOST (UINT64_C(64) << 20)
+#define FEW_ROWS    512u /* one thread packs up to so many rows */
+#define AHEAD       16u  /* a row is prefetched so many rows before its use */
 
-enum state { OPEN, TO_ALL, TO_NEEDING }; /* of a mode; OPEN: not all copies were walked */
+/* state of a mode; OPEN: some copies have not been walked yet */
+enum state { OPEN, TO_ALL, TO_NEEDING };
 
-/* What each rank tells of a mode: rows that it gets, most that one rank gets from it, and what all
- * of them cost it. */
+/* Figures of one rank for a mode: rows that it receives, most rows that it sends to one rank, and
+ * its cost. */
 struct count {
     uint64_t got, most;
     double cost;
 };
 
-/* Of a mode. */
+/* The lists of a mode: which rows go to which ranks. */
 struct lists {
     enum state state;
     uint64_t n_rows, n_words;
-    _Atomic uint64_t *bit; /* n_words: rows that are needed; then those that this rank gets */
+    /* n_words: bits of the rows that nonzeros need, later of the rows that this rank receives */
+    _Atomic uint64_t *bit;
     atomic_uint_fast64_t n_marked;
-    double most_marked;     /* with more of them the rule cannot hold */
-    uint64_t *first;        /* n + 1: the words of rank r's rows */
-    uint64_t *send;         /* n x own words: which of this rank's rows go to rank r */
-    uint64_t rounds, bytes; /* bytes: that reach all ranks together */
+    /* with more marked rows, sending rows to the ranks that need them cannot be cheaper */
+    double most_marked;
+    uint64_t *first; /* n + 1: rank r has the rows of words first[r] .. first[r + 1] - 1 */
+    /* n x own words: for each rank r, bits of this rank's rows that are sent to r */
+    uint64_t *send;
+    uint64_t rounds, bytes; /* bytes: those received by all ranks together */
 };
 
 struct ts_needs {
@@ -47,15 +53,17 @@ struct ts_needs {
     uint32_t n, me, order, walked;
     struct ts_unpack_conf values;
     struct lists mode[TS_MAX_ORDER];
-    struct count *count; /* n */
+    struct count *count; /* n: figures of each rank */
     uint64_t *each;      /* n + 1: 0, 1, 2, ... */
 
-    /* the stage; made when a mode is the first to need it */
+    /* buffers for packed rows; allocated when the first mode needs them */
     void *memory;
-    uint64_t memory_bytes, most; /* rows for a rank at a time */
+    uint64_t memory_bytes, most; /* most: rows for one rank at a time */
     char *sent, *got;
-    uint32_t *row; /* that are packed or unpacked, one behind the other */
-    uint64_t *send_first, *got_first, *at, *in; /* n + 1; at, in: where each list goes on */
+    uint32_t *row; /* numbers of the rows that are packed or unpacked, one rank after another */
+    /* n + 1: where each rank's bytes begin, sent and received; at, in: position in each rank's
+     * list */
+    uint64_t *send_first, *got_first, *at, *in;
 };
 
 static uint64_t words_of(uint64_t n_rows)
@@ -70,7 +78,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 /* ---- memory ---- */
 
-/* Rows of packed rows for one rank, of a mode of n_rows. */
+/* Number of packed rows for one rank at a time, for a mode of n_rows rows. */
 static uint64_t stage_rows(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
 {
     const uint64_t most = least(STAGE_BYTES, STAGES_MOST / n) / row_bytes + 1;
@@ -83,7 +91,7 @@ static uint64_t stage_bytes(uint64_t n_rows, uint32_t n, uint32_t row_bytes)
            4 * (n + UINT64_C(1)) * sizeof(uint64_t) + 4 * sizeof(uint64_t);
 }
 
-/* Rows of the shards that the rank reads of a mode. */
+/* Number of rows in the shards of a mode that the rank reads. */
 static uint64_t own_rows(const struct ts_mode *mode, uint32_t n, uint32_t rank)
 {
     uint64_t first, end;
@@ -102,8 +110,7 @@ uint64_t ts_needs_bytes(const struct ts_tensor *t, const struct ts_comm *comm, u
     return sum;
 }
 
-/* Rows that the ranks of a group have, about: of those that share factors with rank r, or of
- * itself. */
+/* Estimates the number of rows that a rank has, or all ranks that share factors with it. */
 static double group_rows(const struct ts_needs *n, uint32_t mode, uint32_t rank)
 {
     const struct ts_comm *c = ts_share_comm(n->conf.share);
@@ -116,14 +123,15 @@ static double group_rows(const struct ts_needs *n, uint32_t mode, uint32_t rank)
     return sum;
 }
 
-/* Of a row, in bytes that travel meanwhile. */
+/* Cost of packing a row, in bytes that could be sent in this time. */
 static double packing(const struct ts_needs *n)
 {
     return n->conf.stride_bytes * fmax(THREAD_PACKS / n->conf.threads, LEAST_PACKS);
 }
 
-/* What a rank has itself, and so many of others' that getting and unpacking them alone is dearer
- * than to get all; and what groups of rows may shift. */
+/* Most rows that this rank may need for the rule to hold: those that it has itself, and so many
+ * others that receiving and unpacking them costs as much as receiving all rows. Groups of rows may
+ * add some. */
 static double most_marks(const struct ts_needs *n, uint32_t mode)
 {
     const double n_rows = (double)n->mode[mode].n_rows;
@@ -191,9 +199,9 @@ void ts_needs_free(struct ts_needs *n)
     free(n);
 }
 
-/* ---- walking ---- */
+/* ---- recording needed rows ---- */
 
-/* More are needed than the rule allows. */
+/* Whether so many rows are marked that the rule cannot hold. */
 static int is_lost(const struct lists *l)
 {
     return l->state == TO_ALL ||
@@ -223,7 +231,7 @@ static void note_marks(struct lists *l, uint32_t n)
         atomic_fetch_add_explicit(&l->n_marked, n, memory_order_relaxed);
 }
 
-/* Indices above level 0. */
+/* Marks the rows of a block at all levels above 0. */
 static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts_unpacked *b)
 {
     const uint32_t leaf = n->order - 1;
@@ -239,7 +247,7 @@ static void mark_block(struct ts_needs *n, const uint8_t *level, const struct ts
     }
 }
 
-/* Rows of the copy's own mode lie side by side. */
+/* Marks rows of the copy's own mode, which follow each other. */
 static void mark_rows(struct lists *l, uint32_t first, uint32_t last)
 {
     uint32_t marked = 0;
@@ -256,7 +264,8 @@ void ts_needs_walk(struct ts_needs *n, uint32_t mode, const struct ts_kernel_inp
     const uint32_t first = in->partition * TS_PARTITION_BLOCKS, left = s->n_blocks - first;
     const uint32_t end = first + (left < TS_PARTITION_BLOCKS ? left : TS_PARTITION_BLOCKS);
     int wanted = 0;
-    if (!is_lost(&n->mode[mode])) /* the first row of the next partition may be too much */
+    /* may mark one row too many: the first row of the next partition */
+    if (!is_lost(&n->mode[mode]))
         mark_rows(&n->mode[mode], ts_shard_block(s, in->raw, first).row,
                   end < s->n_blocks ? ts_shard_block(s, in->raw, end).row : s->row_last);
     for (uint32_t l = 1; l < n->order; l++)
@@ -279,7 +288,7 @@ static int all_are_walked(const struct ts_needs *n)
     return ((n->walked | n->conf.skipped) & all) == all;
 }
 
-/* ---- who needs what ---- */
+/* ---- exchange of needed rows ---- */
 
 static uint64_t own_words(const struct ts_needs *n, const struct lists *l)
 {
@@ -294,14 +303,15 @@ static uint64_t count_bits(const uint64_t *word, uint64_t n)
     return sum;
 }
 
-/* Ranks tell each other their numbers of the mode. */
+/* Sends this rank's figures for the mode to all ranks. */
 static int tell(struct ts_needs *n, struct count own, struct ts_err *err)
 {
     n->count[n->me] = own;
     return ts_share_gather(n->conf.share, n->count, sizeof *n->count, n->each, err);
 }
 
-/* Tells each rank which of its rows the other ranks need. */
+/* Tells each rank which of its rows the other ranks need. back: tells the other ranks which rows
+ * they will receive. */
 static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_err *err)
 {
     struct ts_comm *c = ts_share_comm(n->conf.share);
@@ -314,8 +324,8 @@ static int tell_needs(struct ts_needs *n, struct lists *l, int back, struct ts_e
                 : c->ops->deal(c, (const void *)l->bit, whole, l->send, parts, err);
 }
 
-/* Of ranks that share factors one gets what any of them needs; who is beside this one gets
- * nothing. */
+/* Of the ranks that share factors, one receives the rows that any of them needs. Ranks on the
+ * machine of this rank receive nothing. */
 static void merge(const struct ts_needs *n, struct lists *l)
 {
     const uint64_t words = own_words(n, l);
@@ -330,7 +340,8 @@ static void merge(const struct ts_needs *n, struct lists *l)
     }
 }
 
-/* The most that a rank gets where all get all; got: n numbers. */
+/* Returns the most rows that a rank receives if all rows go to all ranks. got: memory for n
+ * numbers. */
 static uint64_t most_of_all(const struct ts_needs *n, const uint64_t *row, uint64_t *got)
 {
     uint64_t most = 0;
@@ -384,7 +395,7 @@ static int make_lists(struct ts_needs *n, struct lists *l, struct ts_err *err)
     return ts_share_agree(n->conf.share, rc, err);
 }
 
-/* How much this rank sends and gets, and all. */
+/* Counts the rows that this rank sends and receives, and collects these figures from all ranks. */
 static int count(struct ts_needs *n, struct lists *l, struct ts_err *err)
 {
     const uint64_t words = own_words(n, l);
@@ -409,7 +420,8 @@ static int count(struct ts_needs *n, struct lists *l, struct ts_err *err)
     return rc;
 }
 
-/* All copies were walked: to whom the rows of the mode go from now on. */
+/* Decides after all copies were walked whether rows of the mode go to all ranks, or to those that
+ * need them. */
 static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, struct ts_err *err)
 {
     int lost = 0;
@@ -438,10 +450,10 @@ static int decide(struct ts_needs *n, struct lists *l, const uint64_t *row, stru
     return 0;
 }
 
-/* ---- rows ---- */
+/* ---- sending rows ---- */
 
-/* The next rows of a list, at most n of them: ret gets them, from `first` on; *at: the position of
- * the first word and bit. */
+/* Sets ret to the next rows of a list, at most n of them. `first` is the number of the first word,
+ * and *at the position of the next bit. Returns the number of rows. */
 static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first, uint64_t n,
                           uint64_t *at, uint32_t *ret)
 {
@@ -460,7 +472,8 @@ static uint64_t next_rows(const uint64_t *word, uint64_t n_words, uint64_t first
     return found;
 }
 
-/* The rows that were chosen, from the factor to what is sent, or from what was got. */
+/* Copies the rows of n->row from the factor to the buffer that is sent or, with `comes`, from the
+ * received buffer to the factor. */
 static void copy_rows(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_rows, int comes)
 {
     const uint64_t stride = n->conf.stride_bytes;
@@ -477,8 +490,8 @@ static void copy_rows(const struct ts_needs *n, struct ts_fmat *f, uint64_t n_ro
     }
 }
 
-/* The next rows that go to each rank, one rank's behind the other's, or that come from each.
- * Returns how many. */
+/* Sets n->row to the next rows that are sent to each rank or, with `comes`, received from each
+ * rank, one rank after another. Returns their number. */
 static uint64_t choose(struct ts_needs *n, const struct lists *l, int comes, uint64_t *first)
 {
     const uint64_t *bit = (const uint64_t *)(const void *)l->bit, words = own_words(n, l);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share.c - the tables of a division among processes, and what travels between them. */
+/* share.c - divides the work of passes among processes, and exchanges heads, rows and arrays. */
 #include "cpu/ranks/share.h"
 
 #include <stdlib.h>
@@ -8,22 +8,24 @@
 #include "base/clock.h"
 #include "stream/feed/feed.h"
 
-#define STAGE_BYTES    (UINT64_C(256) << 10) /* of a rank, in columns that travel at a time, */
-#define STAGES_BYTES   (UINT64_C(64) << 20)  /* and of all */
+/* bytes of one rank, if columns are packed to be sent */
+#define STAGE_BYTES    (UINT64_C(256) << 10)
+#define STAGES_BYTES   (UINT64_C(64) << 20) /* the same for all ranks together */
 #define MOST_ROW_BYTES (TS_FMAT_MAX_STRIDE * sizeof(double))
-#define POLL_NS        UINT64_C(50000000) /* other ranks are asked so seldom how they are */
+/* time between two checks whether another rank has given up */
+#define POLL_NS UINT64_C(50000000)
 
 struct ts_share {
     const struct ts_tensor *tensor;
     struct ts_comm *comm;
     uint32_t n;
-    uint64_t *cut[TS_MAX_ORDER];                /* n + 1 partitions */
-    unsigned char *deal[TS_MAX_ORDER];          /* n_shards */
-    uint64_t *first_row, *byte, *shard, *group; /* n + 1 */
-    double *each;                               /* n */
-    struct ts_share_row *row;                   /* n */
-    struct ts_comm_move *move;                  /* 4 n */
-    char *stage;                                /* or NULL */
+    uint64_t *cut[TS_MAX_ORDER];                /* by mode, n + 1: first partition of each rank */
+    unsigned char *deal[TS_MAX_ORDER];          /* by mode, n_shards: enum ts_deal of each shard */
+    uint64_t *first_row, *byte, *shard, *group; /* n + 1 each */
+    double *each;                               /* n: a number of each rank */
+    struct ts_share_row *row;                   /* n: rows that are cut */
+    struct ts_comm_move *move;                  /* 4 n: moves of bytes between ranks */
+    char *stage;                                /* buffer for packed columns; or NULL */
     uint64_t polled_ns;
     struct ts_exchanged noted;
     int given_up, whole;
@@ -34,8 +36,9 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* Heads of cut rows, to where they are folded; ends: with the partition that has a row's first
- * part. */
+/* Adds the moves of heads of cut rows to the rank that folds each row. ends: parts are numbered as
+ * in ts_share_ends, and those of the partition where the row begins are moved, too. Returns the
+ * number of moves. */
 static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32_t n_rows, int ends,
                            uint64_t bytes)
 {
@@ -51,7 +54,8 @@ static uint32_t head_moves(const struct ts_share *s, const uint64_t *cut, uint32
     return n;
 }
 
-/* Rows: the first parts of those that are cut. */
+/* Adds the moves of the first parts of cut rows, which are rows of the product. Returns their
+ * number. */
 static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
 {
     uint32_t n = 0;
@@ -62,7 +66,7 @@ static uint32_t part_moves(const struct ts_share *s, uint32_t n_rows)
     return n;
 }
 
-/* Drops those of the first n moves that end on the machine where they begin. */
+/* Removes moves within a machine from the first n moves. Returns the number of the others. */
 static uint32_t between_machines(const struct ts_share *s, uint32_t n)
 {
     const uint32_t *machine = s->comm->machine;
@@ -96,7 +100,7 @@ static void *room_for(char **at, uint64_t bytes)
     return ret;
 }
 
-/* Places of all tables behind `at`; returns where they end. */
+/* Places all tables in the memory from `at` on. Returns its end. */
 static char *lay_out(struct ts_share *s, const struct ts_tensor *t, uint32_t n, char *at)
 {
     const uint64_t numbers = (n + UINT64_C(1)) * sizeof(uint64_t);
@@ -163,7 +167,8 @@ void ts_share_free(struct ts_share *s)
 
 uint64_t ts_share_stage_bytes(uint32_t n_ranks)
 {
-    const uint64_t rows = 2 * n_ranks * (uint64_t)MOST_ROW_BYTES; /* one of each move */
+    /* at least one row of each move */
+    const uint64_t rows = 2 * n_ranks * (uint64_t)MOST_ROW_BYTES;
     const uint64_t wanted = least(n_ranks * STAGE_BYTES, STAGES_BYTES);
     return rows > wanted ? rows : wanted;
 }
@@ -223,7 +228,7 @@ const uint64_t *ts_share_rows(const struct ts_share *s)
     return s->first_row;
 }
 
-/* ---- what travels ---- */
+/* ---- messages ---- */
 
 void ts_share_note(struct ts_share *s, uint64_t since_ns)
 {
@@ -273,7 +278,8 @@ int ts_share_largest(struct ts_share *s, double *x, struct ts_err *err)
     return rc;
 }
 
-/* What each other rank has of first[r] .. first[r + 1] - 1, to rank 0. */
+/* Adds moves of elements first[r] .. first[r + 1] - 1 from each other rank r to rank 0. Returns
+ * their number. */
 static uint32_t moves_to_first(const struct ts_share *s, const uint64_t *first, uint64_t bytes)
 {
     uint32_t n = 0;
@@ -296,9 +302,9 @@ const uint64_t *ts_share_groups(struct ts_share *s, uint64_t n)
     return s->group;
 }
 
-/* Columns of rows: all of them, or those of one matrix of several side by side. */
+/* Columns of a matrix: all of them, or the columns of one view. */
 struct columns {
-    char *first; /* of row 0 */
+    char *first; /* the first of these columns in row 0 */
     uint64_t stride, width;
 };
 
@@ -325,7 +331,7 @@ static void unpack(const struct columns *c, uint64_t row, uint64_t n, const char
         memcpy(c->first + (row + i) * c->stride, from + i * c->width, c->width);
 }
 
-/* Rows of the first n moves, through the stage: each move has a part of it. */
+/* Makes the first n moves, of rows, through the stage, which is divided among the moves. */
 static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *piece = s->move + n;
@@ -356,7 +362,7 @@ static int move_packed(struct ts_share *s, const struct columns *c, uint32_t n, 
     return 0;
 }
 
-/* The first n moves, which are of rows. */
+/* Makes the first n moves, which are numbers of rows. */
 static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n, struct ts_err *err)
 {
     struct ts_comm_move *bytes = s->move + n;
@@ -369,7 +375,7 @@ static int move_columns(struct ts_share *s, const struct columns *c, uint32_t n,
     return s->comm->ops->move(s->comm, c->first, bytes, n, err);
 }
 
-/* The same moves for what a matrix has lost, which no rank shares, and for the matrix. */
+/* Makes the first n moves for a matrix and for its rest, which ranks never share. */
 static int move_matrix(struct ts_share *s, struct ts_fmat *f, uint32_t n, struct ts_err *err)
 {
     struct columns c = columns_of_rest(f);
@@ -385,7 +391,7 @@ int ts_share_agree(struct ts_share *s, int rc, struct ts_err *err)
     return s->comm->ops->agree(s->comm, rc, err);
 }
 
-/* All have all edges, and know which rows are cut and which rank has which rows. */
+/* Gathers all edges on all ranks, and computes which rows are cut and which rows each rank has. */
 static int meet(struct ts_share *s, uint32_t mode, int rc, struct ts_kernel_edge *edge,
                 uint32_t *n_rows, struct ts_err *err)
 {
@@ -475,8 +481,7 @@ int ts_share_settle(struct ts_share *s, struct ts_err *err)
     return ts_share_agree(s, 0, err);
 }
 
-/* The rank with the number `place`, or that number less those that there are, of the ranks of a
- * machine. */
+/* Returns rank number `place` of a machine, modulo the number of its ranks. */
 static uint32_t at_place(const struct ts_comm *c, uint32_t machine, uint32_t place)
 {
     uint32_t n = 0;
@@ -496,7 +501,7 @@ static uint32_t place_of(const struct ts_comm *c, uint32_t rank)
     return place;
 }
 
-/* Rows of each rank, to the k-th machine after its own. */
+/* Adds moves of the rows of each rank to the k-th machine after its own. */
 static uint32_t machine_moves(struct ts_share *s, const uint64_t *wanted, uint32_t k,
                               uint32_t n_machines)
 {
@@ -537,7 +542,7 @@ static int gather_shared(struct ts_share *s, const struct columns *c, const uint
     return rc == 0 ? ts_share_settle(s, err) : rc;
 }
 
-/* Sends columns packed, in pieces with the same number of rows for each rank. */
+/* Sends columns packed. Each piece has the same number of rows for each rank. */
 static int gather_packed(struct ts_share *s, const struct columns *c, const uint64_t *wanted,
                          struct ts_err *err)
 {

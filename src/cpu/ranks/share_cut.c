@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.c - cuts the partitions of a mode among processes, and chooses who adds up rows that
- * are cut. */
+/* share_cut.c - divides the partitions of a mode among processes, and chooses the process that adds
+ * up the parts of each cut row. */
 #include "cpu/ranks/share_cut.h"
 
 #include <math.h>
@@ -8,11 +8,12 @@
 #include "stream/balance.h"
 #include "stream/feed/residency.h"
 
-/* A walk over the shards, from cut to cut. */
+/* A walk over the shards from one cut to the next. */
 struct walk {
     const struct ts_disk_shard *shard;
-    uint64_t n_shards, at, partitions; /* partitions: their number before shard `at` */
-    double before;                     /* cost of the partitions before shard `at` */
+    /* at: the next shard; partitions: number of partitions before it */
+    uint64_t n_shards, at, partitions;
+    double before; /* cost of the partitions before shard `at` */
 };
 
 /* The partition at which the cost `wanted` is reached. */
@@ -37,7 +38,7 @@ static double cost_of(const struct ts_disk_shard *shard, uint64_t n_shards)
     return total;
 }
 
-/* Cut k of n; total: the cost of all. */
+/* Returns cut k of n. total: cost of all partitions. */
 static uint64_t next_cut(struct walk *w, double total, uint32_t k, uint32_t n)
 {
     return k == 0 ? 0 : walk_to(w, k < n ? total * k / n : INFINITY);
@@ -135,7 +136,7 @@ uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partiti
         uint32_t row;
         if (k == 0 || k >= n_partitions || edge[k - 1].last != edge[k].first)
             continue;
-        if (found > 0 && ret[found - 1].last >= k) /* the same row, cut again */
+        if (found > 0 && ret[found - 1].last >= k) /* the same row, which is cut several times */
             continue;
         row = edge[k].first;
         do
@@ -150,7 +151,7 @@ uint32_t ts_share_cut_rows(const struct ts_kernel_edge *edge, uint64_t n_partiti
     return found;
 }
 
-/* Adds up the parts of rows: in parts if `ends` is given, else in partitions. */
+/* Computes the partitions begin .. end - 1, or with `ends` the parts, that rank r adds to rows. */
 static void fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t *cut, uint32_t r,
                  int ends, uint64_t *begin, uint64_t *end)
 {
@@ -161,7 +162,7 @@ static void fold(const struct ts_share_row *row, uint32_t n_rows, const uint64_t
         if (row[i].to == r && first < *begin)
             *begin = first;
         else if (row[i].to > r && first < *end)
-            *end = first; /* not above begin if the whole range is a part of one row */
+            *end = first; /* not above begin, even if the whole range is a part of one row */
     }
 }
 

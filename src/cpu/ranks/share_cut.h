@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* share_cut.h - where the partitions of a mode are cut among processes, and which rows are cut
- * there.
+/* share_cut.h - where the partitions of a mode are divided among processes, and which rows are cut.
  *
- * Ranges of partitions are of equal predicted cost, of nonzeros and rows (stream/balance.h). A row
- * that partitions of several processes have parts of is folded by the last of them.
+ * Ranges of partitions have equal predicted cost, computed from nonzeros and rows
+ * (stream/balance.h). A row is cut if partitions of several processes have parts of it. The last of
+ * these processes adds the parts up (folds the row).
  *
  *   owner    the caller owns all arrays
  *   units    partitions are counted over the mode; a cut is the first partition of a range
@@ -18,12 +18,12 @@
 /* Computes cut[0] .. cut[n]: rank r gets partitions cut[r] .. cut[r + 1] - 1. */
 void ts_share_cut(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n, uint64_t *cut);
 
-/* The row, with a fraction, at which a partition is expected to begin, estimated from shards
+/* The row, as a fraction, at which a partition is expected to begin, estimated from the shards
  * alone. */
 double ts_share_row_at(const struct ts_mode *mode, uint64_t partition);
 
-/* The partitions of one rank; and the memory of the shards that it reads, for one mode or (-1) for
- * all modes. */
+/* ts_share_range_of: the partitions of one rank. ts_share_shard_bytes: memory of the shards that it
+ * reads, for one mode, or for all modes (-1). */
 void ts_share_range_of(const struct ts_disk_shard *shard, uint64_t n_shards, uint32_t n,
                        uint32_t rank, uint64_t *begin, uint64_t *end);
 uint64_t ts_share_shard_bytes(const struct ts_tensor *t, int only_mode, uint32_t n, uint32_t rank);
@@ -70,7 +70,8 @@ static inline uint64_t ts_share_first_end(const struct ts_share_row *row)
     return row->from == row->to ? 2 * row->first : 2 * row->first - 1;
 }
 
-/* Whether a shard of partitions first .. behind - 1 has some of the partitions begin .. end - 1. */
+/* Whether a shard with partitions first .. behind - 1 has some of the partitions begin .. end -
+ * 1. */
 static inline int ts_share_is_of(uint64_t begin, uint64_t end, uint64_t first, uint64_t behind)
 {
     return begin < end && first < end && begin < behind;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* cells_body.h - the model's values at the nonzeros of a partition, once for each instruction set
- * and precision: the part of kernel_body.h that knows the row of the mode itself. Included by it.
+/* cells_body.h - computes the model's values at the nonzeros of a partition, once for each
+ * instruction set and precision. kernel_body.h includes it. It is the part that also reads the rows
+ * of the mode itself.
  *
- * A value is the sum over columns of the products of all rows. Columns of a position are added up
- * to FOLD sums, in vectors, and the sums of a whole block to values in a loop over positions: so no
- * position waits for the sum across its own vector.
+ * A value is the sum over columns of the product of the rows of all modes. The columns of a
+ * position are first added to FOLD sums, in vectors. A loop over all positions of the block then
+ * adds the FOLD sums. So no position waits for the sum across its own vector.
  */
 #if TS_LANES >= 4
 #define FOLD 4
@@ -21,7 +22,7 @@ typedef TS_REAL FOLDED __attribute__((vector_size(FOLD * sizeof(TS_REAL))));
 #endif
 #endif
 
-/* The lanes of a vector, added to FOLD of them: halves to halves. */
+/* Adds the lanes of a vector to FOLD lanes: repeatedly one half to the other. */
 INLINE FOLDED NAME(fold)(VEC x)
 {
 #if TS_LANES <= 4
@@ -46,8 +47,8 @@ INLINE FOLDED NAME(fold)(VEC x)
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define FOLDS 4u
 
-/* The FOLD sums of four vectors, as NAME(fold) has them, one behind the other: in fewer
- * instructions than each alone. */
+/* The FOLD sums of four vectors, as NAME(fold) computes them, one after the other in a vector. This
+ * takes fewer instructions than four calls. */
 INLINE VEC NAME(fold_all)(const VEC *x)
 {
     VEC two[2];
@@ -65,7 +66,7 @@ INLINE VEC NAME(fold_all)(const VEC *x)
 }
 #endif
 
-/* The products at position p times `own`, summed in each lane. */
+/* The row product at position p times `own`, summed over vectors, lane by lane. */
 INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, const VEC *own)
 {
     VEC term[4], dot;
@@ -78,7 +79,7 @@ INLINE VEC NAME(dot_at)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
 }
 
 /* Computes the FOLD sums of each position over n_vec vectors of columns. own: the columns of the
- * row in which the block begins. more: adds to the sums that are already there. */
+ * mode's row at the beginning of the block. more: adds to sums of earlier columns. */
 INLINE void NAME(dots)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        const char *own, uint64_t own_stride, int more, FOLDED *restrict sum)
 {
@@ -123,7 +124,7 @@ INLINE void NAME(dots_of_n)(const struct ts_unpacked *b, struct NAME(operands) x
 #undef DOTS
 }
 
-/* One block, n_vec vectors of columns from col on. */
+/* Computes the FOLD sums of one block, over n_vec vectors of columns from col on. */
 INLINE void NAME(dot_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                               uint32_t n_vec, uint64_t stride, uint32_t col,
                               struct ts_kernel_scratch *scratch)
@@ -157,7 +158,7 @@ static void NAME(dot_block)(const struct ts_kernel_job *job, const struct ts_unp
                             struct ts_kernel_scratch *scratch)
 {
     const TS_REAL *sum = (const TS_REAL *)scratch->fold;
-    /* columns of other models lie beside; the sums are the same */
+    /* rows contain columns of other models; the sums are the same */
     const int beside = job->columns != job->stride;
     uint32_t col = 0;
     switch (job->columns / TS_LANES) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_body.h - what rows with a Gram matrix of their own take, once for each instruction set and
- * precision: the products at the positions of a block, their sums, and the solution of a row.
- * Included by kernel_body.h, with TS_TILE_ROWS defined: 4, or 8 where strides are multiples of it.
+/* gram_body.h - for rows with their own Gram matrices, once for each instruction set and precision:
+ * the row products at the positions of a block, their sums, and the solution of a row.
+ * kernel_body.h includes it, with TS_TILE_ROWS defined: 4, or 8 if strides are multiples of 8.
  *
- * Products are in the precision of the rows. Those of a row in a block are multiplied with each
- * other in tiles of TS_TILE_ROWS columns by two vectors, and, where TS_TURN(x, n) turns a vector of
- * 16 lanes by n, each vector with itself, at most TS_BLOCK_NNZ of them, and then added in float64;
- * so is what is solved. An addition into a vector waits some four cycles for the one before, and
- * two vectors are added into at a time: a tile has eight vectors, or sixteen where there are 32
- * registers.
+ * Row products are in the precision of the factors. The products of a row in a block, at most
+ * TS_BLOCK_NNZ of them, are multiplied with each other in tiles of TS_TILE_ROWS columns by two
+ * vectors, and then added to sums in float64. If TS_TURN(x, n) exists, which rotates a vector of 16
+ * lanes by n, each vector is also multiplied with itself. The solution is in float64. An addition
+ * into a vector takes some four cycles, so independent additions must alternate: a tile has eight
+ * vectors of sums, or sixteen if there are 32 registers.
  */
 
 INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(operands) * x,
@@ -23,7 +23,8 @@ INLINE void NAME(expand_rows)(const struct ts_unpacked *b, const struct NAME(ope
     }
 }
 
-/* The products of n_vec vectors of columns from col on, of all positions of a block. */
+/* out := the row products over n_vec vectors of columns from col on, at all positions of a
+ * block. */
 INLINE void NAME(expand_columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                                  uint32_t n_vec, uint32_t col, struct ts_kernel_scratch *scratch,
                                  TS_REAL *out)
@@ -57,7 +58,7 @@ static void NAME(expand)(const struct ts_kernel_job *job, const struct ts_unpack
         NAME(expand_columns)(job, b, 1, col, scratch, out);
 }
 
-/* to(i, :) := or, with `more`, += sum(i), of which there are n */
+/* to(i, :) := sum(i) for n vectors i; with `more`, += instead */
 INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, int more)
 {
     TS_EACH(i, n) {
@@ -66,8 +67,9 @@ INLINE void NAME(put_sums)(const VEC *sum, uint32_t n, SUMS *to, size_t next, in
     }
 }
 
-/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := or += products of products; m likewise :=
- * or += values times products, where it is not NULL: their additions take turns with the others. */
+/* s(i0 .. i0 + rows - 1, vectors v .. v + n_vec - 1) := the sums of products p p' over n positions.
+ * If m is not NULL, it gets the sums of values times products, whose additions alternate with the
+ * others. With `more`, both are added to. */
 INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *value,
                        const uint16_t *at, uint32_t n, size_t i0, size_t v, uint32_t n_vec,
                        double *s, double *m, int more)
@@ -79,7 +81,8 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
     for (uint32_t k = 0; k < n; k++) {
         const TS_REAL *row = product + at[k] * stride, *by = row + i0;
         VEC x[2];
-        __asm__("" : "+r"(by)); /* one register, and not one for each i: there are not so many */
+        /* keeps one base register, because there are too few for one per i */
+        __asm__("" : "+r"(by));
         TS_EACH(w, n_vec)
             x[w] = ((const VEC *)row + v)[w];
         TS_EACH(i, TS_TILE_ROWS)
@@ -97,7 +100,7 @@ INLINE void NAME(tile)(const TS_REAL *product, size_t stride, const TS_REAL *val
             NAME(put_sums)(&right[w], 1, (SUMS *)m + v + w, 1, more);
 }
 
-/* Rows i0 .. of vectors v .. n_vec - 1. */
+/* The tiles of rows i0 .. and vectors v .. end - 1. */
 INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                         const uint16_t *at, uint32_t n, size_t i0, size_t v, size_t end, double *m)
 {
@@ -108,10 +111,10 @@ INLINE void NAME(tiles)(const struct ts_gram *g, const TS_REAL *product, const T
 }
 
 #ifdef TS_TURN
-/* Of vector v: x(j) x((j + d) % TS_LANES) for d = 0 .. TS_LANES / 2, which is each entry of the
- * block at the diagonal once, where products with single entries would be each twice; m; and, with
- * beside, rows 8 .. of vector v + 1 where v is even: i0 says from which on. An addition waits as
- * above: each kind has enough sums to take turns. */
+/* The block of s at the diagonal, for vector v: sums of x(j) x((j + d) % TS_LANES) for d = 0 ..
+ * TS_LANES / 2. This has each entry of the symmetric block once; products with single entries would
+ * have each twice. Also sums m and, with `beside`, half of the block that combines vectors v and v
+ * + 1 (v even): TS_TILE_ROWS rows from i0 on. Each kind has enough sums to alternate additions. */
 _Static_assert(TS_LANES == 16 && TS_TILE_ROWS == 8, "as it is written");
 INLINE void NAME(turned)(const struct ts_gram *g, const TS_REAL *product, const TS_REAL *value,
                          const uint16_t *at, uint32_t n, size_t v, int beside)
@@ -177,8 +180,8 @@ static void NAME(add_products)(const struct ts_gram *g, const TS_REAL *product,
 #define TURNED 0
 #endif
 
-/* U' U = S in place of S's upper triangle; m := U'^-1 m, then a := U^-1 m. A column that depends on
- * those before it, by rounding or less, gets 0. */
+/* Replaces the upper triangle of S by U with U' U = S. m := U'^-1 m, then a := U^-1 m. A column
+ * that depends on those before it, to rounding, gets 0 in a. */
 static void NAME(solve)(const struct ts_gram *g, double *restrict s,
                         const double *restrict diagonal, double cut, double *restrict a)
 {
@@ -191,7 +194,7 @@ static void NAME(solve)(const struct ts_gram *g, double *restrict s,
         const double by = pivot > cut * diagonal[k] ? 1 / sqrt(pivot) : 0;
         for (uint32_t v = k / TS_LANES; v < n_vec; v++)
             ((SUMS *)row)[v] *= by;
-        row[k] = by; /* the inverse of the diagonal */
+        row[k] = by; /* stored: the inverse of the diagonal entry */
         a[k] *= by;
         for (uint32_t i = k + 1; i < n; i++) {
             SUMS *to = (SUMS *)(s + (size_t)i * g->stride);
@@ -202,7 +205,8 @@ static void NAME(solve)(const struct ts_gram *g, double *restrict s,
         }
     }
     for (uint32_t k = n;
-         k-- > 0;) { /* what waits for a[k] is subtracted at once, not in one long sum for each */
+         /* terms with a[k] are subtracted at once, instead of one long sum for each i */
+         k-- > 0;) {
         a[k] *= s[(size_t)k * g->stride + k];
         for (uint32_t i = 0; i < k; i++)
             a[i] -= s[(size_t)i * g->stride + k] * a[k];

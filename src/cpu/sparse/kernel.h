@@ -4,12 +4,12 @@
  * out(row, :) += value * prod_{l >= 1} table[l](index_l, :) over the nonzeros of a partition. They
  * are sorted by row, so a row is summed in registers and written once. The sums depend only on the
  * bytes of the partition and on the tables. The first row may have begun in the partition before,
- * so its sum goes to `head`. All other rows are stored to `out`. The last one may go on in the next
- * partition: the caller adds the heads to their rows, in file order (pass.h).
+ * so its sum goes to `head`. All other rows are stored to `out`. The last row may continue in the
+ * next partition: the caller adds the heads to their rows, in file order (pass.h).
  *
- * A *wide* kernel reads rows of float, and multiplies and sums in double. It stores a sum in two
- * parts: as float to `out`, and what the float loses, again as float, to `rest` (for a head, after
- * it). That is 48 bits.
+ * A *wide* kernel reads rows of float, and multiplies and sums in double. It stores a sum of 48
+ * bits in two parts: as float in `out`, and the remainder, again as float, in `rest`. The head of a
+ * wide kernel is followed by its rest.
  *
  *   owner    the caller owns everything; scratch belongs to one thread
  *   units    rows of tables and out are `stride` elements of the job's precision
@@ -28,21 +28,21 @@
 #include "format/hold_out.h"
 #include "format/shard.h"
 
-/* How many positions ahead a row is fetched, for factors outside of the caches: 24 rows of 128
- * bytes cover the time of a miss of the second-level cache. */
+/* Number of positions by which a row is fetched ahead, if factors are larger than the caches.
+ * Fetching 24 rows of 128 bytes takes as long as a miss of the second-level cache. */
 #define TS_KERNEL_AHEAD 24u
 
-/* The columns of a model in rows that several models share. Each column of the result has the bits
- * that it has in matrices of this model alone, whose stride is given. */
+/* The columns of one model in rows of several models. Each column of the result has the bits that
+ * it would have in a matrix of this model alone, whose stride is `stride`. */
 struct ts_kernel_model {
     uint32_t col, stride; /* col: a multiple of 64 bytes */
 };
 
-/* Vectors of columns that are summed together. */
+/* A run: adjacent vectors of columns that are summed together. */
 struct ts_kernel_run {
     uint16_t col;
     uint8_t n_vec;
-    uint8_t two; /* summed in two halves */
+    uint8_t two; /* 1: the even and the odd positions are summed separately */
 };
 
 /* The arguments of one MTTKRP. */
@@ -50,40 +50,41 @@ struct ts_kernel_job {
     struct ts_unpack_conf unpack;
     struct ts_plain_conf plain;
     uint32_t order, stride;
-    uint32_t columns; /* columns of a row that are summed for a cell */
+    uint32_t columns; /* columns over which the value of a cell is summed */
     /* number of models whose columns are computed; other columns stay as they are */
     uint32_t n_models;
     const struct ts_kernel_model *model; /* n_models models, sorted by column */
     /* factor of the mode at level l; table[0] is used for cells alone */
     const void *table[TS_MAX_ORDER];
-    int far[TS_MAX_ORDER]; /* the factor at this level is larger than a core's caches */
-    void *out;             /* factor of the mode at level 0 */
-    float *rest; /* for a wide kernel: the part that float32 loses in `out`; NULL: not needed */
-    struct ts_hold_out hold_out; /* these nonzeros count as zeros */
+    int far[TS_MAX_ORDER];       /* the factor at this level is larger than the caches of a core */
+    void *out;                   /* result: matrix of the mode at level 0 */
+    float *rest;                 /* for a wide kernel: remainders of `out`; NULL: not needed */
+    struct ts_hold_out hold_out; /* nonzeros that count as zeros */
     const uint8_t *level;        /* the mode at each level */
 };
 
-/* The memory of a thread. */
+/* Memory of a thread for kernels. */
 struct ts_kernel_scratch {
-    /* Products of fibres, up to 256 bytes of columns at once. */
+    /* row products of fibres, for up to 256 bytes of columns at a time */
     _Alignas(64) char product[TS_BLOCK_NNZ * 256];
-    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE]; /* sums of the current row over earlier blocks */
-    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* memory for a rest that is not needed */
+    /* sums of the current row over the blocks before this one */
+    _Alignas(64) double sum[TS_FMAT_MAX_STRIDE];
+    _Alignas(64) float rest[TS_FMAT_MAX_STRIDE]; /* remainders, if the job needs none */
     struct ts_unpacked block[2];                 /* the current block, and the one after it */
-    /* sums over columns, for cells */
+    /* FOLD sums of each position, for cells */
     _Alignas(64) double fold[4 * (TS_BLOCK_NNZ + TS_UNPACK_SLACK)];
     double cell[TS_BLOCK_NNZ + TS_UNPACK_SLACK];
     struct ts_kernel_run run[TS_FMAT_MAX_STRIDE / 2]; /* runs of the job's columns */
     uint32_t n_runs;
 };
 
-/* The rows of a partition. Its head holds the sum of row `first`, and row `last` may continue in
- * the next one. */
+/* The first and last row of a partition. The sum of row `first` is in the head, and row `last` may
+ * continue in the next partition. */
 struct ts_kernel_edge {
     uint32_t first, last;
 };
 
-/* The place of a partition's nonzeros. */
+/* A partition, whose nonzeros are read. */
 struct ts_kernel_input {
     const struct ts_disk_shard *entry;
     const void *raw;
@@ -107,22 +108,22 @@ typedef int ts_cells_fn(const struct ts_kernel_job *job, const struct ts_kernel_
  * precision of the rows. */
 ts_cells_fn *ts_cells_get(enum ts_isa isa, enum ts_precision precision, uint32_t stride);
 
-/* ---- rows with a Gram matrix of their own ----
+/* ---- rows with their own Gram matrix ----
  *
- * With p the product of the other factors' rows at a nonzero x of a row: S = sum of p p', m = sum
- * of x p. */
+ * For a row, with value x of a nonzero, and p the product of the other factors' rows at this
+ * nonzero: S = sum of p p', m = sum of x p. */
 struct ts_gram {
-    uint32_t rank, stride; /* of a row of S, too */
-    double *s;             /* upper triangle; the entries left of it are unused */
+    uint32_t rank, stride; /* stride: that of a factor row, and of a row of S */
+    double *s;             /* S: upper triangle; entries below the diagonal are not used */
     double *m;
-    int more; /* s and m have sums, to which the new ones are added; 0: they are overwritten */
+    int more; /* 1: adds to sums in s and m; 0: overwrites them */
 };
 
-/* Called for each block of a partition, in order, when its products are computed. It may change the
- * block's values. */
+/* Called for each block of a partition, in order, after its row products were computed. It may
+ * change the block's values. */
 typedef void ts_gram_take(void *ctx, struct ts_unpacked *b);
 
-#define TS_GRAM_TURNED 16u /* the largest `turned` */
+#define TS_GRAM_TURNED 16u /* the largest `turned` of any instruction set */
 
 struct ts_gram_ops {
     /* Computes the products of each block of a partition. product: TS_BLOCK_NNZ rows of `stride` in
@@ -130,34 +131,37 @@ struct ts_gram_ops {
     void (*pass)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                  struct ts_kernel_scratch *scratch, void *product, ts_gram_take *take, void *ctx);
 
-    /* Adds the nonzeros at n positions of the block. */
+    /* Adds the nonzeros at n positions `at` of the block to S and m. */
     void (*add)(const struct ts_gram *g, const void *product, const struct ts_unpacked *b,
                 const uint16_t *at, uint32_t n);
 
-    /* Solves S a = m, where S is s, which is overwritten, with this diagonal. If the rest of a
-     * diagonal entry, after the columns before it, is at most `cut` of the entry, then that entry
-     * of a is 0. */
+    /* Solves S a = m. s has S, with `diagonal` on its diagonal, and is overwritten. If what remains
+     * of a diagonal entry, after the columns before it, is at most `cut` of the entry, then this
+     * entry of a is 0. */
     void (*solve)(const struct ts_gram *g, double *restrict s, const double *restrict diagonal,
                   double cut, double *restrict a);
 
-    /* Multiplies n rows entry by entry: out(k, :) := left[k] .* right[k], in the precision of the
-     * factors, each row 64 bytes aligned. out may be the rows of left. */
+    /* Multiplies n rows elementwise: out(k, :) := left[k] .* right[k], in the precision of the
+     * factors. Rows are aligned to 64 bytes. out may be the rows of left. */
     void (*multiply)(uint32_t stride, const void *const *left, const void *const *right, uint32_t n,
                      void *out);
 
-    /* `add` leaves blocks of this size at the diagonal turned (ts_gram_straighten). 0: none. */
+    /* `add` leaves diagonal blocks of this size in rotated order (ts_gram_straighten). 0: no
+     * blocks. */
     uint32_t turned;
 
-    /* ---- rows of few nonzeros: with P the n products of a row, and x its values, K = P P' ----
+    /* ---- rows of few nonzeros: with P the n row products of a row, and x its values, K = P P'
+     * ----
      *
-     * k := the upper triangle of K in tiles of TS_GRAM_SIDE x TS_GRAM_SIDE, the tiles (0, p), ...
-     * (p, p) behind those of all smaller p. Of a tile column j lies behind column j - 1; at the
-     * diagonal it has its j + 1 entries alone. Zeros beyond n; m := x. */
+     * k := the upper triangle of K in tiles of TS_GRAM_SIDE x TS_GRAM_SIDE, by tile column p: first
+     * the tiles of p = 0, then (0, 1), (1, 1), then (0, 2) and so on. In a tile, column j follows
+     * column j - 1; a tile on the diagonal stores only j + 1 entries of column j. Entries beyond n
+     * are zeros. m := x. */
     void (*cross)(uint32_t stride, const void *product, const struct ts_unpacked *b,
                   const uint16_t *at, uint32_t n, double *k, double *m);
 
-    /* out := P' y, with entries of y `step` apart, in the precision of the products; returns the
-     * sum of its squares. */
+    /* out := P' y, in the precision of the products; entries of y are `step` apart. Returns the sum
+     * of squares of out. */
     double (*combine)(uint32_t stride, const void *product, const uint16_t *at, uint32_t n,
                       const double *y, uint32_t step, void *out);
 };
@@ -166,35 +170,35 @@ struct ts_gram_ops {
 #define TS_GRAM_TILE  (TS_GRAM_SIDE * TS_GRAM_SIDE)
 #define TS_GRAM_SHORT 64u /* most nonzeros of a short row, a multiple of TS_GRAM_SIDE */
 
-/* With T = turned: the block at (T v, T v) of s has x(j) x((j + d) % T) in row d, column j, for d =
- * 0 .. T / 2, and gets its upper triangle. */
+/* Restores the order of diagonal blocks after `add`. With T = turned: the block at (T v, T v) of s
+ * has x(j) x((j + d) % T) in row d, column j, for d = 0 .. T / 2. It gets its upper triangle. */
 void ts_gram_straighten(const struct ts_gram *g, uint32_t turned);
 
 const struct ts_gram_ops *ts_gram_get(enum ts_isa isa, enum ts_precision precision,
                                       uint32_t stride);
 
-/* Rows of the mode at level l, of each position of a block. */
+/* to := the rows of the mode at level l for each position of a block. */
 void ts_kernel_rows(const struct ts_unpacked *b, uint32_t l, uint32_t leaf, uint32_t *to);
 
-/* What decides whether each nonzero of a block is held out (format/hold_out.h). level: the mode at
- * each level. */
+/* hash := for each nonzero of a block, the number that decides whether it is held out
+ * (format/hold_out.h). level: the mode at each level. */
 void ts_kernel_hash(const struct ts_hold_out *h, uint32_t order, const uint8_t *level,
                     const struct ts_unpacked *b, uint64_t *hash);
 
-/* The values of nonzeros of a block that are held out := 0. */
+/* Sets the values of held-out nonzeros in a block to 0. */
 void ts_kernel_hold_out(const struct ts_kernel_job *job, struct ts_unpacked *b);
 
-/* How the values of a tensor are to be read. */
+/* Sets in *ret how values of the tensor are decoded. */
 void ts_kernel_values(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_unpack_conf *ret);
 
 /* The kernel of an instruction set for rows of `stride` elements (fmat.h). Rows are stored in one
- * precision; products and sums are in the same or a higher one. NULL when this machine or build has
+ * precision; products and sums are in the same or a higher one. NULL if this machine or build has
  * none. */
 ts_kernel_fn *ts_kernel_get(enum ts_isa isa, enum ts_precision stored, enum ts_precision summed,
                             uint32_t stride);
 
-/* The decoder that its kernels use. */
+/* The decoder for the kernels of an instruction set. */
 ts_unpack_fn *ts_kernel_unpack(enum ts_isa isa);
 
 #endif

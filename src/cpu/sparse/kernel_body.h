@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* kernel_body.h - the MTTKRP of a partition, once for each instruction set and precision.
  *
- * Included by kernel_ISA.c with TS_REAL (what products are computed in, float or double), TS_LANES
- * (a power of two), TS_UNPACK (the decoder) and TS_SET_NAME defined, and TS_STORED where rows are
- * stored in another type: float rows of double products. Such a set has products alone, without
- * what is in cells_body.h, rounds_body.h and gram_body.h. Vectors are those of the compiler (GCC
- * and clang), so that the same text serves every machine. The numbers of vectors in a row and of
- * operands, and strides, are constants after inlining, and TS_UNROLL makes the loops over them
- * straight code.
+ * kernel_ISA.c includes it with these macros defined: TS_REAL (the type of products, float or
+ * double), TS_LANES (a power of two), TS_UNPACK (the decoder) and TS_SET_NAME. TS_STORED is defined
+ * too if rows are stored in another type: float rows for double products. Such a set has products
+ * alone, without the functions of cells_body.h, rounds_body.h and gram_body.h. Vectors are those of
+ * the compiler (GCC and clang), so that the same text serves every machine. The numbers of vectors
+ * in a row and of operands, and strides, are constants after inlining. TS_UNROLL turns the loops
+ * over them into straight code.
  */
 #define PASTE2(a, b, c) a##_##b##_##c
 #define PASTE(a, b, c)  PASTE2(a, b, c)
@@ -15,8 +15,8 @@
 #define VEC             LOCAL(vec)
 #define INLINE          static inline __attribute__((always_inline))
 
-/* A call with code of its own for each value of a flag, or for some of a number, which is a
- * constant there. */
+/* A call that is compiled separately for each value of a flag, or for some values of a number, so
+ * that these are constants in it. */
 #define BY_FLAG(flag, call) \
     do {                    \
         if (flag) {         \
@@ -47,24 +47,25 @@ typedef TS_REAL VEC __attribute__((vector_size(TS_LANES * sizeof(TS_REAL))));
 typedef STORED ROW __attribute__((vector_size(TS_LANES * sizeof(STORED))));
 typedef double SUMS __attribute__((vector_size(TS_LANES * sizeof(double))));
 
-/* An operand of the product: a factor matrix, and the row of it for each position. */
+/* An operand of a product: a factor matrix, and the row index for each position. */
 struct NAME(operand) {
-    const char *row; /* the current columns of row 0 */
+    const char *row; /* row 0, from the current column on */
     const uint32_t *idx;
-    int far; /* rows are fetched ahead */
+    int far; /* its rows are prefetched */
 };
 
-/* All operands of a product. Most of it is constant after inlining: the number of matrices for
+/* All operands of a product. Most members are constants after inlining: the number of matrices for
  * tensors of up to 5 modes, whether any is far, the strides of narrow rows. */
 struct NAME(operands) {
     const struct NAME(operand) * of;
     uint32_t n;
-    int far;      /* one of them is */
-    int products; /* the first holds products of fibres: of TS_REAL, not of STORED */
-    uint64_t first_stride, stride; /* bytes; that of the first is its own */
+    int far;      /* some operand is far */
+    int products; /* the first operand has row products of fibres: of TS_REAL, not of STORED */
+    /* bytes from row to row: of the first operand, and of the others */
+    uint64_t first_stride, stride;
 };
 
-/* Where a row of the result goes, and what its type loses of it (kernel.h). */
+/* The place where a row of the result is stored, and where its remainder goes (kernel.h). */
 struct NAME(target) {
     STORED *row, *rest;
 };
@@ -74,8 +75,8 @@ INLINE const char *NAME(row)(const struct NAME(operands) * x, uint32_t o, size_t
     return x->of[o].row + x->of[o].idx[p] * (o == 0 ? x->first_stride : x->stride);
 }
 
-/* What products are computed in. Compilers may take a vector apart for that where the machine has
- * one instruction: TS_WIDEN is that, then. */
+/* Converts a stored row to the type of products. Compilers may split the vector although the
+ * machine has one instruction for it: then TS_WIDEN is this instruction. */
 INLINE VEC NAME(widen)(ROW x)
 {
 #ifdef TS_WIDEN
@@ -85,7 +86,7 @@ INLINE VEC NAME(widen)(ROW x)
 #endif
 }
 
-/* term := the product of the rows at position p */
+/* term := the row product at position p */
 INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size_t p, VEC *term)
 {
     const char *row = NAME(row)(x, 0, p);
@@ -98,7 +99,7 @@ INLINE void NAME(multiply)(const struct NAME(operands) * x, uint32_t n_vec, size
     }
 }
 
-/* The row at vector v of `to` := x */
+/* Stores x as vector v of the row `to`, and its remainder if there is one. */
 INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v)
 {
     ROW row = __builtin_convertvector(*x, ROW);
@@ -108,7 +109,7 @@ INLINE void NAME(store)(const VEC *x, const struct NAME(target) * to, uint32_t v
 #endif
 }
 
-/* Starts loading the rows of a later position, where they are far. */
+/* Prefetches the rows of a later position from far operands. */
 INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t p)
 {
     for (uint32_t o = 0; x->far && o < x->n; o++) {
@@ -120,11 +121,10 @@ INLINE void NAME(fetch)(const struct NAME(operands) * x, uint32_t n_vec, size_t 
     }
 }
 
-/* Sums the block's nonzeros over n_vec vectors of columns. sum: what earlier blocks have of the
- * current row, in float64; in float32 a row of many blocks would lose small parts. dst: where that
- * row goes; next: where the row after it goes. two: rows are summed in two halves, the even and the
- * odd positions of the row in this block, because one sum of few vectors would wait for its own
- * last addition. */
+/* Sums the nonzeros of a block over n_vec vectors of columns. sum: sums of the current row over
+ * earlier blocks, in float64, because a row of many blocks would lose small terms in float32. dst:
+ * the current row of the result; next: the row after it. two: even and odd positions of the row are
+ * summed separately, because a single sum of few vectors would wait for its own last addition. */
 INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) * x, uint32_t n_vec,
                        int two, SUMS *restrict sum, struct NAME(target) dst,
                        struct NAME(target) next, uint64_t rest_stride)
@@ -180,7 +180,7 @@ INLINE void NAME(rows)(const struct ts_unpacked *b, const struct NAME(operands) 
     }
 }
 
-/* out(k, :) := the product of the rows of fibre k */
+/* out(k, :) := the row product of fibre k */
 INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t n_vec,
                            TS_REAL *out)
 {
@@ -193,7 +193,7 @@ INLINE void NAME(products)(uint32_t n, const struct NAME(operands) * x, uint32_t
     }
 }
 
-/* Where row `row` goes, from column col on. */
+/* The place of row `row` of the result, from column col on. */
 INLINE struct NAME(target)
     NAME(place)(const struct ts_kernel_job *job, uint64_t row, uint64_t stride, uint32_t col,
                 struct ts_kernel_scratch *scratch)
@@ -206,7 +206,7 @@ INLINE struct NAME(target)
     return ret;
 }
 
-/* The rows of a block, with the number of matrices a constant where it is small. */
+/* Calls NAME(rows). The number of operands is a constant if it is small. */
 INLINE void NAME(rows_of_n)(const struct ts_unpacked *b, struct NAME(operands) x, uint32_t n_vec,
                             int two, SUMS *restrict sum, struct NAME(target) dst,
                             struct NAME(target) next, uint64_t rest_stride)
@@ -231,7 +231,7 @@ INLINE void NAME(products_of_n)(uint32_t n, struct NAME(operands) x, uint32_t n_
     }
 }
 
-/* One block, n_vec vectors of columns from col on. */
+/* Sums one block over n_vec vectors of columns from col on. */
 INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                           uint32_t n_vec, int two, uint64_t stride, uint32_t col,
                           struct ts_kernel_scratch *scratch, struct NAME(target) dst)
@@ -266,8 +266,8 @@ INLINE void NAME(columns)(const struct ts_kernel_job *job, const struct ts_unpac
     }
 }
 
-/* The widths for which there is code. Each is a function of its own, so that none is too large for
- * the compiler. */
+/* A function for each compiled width. They are not inlined, so that none becomes too large for the
+ * compiler. */
 #define COLUMNS(name, n_vec, two, stride)                                           \
     static __attribute__((noinline)) void NAME(name)(                               \
         const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t col, \
@@ -287,14 +287,15 @@ COLUMNS(halves_3_of, 3, 1, job->stride)
 COLUMNS(halves_4_of, 4, 1, job->stride)
 #undef COLUMNS
 
-/* What a matrix of its own has at vector v of n: whether its rows are summed in halves. The bits of
- * a column depend on that, and on nothing else of the matrix. */
+/* Whether vector v of n is summed in halves if the matrix has no other columns. The bits of a
+ * column depend on this alone. */
 INLINE int NAME(in_halves)(uint32_t v, uint32_t n)
 {
     return n <= 2 || (n > 4 && v >= n / 4 * 4);
 }
 
-/* The columns of several models in runs of vectors: those in halves may be of several models. */
+/* Divides the columns of all models into runs of vectors. A run in halves may have columns of
+ * several models. */
 static uint32_t NAME(plan)(const struct ts_kernel_job *job, struct ts_kernel_run *run)
 {
     uint32_t n_runs = 0;
@@ -314,7 +315,7 @@ static uint32_t NAME(plan)(const struct ts_kernel_job *job, struct ts_kernel_run
     return n_runs;
 }
 
-/* The block for several models. */
+/* Sums a block for several models, run by run. */
 static void NAME(block_of_runs)(const struct ts_kernel_job *job, const struct ts_unpacked *b,
                                 struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
@@ -370,9 +371,9 @@ static void NAME(block)(const struct ts_kernel_job *job, const struct ts_unpacke
         NAME(halves_1_of)(job, b, col, scratch, dst);
 }
 
-/* Appends the first indices of the next block to those of this one, for fetching ahead. The last
- * block of a mode copy is its own next one, and may be shorter than what is fetched; then the two
- * places overlap. */
+/* Appends the first indices of the next block to those of this one, for prefetching. The last block
+ * of a mode copy is its own next block. It may be shorter than what is prefetched, and then source
+ * and destination overlap. */
 static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpacked *next,
                          struct ts_unpacked *b)
 {
@@ -383,7 +384,7 @@ static void NAME(append)(const struct ts_kernel_job *job, const struct ts_unpack
                     TS_KERNEL_AHEAD * sizeof(uint32_t));
 }
 
-/* Ends the current row: it goes to dst, and a new one begins. */
+/* Stores the sum of the current row to dst, and clears it. */
 static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target) dst)
 {
     SUMS *sum = (SUMS *)scratch->sum;
@@ -397,9 +398,9 @@ static void NAME(end_row)(struct ts_kernel_scratch *scratch, struct NAME(target)
     }
 }
 
-/* Loads block k of the shard, decoded. *plain: the address of the block if it is plain; set to that
- * of the next one, which is asked for: between rows of many columns a processor takes it for no
- * stream. */
+/* Decodes block k of the shard. If *plain is not NULL, it is the address of the block in plain
+ * form, and becomes that of the next one, which is prefetched: the processor does not recognize
+ * plain blocks as a stream, because many rows are read between them. */
 INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                        uint32_t k, const void **plain, struct ts_unpacked *ret)
 {
@@ -408,7 +409,8 @@ INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_i
         uintptr_t next;
         *plain = plain_expand(&job->plain, *plain, ret);
         next = (uintptr_t)*plain;
-        for (uintptr_t byte = next; byte < next + (next - begin); byte += 64) /* if as long */
+        /* as if the next block were as long as this one */
+        for (uintptr_t byte = next; byte < next + (next - begin); byte += 64)
             __builtin_prefetch((const void *)byte, 0, 2);
     } else {
         const struct ts_block_at at = ts_shard_block(in->entry, in->raw, k);
@@ -416,7 +418,7 @@ INLINE void NAME(load)(const struct ts_kernel_job *job, const struct ts_kernel_i
     }
 }
 
-/* The same, with zeros where nonzeros are held out. */
+/* Like NAME(load), with zeros as the values of held-out nonzeros. */
 INLINE void NAME(load_kept)(const struct ts_kernel_job *job, const struct ts_kernel_input *in,
                             uint32_t k, const void **plain, struct ts_unpacked *ret)
 {
@@ -457,8 +459,9 @@ static void NAME(partition)(const struct ts_kernel_job *job, const struct ts_ker
 }
 
 #ifndef TS_STORED
-/* The operands of a block's products, n_vec vectors of columns from col on, in `of`: rows of all
- * factors but the first level's, or products of fibres, which are made, and rows of the last. */
+/* Sets `of` to the operands of a block's products, over n_vec vectors of columns from col on: the
+ * factors of all levels but the first. If fibres are shared, their row products are computed, and
+ * replace the levels between the first and the last. */
 INLINE struct NAME(operands)
     NAME(gather)(const struct ts_kernel_job *job, const struct ts_unpacked *b, uint32_t n_vec,
                  uint64_t row_bytes, uint32_t col, struct ts_kernel_scratch *scratch,

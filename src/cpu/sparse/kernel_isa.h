@@ -6,10 +6,10 @@
 #include "cpu/sparse/kernel.h"
 #include "cpu/losses/rounds.h"
 
-/* Kernels that kernel_body.h makes for one instruction set, type and width of vectors. */
+/* Kernels that kernel_body.h compiles for one instruction set, type and width of vectors. */
 struct ts_kernel_set {
     ts_kernel_fn *products;
-    /* this and what follows is NULL where rows are of another type than products */
+    /* NULL, like the members below, if rows are stored in another type than products */
     ts_cells_fn *cells;
     const struct ts_gram_ops *gram;
     const struct ts_rounds_ops *rounds;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass.c - the memory of passes, and a partition on its way to the arithmetic. */
+/* pass.c - allocates the memory of passes, and hands partitions to the arithmetic. */
 #include "cpu/sparse/pass.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "cpu/sparse/plain.h"
 #include "cpu/ranks/share.h"
 
-/* Bytes of the heads of the mode with most partitions, or of the last mode with their rests. */
+/* Bytes of the heads for any mode, the last mode's with their rests. */
 static uint64_t heads_bytes(const struct ts_backend_conf *conf)
 {
     const uint64_t one = ts_fmat_bytes(1, conf->rank, conf->precision);
@@ -66,14 +66,15 @@ int ts_pass_new(const struct ts_backend_conf *conf, enum ts_isa isa, uint32_t th
         rc = ts_bigmem_new(p->scratch_bytes, "buffers of threads", (void **)&p->scratch, err);
     if (rc == 0 &&
         ts_comm_many(
-            conf->comm)) /* rows of a shard that take several rounds together need it whole */
+            conf->comm)) /* multiplicative updates need the partitions of a shard on one rank */
         rc = ts_share_new(conf->tensor, conf->comm, (conf->needs & TS_ROWS_BY_LOSS) != 0, &p->share,
                           err);
     if (rc < 0) {
         ts_pass_free(p);
         return rc;
     }
-    if (conf->spare_bytes > 0) /* without this memory the results are the same, but slower */
+    /* results are the same without this memory, so a failure is ignored */
+    if (conf->spare_bytes > 0)
         (void)ts_plain_new(conf->tensor, conf->spare_bytes, &p->plain, NULL);
     *ret = p;
     return 0;
@@ -122,8 +123,8 @@ void ts_pass_hold_out(struct ts_pass *pass, const struct ts_hold_out *h)
     pass->hold_out = *h;
 }
 
-/* Visits partition k of a shard. In the first pass over a mode it also notes the rows of the other
- * modes that its nonzeros need. */
+/* Visits partition k of a shard. The first pass over a mode also records the rows of other modes
+ * that its nonzeros need. */
 static int visit(void *ctx, const struct ts_shard_view *view, uint32_t k, struct ts_err *err)
 {
     const struct ts_pass_run *r = ctx;
@@ -171,7 +172,7 @@ void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_ba
                                exchange_ns, 0);
 }
 
-/* From this size on, a matrix counts as larger than the second-level cache. */
+/* Bytes from which on a matrix counts as larger than the second-level cache. */
 static uint64_t far_bytes(void)
 {
     return 3 * ts_machine_cache_bytes() / 2;

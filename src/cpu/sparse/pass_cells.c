@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_cells.c - a pass that gives the values of models at the nonzeros to whoever weighs them. */
+/* pass_cells.c - a pass that evaluates models at the nonzeros, and calls `take` of weighted
+ * passes. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -13,13 +14,13 @@ struct cells {
     struct ts_kernel_job job;
 };
 
-/* A partition on its way to whoever takes its cells. */
+/* A partition whose cells are being passed to `take`. */
 struct taking {
     const struct ts_pass_run *run;
     const struct ts_weighted *what;
     struct ts_cells cells;
     uint32_t thread;
-    uint32_t *rows; /* TS_MAX_ORDER x TS_BLOCK_NNZ */
+    uint32_t *rows; /* TS_MAX_ORDER x TS_BLOCK_NNZ: rows of each position of a block */
     struct ts_err *err;
 };
 
@@ -64,8 +65,8 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return rc;
 }
 
-/* Computes the values of the models in float64. Each model uses the kernel that it would use alone:
- * the kernel of wider rows adds columns in another order. */
+/* Prepares a model for evaluation in float64. It uses the kernel for the width of this model,
+ * because a kernel for wider rows adds columns in another order. */
 static void fill_cells(const struct ts_pass *p, uint32_t mode, const struct ts_pass_cells *model,
                        struct cells *ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_products.c - MTTKRPs of several models in one pass, whose heads are added in the order of
- * the file. */
+/* pass_products.c - MTTKRPs of several models in one pass. Heads are added in the order of the
+ * file. */
 #include <assert.h>
 #include <string.h>
 
@@ -10,18 +10,19 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* The models whose products are summed in one precision. */
+/* The models whose products are summed in the same precision. */
 struct part {
     ts_kernel_fn *kernel;
     struct ts_kernel_job job;
     struct ts_kernel_model model[TS_PASS_MAX_MODELS];
 };
 
-/* Shared by the threads of a pass. */
+/* Data that the threads of a pass share. */
 struct products {
-    struct part part[2]; /* one for each enum ts_precision of products and sums */
+    struct part part[2]; /* indexed by the enum ts_precision in which products are summed */
     uint64_t head_bytes;
-    const struct ts_pass_model *model; /* whose updates are made ready meanwhile: */
+    /* models; those from next_model on have updates that are not ready yet */
+    const struct ts_pass_model *model;
     atomic_uint next_model;
 };
 
@@ -58,8 +59,8 @@ static int visit(const struct ts_pass_run *r, const struct ts_kernel_input *in, 
     return 0;
 }
 
-/* Adds the heads to the rows of a model. The partition where a row starts has stored its first part
- * in `out`; the heads of the partitions after it follow. */
+/* Adds the heads to the rows of a model. If a row starts in one partition and continues in others,
+ * `out` has the sum of the first one, and the heads have the sums of the others. */
 static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
                       const struct ts_pass_model *m, double *sum)
 {
@@ -89,13 +90,13 @@ static void add_heads(const struct ts_pass_run *r, uint64_t n_partitions,
     ts_fpmode_restore(mode);
 }
 
-/* The first column of a model in row 0 of a matrix of the columns of all models. */
+/* Address of column 0 in a row of all models, from the address of a model's column col in it. */
 static void *row_of_all(void *row, uint32_t col, size_t size)
 {
     return row == NULL ? NULL : (char *)row - col * size;
 }
 
-/* Each model becomes one of the part that sums as it wants. */
+/* Assigns each model to the part of its precision. */
 static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_fmat *factor,
                        uint32_t n, struct products *ret)
 {
@@ -111,7 +112,7 @@ static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_f
             part->job.hold_out = p->hold_out;
             part->job.level = p->tensor->mode[mode].disk.level;
         }
-        if (m->out->rest != NULL) /* others with none have no use for theirs */
+        if (m->out->rest != NULL) /* models without a rest do not use it */
             part->job.rest = row_of_all(m->out->rest, m->col, sizeof(float));
         part->model[part->job.n_models++] = (struct ts_kernel_model){ m->col, m->out->width };
     }
@@ -120,8 +121,8 @@ static void fill_parts(const struct ts_pass *p, uint32_t mode, const struct ts_f
         ts_fmat_bytes(1, p->rank, p->precision);
 }
 
-/* Products as rows of all columns. Models that are not passed over have there what all ranks have
- * alike. */
+/* The products of n models as rows of all columns. Columns of models outside of this pass are the
+ * same on all ranks. */
 static struct ts_fmat rows_of_all(const struct ts_pass *p, uint32_t n,
                                   const struct ts_pass_model *model)
 {

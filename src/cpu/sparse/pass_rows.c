@@ -9,7 +9,7 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* A model and the solve of its rows in this pass. */
+/* A model whose rows are solved for in this pass. */
 struct solved {
     struct ts_gram_rows *gram;
     struct ts_kernel_job job;
@@ -43,8 +43,8 @@ static int begin_rows(const struct ts_pass_rows *model, uint32_t mode, struct so
     return 0;
 }
 
-/* Finishes the rows that two partitions share, and sends rows that other ranks need. rc is the
- * result of the pass so far. */
+/* Finishes the rows whose nonzeros are in two partitions or more, and sends rows to the ranks that
+ * need them. rc is the result of the pass so far. */
 static int end_rows(const struct ts_pass_run *r, const struct ts_pass_rows *model, int rc,
                     uint64_t *exchange_ns, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* pass_state.h - what the files of a pass share.
+/* pass_state.h - struct ts_pass, for the files that implement passes.
  *
  *   pass.c           the object, and what all passes have in common
  *   pass_products.c  MTTKRPs
@@ -7,7 +7,7 @@
  *   pass_rows.c      rows that are solved for in the pass
  *
  *   owner    pass.c makes and frees it
- *   threads  a visit is one thread's, with scratch of its own
+ *   threads  one thread makes a visit, with scratch of its own
  */
 #ifndef TS_CPU_PASS_STATE_H
 #define TS_CPU_PASS_STATE_H
@@ -17,57 +17,59 @@
 
 struct ts_pass {
     const struct ts_tensor *tensor;
-    ts_kernel_fn *kernel[2]; /* by the enum ts_precision of products and sums */
+    ts_kernel_fn *kernel[2]; /* indexed by the enum ts_precision of products and sums */
     enum ts_precision precision;
     enum ts_isa isa;
     uint32_t rank, stride, threads;
     uint64_t max_partitions;
-    void *heads; /* a row for each partition of a mode; with a wide kernel, then its rest */
+    /* one row for each partition of a mode; wide kernels store the row's rest after it */
+    void *heads;
     uint64_t heads_bytes;
-    struct ts_kernel_edge *edge;       /* max_partitions */
-    struct ts_kernel_scratch *scratch; /* threads */
+    struct ts_kernel_edge *edge;       /* max_partitions: first and last row of each partition */
+    struct ts_kernel_scratch *scratch; /* one for each thread */
     uint64_t scratch_bytes;
     ts_unpack_fn *unpack;
-    struct ts_hold_out hold_out; /* from products */
+    struct ts_hold_out hold_out; /* nonzeros that count as zeros in products */
     struct ts_plain *plain;      /* blocks that are kept decoded; or NULL */
     int plain_is_lent;
     struct ts_gram_rows *gram; /* made when it is first needed; or NULL */
     /* for weighted passes: memory of each thread for the rows of a block; or NULL */
     uint32_t *rows;
-    struct ts_loan *loan;   /* threads + 1: each thread works on one, and one is being divided */
+    /* threads + 1: each thread works on one loan, and one is being divided into partitions */
+    struct ts_loan *loan;
     struct ts_share *share; /* how several ranks divide the work; NULL: this process alone */
     struct ts_needs *needs; /* collects the rows that ranks need; or NULL */
 };
 
 struct ts_pass_run;
 
-/* The arithmetic of a pass on a partition. */
+/* Computes a partition in a pass. */
 typedef int ts_pass_visit(const struct ts_pass_run *r, const struct ts_kernel_input *in,
                           uint64_t partition, struct ts_kernel_scratch *scratch,
                           struct ts_err *err);
 
-/* A pass under way. */
+/* A pass that is being made. */
 struct ts_pass_run {
     struct ts_pass *pass;
     ts_pass_visit *visit;
-    void *models; /* of the visit */
-    uint32_t n;   /* so many */
-    int keep;     /* 1: blocks are kept decoded */
-    int walks;    /* 1: rows are marked */
+    void *models; /* data of the visit function */
+    uint32_t n;   /* number of models */
+    int keep;     /* 1: decoded blocks are kept */
+    int walks;    /* 1: the rows that ranks need are recorded */
     uint64_t begin_ns;
     struct ts_pass_loop loop;
 };
 
-/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run. Returns 0 or
- * what failed. */
+/* Visits the partitions of this rank. start: as in struct ts_pass_loop, with the run as ctx.
+ * Returns 0 or the first failure. */
 int ts_pass_over(struct ts_pass_run *r, struct ts_pass *p, uint32_t mode, struct ts_feed *feed,
                  int (*start)(void *run, struct ts_err *err), struct ts_err *err);
 
-/* All ranks are through with it. */
+/* Sets times after all ranks have finished the pass. */
 void ts_pass_end(const struct ts_pass_run *r, uint64_t exchange_ns, struct ts_backend_times *times);
 
-/* The job of a kernel that reads these factors of all modes; out: the rows of the model that it
- * computes. */
+/* Sets up a kernel job that reads `factor` of all modes. out: matrix of the rows that are
+ * computed. */
 void ts_pass_job(const struct ts_pass *p, uint32_t mode, enum ts_precision summed,
                  const struct ts_fmat *factor, const struct ts_fmat *out,
                  struct ts_kernel_job *job);

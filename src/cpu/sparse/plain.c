@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Plain blocks: their size, how they are made, and where they are kept. */
+/* Plain blocks: computes their size, makes and stores them. */
 #include "cpu/sparse/plain.h"
 
 #include <float.h>
@@ -13,7 +13,7 @@
 #include "format/tensor_kind.h"
 #include "format/blocks/unpack_parse.h"
 
-/* Behind the last block: arrays are read in vectors. */
+/* bytes after the last block, because arrays are read in whole vectors */
 #define SLACK ((uint64_t)TS_BLOCK_NNZ * sizeof(double))
 #define GAP   32u /* bytes after each partition that may be read, but not used */
 
@@ -51,7 +51,8 @@ static enum ts_plain_value value_of(const struct ts_tensor *t)
                : range < 65536.0 ? TS_PLAIN_U16
                                  : TS_PLAIN_F32;
     case TS_VALUE_DICT:
-        for (uint32_t i = 0; i < h->n_dict; i++) /* all float32, none read as zero? */
+        /* whether all values are exact in float32, and none is denormal there */
+        for (uint32_t i = 0; i < h->n_dict; i++)
             if ((double)(float)t->dict[i] != t->dict[i] ||
                 (t->dict[i] != 0 && fabs(t->dict[i]) < FLT_MIN))
                 return TS_PLAIN_F64;
@@ -86,7 +87,7 @@ void ts_plain_conf(const struct ts_tensor *t, uint32_t mode, int as_double,
         ret->index_bytes[l] = index_bytes(t->mode[t->mode[mode].disk.level[l]].disk.n_rows);
 }
 
-/* Most bytes of a nonzero: it starts a row and shares nothing. */
+/* Most bytes of a nonzero in a plain block: it starts a row, and its fibre is not shared. */
 static uint64_t most_bytes(const struct ts_plain_conf *c)
 {
     uint64_t sum = 1 + value_bytes(c->value) + weight_bytes(c);
@@ -113,7 +114,7 @@ uint64_t ts_plain_bytes_of(const struct ts_tensor *t, uint32_t mode, uint64_t be
         const struct ts_disk_shard *s = &t->mode[mode].shard[i];
         const uint64_t behind = first + ts_shard_partitions(s);
         const uint64_t from = begin > first ? begin : first, to = end < behind ? end : behind;
-        /* of its partitions, only the last is short */
+        /* only the last partition of a shard is short */
         const uint64_t n = from < to ? to - from : 0;
         sum += (n * most_nnz < s->nnz ? n * most_nnz : s->nnz) * most_bytes(&c) * (n > 0) +
                (n * TS_PARTITION_BLOCKS < s->n_blocks ? n * TS_PARTITION_BLOCKS : s->n_blocks) *
@@ -163,7 +164,7 @@ void ts_plain_free(struct ts_plain *p)
         return;
     if (p->memory != NULL)
         ts_bigmem_free(p->memory, p->bytes + SLACK);
-    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) /* the tensor may be closed by now */
+    for (uint32_t m = 0; m < TS_MAX_ORDER; m++) /* not t->order: the tensor may be closed by now */
         free(p->of[m]);
     free(p);
 }
@@ -190,7 +191,7 @@ const void *ts_plain_next(const struct ts_plain_conf *c, const void *plain)
     return plain;
 }
 
-/* ---- making them ---- */
+/* ---- making plain blocks ---- */
 
 static uint64_t block_bytes(const struct ts_plain_conf *c, const struct ts_unpack_conf *u,
                             const struct ts_block_at *at)
@@ -223,7 +224,8 @@ static char *put_indices(char *to, const uint32_t *index, uint32_t n, uint32_t b
     return to + (size_t)n * bytes;
 }
 
-/* Writes the values. NULL: one of them is excluded by the tensor's header. */
+/* Writes the values to `to`, and returns the end. NULL: a value is outside of the range in the
+ * tensor's header. */
 static char *put_values(char *to, const struct ts_plain_conf *c, const struct ts_unpacked *b)
 {
     const uint32_t bytes = value_bytes(c->value);
@@ -283,7 +285,7 @@ static char *put_block(char *to, const struct ts_plain_conf *c, const struct ts_
     return to + b->n * sizeof *b->weight;
 }
 
-/* Room for `bytes`, or NULL. */
+/* Takes `bytes` from the store; NULL if it is full. */
 static char *reserve(struct ts_plain *p, uint64_t bytes)
 {
     uint64_t at = atomic_load(&p->used);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* plain_expand.h - expands plain blocks to what decoders give (unpack.h). kernel_ISA.c includes
- * it and compiles it for its machine: loops of constant length become vector code. Up to 15
- * entries past the ends of arrays are read. */
+/* plain_expand.h - expands plain blocks to what decoders give (unpack.h). kernel_ISA.c includes it
+ * and compiles it for its machine: loops of constant length become vector code. Up to 15 entries
+ * past the ends of arrays are read. */
 #include <string.h>
 
 #include "cpu/sparse/plain.h"
 
-/* Loaded where they lie: copies of parts would be stored in halves and loaded whole, which
- * waits. */
+/* Types for unaligned loads. Copies to aligned memory would be stored in halves and loaded whole,
+ * and such a load has to wait. */
 typedef uint8_t plain_u8 __attribute__((may_alias));
 typedef uint16_t plain_u16 __attribute__((aligned(1), may_alias));
 typedef float plain_float __attribute__((aligned(1), may_alias));
 
-/* to[i] = add + from[i]; by way of int32_t, which compilers have vector conversions from. */
+/* to[i] = add + from[i], converted by way of int32_t, for which compilers have vector
+ * conversions. */
 #define PLAIN_WIDEN(name, from_type, to_type)                                                     \
     static inline __attribute__((always_inline)) void name(const char *restrict from, uint32_t n, \
                                                            to_type add, to_type *restrict to)     \
@@ -35,7 +36,7 @@ PLAIN_WIDEN(plain_u8_f64, plain_u8, double)
 PLAIN_WIDEN(plain_u16_f64, plain_u16, double)
 #undef PLAIN_WIDEN
 
-/* Reads nothing past the end. */
+/* Unlike the other conversions, this one reads nothing past the end. */
 static inline void plain_f32_f64(const char *restrict from, uint32_t n, double *restrict to)
 {
     const plain_float *part = (const plain_float *)from;
@@ -112,7 +113,7 @@ static inline const char *plain_f64(const struct ts_plain_conf *c, const char *f
     }
 }
 
-/* Returns where the next block begins. */
+/* Expands the block at `plain` to *ret, and returns the address of the next block. */
 static inline const void *plain_expand(const struct ts_plain_conf *c, const void *plain,
                                        struct ts_unpacked *ret)
 {

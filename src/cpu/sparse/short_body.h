@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* short_body.h - rows of few nonzeros (struct ts_gram_ops), once for each instruction set and
- * precision: K, and the row from y. Included by kernel_body.h.
+ * precision: computes K = P P', and a row from y. kernel_body.h includes it.
  *
- * An entry of K is a sum across the lanes of a vector. Four such sums are made together, in three
- * additions of two vectors that are shuffled into each other, and those of one vector's quarters.
+ * An entry of K is a sum across the lanes of a vector. Four such sums are computed together: three
+ * additions of shuffled vectors leave one vector, whose quarters are then added.
  */
 #if defined(TS_HAS_SHUFFLE) && TS_LANES == 16
 #define ZIP_LOW(a, b) \
@@ -26,7 +26,7 @@
 #define PAIR_HIGH(a, b) __builtin_shufflevector(a, b, 2, 3, 6, 7)
 #endif
 
-/* to[i] := the sum of the lanes of x[i], for 4 of them */
+/* to[i] := the sum of the lanes of x[i], for i = 0 .. 3 */
 INLINE void NAME(sum_lanes)(const VEC *x, double *to)
 {
 #ifdef ZIP_LOW
@@ -45,8 +45,7 @@ INLINE void NAME(sum_lanes)(const VEC *x, double *to)
 #endif
 }
 
-/* Computes four dot products: to[i] := the sum of products of left[i] and right[i]. n of them are
- * wanted; the others are zeros. */
+/* to[i] := the dot product of left[i] and right[i], for i < n, and 0 for the rest of four. */
 INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint32_t n,
                            uint32_t n_vec, double *to)
 {
@@ -61,7 +60,7 @@ INLINE void NAME(dot_rows)(const VEC *const *left, const VEC *const *right, uint
     NAME(sum_lanes)(sum, to);
 }
 
-/* The tile at the diagonal, of n rows. */
+/* Computes a tile of K at the diagonal, for n rows. */
 INLINE void NAME(cross_triangle)(const VEC *const *row, uint32_t n, uint32_t n_vec, double *to)
 {
     static const uint8_t left[] = { 0, 0, 1, 0, 1, 2, 0, 1, 2, 3, 3, 3 };
@@ -138,7 +137,7 @@ static void NAME(cross)(uint32_t stride, const void *product, const struct ts_un
     }
 }
 
-/* Columns of n_vec vectors from `first` on. */
+/* Computes n_vec vectors of columns of P' y, from `first` on. */
 INLINE void NAME(combine_columns)(uint32_t stride, const TS_REAL *first, const uint16_t *at,
                                   uint32_t n, const double *y, uint32_t step, uint32_t n_vec,
                                   VEC *out, SUMS *squares)
