@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by all calls of libtstream: the version, structs that begin with their size, errors and
+/* Used by all calls of libtstream: the version, structs that begin with their size, errors and
  * notes. */
 #include "api/api.h"
 

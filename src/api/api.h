@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api.h - what all functions of include/tstream.h share.
+/* api.h - used by all functions of include/tstream.h.
  *
  * A function that can fail calls ts_api_begin first and ts_api_end last. In between, the thread has
  * the locale "C", so that messages have numbers such as 0.5 whatever the program's locale is. A
@@ -30,7 +30,7 @@ static inline void ts_api_begin(struct ts_api *a)
     a->before = ts_c_locale_enter();
 }
 
-/* Code of the caller that is called from here runs in the caller's locale. */
+/* Before and after a call of the caller's code, which must run in the caller's locale. */
 static inline void ts_api_out(const struct ts_api *a)
 {
     ts_c_locale_leave(a->before);
@@ -44,23 +44,23 @@ static inline void ts_api_in(void)
 /* Ends a call: returns rc, and gives its message to the caller. */
 int ts_api_end(struct ts_api *a, int rc, ts_error *err);
 
-/* Copies a conf of an older or newer version of this library; it begins with its size. Members that
- * it lacks become zero, and members that this library does not know must be zero. from NULL: all
- * members are zero. */
+/* Copies a conf, which begins with its size and may be of an older or newer version of this
+ * library. Members that it lacks become zero; members that this library does not know must be zero.
+ * from NULL: all members are zero. */
 int ts_api_conf(void *to, size_t room, const void *from, struct ts_err *err);
 #define TS_API_CONF(to, from, err) ts_api_conf(to, sizeof *(to), from, err)
 
-/* Copies a result to the caller's struct, which may be of an older or newer version: the members
- * that it has room for. ret may be NULL. */
+/* Copies a result to the caller's struct, which may be of an older or newer version: as many
+ * members as fit. ret may be NULL. */
 void ts_api_result(void *ret, const void *from, size_t room);
 
-/* A condition that makes a request impossible, and the message then. */
+/* A condition that makes a request impossible, and its message. */
 struct ts_api_rule {
     int broken;
-    const char *sentence; /* NULL ends the rules */
+    const char *sentence; /* NULL marks the end of the rules */
 };
 
-/* TS_EARG with the sentence of the first rule that is broken; 0: none is. */
+/* Returns TS_EARG with the sentence of the first broken rule, or 0. */
 int ts_api_rules(const struct ts_api_rule *rule, struct ts_err *err);
 #define TS_API_REFUSE(err, ...) \
     ts_api_rules((const struct ts_api_rule[]){ __VA_ARGS__, { 0, NULL } }, err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times of arrays to bins, by the rules of a table's times. */
+/* Assigns times in arrays to bins, by the same rules as for tables. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@
 struct ts_bins {
     struct ts_time_bin bin;
     struct ts_time_look look;
-    char name[256]; /* of the mode, in sentences */
-    int begun;      /* the rule is decided */
+    char name[256]; /* name of the mode, for messages */
+    int begun;      /* the rule for reading times is decided */
 };
 
 ts_bins *ts_bins_new(const char *width, const char *unit, const char *name, ts_error *err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Building: from files, from arrays that are pushed, from another tensor. All ways stay in one
- * file, because they share the request that the settings become. */
+/* Builds a tensor: from files, from arrays that are pushed, or from another tensor. All of these
+ * stay in one file, because the settings become the same request. */
 #include <math.h>
 #include <errno.h>
 #include <malloc.h>
@@ -21,16 +21,16 @@
 
 #define WEIGHTS_ARE_FLOAT32 "values of cells with weights are float32, not float64"
 
-/* A build that a program asks for, with its functions for progress and notes. */
+/* A build that a program requests, with its functions for progress and notes. */
 struct request {
     ts_build_conf conf;
     struct ts_build_options o;
-    struct ts_api api; /* of the thread that builds */
-    uint32_t phase;    /* under way */
+    struct ts_api api; /* belongs to the thread that builds */
+    uint32_t phase;    /* the current step of the build */
 };
 
-/* Between two steps of a build, returns freed memory to the system. The C library would
- * keep it, and it counts beside the budget. */
+/* Between two steps of a build, returns freed memory to the system. The C library would keep it,
+ * and it would count as memory outside of the budget. */
 static void next_phase(struct request *r, uint32_t phase)
 {
     if (r->phase == phase)
@@ -177,7 +177,7 @@ struct table {
     char *name[2 * TS_MAX_ORDER]; /* names of the modes that have bins or units */
 };
 
-/* Divides "week=7d" at its last '='. The name is NULL where there is no '='. */
+/* Divides "week=7d" at the last '='. *name := NULL if there is no '='. */
 static int divide(const char *item, char **name, const char **rest, struct ts_err *err)
 {
     const char *equals = item == NULL ? NULL : strrchr(item, '=');
@@ -250,7 +250,7 @@ static int take_table(const ts_table_conf *given, struct table *t, struct ts_err
     return take_times(t, err);
 }
 
-/* Builds from files that are parts of one table. If `table` is NULL, from text and binary files. */
+/* Builds from files that are parts of one table. table NULL: builds from text and binary files. */
 static int build_paths(const ts_build_conf *conf, const ts_table_conf *table, uint32_t n_paths,
                        const char *const *path, ts_build_result *ret, ts_error *err)
 {
@@ -298,8 +298,8 @@ struct ts_builder {
     struct ts_push_source *source;
     struct ts_build_report report;
     pthread_t thread;
-    pthread_mutex_t lock; /* of the end */
-    int joined, rc;       /* of the build */
+    pthread_mutex_t lock; /* protects joined and rc */
+    int joined, rc;       /* rc: result of the build */
 };
 
 static void *build(void *arg)
@@ -313,7 +313,7 @@ static void *build(void *arg)
     return NULL;
 }
 
-/* Tells the build that no more nonzeros come, waits for it, and returns its result. */
+/* Ends the input of the build, waits for it, and returns its result. */
 static int join(struct ts_builder *b)
 {
     pthread_mutex_lock(&b->lock);
@@ -371,7 +371,8 @@ ts_builder *ts_builder_new(const ts_build_conf *conf, ts_error *err)
     return b;
 }
 
-/* Adds nonzeros: row after row, or one column for each mode. weighted: even if weight is NULL. */
+/* Adds n nonzeros: by rows, or as one column for each mode. weighted: the caller uses a function
+ * for weights, even if weight is NULL. */
 static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *const *column,
                const double *value, const double *weight, int weighted, ts_error *err)
 {
@@ -384,7 +385,7 @@ static int add(ts_builder *b, uint64_t n, const uint64_t *rows, const uint64_t *
             err);
     rc = column != NULL ? ts_push_source_add_columns(b->source, n, column, value, weight, &a.err)
                         : ts_push_source_add(b->source, n, rows, value, weight, &a.err);
-    if (rc < 0 && join(b) < 0) { /* the failure of the build is the cause */
+    if (rc < 0 && join(b) < 0) { /* the build has failed, which is the cause */
         rc = b->rc;
         a.err = b->request.api.err;
     }
@@ -444,7 +445,7 @@ static int push(void *ctx, uint32_t thread, uint64_t n, const uint64_t *index, c
     return ts_push_source_add(ctx, n, index, value, NULL, err);
 }
 
-/* Copies the settings of a build from another tensor. Those that `given` leaves at 0 are as in
+/* Copies the settings of a build from another tensor. Settings that are 0 in `given` are those of
  * that tensor. */
 static int copy_conf(const ts_build_conf *given, const ts_tensor *t, ts_build_conf *conf,
                      uint64_t dim[], const char *name[], struct ts_err *err)
@@ -502,7 +503,7 @@ int ts_build_copy(const ts_build_conf *given, const ts_tensor *t, ts_build_resul
         rc = new_builder(&conf, 1, &b, &a.err);
     if (rc == 0) {
         rc = ts_walk_all(&w, 1, push, b->source, conf.stop, &a.err);
-        if (rc < 0) { /* not all was read, so the result is not put in place */
+        if (rc < 0) { /* not everything was read, so the result must not get its name */
             ts_push_source_fail(b->source, &a.err);
             if (join(b) < 0) {
                 rc = b->rc;
@@ -586,7 +587,8 @@ int ts_build_select(const ts_build_conf *conf, const ts_tensor *t, const ts_sele
         r.o.value_bytes = t->header.value_bytes;
         r.o.zeros = (flags & TS_TENSOR_ZEROS) != 0;
         r.o.weights = ts_tensor_weighted(t);
-        r.o.place = pick.side == TS_PICK_ALL ? NULL : ""; /* Python's split has two */
+        /* a split in Python writes two tensors, so messages name no option */
+        r.o.place = pick.side == TS_PICK_ALL ? NULL : "";
         r.o.duplicates = keep ? TS_DUPLICATES_KEEP : TS_DUPLICATES_SUM;
         rc = ts_build_tensor(&r.o, t, &pick, &report, &r.api.err);
     }

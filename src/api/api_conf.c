@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Checks the settings of a run: against each other, the tensor and the session. */
+/* Checks the settings of a run: against each other, against the tensor, and against the session. */
 #include <math.h>
 
 #include "api/api_run.h"
@@ -37,7 +37,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
         return rc;
     if ((t->dense != NULL && c->hold_out > 0 && c->loss == TS_LOSS_LEAST_SQUARES) ||
         ts_takes_observed(t, c->loss))
-        c->observed = 1; /* cells that are held out are unknown, as NaN cells are */
+        c->observed = 1; /* held-out cells are unknown, like NaN cells */
     from = c->hold_out_from;
     rc = TS_API_REFUSE(
         err, { !(c->tol >= 0), "the tolerance must not be negative" },
@@ -74,7 +74,7 @@ int ts_api_run_conf(const ts_cp_conf *given, const struct ts_tensor *t, ts_cp_co
 int ts_api_run_spec(const ts_cp_conf *conf, const struct ts_tensor *t, struct ts_spec *ret,
                     struct ts_err *err)
 {
-    const ts_cp_conf *run = conf; /* the name that base/settings.def uses */
+    const ts_cp_conf *run = conf; /* base/settings.def uses this name */
     const int rc = TS_API_REFUSE(
         err,
         { conf->nvecs && conf->start != NULL,

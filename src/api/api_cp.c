@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions by a session: where they start, what is told of them, and what is kept on disk. */
+/* Runs decompositions in a session: finds their start, reports progress, and keeps their files. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +15,11 @@
 #include "model/model_write.h"
 
 #define SECOND_NS 1e9
-#define MOST_NS   9e18 /* of what is told */
+#define MOST_NS   9e18 /* longest time that is reported */
 
-/* ---- what is told ---- */
+/* ---- progress ---- */
 
-/* The mode that comes next. */
+/* Sets the mode that comes next. */
 static void set_place(struct ts_session *s, uint32_t sweep, uint32_t mode)
 {
     atomic_store(&s->sweep, sweep);
@@ -67,7 +67,7 @@ static void take_sweep(struct ts_api_run *c, const struct ts_solver_sweep *s)
     if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
     if (c->sweep != NULL && ts_stop_asked(c->session->stop))
-        return; /* by the sweep of a model before this one in the pass: nobody is asked again */
+        return; /* another model of this pass has asked the caller already */
     ts_api_out(c->api);
     stop =
         c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);
@@ -117,9 +117,10 @@ static void give_figures(void *ctx, struct ts_run_figures *ret)
     ret->run_left_ns = whole_ns(left + more * (last_ns > 0 ? (double)last_ns : ns + left));
 }
 
-/* ---- where it starts ---- */
+/* ---- the start ---- */
 
-/* Whether the rows that are held are those that the tensor has: then they are read as they are. */
+/* *ret := whether the held rows are those of the tensor's used slices, so that they can be read
+ * unchanged. */
 static int same_rows(const struct ts_tensor *t, const struct ts_kruskal *k, int *ret,
                      struct ts_err *err)
 {
@@ -150,7 +151,7 @@ static int open_start(const struct ts_api_run *c, struct ts_model **ret, struct 
     return rc == 0 ? ts_kruskal_model(c->conf.start, !same, ret, err) : rc;
 }
 
-/* For struct ts_run_given. */
+/* Opens the given start: the function `open` of struct ts_run_given. */
 static int open_given(void *ctx, const struct ts_resume *from, struct ts_model **ret,
                       struct ts_err *err)
 {
@@ -163,7 +164,7 @@ static int open_given(void *ctx, const struct ts_resume *from, struct ts_model *
     return open_start(c, ret, err) < 0 ? err->code : 1;
 }
 
-/* "10%" or "0.1"; NULL: 0; NAN: a fold, which a run of the library is not of */
+/* The share "10%" or "0.1". NULL: 0. NAN: a fold, which runs of the library do not have. */
 static double share_of(const char *text)
 {
     char *end;
@@ -173,7 +174,7 @@ static double share_of(const char *text)
     return end == text ? NAN : *end == '%' ? x / 100 : x;
 }
 
-/* Rounds of a Poisson model are those of the state. */
+/* TS_EARG if a Poisson model has other rounds than its state. */
 static int check_inner(const struct ts_api_run *c, struct ts_err *err)
 {
     const char *inner = ts_state_option(ts_state_get(c->from.file), "inner");
@@ -184,7 +185,7 @@ static int check_inner(const struct ts_api_run *c, struct ts_err *err)
                          c->from.dir, inner, c->conf.inner);
 }
 
-/* The state of an earlier run to conf.out, where it is wanted and there. */
+/* Opens the state of an earlier run in conf.out, if it is wanted and exists. */
 static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
     const char *seed;
@@ -197,7 +198,8 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
                                       err);
     if (rc == TS_EARG && c->conf.resume == TS_RESUME_IF_ANY)
         return 0;
-    if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) { /* no reason to give up all models */
+    /* one damaged state does not end the run of all models */
+    if (rc < 0 && rc != TS_ENOMEM && c->place != NULL) {
         struct ts_err warn;
         ts_fail(&warn, TS_EFORMAT, "%s; the model is computed from its start", err->text);
         take_note(c, &warn);
@@ -226,9 +228,9 @@ static int open_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts
     return rc == 0 ? check_inner(c, err) : rc;
 }
 
-/* ---- what is kept ---- */
+/* ---- files ---- */
 
-/* What is to be run, once it is known where from. */
+/* Returns the conf of the solver, once start and state are known. */
 static struct ts_solver_conf method_of(struct ts_api_run *c)
 {
     const ts_session_conf *sc = &c->session->conf;
@@ -252,7 +254,7 @@ static struct ts_solver_conf method_of(struct ts_api_run *c)
                                     .trace = c->session->trace };
 }
 
-/* Whether the run can be resumed from its state, where there is one. */
+/* Checks that the run can be resumed from its state, if there is one. */
 static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct ts_err *err)
 {
     struct ts_solver_conf conf = method_of(c);
@@ -261,7 +263,7 @@ static int check_state(struct ts_api_run *c, const struct ts_tensor *t, struct t
     return conf.from != NULL ? ts_solver_check_from(&conf, err) : 0;
 }
 
-/* What is fixed must be given, but where a state has it. */
+/* Fixed factors must be given, unless a state has them. */
 static int check_start(const struct ts_api_run *c, struct ts_err *err)
 {
     return c->conf.fix == 0 || c->conf.start != NULL || c->from.file != NULL
@@ -269,7 +271,7 @@ static int check_start(const struct ts_api_run *c, struct ts_err *err)
                : ts_fail(err, TS_EARG, "fix keeps factors of start, and no start is given");
 }
 
-/* The result must not be the tensor, or the trace. */
+/* Checks that the result does not replace the tensor, or the trace. */
 static int check_place(const struct ts_api_run *c, struct ts_err *err)
 {
     const struct ts_place place[] = {
@@ -280,7 +282,8 @@ static int check_place(const struct ts_api_run *c, struct ts_err *err)
     return ts_place_check(place, 3, err);
 }
 
-/* Before anything is opened for writing: where the run goes on from, and whether it can. */
+/* Finds the state from which the run is resumed, and checks it, before anything is opened for
+ * writing. */
 static int check_out(struct ts_api_run *c, struct ts_err *err)
 {
     int rc;
@@ -302,13 +305,13 @@ static struct ts_model_conf out_of(const struct ts_api_run *c)
                                    .used_rows = c->conf.held_rows,
                                    .no_labels = c->conf.no_labels,
                                    .resume = resumed && !c->from.of_result,
-                                   /* older states must not lie beside new ones */
+                                   /* older states must not be in the same directory as new ones */
                                    .force = c->conf.replace || (resumed && c->from.of_result),
                                    .precision = c->session->conf.precision,
                                    .stop = c->session->stop };
 }
 
-/* Adds to a sentence what is left of a run that did not come to its end. */
+/* Appends to a message where the state of an unfinished run is. */
 static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 {
     const size_t at = strlen(err->text);
@@ -320,7 +323,7 @@ static void tell_state(const struct ts_run_outcome *o, struct ts_err *err)
 
 /* ---- a run ---- */
 
-/* Whether the files that were written hold the rows that a decomposition does, as its numbers. */
+/* Whether the written files have the rows of a decomposition in memory, as numbers. */
 static int can_load(const struct ts_api_run *c)
 {
     const struct ts_tensor *t = c->session->engine->tensor;
@@ -330,7 +333,7 @@ static int can_load(const struct ts_api_run *c)
     return m == t->order && (c->conf.formats & TS_FILE_NPY) != 0;
 }
 
-/* The result, which lies on disk already where it is wanted there. */
+/* Gets the decomposition as c->model. If the result was written, it may be read from its files. */
 static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, struct ts_err *err)
 {
     const struct ts_engine *e = c->session->engine;
@@ -339,7 +342,7 @@ static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, s
     f.get_rows = ts_solver_rows;
     f.from = &result->rows;
     if (c->conf.out != NULL && can_load(c))
-        /* from these files, so that large factors are not in memory twice */
+        /* maps these files, so that large factors are not in memory twice */
         return ts_api_run_load(e->tensor, c->conf.out, 1, precision, c->session->stop, &c->model,
                                err);
     return ts_kruskal_take(e->tensor, &f, precision, result->weight, result->norm, c->session->stop,
@@ -391,7 +394,7 @@ static int take_end(struct ts_api_run *c, int rc, const struct ts_run_outcome *o
     return rc;
 }
 
-/* Where it is, for whoever asks. */
+/* Sets the position at which the run begins, for ts_session_progress. */
 static void take_start(struct ts_api_run *c)
 {
     const struct ts_state *from = c->from.file != NULL ? ts_state_get(c->from.file) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions: made of arrays, read, written, looked at. */
+/* Decompositions: makes them from arrays, reads and writes them, and returns their parts. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ int ts_api_take_weights(struct ts_kruskal *k, const double *weight, struct ts_er
     return 0;
 }
 
-/* Numbers of a mode, which must be finite in the precision that they are kept in. */
+/* Copies the factor of a mode. All numbers must be finite in the precision of the decomposition. */
 static int take_factor(struct ts_kruskal *k, uint32_t mode, const double *from, struct ts_err *err)
 {
     const uint64_t n = k->n_rows[mode] * k->rank;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Decompositions that were written, as they are held in memory. */
+/* Reads written decompositions, as they are held in memory. */
 #include <stdlib.h>
 
 #include "api/api_run.h"
@@ -20,7 +20,7 @@ static void copy_rows(const struct ts_kruskal *from, struct ts_kruskal *to, uint
     }
 }
 
-/* Changes a model that was read to the rows and the precision of a decomposition of the tensor. */
+/* Converts a model that was read to the rows and the precision of a decomposition of the tensor. */
 static int hold_alike(const struct ts_tensor *t, enum ts_precision precision,
                       struct ts_kruskal **at, struct ts_err *err)
 {
@@ -74,7 +74,7 @@ int ts_api_run_load(const struct ts_tensor *t, const char *dir, int npy,
     }
     if (rc == 0 && !npy)
         rc = hold_alike(t, precision, &k, err);
-    if (rc == 0) { /* the names of the tensor, which all its models share */
+    if (rc == 0) { /* takes the names of the tensor, which all its models share */
         ts_model_names_drop(k->names);
         k->names = NULL;
         rc = ts_model_names_of_tensor(t, &k->names, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Losses by name. */
+/* Finds losses by their names. */
 #include <string.h>
 
 #include "api/api.h"

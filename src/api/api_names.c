@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Names: labels of indices in any order, of tensors and of decompositions. */
+/* Names and labels of tensors and of decompositions, for indices in any order. */
 #include <stdlib.h>
 
 #include "api/api.h"
@@ -7,7 +7,7 @@
 #include "format/tensor.h"
 #include "model/kruskal.h"
 
-/* ---- labels: readers want indices in order ---- */
+/* ---- labels: they are read in ascending order of indices ---- */
 
 struct wanted {
     uint64_t index, at;
@@ -144,7 +144,7 @@ void ts_cpd_tensor(const ts_cpd *c, ts_cpd_origin *ret)
     ts_api_result(ret, &origin, sizeof origin);
 }
 
-/* ---- names that a program gives ---- */
+/* ---- names from a program ---- */
 
 static int take_origin(const ts_cpd_origin *given, struct ts_model_tensor *ret, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The options of a run of the library, for its record, its states and the table of several
+/* Writes the options of a library run to its record, its states, and the table of several
  * models. */
 #include "api/api_record.h"
 
@@ -16,12 +16,12 @@
 #include "format/arrays/array_name.h"
 
 #define SECOND_NS     1e9
-#define MOST_NS       9e18                   /* of what is told */
-#define STATES_NS     UINT64_C(300000000000) /* between two, as tstream cp has it */
+#define MOST_NS       9e18                   /* longest time that is reported */
+#define STATES_NS     UINT64_C(300000000000) /* default time between two states, as in tstream cp */
 #define LEAST_SQUARES "least-squares"
 #define MOST_SECONDS  1e9 /* some thirty years */
 
-/* ---- options, by the names of tstream cp ---- */
+/* ---- options, with the names of tstream cp ---- */
 
 /* A setting of each mode: what the member at `at` of struct ts_constraint holds. OF_RUN: the
  * setting is one of the run. */
@@ -35,7 +35,7 @@ struct of_modes {
 
 #define MODES_CHARS (TS_MAX_ORDER * 64)
 
-/* The values of the options, as tstream cp has them. */
+/* The values of all options, as in tstream cp. */
 struct args {
 #define SETTING(member, option, letter, kind, ...) TS_VALUE_OF_##kind member;
 #define SETTING_IN(...)
@@ -44,15 +44,15 @@ struct args {
     struct {
         const char *dims, *dtype;
         int fortran;
-    } array; /* the library has them in the name of the tensor */
+    } array; /* in the library, these are part of the tensor's name */
     char loss_text[64], hold_out_text[32], format_text[32];
-    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* of those that are of modes */
+    char modes_text[TS_N_SETTINGS][MODES_CHARS]; /* texts of settings of modes */
 };
 
 struct row {
     struct ts_opt opt;
     struct of_modes modes;
-    const char *field; /* NULL: the library does not have it */
+    const char *field; /* field in tstream.h; NULL: the library lacks this setting */
     enum ts_run_fixed resume;
 };
 
@@ -70,7 +70,7 @@ static const struct row rows[] = {
 #include "base/settings.def"
 };
 
-/* run.json has these first, as in all versions, and then what is not listed. */
+/* The order of options in run.json of all versions. Other settings follow these. */
 static const char *const record_first[] = {
     "rank",       "loss",       "optimizer", "inner",       "iters",     "tol",     "seed",
     "init",       "save-init",  "nonneg",    "l1",          "l2",        "simplex", "bounds",
@@ -80,7 +80,7 @@ static const char *const record_first[] = {
     "gpu-memory", "trace",      "restarts",  NULL,
 };
 
-/* And a state these. */
+/* The same for states. */
 static const char *const state_first[] = {
     "rank",      "seed",       "init",   "precision",  "iters",      "tol",
     "format",    "nonneg",     "fix",    "simplex",    "l1",         "l2",
@@ -89,7 +89,7 @@ static const char *const state_first[] = {
     "optimizer", "hold-out",   "rows",   "checkpoint", NULL,
 };
 
-/* The options of run.json, of one model or of several. */
+/* ret := the options in run.json, of one model or of several. */
 static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
 {
     uint32_t n = 0, at;
@@ -99,7 +99,7 @@ static void options_of_record(int several, struct ts_opt ret[TS_N_SETTINGS + 1])
     ret[n] = (struct ts_opt){ 0 };
 }
 
-/* What is asked of the modes by one setting, as the option says it; "": nothing. */
+/* ret := the text of an option that sets constraints of modes; "" if no mode has it. */
 static void modes_text(const struct ts_constraint *constraint, uint32_t order,
                        const struct of_modes *modes, char ret[MODES_CHARS])
 {
@@ -135,11 +135,11 @@ static void format_text(const ts_cp_conf *run, char ret[32])
             n += (size_t)snprintf(ret + n, 32 - n, "%s%s", n > 0 ? "," : "", formats[f]);
 }
 
-/* *a holds texts that it points to, and is not to be moved. */
+/* Sets the values of all options. *a points to texts in itself, so it must not move. */
 static void take_args(struct args *a, const ts_session_conf *session, const struct ts_tensor *t,
                       const ts_cp_conf *run, const struct ts_spec *spec)
 {
-    /* values of settings.def; those that are left out there follow */
+    /* values in settings.def; those that it lacks follow below */
 #define SET(member, ...) __VA_OPT__(a->member = __VA_ARGS__;)
 #define SETTING(member, option, letter, kind, def, arg, section, resume, keyword, field, value, \
                 help)                                                                           \
@@ -161,7 +161,7 @@ static void take_args(struct args *a, const ts_session_conf *session, const stru
     }
 }
 
-/* ---- what a state remembers ---- */
+/* ---- the options that a state records ---- */
 
 uint64_t ts_api_every_ns(const ts_cp_conf *conf)
 {
@@ -171,7 +171,7 @@ uint64_t ts_api_every_ns(const ts_cp_conf *conf)
                          : 1 + (uint64_t)(SECOND_NS * fmin(every_s, MOST_SECONDS));
 }
 
-/* Whether a state says it: not what is as without it. */
+/* Whether a state records the option, because its value matters. */
 static int is_said(const struct row *row, const struct args *a, int several)
 {
     const void *at = (const char *)a + row->opt.at;
@@ -179,7 +179,7 @@ static int is_said(const struct row *row, const struct args *a, int several)
     if (row->resume == TS_RUN_OF_SEVERAL)
         return several;
     if (strcmp(name, "save-init") == 0)
-        return a->save_init || several; /* what several models do not say may be either */
+        return a->save_init || several; /* older runs of several models may have either value */
     if (strcmp(name, "l2-scale") == 0)
         return a->observed;
     if (strcmp(name, "patience") == 0)
@@ -198,7 +198,7 @@ static int is_said(const struct row *row, const struct args *a, int several)
 
 static void remember(const struct row *row, const struct args *a, FILE *to)
 {
-    char text[4096]; /* 64 ranks of 4 digits, and what modes_text makes */
+    char text[4096]; /* enough for 64 ranks of 4 digits, and for modes_text */
     ts_opt_text(&row->opt, a, text, sizeof text);
     if (row->opt.type == TS_OPT_DURATION)
         snprintf(
@@ -220,7 +220,7 @@ int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *sessio
     if (to != NULL) {
         take_args(a, session, t, conf, spec);
         if (a->l2 == NULL && spec->observed && spec->loss == TS_GCP_NONE)
-            a->l2 = "0"; /* without a text the program has a default of its own there */
+            a->l2 = "0"; /* without this text, the program would use its own default */
         a->ranks.n = 0;
         for (uint32_t i = 0; i < n_ranks && i < TS_OPT_NUMBERS_MAX; i++)
             a->ranks.at[a->ranks.n++] = ranks[i];
@@ -254,7 +254,8 @@ int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err
             (row->resume != TS_RUN_SAME_TEXT && row->resume != TS_RUN_SAME_VALUE))
             continue;
         if (row->opt.def != NULL)
-            (void)ts_opt_set(&row->opt, a, row->opt.def, NULL); /* check_options parses it */
+            /* cannot fail: check_options parses defaults */
+            (void)ts_opt_set(&row->opt, a, row->opt.def, NULL);
         ts_opt_text(&row->opt, a, usual, sizeof usual);
         if (strcmp(value, usual) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, which only tstream cp continues",

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* api_record.h - the options of a run of the library by the names that tstream cp has for them, so
- * that one reader is enough: those of run.json, status.json, states and the table of several
- * models.
+/* api_record.h - the options of a library run, with the names of tstream cp, so that all programs
+ * can read them: in run.json, status.json, states, and the table of several models.
  *
- *   owner    the caller owns what is returned, which points into the confs
+ *   owner    the caller owns the results, which point into the confs
  *   threads  any
  *   errors   0 or a negative ts_code
  */
@@ -16,7 +15,7 @@
 #include "cpd/state/state.h"
 #include "engine/run_record.h"
 
-/* The options of a run as conf says. out: the directory of the result; resumed: from a state
+/* The options of a run. out: the directory of the result; resumed: the run continues from a state
  * there. */
 struct ts_api_record;
 int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
@@ -25,22 +24,23 @@ int ts_api_record_new(const struct ts_tensor *t, const ts_session_conf *session,
 struct ts_run_who ts_api_record_who(const struct ts_api_record *r); /* NULL: without options */
 void ts_api_record_free(struct ts_api_record *r);                   /* NULL is fine */
 
-/* The text that a state or models.run keeps of the options, with the names of `tstream cp`, so that
- * tstream can resume the run. n_ranks: 1, or the number of ranks of several models, with `restarts`
- * models each; restarts 0: one model. The caller frees *ret. */
+/* Makes the text of the options in a state or in models.run, with the names of `tstream cp`, so
+ * that tstream can resume the run. n_ranks: 1, or the number of ranks of several models, with
+ * `restarts` models each; restarts 0: one model. The caller frees *ret. */
 int ts_api_options_text(const struct ts_tensor *t, const ts_session_conf *session,
                         const ts_cp_conf *conf, const struct ts_spec *spec, const uint32_t *ranks,
                         uint32_t n_ranks, uint32_t restarts, char **ret, uint64_t *bytes,
                         struct ts_err *err);
 
-/* TS_EARG where a run that tstream cp began has a setting that the library does not have, with
- * another value than by default. */
+/* TS_EARG if a run of tstream cp has a setting that the library lacks, and its value is not the
+ * default. */
 int ts_api_record_lacks(const struct ts_state *s, const char *dir, struct ts_err *err);
 
-/* Nanoseconds between two states; 0: one when the run ends early. */
+/* Nanoseconds between two states; 0: a state is saved only if the run ends early. */
 uint64_t ts_api_every_ns(const ts_cp_conf *conf);
 
-/* models.json, models.tsv and the links of several models that are done, in `dir`. */
+/* Writes models.json, models.tsv and the links to best models into `dir`, after all models are
+ * done. */
 struct ts_atomic_dir;
 struct ts_models_table;
 int ts_api_models_write(const struct ts_tensor *t, const ts_session_conf *session,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How well a decomposition tells the nonzeros of a tensor. */
+/* Computes how well a decomposition fits the nonzeros of a tensor. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -55,7 +55,7 @@ static void put_slices(const ts_cpd_score_conf *c, const struct ts_score *s)
     }
 }
 
-/* Rows of the tensor become indices of its input. */
+/* Converts rows of the tensor to indices of its input. */
 static int put_top(const ts_cpd_score_conf *c, const ts_tensor *t, const struct ts_score *s,
                    struct ts_err *err)
 {

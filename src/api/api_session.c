@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sessions: an engine for a tensor; and exact fits. */
+/* Sessions: an engine for a tensor. Also computes exact fits. */
 #include <stdlib.h>
 
 #include "api/api_session.h"
@@ -95,7 +95,7 @@ static int open_trace(ts_session *s, const char *tensor, struct ts_err *err)
     return 0;
 }
 
-/* After everything that could write to it is closed. */
+/* Closes the trace, after everything that could write to it is closed. */
 static void close_trace(ts_session *s)
 {
     struct ts_err warn = { 0 };
@@ -121,11 +121,11 @@ int ts_takes_observed(const ts_tensor *t, int loss)
     if (by_squares && t->dense != NULL && !t->dense->scanned &&
         (ts_threads_get(0, 0, &threads, &err) < 0 ||
          ts_dense_scan_alone(t, threads, NULL, &err) < 0))
-        return 0; /* whoever opens a session is told why */
+        return 0; /* opening a session reports the error */
     return ts_spec_takes_observed(t, ts_api_gcp(loss), loss == TS_LOSS_POISSON);
 }
 
-/* The engine reserves what such constraints take. */
+/* Sets constraints in *ret for which the engine reserves memory: old rows and smooth modes. */
 static int take_own_rows(const ts_tensor *t, const ts_session_conf *conf, struct ts_spec *ret,
                          struct ts_err *err)
 {
@@ -158,7 +158,7 @@ int ts_api_session_open(const ts_tensor *t, const ts_session_conf *conf, uint32_
         rc = take_own_rows(t, &s->conf, &spec, err);
     if (rc == 0) {
         struct ts_engine_conf ec;
-        if (ts_takes_observed(t, s->conf.loss)) { /* a run can be nothing else */
+        if (ts_takes_observed(t, s->conf.loss)) { /* every run on this tensor is observed */
             s->conf.observed = 1;
             rc = take_own_rows(t, &s->conf, &spec, err);
         }
@@ -229,7 +229,7 @@ void ts_session_progress(const ts_session *s, ts_progress *ret)
     ts_api_result(ret, &p, sizeof p);
 }
 
-/* ---- an exact fit ---- */
+/* ---- exact fits ---- */
 
 static int run_known(const struct ts_score_conf *c, void *ret, struct ts_err *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Several models of a tensor by the library: side by side, as many as there is room for, until all
- * are done; where a directory is named, in it, as tstream cp leaves them. */
+/* Computes several models of a tensor by the library: as many side by side as there is memory for,
+ * until all are done. If a directory is given, writes the same files as tstream cp. */
 #include <malloc.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,35 +16,36 @@
 
 #define MOST_RESTARTS 1000u
 
-/* A model under way. The session is that of all, with this model's rank and rows. */
+/* A model that is being computed. Its session is a copy of the common one, with this model's rank
+ * and backend. */
 struct one {
     uint32_t row;
     struct ts_session session;
     struct ts_api_run run;
     struct ts_run_place place;
-    char *dir; /* of a model that is kept on disk */
+    char *dir; /* directory of the model, if models are written */
 };
 
 struct several {
     const ts_tensor *tensor;
     ts_session_conf session_conf;
     ts_several_conf conf;
-    ts_cp_conf run; /* what all have in common */
+    ts_cp_conf run; /* settings that all models share */
     const struct ts_api *api;
     uint32_t n, restarts;
     struct ts_models_table table;
-    ts_cpd **model;            /* n, NULL: not yet */
+    ts_cpd **model;            /* n models; NULL: not computed yet */
     ts_several_result *result; /* n */
     struct ts_api_timer timer;
 
-    struct ts_run_several all; /* its dir is NULL where nothing is kept on disk */
+    struct ts_run_several all; /* its dir is NULL if no files are written */
 
-    struct ts_models_run from; /* dir NULL: the run starts anew */
+    struct ts_models_run from; /* dir NULL: the run begins anew */
     struct ts_spec spec;
 
-    volatile int own_stop; /* where the caller has none */
+    volatile int own_stop; /* used if the caller has no stop flag */
     ts_session *session;   /* NULL: none is open */
-    struct one *one;       /* those computed at once, TS_RUN_AT_ONCE */
+    struct one *one;       /* TS_RUN_AT_ONCE: models that are computed side by side */
 };
 
 static uint32_t rank_of(const struct several *s, uint32_t row)
@@ -52,7 +53,7 @@ static uint32_t rank_of(const struct several *s, uint32_t row)
     return s->conf.rank[row / s->restarts];
 }
 
-/* ---- what is asked for ---- */
+/* ---- checks of the request ---- */
 
 static int check_ranks(const ts_several_conf *c, struct ts_err *err)
 {
@@ -137,7 +138,7 @@ static int take_confs(struct several *s, const ts_session_conf *session,
                    : rc;
 }
 
-/* ---- what is kept on disk ---- */
+/* ---- files ---- */
 
 static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
 {
@@ -148,7 +149,7 @@ static char *path_of(const struct several *s, uint32_t row, struct ts_err *err)
     return NULL;
 }
 
-/* What a model has of the options of all. */
+/* Returns the settings of one model. */
 static ts_cp_conf conf_of(const struct several *s, uint32_t row)
 {
     ts_cp_conf own = s->run;
@@ -160,7 +161,7 @@ static ts_cp_conf conf_of(const struct several *s, uint32_t row)
     return own;
 }
 
-/* Any: that there is one is what is told of it. */
+/* Returns some given start: only whether there is one is reported. */
 static const ts_cpd *first_start(const struct several *s)
 {
     const ts_cpd *ret = NULL;
@@ -169,11 +170,12 @@ static const ts_cpd *first_start(const struct several *s)
     return ret;
 }
 
-/* The earlier run must have made the same models; what else it was asked for, their states say. */
+/* TS_EARG unless the earlier run had the same models. Other settings are checked with the models'
+ * states. */
 static int check_from(const struct several *s, char *options, uint64_t bytes, struct ts_err *err)
 {
     static const struct {
-        const char *name, *unsaid; /* the value of runs that do not record this option */
+        const char *name, *unsaid; /* unsaid: the value in runs that do not record this option */
     } same[] = { { "rank", "none" },          { "restarts", "1" }, { "folds", "0" },
                  { "seed", "none" },          { "init", "none" },  { "precision", "none" },
                  { "loss", "least-squares" }, { "save-init", "0" } };
@@ -188,9 +190,10 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
         is = is != NULL ? is : same[i].unsaid;
         if (strcmp(name, "init") == 0 && strcmp(is, "given") == 0 && strcmp(was, "random") != 0 &&
             strcmp(was, "nvecs") != 0)
-            continue; /* the command names the file */
+            continue; /* the command's value is a file name */
         if (strcmp(name, "save-init") == 0 && (said == NULL || strcmp(is, "0") == 0))
-            continue; /* models that are left save none; or an earlier version did not say */
+            /* the remaining models save no start, or an older version did not record this */
+            continue;
         if (strcmp(was, is) != 0)
             rc = ts_fail(err, TS_EARG, "%s: the run has %s %s, so it cannot continue with %s %s",
                          s->from.dir, name, was, name, is);
@@ -198,7 +201,7 @@ static int check_from(const struct several *s, char *options, uint64_t bytes, st
     return rc;
 }
 
-/* The directory, and what an earlier run left in it. */
+/* Opens the directory, and reads what an earlier run left in it. */
 static int open_out(struct several *s, struct ts_err *err)
 {
     ts_cp_conf conf = s->run;
@@ -220,7 +223,7 @@ static int open_out(struct several *s, struct ts_err *err)
             rc = ts_fail(err, TS_EARG, "%s: there is no run of several models to continue",
                          conf.out);
         if (rc == TS_EARG && conf.resume == TS_RESUME_IF_ANY)
-            rc = 0; /* it is done: what is there stays, or is replaced */
+            rc = 0; /* the earlier run is done: its result stays, or is replaced */
     }
     conf.start = first_start(s);
     if (rc == 0)
@@ -240,7 +243,7 @@ static int open_out(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* A model that an earlier run finished. */
+/* Reads a model that an earlier run finished. */
 static int take_earlier(struct several *s, uint32_t row, const char *dir, struct ts_err *err)
 {
     struct ts_session session = { .conf = s->session_conf };
@@ -287,7 +290,7 @@ static int find_done(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* ---- those at once ---- */
+/* ---- models side by side ---- */
 
 static void close_session(struct several *s)
 {
@@ -295,7 +298,7 @@ static void close_session(struct several *s)
     s->session = NULL;
 }
 
-/* A session for as many of the models that come next as may be at once. */
+/* Opens a session for as many of the next models as possible. */
 static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *room,
                         struct ts_err *err)
 {
@@ -311,7 +314,7 @@ static int open_session(void *ctx, const uint32_t *ranks, uint32_t n, uint32_t *
     return rc;
 }
 
-/* Progress is that of this model. */
+/* Model k reports the progress from now on. */
 static void take_lead(void *ctx, uint32_t k, uint32_t at_once)
 {
     struct several *s = ctx;
@@ -367,7 +370,7 @@ static int begin_one(void *ctx, uint32_t k, struct ts_run **ret, struct ts_err *
     return rc;
 }
 
-/* Model k has made its sweeps, or ends because of rc. */
+/* Ends model k: rc is 0 if it made all its sweeps, or the error. */
 static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
 {
     struct several *s = ctx;
@@ -377,7 +380,8 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     rc = ts_api_run_end(&o->run, rc, &s->model[o->row], &r, err);
     close_one(o);
 #ifdef __GLIBC__
-    malloc_trim(0); /* the C library would keep what each model's end took, beside the budget */
+    /* the C library would keep memory that each model freed, outside of the budget */
+    malloc_trim(0);
 #endif
     if (rc < 0)
         return rc;
@@ -405,7 +409,7 @@ static int end_one(void *ctx, uint32_t k, int rc, struct ts_err *err)
     return rc;
 }
 
-/* All that are under way end because of rc. */
+/* All running models end because of the error rc. */
 static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
 {
     struct several *s = ctx;
@@ -415,7 +419,7 @@ static void take_failure(void *ctx, int rc, int saved, struct ts_err *err)
         s->one[k].run.timed_out = timed_out;
 }
 
-/* ---- which is the best, and how alike the others are to it ---- */
+/* ---- comparison with the best model ---- */
 
 static int open_model(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err)
 {
@@ -434,14 +438,15 @@ static int compare(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* The directory gets its name. */
+/* Writes the table, and gives the directory its name. */
 static int finish(struct several *s, struct ts_err *err)
 {
     struct ts_err warn = { 0 };
     ts_cp_conf conf = s->run;
     int rc;
     conf.start = first_start(s);
-    (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME, 0); /* of an earlier run */
+    /* the status of an earlier run */
+    (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME, 0);
     rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, &s->spec, &s->table, s->all.dir,
                              s->from.dir != NULL, err);
     if (rc == 0)
@@ -450,7 +455,7 @@ static int finish(struct several *s, struct ts_err *err)
     return rc;
 }
 
-/* Adds to a sentence what is left of a run that did not come to its end. */
+/* Appends to a message where finished models and states are. */
 static void tell_kept(const struct several *s, struct ts_err *err)
 {
     const size_t at = strlen(err->text);
@@ -460,7 +465,7 @@ static void tell_kept(const struct several *s, struct ts_err *err)
                  ts_atomic_dir_partial(s->all.dir));
 }
 
-/* ---- all of them ---- */
+/* ---- all models ---- */
 
 static int run_several(struct several *s, struct ts_err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Tensors: what they are, and their nonzeros. */
+/* Tensors: returns their properties, and their nonzeros. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -161,16 +161,16 @@ int ts_each(const ts_tensor *t, const ts_each_conf *conf, ts_error *err)
 {
     struct ts_api a = {
         .before = (locale_t)0
-    }; /* its sentences have no decimals: the function that takes
-                                                  * nonzeros finds the caller's locale */
+    }; /* the caller's function must run in the caller's locale, and messages here have no
+        * decimals */
     return ts_api_end(&a, each(t, conf, &a.err), err);
 }
 
 struct ts_cursor {
     struct ts_walk walk;
-    uint64_t shard; /* being read */
-    uint32_t block; /* next one */
-    int read;       /* the shard is in raw */
+    uint64_t shard; /* the shard that is being read */
+    uint32_t block; /* the next block */
+    int read;       /* 1: the shard is in raw */
     void *raw;
 };
 
@@ -202,7 +202,7 @@ void ts_cursor_close(ts_cursor *c)
     free(c);
 }
 
-/* Blocks of the shard that fit. */
+/* Decodes the blocks of the shard that fit into the arrays. */
 static int take_blocks(struct ts_cursor *c, uint64_t room, uint64_t *index, double *value,
                        uint64_t *n, struct ts_err *err)
 {

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts what a run would hold and move. */
+/* Computes the memory that a run would hold, and the bytes that it would move. */
 #include "engine/dry_run.h"
 
 #include "base/machine/bigmem.h"
 #include "format/arrays/dense.h"
 
-/* A sweep passes over the last mode once more, for errors or a loss. */
+/* Whether a sweep makes another pass over the last mode, for errors or a loss. */
 static int judges_apart(const struct ts_spec *c)
 {
     return c->observed || c->loss != TS_GCP_NONE || (c->held && !c->poisson);
 }
 
-/* Counts for each place the shards of a mode, and their bytes in a sweep. */
+/* Counts the shards of a mode: their bytes in memory, by the device that keeps or reads them, and
+ * the bytes that a sweep reads. */
 static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
                        const struct ts_feed_deal *deal, uint32_t m, struct ts_dry_run *p)
 {
@@ -23,7 +24,8 @@ static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
         const struct ts_disk_shard *s = &mode->shard[i];
         const uint64_t place = ts_residency_bytes(s);
         p->whole_bytes += skipped ? 0 : ts_residency_stored(s);
-        if (deal->keep[m] != NULL && deal->keep[m][i] == TS_DEAL_LEAVE) /* of another process */
+        /* other processes compute this shard */
+        if (deal->keep[m] != NULL && deal->keep[m][i] == TS_DEAL_LEAVE)
             continue;
         while (deal->first[m] != NULL && device + 1 < p->n_devices &&
                i >= deal->first[m][device + 1])
@@ -41,7 +43,7 @@ static void count_mode(const struct ts_engine *e, const struct ts_spec *spec,
     }
 }
 
-/* Passes over the cells in a sweep. */
+/* Number of passes over the cells in a sweep. */
 static uint32_t count_passes(const struct ts_engine *e, const struct ts_spec *spec,
                              const struct ts_dry_run *p)
 {

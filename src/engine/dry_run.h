@@ -2,10 +2,11 @@
 /* dry_run.h - the memory that a run would hold, and the bytes that it would move.
  *
  * The engine is opened with dry_run: it has chosen its processor and divided its memory, but has
- * neither feed nor buffers. So the place of each shard or slab is known, and the bytes of a sweep.
+ * neither feed nor buffers. So the place of each shard or slab is known, and the bytes that a sweep
+ * moves.
  *
  *   owner    the caller owns the struct
- *   units    bytes; those of a sweep are those of later sweeps, as the first one reads more
+ *   units    bytes; a sweep is a later one, because the first one reads more
  *   threads  pure
  */
 #ifndef TS_ENGINE_DRY_RUN_H
@@ -14,15 +15,15 @@
 #include "engine/engine.h"
 
 struct ts_dry_run {
-    uint64_t whole_bytes;    /* all shards on disk */
-    uint64_t packed_bytes;   /* shards on disk that this process reads */
-    uint64_t shard_bytes;    /* places of all shards in memory */
-    uint64_t passing_bytes;  /* places of shards that no GPU keeps */
+    uint64_t whole_bytes;    /* bytes of all shards on disk */
+    uint64_t packed_bytes;   /* bytes on disk of the shards that this process reads */
+    uint64_t shard_bytes;    /* bytes of all shards in memory */
+    uint64_t passing_bytes;  /* bytes in memory of shards that no GPU keeps */
     uint64_t resident_bytes; /* the part of passing_bytes that stays in memory */
     uint64_t slot_bytes, n_slots;
     uint64_t disk_bytes; /* read from disk in a later sweep */
 
-    uint32_t n_devices; /* GPUs, 0: CPU */
+    uint32_t n_devices; /* number of GPUs; 0: CPU */
     struct ts_device_memory device[TS_MAX_DEVICES];
     uint64_t link_bytes[TS_MAX_DEVICES]; /* sent to a device in a later sweep */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the parts of an engine: each step limits the memory of the next. */
+/* Opens the parts of an engine one after another. Each limits the memory of the next. */
 #include "engine/engine.h"
 
 #include <stdio.h>
@@ -17,10 +17,10 @@
 #include "stream/comm.h"
 
 #define MAX_CHECKERS 16u
-/* threads that mostly wait: the reader's, the trace's, those that watch and write */
+/* threads that mostly wait: of the reader, of the trace, and those that watch and write */
 #define WAITING 8u
 
-/* Fails if driver and libraries of GPUs leave no part of the budget for shards. */
+/* Fails if drivers and libraries of GPUs leave no part of the budget for shards. */
 static int check_libraries(const struct ts_engine *e, struct ts_err *err)
 {
     char a[TS_NUM_CHARS], b[TS_NUM_CHARS];
@@ -32,9 +32,9 @@ static int check_libraries(const struct ts_engine *e, struct ts_err *err)
                    ts_num_bytes(a, e->memory.host_bytes), ts_num_bytes(b, e->library_bytes));
 }
 
-/* Subtracts from the budget what driver and libraries of the GPUs took since `before`. It is known
- * only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted before; of
- * what counts as others', the method's part is not there yet. */
+/* Subtracts from the budget the memory that drivers and libraries of the GPUs took since `before`.
+ * It is known only now: some 0.2 GiB and more for each GPU. The backend's own buffers were counted
+ * before. other_bytes includes the method's memory, which is not allocated yet. */
 static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *err)
 {
     struct ts_engine_memory *m = &e->memory;
@@ -48,9 +48,9 @@ static int take_libraries(struct ts_engine *e, uint64_t before, struct ts_err *e
     return rc;
 }
 
-/* Chooses the budget of a sample such that the same share of its shards stays in memory as of the
- * whole tensor: a larger budget keeps more of them. A sample is small, and so are its slots: half
- * of what does not stay. */
+/* Chooses the budget of a sample so that the same share of its shards stays in memory as of the
+ * whole tensor; a larger budget keeps more. A sample is small, so its slots are small too: half of
+ * what does not stay. */
 static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                          struct ts_engine *e, struct ts_err *err)
 {
@@ -82,11 +82,11 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
         if (rc == 0)
             ts_residency_free(&r);
     }
-    e->memory.feed_bytes = high; /* a budget that works; `low` does not */
+    e->memory.feed_bytes = high; /* the smallest budget found that is large enough */
     return 0;
 }
 
-/* The same of the slabs of a dense tensor. Its cells are looked at once, unless only a plan is
+/* The same for the slabs of a dense tensor. Its cells are scanned once, unless only a plan is
  * wanted. */
 static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                       struct ts_engine *e, struct ts_err *err)
@@ -159,7 +159,7 @@ static int open_feed(const struct ts_engine_conf *conf, struct ts_engine *e, str
     return rc;
 }
 
-/* The highest rank of the models: that which a processor must be able to compute. */
+/* The highest rank of the models, which the processor must support. */
 static uint32_t highest_rank(const struct ts_engine_conf *conf)
 {
     uint32_t ret = conf->n_models > 0 ? 0 : conf->rank;
@@ -168,10 +168,10 @@ static uint32_t highest_rank(const struct ts_engine_conf *conf)
     return ret;
 }
 
-/* How many times as long as a product a parallel region of this run takes. With observed cells, a
- * nonzero adds to a Gram matrix, too. A Poisson model has ten rounds in a region, and other losses
- * about as many logarithms, draws and steps. On one core, sweeps took 2.8, 16 and 24 times as long
- * as those of least squares (rank 16, 90,730 nonzeros, four modes). */
+/* Cost of a parallel region of this run, relative to a plain product. With observed cells, a
+ * nonzero also adds to a Gram matrix. A Poisson model has ten rounds in a region, and other losses
+ * about as many logarithms, samples and steps. On one core, sweeps took 2.8, 16 and 24 times as
+ * long as those of least squares (rank 16, 90,730 nonzeros, four modes). */
 static double products(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const struct ts_spec *spec = ts_spec_of(conf->spec);
@@ -180,7 +180,7 @@ static double products(const struct ts_engine_conf *conf, const struct ts_tensor
     return spec->observed ? 1 + highest_rank(conf) / (2.0 * t->order) : 1;
 }
 
-/* Multiply-adds of what a parallel region of a pass computes for one mode, about. */
+/* About how many multiply-adds a parallel region of a pass computes for one mode. */
 static uint64_t region_adds(const struct ts_engine_conf *conf, const struct ts_tensor *t)
 {
     const double models = conf->n_models > 1 ? conf->n_models : 1;
@@ -188,9 +188,9 @@ static uint64_t region_adds(const struct ts_engine_conf *conf, const struct ts_t
     return adds < (double)(UINT64_MAX / 2) ? (uint64_t)adds : UINT64_MAX / 2;
 }
 
-/* Chooses the number of threads: where the user does not, as many as the pass over one mode keeps
- * busy. OpenMP ends the program when it cannot start its threads, so this checks that it can,
- * beside the threads of the feed, which are started first. */
+/* Chooses the number of threads. If the user does not set it, it is the number that the pass over
+ * one mode keeps busy. OpenMP ends the program if it cannot start its threads. So this checks that
+ * it can, in addition to the threads of the feed, which start first. */
 static int choose_threads(const struct ts_engine_conf *conf, const struct ts_tensor *t,
                           uint32_t *ret, struct ts_err *err)
 {
@@ -202,8 +202,8 @@ static int choose_threads(const struct ts_engine_conf *conf, const struct ts_ten
     return rc;
 }
 
-/* Whether these bytes, which several models leave of the budget, are enough for shards, and for all
- * of them at once. */
+/* Whether the rest of the budget, `bytes`, is enough for shards when several models share it.
+ * *all_stay: whether it is enough for all shards at once. */
 static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine *e, uint64_t bytes,
                       int *all_stay, struct ts_err *err)
 {
@@ -218,8 +218,8 @@ static int check_feed(const struct ts_engine_conf *conf, const struct ts_engine 
     return rc;
 }
 
-/* Plans for the first n models side by side, beside libraries that are there. TS_ELIMIT: they are
- * too many. */
+/* Plans the memory of the first n models side by side, with GPU libraries loaded. TS_ELIMIT: they
+ * do not fit. */
 static int plan_several(const struct ts_engine_conf *conf, const struct ts_engine_memory_conf *mc,
                         uint32_t n, struct ts_backend_conf *bc, struct ts_engine *e, int *all_stay,
                         struct ts_err *err)
@@ -234,7 +234,8 @@ static int plan_several(const struct ts_engine_conf *conf, const struct ts_engin
                    : rc;
 }
 
-/* The caller's, and those of a pass that lends the model's values. */
+/* Bytes of factors that the caller holds, plus those of a pass that evaluates models at the
+ * cells. */
 static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_engine *e)
 {
     return conf->own_bytes +
@@ -243,8 +244,8 @@ static uint64_t own_bytes(const struct ts_engine_conf *conf, const struct ts_eng
                 : 0);
 }
 
-/* Plans for as many models side by side as there may be; or for those that go well together, where
- * nothing needs to be read for them more than once. */
+/* Plans the memory of as many models side by side as possible. If nothing has to be read twice for
+ * fewer models, takes the number that is computed fastest. */
 static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                        struct ts_engine *e, struct ts_err *err)
 {
@@ -276,7 +277,7 @@ static int plan_memory(const struct ts_engine_conf *conf, struct ts_backend_conf
     return ts_engine_memory_plan(e->backend, bc, &mc, &e->memory, err);
 }
 
-/* With fewer models where devices have no memory for so many. */
+/* Opens the backend, with fewer models if devices lack memory for all of them. */
 static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_conf *bc,
                         struct ts_engine *e, struct ts_err *err)
 {
@@ -295,7 +296,7 @@ static int open_backend(const struct ts_engine_conf *conf, struct ts_backend_con
     return rc;
 }
 
-/* *n := the least of all ranks. */
+/* *n := the smallest *n of all ranks. */
 static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
 {
     uint64_t *first;
@@ -322,14 +323,14 @@ static int least_of_ranks(struct ts_comm *comm, uint32_t *n, struct ts_err *err)
     return rc;
 }
 
-/* How many of the open models memory suffices for. rc: the result of the checks of libraries and
- * shards. */
+/* Returns for how many of the open models there is enough memory. rc: the result of the checks of
+ * libraries and shards. */
 static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct ts_backend_conf *bc,
                              struct ts_engine *e)
 {
     struct ts_engine_conf fewer = *conf;
     const uint32_t n = e->n_models;
-    struct ts_err unsaid; /* by those that are fewer it is said again */
+    struct ts_err unsaid; /* discarded: the plan for fewer models reports its own error */
     uint32_t fit = n;
     if (rc == TS_ELIMIT && n > 1) {
         fewer.n_models = n - 1;
@@ -340,9 +341,9 @@ static uint32_t count_models(const struct ts_engine_conf *conf, int rc, struct t
     return fit;
 }
 
-/* Opens the backend within the budget. The memory of GPU libraries is known only when it is open.
- * If it leaves too little for all models, the backend is opened again with fewer models, the same
- * number on all ranks. */
+/* Opens the backend within the budget. The memory of GPU libraries is known only after that. If
+ * they leave too little for all models, opens the backend again with fewer models, the same number
+ * on all ranks. */
 static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
                           struct ts_backend_conf *bc, struct ts_engine *e, struct ts_err *err)
 {
@@ -365,7 +366,7 @@ static int open_in_budget(const struct ts_engine_conf *conf, uint64_t before,
     }
 }
 
-/* TS_EARG where a rank is none of 1 to `most`. */
+/* TS_EARG if some rank is not from 1 to TS_MAX_RANK. */
 static int check_ranks(const struct ts_engine_conf *conf, struct ts_err *err)
 {
     for (uint32_t k = 0; k < conf->n_models || k == 0; k++) {
@@ -397,7 +398,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     if (e->tensor == NULL)
         e->tensor = e->own;
-    if (conf->only_mode >= (int)e->tensor->order) /* before a GPU is set up */
+    if (conf->only_mode >= (int)e->tensor->order) /* checked before a GPU is set up */
         return ts_fail(err, TS_EARG, "%s: there is no " TS_NTH_MODE ", only %u", conf->path,
                        (unsigned)conf->only_mode + 1, e->tensor->order);
     if (conf->n_named > e->tensor->order)
@@ -419,7 +420,7 @@ static int open_parts(const struct ts_engine_conf *conf, struct ts_engine *e, st
         return rc;
     bc.rank = conf->n_models > 0 ? conf->ranks[0] : conf->rank;
     bc.threads = e->threads;
-    if (bc.n_devices == 0) /* a GPU's backend names its own */
+    if (bc.n_devices == 0) /* the backend of GPUs adds names of its own */
         ts_trace_group(conf->trace, 1, "CPU");
     e->n_devices = bc.n_devices;
     memcpy(e->device, bc.device, sizeof e->device);
@@ -439,7 +440,7 @@ int ts_engine_open(const struct ts_engine_conf *conf, struct ts_engine *ret, str
 
 void ts_engine_close(struct ts_engine *e)
 {
-    ts_feed_free(e->feed); /* before the backend, for which its memory may be page-locked */
+    ts_feed_free(e->feed); /* before the backend, which may have page-locked this memory */
     if (e->backend != NULL)
         e->backend->close(e->be);
     ts_residency_free(&e->residency);

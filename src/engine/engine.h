@@ -52,7 +52,7 @@ struct ts_engine_conf {
     /* for tstream plan */
     int dry_run;                    /* only plan which shards stay in memory */
     const struct ts_tensor *sample; /* compute on this sample of the tensor at `path`; or NULL */
-    double resident_share;          /* of a sample: share of its bytes that stays in memory */
+    double resident_share;          /* for a sample: share of its bytes that stays in memory */
 };
 
 struct ts_engine {
@@ -61,7 +61,7 @@ struct ts_engine {
     const struct ts_backend *backend;
     void *be;
     struct ts_feed *feed;
-    /* models side by side: the first so many of the n_models that were asked for, at least 1 */
+    /* number of models side by side: the first of the n_models requested ones, at least 1 */
     uint32_t n_models;
     uint32_t threads; /* the number of threads, never 0 */
     struct ts_engine_memory memory;
@@ -69,7 +69,7 @@ struct ts_engine {
     /* with dry_run and a dense tensor: slabs that the feed would keep */
     struct ts_slabs_plan slabs;
     uint64_t library_bytes; /* part of the budget that GPU libraries took; 0 on the CPU */
-    uint32_t n_devices;     /* GPUs, 0: CPU */
+    uint32_t n_devices;     /* number of GPUs; 0: CPU */
     int device[TS_MAX_DEVICES];
     /* why the driver of GPUs cannot be used; code 0: it can be used, or there is no driver */
     struct ts_err no_gpu;

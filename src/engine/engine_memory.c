@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds up the host memory that a run needs, and what remains for the feed. */
+/* Adds up the host memory of a run, and computes what remains for the feed. */
 #include "engine/engine_memory.h"
 
 #include <stdio.h>
@@ -17,9 +17,9 @@
 #include "cpu/ranks/share.h"
 #include "format/arrays/dense.h"
 
-/* Memory of a run beside budget and factors that is not counted: it is enough for the partial rows
- * and Gram matrices of all but the largest tensors and ranks, so that a small budget is a budget
- * for shards. With the program itself it is less than the 24 MiB that are promised. */
+/* Memory outside of budget and factors that is not counted. It is enough for the partial rows and
+ * Gram matrices of all but the largest tensors and ranks, so that shards get the whole of a small
+ * budget. Together with the program itself it is less than the promised 24 MiB. */
 #define BESIDES_BYTES (UINT64_C(16) << 20)
 
 static uint64_t shard_bytes(const struct ts_backend_conf *bc)
@@ -32,8 +32,8 @@ static uint64_t shard_bytes(const struct ts_backend_conf *bc)
                                 many ? bc->comm->rank : 0);
 }
 
-/* A budget that was given must be there: what the shards take of it, and where they may lie in
- * GPUs all that the machine has. */
+/* Checks a budget from the user. The machine must have so much memory, and the part that the run
+ * will use must be free. A backend with memory of its own may hold all shards there. */
 static int check_budget(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                         const struct ts_engine_memory *m, struct ts_err *err)
 {
@@ -63,8 +63,8 @@ static uint64_t default_budget(const struct ts_engine_memory *m)
     return left > 2 * reserve ? left - reserve : left / 2;
 }
 
-/* The memory that remains if all shards stay in memory, at most what the backend can use. A budget
- * may exceed the free memory as long as shards do not fill it. */
+/* The memory that remains if all shards stay in memory, at most what the backend can use. The
+ * budget may be larger than the free memory, as long as shards do not fill it. */
 static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                       const struct ts_engine_memory *m)
 {
@@ -74,7 +74,8 @@ static uint64_t spare(const struct ts_backend *backend, const struct ts_backend_
     const uint64_t left = m->feed_bytes > shards ? m->feed_bytes - shards : 0;
     const uint64_t most = m->free_bytes > taken ? (m->free_bytes - taken) / 8 * 7 : 0;
     const uint64_t there = left < most ? left : most;
-    if (bc->tensor->dense != NULL) /* this memory saves passes; blocks that stay in memory do not */
+    /* here the memory saves whole passes, so it is taken first; otherwise it only saves decoding */
+    if (bc->tensor->dense != NULL)
         return wish <= m->feed_bytes / 2 && wish < m->free_bytes / 2 ? wish : 0;
     return there < wish ? there : wish;
 }
@@ -89,7 +90,7 @@ static uint32_t rank_of(const struct ts_backend_conf *bc, uint32_t k)
     return bc->n_models > 0 ? bc->ranks[k] : bc->rank;
 }
 
-/* Memory of the factors of one model. */
+/* Memory of the factors of one model of this rank. */
 static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                             const struct ts_engine_memory_conf *conf, uint32_t rank)
 {
@@ -105,7 +106,7 @@ static uint64_t alone_bytes(const struct ts_backend *backend, const struct ts_ba
                : factor_bytes;
 }
 
-/* Adds up the memory of a run without its shards. */
+/* Adds up the memory of a run, except for its shards. */
 static void add_up(const struct ts_backend *backend, const struct ts_backend_conf *bc,
                    const struct ts_engine_memory_conf *conf, struct ts_engine_memory *m)
 {

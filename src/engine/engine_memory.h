@@ -19,24 +19,24 @@
 #include "stream/backend.h"
 
 struct ts_engine_memory {
-    uint64_t total_bytes, free_bytes; /* of the machine, as far as this process may use it */
-    uint64_t factor_bytes;            /* factor matrices; 0 where they are on GPUs alone */
+    uint64_t total_bytes, free_bytes; /* of the machine, as far as this process may use them */
+    uint64_t factor_bytes;            /* factor matrices; 0 if they are only on GPUs */
     /* the part of factor_bytes that is in the budget: factors of further models */
     uint64_t beside_bytes;
     /* upper bound for partial rows, Gram matrices, and memory for the start */
     uint64_t other_bytes;
     uint64_t method_bytes; /* the part of other_bytes that methods allocate once they run */
     uint64_t rest_bytes; /* the part of other_bytes that is used only when the fit is close to 1 */
-    uint64_t host_bytes; /* the budget: given, or chosen */
+    uint64_t host_bytes; /* the budget: set by the user, or the default */
     uint64_t copy_bytes; /* part of the budget for a copy of the state; 0: there is no copy */
-    /* part of the budget for the backend's wish (wish of struct ts_backend), if all shards fit,
-     * too */
+    /* part of the budget for memory that the backend can use (`wish` of struct ts_backend), if all
+     * shards fit too */
     uint64_t spare_bytes;
     uint64_t feed_bytes; /* part of the budget for shards */
 };
 
 struct ts_engine_memory_conf {
-    uint64_t host_bytes; /* the budget; 0: what is free, less a reserve */
+    uint64_t host_bytes; /* the budget; 0: the free memory less a reserve */
     uint64_t own_bytes;  /* bytes of factors that the command holds itself */
     /* runs keep the factors of the previous sweep, and their states have them, too */
     int accelerate;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads headers, note and loaded segments of a shared object, by the layout that <elf.h> has. */
+/* Reads headers, note and loaded segments of a shared object, in the layout of <elf.h>. */
 #include "config.h"
 
 #include "engine/gpu_part_file.h"
@@ -36,7 +36,8 @@ static int is_ours(const struct ts_gpu_note_section *n)
            memchr(n->note.abi, '\0', sizeof n->note.abi) != NULL;
 }
 
-/* Looks for our note among n bytes of notes, which begin there in the file: whether it is there. */
+/* Searches our note in n bytes of notes, which begin at byte `there` of the file. Returns whether
+ * it was found. */
 static int find_note(struct part_file *f, const unsigned char *notes, size_t n, uint64_t there)
 {
     uint32_t head[3];
@@ -72,8 +73,8 @@ static int read_segment(const struct part_file *f, uint32_t i, ElfW(Phdr) * ret)
     return pread(f->fd, ret, sizeof *ret, at) == sizeof *ret;
 }
 
-/* Reads headers and note. Fails if the file is no GPU part of tstream, or if a part that would be
- * loaded is missing. */
+/* Reads headers and note. Fails if the file is not a GPU part of tstream, or if a segment that
+ * would be loaded is missing. */
 static int read_note(struct part_file *f, struct ts_err *err)
 {
     unsigned char notes[MOST_NOTE_BYTES];
@@ -100,8 +101,8 @@ static int read_note(struct part_file *f, struct ts_err *err)
     return found ? 0 : ts_fail(err, TS_EFORMAT, "%s is no GPU part of tstream", f->path);
 }
 
-/* Sets bytes of a file to zero, in a piece of n bytes that begins at `at`. The bytes begin at
- * `first`. */
+/* Sets `bytes` bytes of a file, from byte `first` on, to zero in a piece of it. The piece has n
+ * bytes and begins at byte `at` of the file. */
 static void clear(unsigned char *piece, uint64_t at, uint64_t n, uint64_t first, uint64_t bytes)
 {
     for (uint64_t i = first > at ? first : at; i < first + bytes && i < at + n; i++)
@@ -175,7 +176,8 @@ int ts_gpu_part_file_check(const char *path, const struct ts_gpu_note *wanted, s
 {
     struct part_file f = { .path = path };
     int rc;
-    f.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe has no writer */
+    /* O_NONBLOCK: a pipe may have no writer */
+    f.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f.fd < 0)
         return ts_fail_errno(err, TS_EIO, "%s", path);
     rc = check_open(&f, wanted, err);

@@ -17,7 +17,7 @@
 #include "gpu/module/gpu_note.h"
 
 #define FILE_NAME    "libtstream-cuda.so"
-#define WHEEL_FOLDER "_native" /* in the Python package tstream: the folder of libtstream */
+#define WHEEL_FOLDER "_native" /* in the Python package tstream: the directory of libtstream */
 
 static const struct ts_gpu_calls calls = {
 #define GIVE(type, name, params, args) .name = name,
@@ -29,10 +29,10 @@ static const struct ts_gpu_calls calls = {
 
 static const struct ts_gpu_note wanted = TS_GPU_NOTE_FILL(PACKAGE_VERSION, TS_GPU_ABI);
 
-/* ---- where it may be ---- */
+/* ---- finding the file ---- */
 
-/* The path of the file that contains this code, for the caller to free; NULL if the kernel does not
- * say. dladdr is not used, because in a program it returns argv[0]. */
+/* Returns the path of the file that contains this code; the caller frees it. NULL if the kernel
+ * does not provide it. dladdr is not used, because in a program it returns argv[0]. */
 static char *own_file(void)
 {
     const uintptr_t here = (uintptr_t)&wanted;
@@ -54,12 +54,12 @@ static char *own_file(void)
     return ret;
 }
 
-/* The folder of a file, for the caller to free. */
+/* Returns the directory of a file; the caller frees it. */
 static char *folder_of(const char *file)
 {
     char *ret = file == NULL ? NULL : strdup(file), *end = ret == NULL ? NULL : strrchr(ret, '/');
     if (end != NULL)
-        end[end == ret] = '\0'; /* "/" stays */
+        end[end == ret] = '\0'; /* "/" stays "/" */
     return ret;
 }
 
@@ -69,7 +69,7 @@ static int is_in_wheel(const char *folder)
     return name != NULL && strcmp(name + 1, WHEEL_FOLDER) == 0;
 }
 
-/* Whether FOLDER/BELOW is there; then *ret is its path, for the caller to free. */
+/* Returns whether FOLDER/BELOW exists. If so, *ret is its path, which the caller frees. */
 static int is_there(const char *folder, const char *below, char **ret)
 {
     if (folder == NULL || asprintf(ret, "%s/%s", folder, below) < 0)
@@ -80,7 +80,7 @@ static int is_there(const char *folder, const char *below, char **ret)
     return 0;
 }
 
-/* The path of the first that is there, for the caller to free. NULL: it is in no place. */
+/* Returns the path of the first file found, which the caller frees. NULL: there is none. */
 static char *find(const char *own)
 {
     char *ret = NULL;
@@ -92,8 +92,8 @@ static char *find(const char *own)
     return NULL;
 }
 
-/* NCCL of its own package, beside that of the GPU part; NULL: it is not there, or others may write
- * there. */
+/* Returns the path of NCCL in its own package, next to the package of the GPU part. NULL: it does
+ * not exist, or other users can write there. */
 static const char *find_nccl(const char *path)
 {
     char *folder = folder_of(path), *file, *ret = NULL;
@@ -105,9 +105,9 @@ static const char *find_nccl(const char *path)
     return ret;
 }
 
-/* ---- opening it ---- */
+/* ---- loading the file ---- */
 
-/* `path` has no links, and nobody else can write there. */
+/* Loads the file and gets its table. `path` has no links, and other users cannot write there. */
 static int load(const char *path, const struct ts_gpu_part **ret, struct ts_err *err)
 {
     static struct ts_gpu_calls given;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads and writes models.run. */
+/* Reads and writes the file models.run. */
 #include "engine/models_run.h"
 
 #include <inttypes.h>
@@ -15,20 +15,20 @@
 #include "model/model_files.h"
 
 #define PARTIAL    ".partial"
-#define HEAD_BYTES sizeof TS_MODELS_MAGIC /* with its NUL */
+#define HEAD_BYTES sizeof TS_MODELS_MAGIC /* includes the NUL */
 #define MAX_BYTES  (TS_STATE_MAX_OPTIONS + 256)
-#define VERSION    "version=2" /* the first string; files before it have no checksum */
-#define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of all before it */
+#define VERSION    "version=2" /* the first string; files of older versions have no checksum */
+#define SUM        "xxh3="     /* the last string: 16 digits, the XXH3-64 of everything before it */
 #define SUM_BYTES  (sizeof SUM + 16)
 
-/* Digits of the checksum of the first n bytes. */
+/* ret := the digits of the checksum of the first n bytes. */
 static void sum_text(const char *text, size_t n, char ret[17])
 {
     snprintf(ret, 17, "%016" PRIx64, (uint64_t)XXH3_64bits(text, n));
 }
 
-/* Whether the n bytes are whole. A file of an earlier version has neither version nor checksum; one
- * changed byte cannot make a later file look like that. */
+/* Checks that the n bytes are complete. A file of an older version has neither version nor
+ * checksum; no single changed byte makes a newer file look like that. */
 static int check_text(const char *path, const char *text, size_t n, int *sealed, struct ts_err *err)
 {
     const char *options = text + HEAD_BYTES, *sum;
@@ -62,7 +62,7 @@ static int check_said(const char *path, const struct ts_state *options, struct t
     return 0;
 }
 
-/* The n bytes of `text`, which are to be strings. Takes nothing. */
+/* Parses the n bytes of r->text, which must be strings. r keeps owning them. */
 static int take_text(struct ts_models_run *r, const char *partial, size_t n, struct ts_err *err)
 {
     int rc, sealed = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* models_run.h - models.run, the options of a run of several models: what --resume goes on with.
+/* models_run.h - the file models.run: the options of a run of several models, from which --resume
+ * continues it.
  *
- * The file is the word TSHMODELS and then strings "name=value", each ended by a NUL: "version", the
- * options (cpd/state/run_options.h), "checksum", that of the tensor's index, and "xxh3", the
- * checksum of the file up to there. Files of 0.2.0 and before have no version and no checksum of
+ * The file has the word TSHMODELS and then strings "name=value", each ended by a NUL: "version",
+ * the options (cpd/state/run_options.h), "checksum" of the tensor's index, and "xxh3", the checksum
+ * of the file up to there. Files of 0.2.0 and older versions have no version and no checksum of
  * their own.
  *
  *   owner    the struct owns its strings until close
@@ -26,8 +27,8 @@ struct ts_models_run {
     struct ts_state options; /* the text of the options; other members are not set */
 };
 
-/* Opens the file of a run that is not done. `name` is X.cp or X.cp.partial. ret->dir stays NULL if
- * there is no run of several models with that name. TS_EARG if the run is done. */
+/* Opens the file of an unfinished run. `name` is X.cp or X.cp.partial. ret->dir stays NULL if there
+ * is no run of several models with that name. TS_EARG if the run is finished. */
 int ts_models_run_open(const char *name, struct ts_models_run *ret, struct ts_err *err);
 void ts_models_run_close(struct ts_models_run *r); /* r may be all zero */
 
@@ -41,7 +42,7 @@ void ts_models_run_close(struct ts_models_run *r); /* r may be all zero */
 int ts_models_dir_open(const char *path, int force, const struct ts_models_run *from, int resumable,
                        struct ts_atomic_dir **ret, struct ts_err *err);
 
-/* Checks that the directory of the resumed run is still the one that it was read from. r NULL: no
+/* Checks that the directory of the resumed run is still the one from which it was read. r NULL: no
  * run is resumed. */
 int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err);
 
@@ -49,7 +50,7 @@ int ts_models_run_check_place(const struct ts_models_run *r, struct ts_err *err)
 int ts_models_run_write(const struct ts_atomic_dir *dir, const char *options, uint64_t bytes,
                         uint64_t tensor_hash, struct ts_err *err);
 
-/* Checks that the run was of this tensor. */
+/* Checks that the run was made on this tensor. */
 int ts_models_run_check(const struct ts_models_run *r, const char *tensor, uint64_t tensor_hash,
                         struct ts_err *err);
 

@@ -103,14 +103,14 @@ static char *join(const char *dir, const char *name, struct ts_err *err)
     return NULL;
 }
 
-/* A number, or NaN where it is null or absent. */
+/* A number of an object; NaN if it is null or missing. */
 static double number(const struct ts_json_value *object, const char *key)
 {
     const struct ts_json_value *v = ts_json_get(object, key);
     return v != NULL && v->kind == TS_JSON_NUMBER ? v->number : NAN;
 }
 
-/* The record of the run of one model. */
+/* Reads the record of one model's run. */
 static int read_record(const struct ts_open_dir *dir, const char *name, struct ts_json_doc *ret,
                        struct ts_err *err)
 {
@@ -160,7 +160,8 @@ int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_
 static int is_better(const struct ts_models_row *a, const struct ts_models_row *b)
 {
     if (isfinite(a->held_out) &&
-        isfinite(b->held_out)) /* more columns always fit the rest better */
+        /* compared first: a higher rank always fits the other cells better */
+        isfinite(b->held_out))
         return a->held_out < b->held_out;
     if (isfinite(a->held_out_loss) && isfinite(b->held_out_loss))
         return a->held_out_loss < b->held_out_loss;
@@ -169,7 +170,7 @@ static int is_better(const struct ts_models_row *a, const struct ts_models_row *
     return a->fit > b->fit || (!isnan(a->fit) && isnan(b->fit));
 }
 
-/* How a model is opened: rows are read once, so that each score takes both anew. */
+/* How a model is opened. Rows can be read only once, so each score opens both models again. */
 struct opener {
     ts_models_open_fn *open;
     void *ctx;
@@ -236,7 +237,7 @@ int ts_models_table_match(struct ts_models_table *m, ts_models_open_fn *open, vo
     return rc;
 }
 
-/* ---- writing it ---- */
+/* ---- writing the table ---- */
 
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j)
 {
@@ -302,7 +303,7 @@ static void put_json(const struct ts_models_table *m, const struct ts_models_wri
     free(real);
 }
 
-/* A number with all its digits, nothing where it is not known. */
+/* Writes a number with all digits, or an empty cell if it is not finite. */
 static void put_cell(FILE *to, double x)
 {
     if (isfinite(x))
@@ -338,7 +339,7 @@ static int link_best(const struct ts_models_table *m, int to, const char *dir, s
     for (uint32_t k = 0; k < m->n_ranks; k++) {
         char name[32];
         snprintf(name, sizeof name, "best.r%u", m->rank[k].rank);
-        (void)unlinkat(to, name, 0); /* left by a process that was killed here */
+        (void)unlinkat(to, name, 0); /* may be left from a process that was killed here */
         if (symlinkat(m->row[m->rank[k].best].name, to, name) != 0)
             return ts_fail_errno(err, TS_EIO, "%s/%s: cannot be linked", dir, name);
     }
@@ -367,9 +368,10 @@ int ts_models_table_write(const struct ts_models_table *m, const struct ts_model
     return rc == 0 ? link_best(m, to, dir, err) : rc;
 }
 
-/* ---- reading it again ---- */
+/* ---- reading the table ---- */
 
-/* The members of an array, where it has as many as there must be. */
+/* Returns the first member of an array, and sets *n to their number. NULL if it is empty or
+ * missing. */
 static const struct ts_json_value *items(const struct ts_json_value *object, const char *key,
                                          uint32_t *n)
 {
@@ -378,7 +380,8 @@ static const struct ts_json_value *items(const struct ts_json_value *object, con
     return *n > 0 ? v->first : NULL;
 }
 
-/* Whether the row is one that a run of several models writes: names lead to files. */
+/* Whether a run of several models may have written this row. This matters because names lead to
+ * files. */
 static int is_row(const struct ts_models_row *row, const struct ts_models_rank *rank)
 {
     char name[TS_MODELS_NAME_CHARS];
@@ -390,7 +393,7 @@ static int is_row(const struct ts_models_row *row, const struct ts_models_rank *
            strcmp(row->name, name) == 0 && row->n_dead <= row->rank;
 }
 
-/* Numbers of a struct by their names in a file; NAN where there is none, or null. */
+/* A number of a struct, and its name in a file. NAN if it is null or missing. */
 struct figure {
     const char *name;
     size_t at;

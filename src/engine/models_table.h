@@ -2,12 +2,12 @@
 /* models_table.h - the table of several models of a tensor: fits by rank and start, similarity of
  * the starts of a rank, and the best model. docs/outputs.md lists the members of models.json.
  *
- * The best model of a rank has the highest fit or, with penalties, the lowest objective. Of equal
- * ones it is the first. `score` is the factor match score (model/match.h: greedy, with weights) of
- * a model and the best model of its rank, as tstream compare prints it.
+ * The best model of a rank has the highest fit or, with penalties, the lowest objective. Among
+ * equal models it is the first. `score` is the factor match score (model/match.h: greedy, with
+ * weights) of a model and the best model of its rank, as tstream compare prints it.
  *
  *   owner    the caller owns the struct, all zero before new or load, and what it points to
- *   units    seconds; percent of core consistencies
+ *   units    seconds; percent for core consistencies
  *   threads  one calls
  *   errors   0 or a negative ts_code
  */
@@ -42,10 +42,11 @@ struct ts_models_rank {
     uint32_t rank;
     uint32_t best;    /* row of the best model */
     double least_fit; /* the least fit of the models of this rank */
-    /* scores of the other models with the best one: mean and least; NaN if there are none */
+    /* scores of the other models with the best one: the mean and the lowest; NaN if there are
+     * none */
     double mean_score, least_score;
     double consistency, normalised; /* core consistencies of the best model; NaN if not asked for */
-    /* with folds: mean and standard error of their errors; NaN if there are none */
+    /* with folds: mean and standard error of the errors of the folds; NaN if there are none */
     double error, standard_error;
 };
 
@@ -78,11 +79,11 @@ void ts_models_table_fold_errors(struct ts_models_table *m, uint32_t k);
 
 void ts_models_table_free(struct ts_models_table *m);
 
-/* Sets row i from run.json of its model, which lies in the directory `dir`. */
+/* Sets row i from run.json of its model, which is in the directory `dir`. */
 int ts_models_table_read(struct ts_models_table *m, uint32_t i, const struct ts_open_dir *dir,
                          struct ts_err *err);
 
-/* Opens the model of a row afresh. */
+/* Opens the model of a row again, from the start. */
 typedef int ts_models_open_fn(void *ctx, uint32_t row, struct ts_model **ret, struct ts_err *err);
 
 /* Sets the best model of each rank, and the scores. All rows must be done. */
@@ -100,7 +101,7 @@ struct ts_models_writer {
 int ts_models_table_write(const struct ts_models_table *m, const struct ts_models_writer *who,
                           const struct ts_tensor *t, int to, const char *dir, struct ts_err *err);
 
-/* Writes the members "models" and "ranks" into an object that is open. */
+/* Writes the members "models" and "ranks" into an open JSON object. */
 void ts_models_table_json(const struct ts_models_table *m, struct ts_json *j);
 
 /* Reads the table from models.json in the directory `dir`. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses between GPUs and CPU, and says why a GPU is not used. */
+/* Chooses between GPUs and CPU, and explains why a GPU is not used. */
 #include "engine/processor.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ struct wanted {
     int number[TS_MAX_DEVICES];
 };
 
-/* Parses a number that ends with one of `ends`, and moves *text behind it. */
+/* Parses a number that is followed by one of `ends`, and moves *text past both. */
 static int parse_number(const char **text, const char *ends, int *ret)
 {
     char *end;
@@ -152,7 +152,8 @@ static int choose_first(const struct ts_gpu_part *gpu, const char *asked, uint32
     return rc;
 }
 
-/* Fills conf->device, or says why there is none; *there as `count` of the GPU part says. */
+/* Sets conf->device, or fails with the reason why there is no GPU. *there := the result of `count`
+ * of the GPU part. */
 static int choose_gpus(const char *asked, const struct wanted *w, const struct ts_backend **ret,
                        struct ts_backend_conf *conf, int *there, struct ts_err *err)
 {
@@ -173,8 +174,8 @@ static int choose_gpus(const char *asked, const struct wanted *w, const struct t
     return rc;
 }
 
-/* A backend that lacks a capability, or does not have the rank, is none for this run: where it was
- * not asked for, CPU cores compute. */
+/* If the backend lacks a capability, or does not support the rank, uses CPU cores instead, unless
+ * the user requested GPUs. */
 static int check_needs(const struct ts_processor *asked_for, int optional,
                        const struct ts_backend **ret, struct ts_backend_conf *conf,
                        struct ts_err *no_gpu, struct ts_err *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* processor.h - chooses the processor of a run: GPUs, where the GPU part is there, or CPU cores.
+/* processor.h - chooses the processor of a run: GPUs, if the GPU part is installed, or CPU cores.
  *
  *   errors   0 or a negative ts_code: a request that is impossible, or a device that does not exist
  */
@@ -8,23 +8,23 @@
 
 #include "stream/backend.h"
 
-/* The user's choice, as options give it. */
+/* The user's choice, as in the options. */
 struct ts_processor {
     int cpu;               /* --cpu */
     const char *gpus;      /* NULL: one GPU, if one is usable */
-    uint64_t device_bytes; /* --gpu-memory; 0: what is free */
+    uint64_t device_bytes; /* --gpu-memory; 0: the free memory */
     int exchange;          /* enum ts_exchange_kind */
 };
 
 /* Checks the options without regard to the machine: 0 or TS_EARG. */
 int ts_processor_check(const struct ts_processor *asked_for, struct ts_err *err);
 
-/* How many GPUs the user asked for. 0: none, or ts_processor_check refuses the options. */
+/* Number of GPUs that the user requested. 0: none, or ts_processor_check refuses the options. */
 uint32_t ts_processor_gpus(const struct ts_processor *asked_for);
 
-/* Chooses the backend, which has all of conf->needs, and sets its devices and their budget in conf.
- * n_devices is 0 for the CPU. *no_gpu (may be NULL): why the CPU was chosen by default, although a
- * driver of GPUs exists. */
+/* Chooses a backend with all capabilities in conf->needs, and sets its devices and their budget in
+ * conf. n_devices is 0 for the CPU. *no_gpu (may be NULL): why the CPU was chosen by default,
+ * although a GPU driver exists. */
 int ts_processor_choose(const struct ts_processor *asked_for, const struct ts_backend **ret,
                         struct ts_backend_conf *conf, struct ts_err *no_gpu, struct ts_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Computes one model with an engine that is open, and writes it, its states and its record. */
+/* Computes one model with an open engine, and writes the model, its states and its record. */
 #include "engine/run.h"
 
 #include <stdio.h>
@@ -33,10 +33,10 @@ static const struct ts_state *state_of(const struct ts_run *run)
     return run->conf.from != NULL ? ts_state_get(run->conf.from->file) : NULL;
 }
 
-/* ---- what is written ---- */
+/* ---- files ---- */
 
-/* The directory of the result. start: what is to be written there, whose model the caller
- * closes. */
+/* Opens the directory of the result. *start: the start that must be written there; the caller
+ * closes its model. */
 static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, struct ts_err *err)
 {
     struct ts_run_conf *c = &run->conf;
@@ -67,7 +67,7 @@ static int open_out(struct ts_run *run, struct ts_init_conf *start, int *saves, 
                : ts_fail(err, TS_ENOMEM, "%s: out of memory", c->out.dir);
 }
 
-/* States of the run lie where its factors are written. */
+/* Opens the checkpoint, which writes states to the directory of the result. */
 static int open_checkpoint(struct ts_run *run, struct ts_err *err)
 {
     const struct ts_run_conf *c = &run->conf;
@@ -135,7 +135,7 @@ void ts_run_lead(struct ts_run *run, uint32_t at_once)
         start_status(run, at_once);
 }
 
-/* run.json: in the result, or beside the state of a run that was stopped. */
+/* Writes run.json: in the result, or next to the state of a stopped run. */
 static int add_record(struct ts_run *run, const char *ended, const struct ts_solver_result *result,
                       struct ts_err *err)
 {
@@ -171,7 +171,7 @@ static int write_files(struct ts_run *run, struct ts_solver_result *result, stru
     return rc;
 }
 
-/* The record beside the state of a run that was stopped tells of the sweeps until then. */
+/* Writes the record next to the state of a stopped run, with the sweeps so far. */
 static void record_stop(struct ts_run *run)
 {
     const struct ts_run_listener *l = &run->conf.listener;
@@ -182,7 +182,7 @@ static void record_stop(struct ts_run *run)
     tell_note(run, &warn);
 }
 
-/* A component that is zero in a mode of the start stays so where nothing else gives it numbers. */
+/* Warns of components that were zero in a mode of the given start, and stayed zero. */
 static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
 {
     const struct ts_init_conf *init = &run->conf.method.init;
@@ -197,9 +197,9 @@ static void note_dead(struct ts_run *run, const struct ts_solver_result *result)
     tell_note(run, &warn);
 }
 
-/* ---- the method under way ---- */
+/* ---- during the run ---- */
 
-/* The backend holds the start. */
+/* Called when the backend holds the start: writes it if requested. */
 static int take_start(void *ctx, struct ts_err *err)
 {
     struct ts_run *run = ctx;
@@ -232,7 +232,7 @@ static void take_sweep(void *ctx, const struct ts_solver_sweep *s)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_SWEEP, .sweep = s }, NULL);
 }
 
-/* Completes what the conf leaves to the run. */
+/* Sets the members of the conf that the run determines. */
 static void complete_method(struct ts_run *run)
 {
     const struct ts_engine *e = run->conf.engine;
@@ -258,15 +258,16 @@ static void complete_out(struct ts_run *run)
     out->threads = init->threads;
 }
 
-/* Frees what the run holds. state: what status.json says afterwards, where its directory still
- * exists; NULL: the file is removed. */
+/* Frees what the run holds. state: the state that status.json shows afterwards, if its directory
+ * still exists; NULL: the file is removed. */
 static void close_run(struct ts_run *run, const char *state, const char *sentence)
 {
     ts_solver_free(run->solver);
     run->solver = NULL;
     ts_checkpoint_free(run->checkpoint);
     run->checkpoint = NULL;
-    /* otherwise the file would appear again in the directory that is being cleared */
+    /* first, because the thread could write the file again into a directory that is being
+     * cleared */
     ts_run_status_remove(&run->status);
     ts_model_end(run->out);
     run->out = NULL;
@@ -295,7 +296,7 @@ static int end_run(struct ts_run *run, int rc, struct ts_solver_result *result, 
     return rc;
 }
 
-/* Everything on disk but the start, which *saves says is to be written. */
+/* Opens all files except that of the start. *saves: whether the start must be written. */
 static int open_files(struct ts_run *run, struct ts_init_conf *start, int *saves,
                       struct ts_err *err)
 {
@@ -370,7 +371,7 @@ int ts_run_end(struct ts_run *run, int rc, struct ts_err *err)
     (void)tell(run, &(struct ts_run_event){ .kind = TS_RUN_OVER, .rc = rc }, err);
     if (rc == 0)
         rc = ts_solver_result(run->solver, &result, err);
-    ts_solver_free(run->solver); /* which saves what the checkpoint is to keep */
+    ts_solver_free(run->solver); /* saves data that the checkpoint keeps */
     run->solver = NULL;
     if (rc == 0)
         note_dead(run, &result);

@@ -7,13 +7,13 @@
  *         rc = ts_run_end(&run, rc, err);
  *     }
  *
- * The programs and the library are listeners: they hear events, and print or call back. The run
- * does the rest. cpd/solver/solver.h computes; cpd/state/checkpoint.h saves states;
- * engine/run_status.h writes status.json, and engine/run_record.h run.json.
+ * The programs and the library are listeners: they receive events, and print or call back. The run
+ * does the rest: cpd/solver/solver.h computes, cpd/state/checkpoint.h saves states,
+ * engine/run_status.h writes status.json, and engine/run_record.h writes run.json.
  *
  *   owner    the caller owns the struct, which must not move, and what the conf points to, which
- *            must stay until the end
- *   threads  one; `figures` is also called from another one
+ *            must stay valid until the end
+ *   threads  one; `figures` is also called from another thread
  *   errors   0 or a negative ts_code. A state that cannot be saved is a note
  *   bits     those of cpd/solver/solver.h
  */
@@ -30,7 +30,8 @@
 
 /* How a run ended. */
 struct ts_run_outcome {
-    /* Without a failure: the factors are still in the backend. weight and norm are freed behind. */
+    /* Set if the run did not fail: the factors are still in the backend. weight and norm are freed
+     * after the event. */
     struct ts_solver_result *result;
     int saved;            /* a later run can resume from the state of `sweep` and `mode` */
     uint32_t sweep, mode; /* sweep from 1, mode from 0 */
@@ -74,8 +75,9 @@ struct ts_run_listener {
 
 /* Describes one model of a run of several models, which share a directory. */
 struct ts_run_place {
-    const char *out;              /* the directory of all models, as the user named it */
-    const char *partial;          /* where all models lie until they are done, with status.json */
+    const char *out; /* the directory of all models, as the user named it */
+    /* the directory where all models are until they are done, with status.json */
+    const char *partial;
     const struct ts_open_dir *in; /* `partial` as an open directory; NULL: nothing is written */
     uint32_t number, n;           /* number of this model, from 1, and number of models */
     /* models that are computed side by side when this one begins; 0: it is computed alone */
@@ -92,13 +94,13 @@ struct ts_run_conf {
      * checkpoint and `from`. */
     struct ts_solver_conf method;
     const struct ts_resume *from; /* the state to resume from; NULL: the run begins anew */
-    int from_here;                /* the output replaces the directory that `from` lies in */
+    int from_here;                /* the output replaces the directory from which `from` was read */
     struct ts_run_given given;    /* opens init.model a second time */
 
-    /* The files of the result. dir NULL: none. Shape, rank and threads are filled in. */
+    /* The files of the result. dir NULL: none. ts_run_begin sets shape, rank and threads. */
     struct ts_model_conf out;
     uint64_t every_ns;   /* time between two states; 0: only one state, if the run ends early */
-    const char *options; /* options to be kept in states; lent for the call of ts_run_begin */
+    const char *options; /* options that states record; lent for the call of ts_run_begin */
     uint64_t options_bytes;
     struct ts_run_who who;
     const struct ts_run_place *place; /* NULL: this is the only model */
@@ -109,7 +111,7 @@ struct ts_run {
     struct ts_run_conf conf;
     struct ts_solver *solver; /* NULL: no run is under way */
     struct ts_model_out *out;
-    struct ts_model_names *names; /* that are written with it */
+    struct ts_model_names *names; /* names and labels that are written with the result */
     struct ts_checkpoint *checkpoint;
     struct ts_run_record record;
     struct ts_run_status status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collects what run.json says of a run, and makes its text. */
+/* Collects the members of run.json, and makes its text. */
 #include "engine/run_record.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ int ts_run_record_start(struct ts_run_record *r, const char *path, struct ts_err
     r->start = time(NULL);
     r->mean = NAN;
     r->tensor = ts_array_name_real(path);
-    if (r->tensor == NULL) /* moved away meanwhile: as it was named */
+    if (r->tensor == NULL) /* the tensor was moved meanwhile: keeps the path as given */
         r->tensor = strdup(path);
     return r->tensor != NULL ? 0 : ts_fail(err, TS_ENOMEM, "%s: out of memory", path);
 }
@@ -111,7 +111,7 @@ static void put_tensor(struct ts_json *j, const struct ts_run_record *r)
     ts_json_close(j);
 }
 
-/* The name of the CPU, "" when the system does not say. */
+/* ret := the name of the CPU, or "" if the system does not provide it. */
 static void cpu_name(char *ret, size_t room)
 {
     FILE *f = fopen("/proc/cpuinfo", "re");

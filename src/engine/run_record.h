@@ -25,7 +25,7 @@
 
 struct ts_run_sweep {
     double fit, seconds;
-    /* the sweep belongs to an earlier part of the run: its times and bytes are not known */
+    /* 1: the sweep belongs to an earlier part of the run, so its times and bytes are not known */
     int past;
     /* in spite of `past`, the objective and the members below are known, except n_singular */
     int figured;
@@ -40,7 +40,7 @@ struct ts_run_sweep {
     uint32_t n_singular; /* number of modes whose equations were singular up to rounding */
 };
 
-/* Whose run this is, with its settings. */
+/* The program and the settings of a run. */
 struct ts_run_who {
     const char *version, *commit, *interface; /* interface: "program" or "library" */
     const struct ts_opt *opts; /* the options of the run, with the names of tstream cp */
@@ -52,7 +52,7 @@ struct ts_run_record {
     const struct ts_engine *engine; /* an open engine */
 
     /* private members follow */
-    char *tensor; /* absolute path */
+    char *tensor; /* absolute path of the tensor */
     time_t start;
     /* n: sweeps in the record; n_past: those of an earlier part of the run */
     uint32_t n, room, n_past;

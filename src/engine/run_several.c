@@ -45,7 +45,8 @@ void ts_run_several_close(struct ts_run_several *s)
 
 /* ---- the models side by side ---- */
 
-/* The rows that come next; 0: all are done. */
+/* Chooses the rows that are computed next, and sets their ranks. Returns their number; 0: all are
+ * done. */
 static uint32_t choose_rows(struct ts_run_several *s, uint32_t *ranks)
 {
     uint32_t n = 0;
@@ -59,7 +60,7 @@ static uint32_t choose_rows(struct ts_run_several *s, uint32_t *ranks)
     return n;
 }
 
-/* An engine for these models: the open one, where it was opened for the same ranks. */
+/* Opens an engine for these models, unless the open one has the same ranks. */
 static int open_engine(struct ts_run_several *s, const uint32_t *ranks, uint32_t n,
                        struct ts_err *err)
 {
@@ -81,7 +82,7 @@ static int is_under_way(const struct ts_run_several *s, uint32_t k)
     return s->run[k] != NULL && ts_run_is_under_way(s->run[k]);
 }
 
-/* The first that is under way leads. */
+/* The first unfinished model of those side by side becomes the lead. */
 static void choose_lead(struct ts_run_several *s)
 {
     uint32_t first = 0, n = 0;
@@ -106,7 +107,8 @@ static int end_one(void *ctx, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* All that are under way end because of rc. failed: the model that failed; n: the pass of all. */
+/* Ends all unfinished models because of rc. failed: the model that failed; n: the pass for all
+ * models. */
 static void end_all(struct ts_run_several *s, uint32_t failed, int rc, struct ts_err *err)
 {
     struct ts_err why, own;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* run_several.h - several models of a tensor, computed side by side until all are done.
  *
- * The table has a row for each model. The models that come next are rows that are not done. As many
- * of them as the engine has memory for share their passes (cpd/solver/solver_group.h). The engine
- * stays open for models of the same ranks, so that shards in its memory stay there. The first model
- * under way leads: progress and status.json describe it.
+ * The table has a row for each model. The rows that are not done come next. As many of them as the
+ * engine has memory for share their passes (cpd/solver/solver_group.h). The engine stays open for
+ * models of the same ranks, so that shards in its memory stay there. The first unfinished model of
+ * those side by side leads: progress and status.json describe it.
  *
  * A front end opens engines, and begins and ends each run (engine/run.h).
  *
  *   owner    the caller owns the struct, the table and the runs
  *   threads  one
- *   errors   0 or a negative ts_code. After a failure no run is under way; saved states stay
+ *   errors   0 or a negative ts_code. After a failure all runs have ended; saved states stay
  *   bits     those of each model alone
  */
 #ifndef TS_ENGINE_RUN_SEVERAL_H
@@ -21,10 +21,10 @@
 #include "engine/models_table.h"
 #include "engine/run.h"
 
-#define TS_RUN_AT_ONCE 64u /* the most models side by side */
+#define TS_RUN_AT_ONCE 64u /* most models side by side */
 
-/* The functions of the front end. Model k is the k-th of those side by side: row[k] of the
- * table. */
+/* The functions of the front end. Model k, from 0, is one of the models side by side, in row[k] of
+ * the table. */
 struct ts_run_several_front {
     void (*chosen)(void *ctx); /* called after the choice of the next models; or NULL */
     /* Closes the open engine, and opens one for as many models of these ranks as possible, the
@@ -47,8 +47,7 @@ struct ts_run_several {
     const struct ts_tensor *tensor;
     struct ts_models_table *table;
     int holds_out; /* cells are held out: models side by side leave out the same cells */
-    /* the message of a failure is that of one model: the one that failed, or else the leading
-     * one */
+    /* the message of a failure names one model: the one that failed, or else the leading one */
     int tells_one;
     const volatile sig_atomic_t *stop;
     struct ts_run_several_front front;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the start that a run writes beside its result. */
+/* Finds the start that a run writes with its result. */
 #include "engine/run_start.h"
 
-/* Opens a start that was given: one of enum ts_resume_start, or a negative ts_code. */
+/* Opens a given start. Returns a value of enum ts_resume_start, or a negative ts_code. */
 static int open_given(const struct ts_run_start_conf *c, struct ts_model **ret, struct ts_err *err)
 {
     const int rc = c->given.open(c->given.ctx, c->from, ret, err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* run_start.h - which start a run writes beside its result, and where the run gets that start from.
+/* run_start.h - which start a run writes with its result, and where it comes from.
  *
- * The start is drawn with the seed, computed by the run, given by the caller, or was saved by the
- * earlier part of a run that is resumed. A given start is read twice: for the run, and for the
- * file. So the caller opens it a second time.
+ * A start is drawn with the seed, computed by the run, given by the caller, or saved by an earlier
+ * part of a resumed run. A given start is read twice: for the run, and for the file. So the caller
+ * opens it a second time.
  *
  *   owner    the caller closes the model of the start, also after a failure
  *   threads  one
@@ -32,13 +32,12 @@ struct ts_run_start_conf {
     /* the start of the run, without a model: the backend does not matter */
     struct ts_init_conf init;
     const struct ts_resume *from; /* the run to be resumed; NULL: the run begins anew */
-    int stays; /* files are written to the directory that holds the state of `from` */
+    int stays; /* files are written to the directory from which `from` was read */
     int save;  /* the start is to be written */
     struct ts_run_given given;
 };
 
-/* Sets *ret to the argument of ts_init_save, and *saves to whether a start is to be written at
- * all. */
+/* Sets *ret to the argument of ts_init_save, and *saves to whether a start must be written. */
 int ts_run_start_find(const struct ts_run_start_conf *conf, struct ts_init_conf *ret, int *saves,
                       struct ts_err *err);
 

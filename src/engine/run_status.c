@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Writes X.cp.partial/status.json, again and again. */
+/* Writes X.cp.partial/status.json repeatedly. */
 #include "engine/run_status.h"
 
 #include <fcntl.h>
@@ -41,7 +41,7 @@ static void put_count(struct ts_json *j, const char *key, uint32_t n)
         ts_json_str(j, key, NULL);
 }
 
-/* With the lock held. */
+/* Writes the last sweeps. The caller holds the lock. */
 static void put_sweeps(struct ts_json *j, const struct ts_run_status *s)
 {
     const uint32_t first =
@@ -58,7 +58,7 @@ static void put_sweeps(struct ts_json *j, const struct ts_run_status *s)
     ts_json_close(j);
 }
 
-/* With the lock held. */
+/* Writes all members. The caller holds the lock. */
 static void put_all(struct ts_json *j, const struct ts_run_status *s)
 {
     struct ts_run_figures f = { 0 };
@@ -135,7 +135,7 @@ static void start_thread(struct ts_run_status *s)
 {
     pthread_condattr_t attr;
     pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* that of ts_clock_ns */
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the clock of ts_clock_ns */
     pthread_cond_init(&s->wake, &attr);
     pthread_condattr_destroy(&attr);
     s->ends = 0;
@@ -175,7 +175,7 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    /* if another directory has replaced this one, that is kept */
+    /* if another directory takes the place of this one, that is not changed */
     if (!keep_dir(s,
                   s->partial == NULL ? -1 : openat(s->in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                   &s->own))

@@ -2,13 +2,13 @@
 /* run_status.h - X.cp.partial/status.json: the progress of a run, for other programs.
  *
  * The file is written when the run starts, once a second by a thread of its own, and at the end, if
- * the directory stays. It is replaced as a whole, so that it can be read at any moment. If it
- * cannot be written, the run continues all the same. docs/outputs.md lists the members.
+ * the directory still exists. It is replaced as a whole, so it can be read at any time. If it
+ * cannot be written, the run continues. docs/outputs.md lists the members.
  *
  *   owner    the caller owns the struct, which is all zero before ts_run_status_start. What its
  *            first part points to must stay valid
  *   units    seconds; times of day are local, with the offset from UTC
- *   threads  one calls. Without a second thread the file stays as it was when the run started
+ *   threads  one calls. Without a second thread the file is written only at the start
  *   errors   none
  */
 #ifndef TS_ENGINE_RUN_STATUS_H
@@ -22,11 +22,11 @@
 #include "base/opt.h"
 
 #define TS_RUN_STATUS_NAME   "status.json"
-#define TS_RUN_STATUS_SWEEPS 1000u /* the file lists so many sweeps, the last ones */
+#define TS_RUN_STATUS_SWEEPS 1000u /* the file lists at most so many sweeps, the last ones */
 
-/* The progress of the sweep under way. */
+/* The progress of the current sweep. */
 struct ts_run_figures {
-    uint64_t done, total; /* nonzeros that were computed, and all of the sweep */
+    uint64_t done, total; /* nonzeros computed so far, and in the whole sweep */
     double per_s;
     int known;            /* left_ns and run_left_ns are set */
     uint64_t left_ns;     /* estimated time to the end of the sweep */
@@ -40,9 +40,9 @@ struct ts_run_status {
     const void *args;          /* the struct that opts refer to */
     const char *tensor, *out;
     uint32_t iters, order;
-    /* number of the model under way, from 1, and number of models; 0: there is only one */
+    /* number of the current model, from 1, and number of models; 0: there is only one */
     uint32_t model, n_models;
-    /* models computed side by side, this one being the first of them; 0: this one alone */
+    /* number of models computed side by side, this one being the first; 0: it is computed alone */
     uint32_t at_once;
     /* fills in the progress; called from any thread */
     void (*figures)(void *ctx, struct ts_run_figures *ret);
@@ -55,15 +55,16 @@ struct ts_run_status {
     pthread_mutex_t lock;
     pthread_t thread; /* the thread that writes the file */
     pthread_cond_t wake;
-    int writes, ends;     /* the thread was started; it is to end */
+    int writes, ends;     /* writes: the thread was started; ends: it must end */
     const char *state;    /* "running", ... */
-    int told;             /* the last text was written: it says how the run ended */
+    int told;             /* the last text was written, which says how the run ended */
     const char *sentence; /* the message of the failure, or NULL */
     char *tensor_path;
     time_t start, saved;  /* saved: time of the last state; 0: there is none */
-    uint32_t sweep, mode; /* the sweep and mode under way, from 1 */
-    uint32_t n_sweeps;    /* sweeps of this run that are over */
-    struct { /* the last TS_RUN_STATUS_SWEEPS of them: sweep n is at n % TS_RUN_STATUS_SWEEPS */
+    uint32_t sweep, mode; /* the current sweep and mode, from 1 */
+    uint32_t n_sweeps;    /* number of finished sweeps of this run */
+    /* the last TS_RUN_STATUS_SWEEPS sweeps: sweep number n is at n % TS_RUN_STATUS_SWEEPS */
+    struct {
         uint32_t sweep;
         double fit, log_likelihood, seconds;
     } past[TS_RUN_STATUS_SWEEPS];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sorts the components by weight and chooses their signs; rows are changed as they are read. */
+/* Sorts the components by weight and chooses their signs. Rows are converted as they are read. */
 #include "model/canonical.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows at a time */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are read at a time */
 
 struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
                                 const struct ts_backend *backend, void *be)
@@ -19,8 +19,8 @@ struct ts_factors ts_factors_of(const struct ts_tensor *t, uint32_t rank,
     return f;
 }
 
-/* Fills from[] so that the weights are sorted, largest first; equal ones stay in the order of their
- * columns. */
+/* Fills from[] and weight[] so that the weights are in descending order. Equal weights stay in the
+ * order of their columns. */
 static void sort_weights(struct ts_canonical *c, const double *weight)
 {
     for (uint32_t r = 0; r < c->rank; r++) {
@@ -34,8 +34,8 @@ static void sort_weights(struct ts_canonical *c, const double *weight)
     }
 }
 
-/* sign[mode] := sign of the entry of largest magnitude of each column. raw has room for `chunk`
- * rows, most for one row. */
+/* Sets the signs of a mode: for each column, the sign of its entry of largest magnitude. raw:
+ * memory for `chunk` rows; most: for one row. */
 static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32_t mode,
                       uint64_t chunk, double *raw, double *most, struct ts_err *err)
 {
@@ -62,7 +62,8 @@ static int find_signs(const struct ts_factors *f, struct ts_canonical *c, uint32
     return 0;
 }
 
-/* Signs are flipped in pairs of modes; the last of an odd number stays negative. */
+/* Makes these entries positive by flipping signs in pairs of modes. If their number is odd, the
+ * last one stays negative. */
 static int fix_signs(const struct ts_factors *f, const double *norm, struct ts_canonical *c,
                      struct ts_err *err)
 {
@@ -97,7 +98,7 @@ static void fix_norms(const struct ts_factors *f, struct ts_canonical *c, const 
         for (uint32_t r = 0; r < rank; r++) {
             const double length = norm[(size_t)m * rank + c->from[r]];
             double *scale = c->scale + (size_t)m * rank + r;
-            /* if all squares of the entries underflow, there is no norm, and the weight is 0 */
+            /* the squares of all entries may underflow; then the norm and the weight are 0 */
             if (length != TS_AS_IT_IS)
                 *scale = length > 0 ? *scale / length : 0;
         }
@@ -152,7 +153,7 @@ void ts_canonical_rows(const struct ts_canonical *c, uint32_t mode, uint64_t n, 
     const double *scale = c->scale + (size_t)mode * rank;
     const int narrow = precision == TS_FLOAT32;
     for (uint64_t i = 0; i < n; i++)
-        for (uint32_t r = 0; r < rank; r++) { /* + 0: no negative zeros */
+        for (uint32_t r = 0; r < rank; r++) { /* adding 0 removes negative zeros */
             const double x = raw[i * rank + c->from[r]] * scale[r] + 0.0;
             rows[i * rank + r] = narrow ? (float)x : x;
         }

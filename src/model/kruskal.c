@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A decomposition in memory: made from a run, a file or arrays, and given out by rows. */
+/* A decomposition in memory: made from a run, a file or arrays, and read by rows. */
 #include "model/kruskal.h"
 
 #include <inttypes.h>
@@ -14,8 +14,9 @@
 #include "model/model_files.h"
 #include "model/model_write.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* float64 rows that are read at a time */
-#define MAP_BYTES   (UINT64_C(1) << 20) /* factors of this size or more are mapped, not read */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are read at a time */
+/* factors of at least this size are mapped instead of read */
+#define MAP_BYTES (UINT64_C(1) << 20)
 
 static uint64_t chunk_rows(uint32_t rank)
 {
@@ -27,7 +28,7 @@ static size_t number_bytes(const struct ts_kruskal *k)
     return k->precision == TS_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Shapes and weights; no factors. */
+/* Makes a decomposition with shape and weights, but without factors. */
 static int new_empty(uint32_t order, uint32_t rank, enum ts_precision precision,
                      const uint64_t dim[], const uint64_t n_rows[], struct ts_kruskal **ret,
                      struct ts_err *err)
@@ -85,7 +86,8 @@ void ts_kruskal_free(struct ts_kruskal *k)
     free(k);
 }
 
-/* Rows that are held := n rows of float64, which float32 ones are widened from. */
+/* Stores n rows of float64 as rows row .. row + n - 1. A float32 model's numbers are exact in
+ * float32. */
 static void store(struct ts_kruskal *k, uint32_t mode, uint64_t row, uint64_t n, const double *rows)
 {
     const size_t at = row * k->rank, count = n * k->rank;
@@ -97,7 +99,7 @@ static void store(struct ts_kruskal *k, uint32_t mode, uint64_t row, uint64_t n,
         ((float *)k->factor[mode])[at + i] = (float)rows[i];
 }
 
-/* Every row of all modes, through `raw` and `rows` (chunk_rows each). */
+/* Stores all rows of all modes in canonical form. raw, rows: memory for chunk_rows rows each. */
 static int take_rows(struct ts_kruskal *k, const struct ts_factors *f, const struct ts_canonical *c,
                      double *raw, double *rows, const volatile sig_atomic_t *stop,
                      struct ts_err *err)
@@ -153,8 +155,8 @@ int ts_kruskal_take(const struct ts_tensor *t, const struct ts_factors *f,
     return rc;
 }
 
-/* Finds the size of a mode whose rows have indices: from the names of the model, else from the last
- * index. */
+/* Sets the size of a mode whose rows have indices: from the names of the model, or else from the
+ * last index. */
 static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint32_t mode,
                            struct ts_err *err)
 {
@@ -169,8 +171,8 @@ static int size_of_indices(struct ts_kruskal *k, const struct ts_model *m, uint3
                          least);
 }
 
-/* The rows of a mode, through `rows`; of a large .npy they are looked at, and the file is
- * mapped. */
+/* Reads the rows of a mode. rows: memory for a chunk. A large .npy file is mapped after its numbers
+ * were checked. */
 static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, double *rows,
                      const volatile sig_atomic_t *stop, struct ts_err *err)
 {
@@ -179,7 +181,7 @@ static int read_mode(struct ts_kruskal *k, struct ts_model *m, uint32_t mode, do
     if (rc == 0 && k->index[mode] != NULL)
         rc = size_of_indices(k, m, mode, err);
     if (rc == 0)
-        rc = ts_model_rows(m, mode, 0, rows, err); /* opens its file */
+        rc = ts_model_rows(m, mode, 0, rows, err); /* opens the file of the mode */
     if (rc == 0 && k->bytes[mode] >= MAP_BYTES && m->item_bytes == number_bytes(k))
         rc = ts_model_map(m, &k->map[mode], err);
     if (rc == 0 && k->map[mode].memory != NULL)
@@ -234,7 +236,8 @@ int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, doub
 
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index)
 {
-    const uint64_t absent = k->dim[mode] - k->n_rows[mode]; /* at most so many lie before it */
+    /* at most so many indices before `index` have no row */
+    const uint64_t absent = k->dim[mode] - k->n_rows[mode];
     uint64_t low = index > absent ? index - absent : 0, high = k->n_rows[mode];
     if (k->index[mode] == NULL)
         return index < high ? index : high;
@@ -267,7 +270,7 @@ void ts_kruskal_rows(const struct ts_kruskal *k, uint32_t mode, uint64_t first, 
                               rows + (index[row] - first) * k->rank, NULL);
 }
 
-/* ---- as a model that is read ---- */
+/* ---- the decomposition as a struct ts_model ---- */
 
 struct from_memory {
     const struct ts_kruskal *kruskal;
@@ -312,7 +315,7 @@ int ts_kruskal_model(const struct ts_kruskal *k, int every, struct ts_model **re
     return rc;
 }
 
-/* The history of the run, as the caller has it. */
+/* Writes the history of the run, a JSON object from the caller. */
 static int add_history(struct ts_model_out *out, const char *object, struct ts_err *err)
 {
     size_t n;

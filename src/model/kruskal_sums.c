@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows go by in chunks, which threads turn to float64 and sum. */
+/* Converts rows to float64 in chunks, and sums them on several threads. */
 #include "model/kruskal_sums.h"
 
 #include <math.h>
@@ -9,18 +9,18 @@
 
 #include "base/stop.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of float64 rows */
-#define LONE_ADDS   65536               /* so few are not worth a team of threads */
-#define GROUP       8u                  /* columns that one thread sums: a line of memory */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows in a chunk */
+#define LONE_ADDS   65536               /* a loop of fewer additions runs on one thread */
+#define GROUP       8u                  /* columns that one thread sums: a cache line */
 
 struct sums {
     const struct ts_kruskal *k;
     const volatile sig_atomic_t *stop;
     int threads;
-    uint64_t step; /* rows of a chunk */
-    double *chunk; /* step x rank */
-    double *scale; /* rank */
-    double *own;   /* threads x rank: the largest magnitudes that a thread has met */
+    uint64_t step; /* number of rows of a chunk */
+    double *chunk; /* step x rank: the rows of a chunk */
+    double *scale; /* rank: factors by which columns are multiplied */
+    double *own;   /* threads x rank: the largest magnitudes that each thread has found */
 };
 
 static int sums_new(const struct ts_kruskal *k, uint32_t threads, const volatile sig_atomic_t *stop,
@@ -42,7 +42,7 @@ static void load_row(const struct ts_kruskal *k, uint32_t mode, uint64_t row, do
     (void)ts_kruskal_held((void *)(uintptr_t)k, mode, row, 1, to, NULL);
 }
 
-/* Takes n rows from `row` on. */
+/* Processes rows row .. row + n - 1 of a mode. */
 typedef void chunk_fn(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *to);
 
 static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to, struct ts_err *err)
@@ -58,7 +58,7 @@ static int each_chunk(struct sums *s, uint32_t mode, chunk_fn *take, double *to,
 
 /* ---- a Gram matrix ---- */
 
-/* largest[r] := the largest magnitude in column r */
+/* largest[r] := the largest magnitude in column r, over these rows and those before */
 static void note_largest(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *largest)
 {
     const uint32_t rank = s->k->rank;
@@ -70,12 +70,13 @@ static void note_largest(struct sums *s, uint32_t mode, uint64_t row, uint64_t n
         for (uint32_t r = 0; r < rank; r++)
             own[r] = fabs(x[r]) > own[r] ? fabs(x[r]) : own[r];
     }
-    for (int t = 0; t < s->threads; t++) /* the largest is the same in any order */
+    for (int t = 0; t < s->threads; t++) /* the order does not affect a maximum */
         for (uint32_t r = 0; r < rank; r++)
             largest[r] = fmax(largest[r], s->own[(size_t)t * rank + r]);
 }
 
-/* Upper triangle of gram += that of scaled rows. A thread has whole rows of it. */
+/* Adds the Gram matrix of scaled rows to the upper triangle of gram. One thread sums a whole row of
+ * the triangle. */
 static void add_gram(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *gram)
 {
     const uint32_t rank = s->k->rank;
@@ -108,7 +109,7 @@ static int gram_of(struct sums *s, uint32_t mode, double *gram, int *exponent, s
     if (rc < 0)
         return rc;
     for (uint32_t r = 0; r < rank; r++) {
-        frexp(largest[r], &exponent[r]); /* of 0: 0 */
+        frexp(largest[r], &exponent[r]); /* for a column of zeros: 0 */
         exponent[r] = exponent[r] < -1000 ? -1000 : exponent[r];
         s->scale[r] = ldexp(1, -exponent[r]);
     }
@@ -134,8 +135,8 @@ int ts_kruskal_gram(const struct ts_kruskal *k, uint32_t mode, uint32_t threads,
 
 /* ---- |M| ---- */
 
-/* product := weights times weights, then times the Gram matrices of all modes; component r by
- * 2^-shift[r] */
+/* product := the products of weights, times the Gram matrices of all modes, elementwise. Component
+ * r is scaled by 2^-shift[r]. */
 static int multiply_grams(struct sums *s, double *product, double *gram, int *shift,
                           struct ts_err *err)
 {
@@ -158,7 +159,7 @@ static int multiply_grams(struct sums *s, double *product, double *gram, int *sh
     return rc;
 }
 
-/* The largest shift of a component that is not zero, by which all are told. */
+/* Returns the largest shift of a component that is not zero. The sum is computed relative to it. */
 static int common_shift(uint32_t rank, const double *product, const int *shift)
 {
     int ret = 0, found = 0;
@@ -187,7 +188,8 @@ int ts_kruskal_norm(const struct ts_kruskal *k, uint32_t threads, const volatile
         for (uint32_t p = 0; p < k->rank; p++)
             for (uint32_t q = 0; q < k->rank; q++)
                 sum += ldexp(product[(size_t)p * k->rank + q], shift[p] + shift[q] - 2 * common);
-        sum = sum < 0 ? 0 : sum; /* by rounding, of components that cancel; NaN stays */
+        /* components that cancel may leave a negative rounding error; NaN stays */
+        sum = sum < 0 ? 0 : sum;
         *ret = ldexp(sqrt(sum), common);
         if (!isfinite(*ret))
             rc = ts_fail(err, TS_ELIMIT,
@@ -200,7 +202,7 @@ int ts_kruskal_norm(const struct ts_kruskal *k, uint32_t threads, const volatile
 
 /* ---- the sum ---- */
 
-/* sum[r] += column r of n rows. A thread has whole columns. */
+/* sum[r] += the sum of column r over n rows. One thread sums whole columns. */
 static void add_columns(struct sums *s, uint32_t mode, uint64_t row, uint64_t n, double *sum)
 {
     const struct ts_kruskal *k = s->k;

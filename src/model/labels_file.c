@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens the file of labels of a model, and reads labels from its chunks. */
+/* Opens the labels file of a model, and reads labels from its chunks. */
 #include "model/labels_file.h"
 
 #include <inttypes.h>
@@ -16,13 +16,13 @@
 #include "format/label_lines.h"
 #include "format/mode_names.h"
 
-#define HELD_BYTES  (UINT64_C(1) << 20) /* of a file that is held in memory */
+#define HELD_BYTES  (UINT64_C(1) << 20) /* a file of at most this size is read into memory */
 #define NAMES_BYTES ((TS_MAX_ORDER + 1) * (TS_MODE_NAME_MAX + 1))
 #define HEAD_BYTES                                                                             \
     (sizeof(struct ts_disk_model_labels) + TS_MAX_ORDER * sizeof(struct ts_disk_mode_labels) + \
      NAMES_BYTES + sizeof(uint64_t))
-#define LZ4_MOST  255u /* bytes that one packed byte stands for */
-#define GAP_BYTES 6u   /* of 40 bits, 7 in a byte */
+#define LZ4_MOST  255u /* most bytes for which one packed byte can stand */
+#define GAP_BYTES 6u   /* bytes of a number of 40 bits, with 7 bits in each byte */
 
 static int read_at(const struct ts_labels_file *f, uint64_t at, size_t n, void *ret,
                    struct ts_err *err)
@@ -72,7 +72,8 @@ static int check_fields(const struct ts_labels_file *f, struct ts_err *err)
     return reserved == 0 ? 0 : fail_head(f, 72, "reserved bytes are not 0", err);
 }
 
-/* The parts of the modes follow one another, from byte `at` to the end of the file. */
+/* Checks that the chunks and places of the modes follow one another, from byte `at` to the end of
+ * the file. */
 static int check_modes(const struct ts_labels_file *f, uint64_t at, struct ts_err *err)
 {
     for (uint32_t m = 0; m < f->head.order; m++) {
@@ -93,7 +94,7 @@ static int check_modes(const struct ts_labels_file *f, uint64_t at, struct ts_er
     return at == f->bytes ? 0 : fail_head(f, at, "bytes behind the last label", err);
 }
 
-/* Lines of the names: of each mode, then of the values. */
+/* Takes the names from lines of text: one for each mode, then one for the values. */
 static int take_names(struct ts_labels_file *f, const char *text, struct ts_err *err)
 {
     const char *end = text + f->head.names_bytes;
@@ -134,7 +135,7 @@ static int read_places(struct ts_labels_file *f, uint32_t mode, struct ts_err *e
     return 0;
 }
 
-/* Magic, version and order, which the rest is read by. */
+/* Checks magic, version and order, on which the rest depends. */
 static int check_start(const struct ts_labels_file *f, struct ts_err *err)
 {
     const struct ts_disk_model_labels *h = &f->head;
@@ -186,7 +187,7 @@ static int read_all(struct ts_labels_file *f, struct ts_err *err)
     return rc;
 }
 
-/* Takes path; NULL: there was no memory for it. */
+/* Makes an empty object that owns path. path NULL: TS_ENOMEM. */
 static struct ts_labels_file *new_file(char *path, struct ts_err *err)
 {
     struct ts_labels_file *f = path == NULL ? NULL : calloc(1, sizeof *f);
@@ -200,7 +201,7 @@ static struct ts_labels_file *new_file(char *path, struct ts_err *err)
     return f;
 }
 
-/* Whether the open file begins as one of ours: a user may have another one of this name. */
+/* Whether the file begins with our magic bytes: a user may have another file of this name. */
 static int is_ours(int fd)
 {
     char magic[8];
@@ -210,7 +211,7 @@ static int is_ours(int fd)
            memcmp(magic, TS_LABELS_FILE_MAGIC, sizeof magic) == 0;
 }
 
-/* Reads a small file into memory, and closes it. */
+/* Reads a small file into memory, and closes its descriptor. */
 static int hold(struct ts_labels_file *f, struct ts_err *err)
 {
     char *memory;
@@ -300,14 +301,15 @@ void ts_labels_file_close(struct ts_labels_file *f)
 struct ts_labels_walk {
     const struct ts_labels_file *file;
     uint32_t mode;
-    uint64_t next;           /* where the next chunk begins */
-    uint64_t chunks, labels; /* taken so far */
+    uint64_t next;           /* file position of the next chunk */
+    uint64_t chunks, labels; /* number of chunks and labels read so far */
     char *stored, *raw;
     size_t stored_room, raw_room;
-    /* of the chunk that is in raw */
+    /* the rest of the chunk in raw */
     const char *p, *end;
-    uint64_t at, index, n_left; /* index: of the last label taken */
-    int loaded, fresh;          /* fresh: none was taken */
+    /* at: position of this chunk; index: that of the last label taken; n_left: labels left in it */
+    uint64_t at, index, n_left;
+    int loaded, fresh; /* loaded: raw has a chunk; fresh: no label of it was taken yet */
 };
 
 static uint64_t end_of(const struct ts_labels_walk *w)
@@ -354,7 +356,7 @@ static int make_room(char **buf, size_t *room, size_t want, const char *path, st
     return 0;
 }
 
-/* Reads and unpacks the chunk at byte `at`. */
+/* Reads and unpacks the chunk at byte `at` of the file. */
 static int load(struct ts_labels_walk *w, uint64_t at, struct ts_err *err)
 {
     const size_t head = offsetof(struct ts_disk_label_chunk, hash);
@@ -392,7 +394,8 @@ static int load(struct ts_labels_walk *w, uint64_t at, struct ts_err *err)
     return 0;
 }
 
-/* The number before a label: its index minus that of the label before it minus 1. */
+/* Reads the number before a label: its index minus the index of the label before it, minus 1.
+ * Returns 0 if it is damaged. */
 static int get_gap(struct ts_labels_walk *w, uint64_t *ret)
 {
     *ret = 0;
@@ -405,7 +408,7 @@ static int get_gap(struct ts_labels_walk *w, uint64_t *ret)
     return 0;
 }
 
-/* The next label of the chunk, of which there is one. */
+/* Takes the next label of the chunk, which must have one left. */
 static int take_label(struct ts_labels_walk *w, const char **text, size_t *n, struct ts_err *err)
 {
     const uint64_t dim = w->file->mode[w->mode].dim;
@@ -471,10 +474,10 @@ void ts_labels_walk_close(struct ts_labels_walk *w)
     free(w);
 }
 
-/* ---- some labels ---- */
+/* ---- labels of given indices ---- */
 
-/* Loads the chunk that would have the index: the last one that begins at it or before. *found:
- * there is one. */
+/* Loads the chunk that may have the label of an index: the last chunk that begins at or before the
+ * index. *found := whether there is one. */
 static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, struct ts_err *err)
 {
     const struct ts_disk_mode_labels *d = &w->file->mode[w->mode];
@@ -482,7 +485,7 @@ static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, stru
     struct ts_disk_label_chunk c;
     uint32_t low = 0, high = d->n_places;
     uint64_t at, next, first;
-    while (low < high) { /* the first place behind the index */
+    while (low < high) { /* finds the first place after the index */
         const uint32_t middle = low + (high - low) / 2;
         if (place[middle].index <= index)
             low = middle + 1;
@@ -509,7 +512,8 @@ static int find_chunk(struct ts_labels_walk *w, uint64_t index, int *found, stru
     return w->loaded && w->at == at && (w->index < index || w->fresh) ? 0 : load(w, at, err);
 }
 
-/* The label of an index, of ascending ones; *text is NULL where it has none. */
+/* Finds the label of an index. Indices must be passed in ascending order. *text := NULL if it has
+ * no label. */
 static int look(struct ts_labels_walk *w, uint64_t index, const char **text, size_t *n,
                 struct ts_err *err)
 {
@@ -521,7 +525,7 @@ static int look(struct ts_labels_walk *w, uint64_t index, const char **text, siz
         const int fresh = w->fresh;
         rc = take_label(w, text, n, err);
         if (rc == 0 && w->index >= index) {
-            if (w->index > index) { /* it may be the next one that is asked for */
+            if (w->index > index) { /* the caller may ask for this label next */
                 w->p = at;
                 w->index = last;
                 w->n_left = n_left;
@@ -542,7 +546,7 @@ static int get_labels(struct ts_labels_walk *w, uint64_t n, const uint64_t *inde
     for (uint64_t i = 0; i < n && rc == 0; i++) {
         const char *text = NULL;
         size_t bytes = 0;
-        if (i > 0 && index[i] == index[i - 1]) { /* the same index may be asked for twice */
+        if (i > 0 && index[i] == index[i - 1]) { /* an index may be passed twice */
             ret[i] = ret[i - 1] == NULL ? NULL : strdup(ret[i - 1]);
             if (ret[i] == NULL && ret[i - 1] != NULL)
                 rc = ts_no_memory(err, w->file->path);

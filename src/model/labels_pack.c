@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Packs labels in chunks, with a table of places that is thinned out where it grows too long. */
+/* Packs labels in chunks, and keeps a table of places. If the table gets too long, every second
+ * place is dropped. */
 #include "model/labels_pack.h"
 
 #include <inttypes.h>
@@ -18,14 +19,14 @@ struct pack {
     const struct ts_labels_pack_conf *conf;
     FILE *to;
     const char *path;
-    uint64_t at; /* bytes written */
+    uint64_t at; /* number of bytes written */
     struct ts_disk_model_labels head;
     struct ts_disk_mode_labels mode[TS_MAX_ORDER];
 
-    /* of the mode that is written */
+    /* table of the mode that is being written */
     struct ts_disk_label_place place[TS_LABELS_PLACES];
-    struct ts_disk_label_chunk chunk; /* that is filled */
-    uint64_t last;                    /* index of the last label */
+    struct ts_disk_label_chunk chunk; /* the chunk that is being filled */
+    uint64_t last;                    /* index of the last label that was added */
     char *raw, *packed;
     size_t raw_room, packed_room;
 };
@@ -105,7 +106,7 @@ static void fill_head(struct pack *p)
     }
 }
 
-/* Goes back to the start of the file, and to its end. */
+/* Writes the head at the start of the file, and returns to its end. */
 static int write_head(struct pack *p, uint64_t *bytes, struct ts_err *err)
 {
     const struct ts_model_names *names = p->conf->names;
@@ -136,7 +137,8 @@ static int write_head(struct pack *p, uint64_t *bytes, struct ts_err *err)
     return rc == 0 ? go_to(p, *bytes, err) : rc;
 }
 
-/* What labels that are left out have left behind the end; a stream in memory has no file. */
+/* Cuts off bytes after the end, which are left if labels were dropped. A stream in memory has no
+ * file to cut. */
 static int cut_off(const struct pack *p, struct ts_err *err)
 {
     const int fd = fileno(p->to);
@@ -147,12 +149,13 @@ static int cut_off(const struct pack *p, struct ts_err *err)
 
 /* ---- chunks ---- */
 
-/* Notes where chunk number `n` begins, if it is one of those that are noted. */
+/* Records where chunk number d->n_chunks begins, if it is one of those in the table. */
 static void note_place(struct pack *p, struct ts_disk_mode_labels *d, uint64_t index)
 {
     if (d->n_chunks % d->stride != 0)
         return;
-    if (d->n_places == TS_LABELS_PLACES) { /* from now on every second one */
+    /* from now on, the table has every second chunk of those before */
+    if (d->n_places == TS_LABELS_PLACES) {
         d->n_places /= 2;
         d->stride *= 2;
         for (uint32_t i = 0; i < d->n_places; i++)
@@ -214,15 +217,15 @@ static int add(struct pack *p, struct ts_disk_mode_labels *d, uint64_t index, co
 
 /* ---- a mode ---- */
 
-/* The rows that are written, of a mode. */
+/* The rows of a mode that are written. */
 struct rows {
     ts_labels_row_fn *next;
-    void *from; /* NULL: all */
+    void *from; /* argument of `next`; NULL: all rows */
     uint64_t index;
-    int there; /* index is one of them */
+    int there; /* 1: `index` has a row */
 };
 
-/* Whether an index has a row; they are asked for in ascending order. */
+/* Whether an index has a row. Indices must be passed in ascending order. */
 static int has_row(struct rows *r, uint64_t index, struct ts_err *err)
 {
     if (r->from == NULL)
@@ -235,7 +238,7 @@ static int has_row(struct rows *r, uint64_t index, struct ts_err *err)
     return r->there > 0 && r->index == index;
 }
 
-/* *source: what has failed is what is read. */
+/* Adds all labels of a mode. *source := 1 if reading labels failed, and not writing. */
 static int add_labels(struct pack *p, struct ts_disk_mode_labels *d, struct ts_names_walk *w,
                       struct rows *r, int *source, struct ts_err *err)
 {
@@ -247,7 +250,7 @@ static int add_labels(struct pack *p, struct ts_disk_mode_labels *d, struct ts_n
         *source = rc < 0;
         if (rc < 0 || text == NULL || index >= d->dim)
             return rc;
-        if (n > TS_LABELS_MOST_BYTES) /* no chunk holds it */
+        if (n > TS_LABELS_MOST_BYTES) /* longer than a chunk can be */
             continue;
         rc = has_row(r, index, err);
         *source = rc < 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of two models go by side by side, as a merge of their indices; sums of products are all that
- * stays. */
+/* Compares two models: reads their rows in the order of indices, and sums products of columns. */
 #include "model/match.h"
 
 #include <inttypes.h>
@@ -13,24 +12,26 @@
 #include "base/setting.h"
 #include "base/stop.h"
 
-#define CHUNK_BYTES (UINT64_C(1) << 20) /* of rows of a model */
-#define LONE_ADDS   65536               /* so few are not worth a team of threads */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of rows of one model that are read at a time */
+#define LONE_ADDS   65536               /* a loop of fewer additions runs on one thread */
 #define NO_INDEX    UINT64_MAX
-#define MOST_SCALED 0x1p300 /* products of two, and their sums, stay in the range */
+/* limit of scaled numbers: products of two, and their sums, stay in the range of float64 */
+#define MOST_SCALED 0x1p300
 
-/* One of the two models, a mode of it under way. */
+/* One of the two models, and its current mode. */
 struct side {
     struct ts_model *model;
     uint32_t rank;
     uint64_t n_rows;
-    uint64_t *index; /* of each row; NULL: row i is index i */
-    uint64_t next;   /* row that comes next, of the mode */
-    uint64_t held;   /* of `rows`, which ends at the last row that was read */
+    uint64_t *index; /* index of each row of the mode; NULL: row i is index i */
+    uint64_t next;   /* number of the next row of the mode */
+    uint64_t held;   /* number of rows left in `rows`, at its end */
     double *rows;
-    double *paired; /* rows in step with the other side's, zeros where it has none; scaled */
-    double *square; /* rank: sums of squares of the columns, scaled */
-    double *scale;  /* rank: powers of two that bring the columns near 1; 0: all zeros so far */
-    double *empty;  /* rank: 1 where the column of some mode is all zeros */
+    /* scaled rows for the same indices as the other side's, zeros for indices without a row */
+    double *paired;
+    double *square; /* rank: sums of squares of the scaled columns */
+    double *scale;  /* rank: powers of two that scale columns to about 1; 0: only zeros so far */
+    double *empty;  /* rank: 1 if the component's column is all zeros in some mode */
     double *weight;
 };
 
@@ -38,11 +39,11 @@ struct match {
     const struct ts_match_conf *conf;
     struct ts_match *ret;
     struct side a, b;
-    uint64_t step; /* rows at a time */
+    uint64_t step; /* rows that are compared at a time */
     int threads;
 };
 
-/* ---- rows in step ---- */
+/* ---- rows of equal indices ---- */
 
 static uint64_t next_index(const struct side *s)
 {
@@ -61,14 +62,14 @@ static int next_row(struct side *s, uint32_t mode, uint64_t step, const double *
             return rc;
         s->held = left < step ? left : step;
     }
-    /* the chunk began at a multiple of step */
+    /* each chunk begins at a multiple of step */
     *ret = s->rows + s->next % step * s->rank;
     s->next++;
     s->held--;
     return 0;
 }
 
-/* A power of two that brings x, which is not 0, to [0.5, 1) or as near as there is one. */
+/* A power of two that scales x, which is not 0, to [0.5, 1), or as near as possible. */
 static double scale_for(double x)
 {
     int exponent;
@@ -76,8 +77,8 @@ static double scale_for(double x)
     return ldexp(1, exponent < -1000 ? 1000 : -exponent);
 }
 
-/* Column r of a side by another scale: what was paired and summed of it, in the chunk with n rows
- * so far. */
+/* Changes the scale of column r of a side: multiplies its n rows of the present chunk, and its
+ * sums. */
 static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t r, uint64_t n,
                         double scale)
 {
@@ -92,8 +93,9 @@ static void scale_again(struct match *m, struct side *s, uint32_t mode, uint32_t
     s->scale[r] = scale;
 }
 
-/* Row n of a side := row, its columns scaled: by what brings their first entry that is not zero to
- * [0.5, 1), or one that comes later and is beyond all measure. */
+/* Sets row n of a side to `row` with scaled columns. The first entry that is not zero determines
+ * the scale of a column, which brings it to [0.5, 1). A later entry that is much too large changes
+ * the scale. */
 static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n, const double *row)
 {
     double *to = s->paired + n * s->rank;
@@ -106,7 +108,7 @@ static void take_row(struct match *m, struct side *s, uint32_t mode, uint64_t n,
     }
 }
 
-/* Row n of both sides := their rows of the next index that either has. */
+/* Sets row n of both sides to their rows for the next index of either side. */
 static int pair_row(struct match *m, uint32_t mode, uint64_t n, struct ts_err *err)
 {
     struct side *side[2] = { &m->a, &m->b };
@@ -138,7 +140,7 @@ static void add_squares(struct side *s, uint64_t n)
         }
 }
 
-/* cross += A' B of n rows. */
+/* cross += A' B over n rows. */
 static void add_cross(const struct match *m, uint64_t n, double *cross)
 {
     const uint32_t ra = m->a.rank, rb = m->b.rank;
@@ -154,7 +156,7 @@ static void add_cross(const struct match *m, uint64_t n, double *cross)
     }
 }
 
-/* The weights take in the norms of the mode's columns, which are in `square` afterwards. */
+/* Multiplies the weights by the column norms of the mode, which replace the squares in `square`. */
 static int take_norms(struct side *s, uint32_t mode, struct ts_err *err)
 {
     for (uint32_t r = 0; r < s->rank; r++) {
@@ -178,7 +180,7 @@ static void note_empty(const struct side *s)
             s->empty[r] = 1;
 }
 
-/* Components of zeros are the same one. */
+/* Sets the congruence of two components that are both zero to 1. */
 static void pair_empty(const struct match *m)
 {
     for (uint32_t p = 0; p < m->a.rank; p++)
@@ -238,7 +240,7 @@ static int start_side(struct side *s, uint32_t mode, struct ts_err *err)
     return ts_model_index(s->model, mode, &s->index, err);
 }
 
-/* The weights take in the norms of a mode that one model has for itself. */
+/* Reads a skipped mode of one model, only to multiply the weights by its column norms. */
 static int skip_mode(struct match *m, struct side *s, uint32_t mode, struct ts_err *err)
 {
     int rc = start_side(s, mode, err);
@@ -387,7 +389,7 @@ void ts_match_free(struct ts_match *m)
     *m = (struct ts_match){ 0 };
 }
 
-/* ---- who goes with whom ---- */
+/* ---- pairs of components ---- */
 
 static double score_of(const struct ts_match *m, uint32_t a, uint32_t b, int weights)
 {
@@ -398,15 +400,17 @@ static double score_of(const struct ts_match *m, uint32_t a, uint32_t b, int wei
     return congruence * (1 - fabs(m->weight_a[a] - m->weight_b[b]) / most);
 }
 
-/* Components of the model that has more of them are columns; of two of one rank those of a. */
+/* Scores of components: columns of the table are those of the model that has more, or of model a if
+ * both have the same number. */
 struct table {
     uint32_t rows, columns;
-    double *score; /* rows x columns */
-    uint32_t *row; /* columns: the row that a column goes with, or UINT32_MAX */
+    double *score; /* rows x columns scores */
+    uint32_t *row; /* by column: the row that is paired with it, or UINT32_MAX */
 };
 
-/* The largest score that is left, again and again. Each row remembers its own largest, so that a
- * round looks through those, and through the rows whose column was taken. */
+/* Repeatedly takes the largest score of unpaired components. best[i] is the column of row i's
+ * largest score. So a round compares one score per row, and searches again only in rows whose best
+ * column was taken. */
 static void assign_greedily(struct table *t, uint32_t *best)
 {
     for (uint32_t i = 0; i < t->rows; i++)
@@ -415,7 +419,7 @@ static void assign_greedily(struct table *t, uint32_t *best)
         uint32_t at = UINT32_MAX;
         for (uint32_t i = 0; i < t->rows; i++) {
             const double *score = t->score + (size_t)i * t->columns;
-            if (best[i] == t->columns) /* it has its partner */
+            if (best[i] == t->columns) /* this row is paired already */
                 continue;
             if (best[i] == UINT32_MAX || t->row[best[i]] != UINT32_MAX) {
                 best[i] = UINT32_MAX;
@@ -432,15 +436,18 @@ static void assign_greedily(struct table *t, uint32_t *best)
     }
 }
 
-/* The Hungarian method with potentials: row by row, along the shortest path to a free column.
- * Numbers of rows and columns are from 1 in here, column 0 holds the row that is being placed. */
+/* The Hungarian method with potentials: places row by row, along the shortest path to a free
+ * column. Rows and columns are numbered from 1 here; column 0 has the row that is being placed. */
 struct hungarian {
-    double *row, *column, *least; /* potentials; the shortest way to each column */
-    uint32_t *placed, *before;    /* the row of a column; the column before it on that way */
+    /* potentials of rows and columns; length of the shortest path to each column */
+    double *row, *column, *least;
+    /* by column: its row, and the column before it on the shortest path */
+    uint32_t *placed, *before;
     unsigned char *seen;
 };
 
-/* The next column of the way, or moves potentials until there is one. */
+/* Returns the next column on the shortest path, and adjusts potentials so that its edge has length
+ * 0. */
 static uint32_t next_column(const struct table *t, struct hungarian *h, uint32_t column)
 {
     const uint32_t row = h->placed[column];

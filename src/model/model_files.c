@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Recognises the files of a model, and those of several models in a directory. */
+/* Recognises the files of a model, and the files and directories of several models. */
 #include "model/model_files.h"
 
 #include <dirent.h>
@@ -25,8 +25,8 @@
 
 /* ---- files of one model ---- */
 
-/* Whether a file begins like a table of numbers: MATLAB's .mat, or another text of the user, does
- * not. */
+/* Whether a file begins like a table of numbers. A MATLAB .mat file, or other text of the user,
+ * does not. */
 static int is_numbers(int dir, const char *name)
 {
     char head[64];
@@ -44,7 +44,7 @@ static int begins(int dir, const char *name, const char *with)
     return ts_atomic_head(dir, name, head, n) == (long)n && memcmp(head, with, n) == 0;
 }
 
-/* The ending of a name such as "mode3.npy", or NULL. */
+/* Returns the rest of a name such as "mode3.npy" after the number, or NULL. */
 static const char *mode_ending(const char *name)
 {
     char *end;
@@ -59,8 +59,9 @@ static int has_state(int dir)
            faccessat(dir, "state.1", F_OK, 0) == 0;
 }
 
-/* Recognises the files that a run keeps beside its factors, by their first bytes: a state, the
- * record of the run, and its status. While one of them is replaced, the new one is NAME.new. */
+/* Recognises by their first bytes the files that a run keeps besides its factors: states, the
+ * record of the run, and its status. While one of them is being replaced, the new file is
+ * NAME.new. */
 static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
 {
     static const struct {
@@ -84,14 +85,14 @@ static enum ts_atomic_kind kind_of_record(int dir, const char *name, int whole)
             return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                       : TS_ATOMIC_FOREIGN;
         if (strcmp(name, RECORD) == 0 && !whole && has_state(dir))
-            return TS_ATOMIC_STATE; /* belongs to the run of the state */
+            return TS_ATOMIC_STATE; /* the record of the run whose state is here */
         return whole ? TS_ATOMIC_OURS : file[i].unfinished;
     }
     return TS_ATOMIC_FOREIGN;
 }
 
-/* Whether the directory has the record of a run of ours, or our mark: a model that a program saves
- * has no record. Where the file system keeps no marks, the names and first bytes must do. */
+/* Whether the directory has the record of a run, or our mark. A model that a program saves has no
+ * record. If the file system has no marks, names and first bytes must suffice. */
 static int has_record(int dir)
 {
     const int saved = errno;
@@ -102,8 +103,8 @@ static int has_record(int dir)
     return there;
 }
 
-/* Of a file of one model. In a result the contents must be right too: a user may have files of the
- * same names. */
+/* The kind of a file of one model. In a result (whole), its contents are checked too, because a
+ * user may have files with the same names. */
 static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
 {
     const char *const ending = mode_ending(name);
@@ -116,8 +117,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
         return !whole && ts_atomic_head(dir, name, &byte, 1) >= 0 ? TS_ATOMIC_OURS
                                                                   : TS_ATOMIC_FOREIGN;
     if (strcmp(name, TS_MODEL_START) == 0 && !whole && has_state(dir))
-        return TS_ATOMIC_STATE;            /* of the run that the state is of */
-    if (strcmp(name, TS_LABELS_FILE) == 0) /* its first bytes are of no other program */
+        return TS_ATOMIC_STATE;            /* the start of the run whose state is here */
+    if (strcmp(name, TS_LABELS_FILE) == 0) /* no other program writes its first bytes */
         return (whole ? begins(dir, name, TS_LABELS_FILE_MAGIC)
                       : ts_atomic_head(dir, name, &byte, 1) >= 0)
                    ? TS_ATOMIC_OURS
@@ -134,8 +135,8 @@ static enum ts_atomic_kind kind_of_file(int dir, const char *name, int whole)
                (ending != NULL && (strcmp(ending, ".mat") == 0 || strcmp(ending, ".index") == 0));
         right = is_numbers(dir, name);
     }
-    /* Tensor Toolbox, NumPy and SPLATT write such files too: the record of a run, or a mark, makes
-     * them ours. */
+    /* Tensor Toolbox, NumPy and SPLATT write such files too. They are ours only if the directory
+     * has the record of a run, or a mark. */
     if (ours && whole && right && !has_record(dir))
         return TS_ATOMIC_UNMARKED;
     right = whole ? right : ts_atomic_head(dir, name, &byte, 1) >= 0;
@@ -154,7 +155,7 @@ void ts_models_fold_name(uint32_t rank, uint32_t fold, char ret[TS_MODELS_NAME_C
     snprintf(ret, TS_MODELS_NAME_CHARS, "r%" PRIu32 ".f%" PRIu32, rank, fold);
 }
 
-/* What stands behind "r8.s3" or "r8.f2" at the beginning of a name; NULL: it does not begin so. */
+/* Returns the rest of a name after "r8.s3" or "r8.f2". NULL: the name does not begin like this. */
 static const char *after_name(const char *name)
 {
     char *end, again[TS_MODELS_NAME_CHARS];
@@ -187,7 +188,7 @@ static int is_partial_name(const char *name)
     return end != NULL && strcmp(end, PARTIAL) == 0;
 }
 
-/* "best.r8", a link to a model beside it. */
+/* Whether the name is "best.r8" or similar, a link to a model in the same directory. */
 static int is_best(int dir, const char *name)
 {
     char to[TS_MODELS_NAME_CHARS + 1];
@@ -207,8 +208,8 @@ static DIR *open_names(int dir, const char *name)
     return names;
 }
 
-/* Of the directory of a model: OURS where all that it holds is, else what the first other file in
- * it is. */
+/* The kind of a model's directory: OURS if all files in it are; otherwise the kind of the first one
+ * that is not. */
 static enum ts_atomic_kind kind_inside(int dir, const char *name, int whole)
 {
     DIR *names = open_names(dir, name);
@@ -233,7 +234,7 @@ static int partial_has_state(int dir, const char *name)
     return there;
 }
 
-/* Whether the directory has a model that is done, or the state of one. */
+/* Whether the directory has a finished model, or the state of one. */
 static int has_models(int dir)
 {
     DIR *names = open_names(dir, ".");
@@ -247,7 +248,7 @@ static int has_models(int dir)
     return there;
 }
 
-/* Of a file that several models have in common. */
+/* The kind of a file that several models share. */
 static enum ts_atomic_kind kind_of_common(int dir, const char *name, int whole)
 {
     const int is_run = strcmp(name, TS_MODELS_RUN) == 0;
@@ -270,7 +271,7 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
         return kind_of_common(dir, name, whole);
     if (strcmp(name, "status.json") == 0 && !whole && has_models(dir) &&
         ts_atomic_head(dir, TS_MODELS_RUN, &byte, 1) > 0)
-        return TS_ATOMIC_STATE; /* says where they are */
+        return TS_ATOMIC_STATE; /* the status of the models here */
     if (strcmp(name, TS_MODELS_RUN ".new") == 0 || strcmp(name, TS_MODELS_JSON ".new") == 0 ||
         strcmp(name, TS_MODELS_TSV ".new") == 0)
         return whole ? TS_ATOMIC_FOREIGN : TS_ATOMIC_OURS;
@@ -286,7 +287,7 @@ enum ts_atomic_kind ts_model_kind_of(int dir, const char *name, int whole)
     return kind_of_file(dir, name, whole);
 }
 
-/* ---- a new file beside a model ---- */
+/* ---- whether a new file would become part of a model ---- */
 
 static int is_part_name(const char *name)
 {
@@ -366,7 +367,8 @@ int ts_models_kept_in(const struct ts_open_dir *partial)
     return is_kept(ts_open_dir_fd(partial));
 }
 
-/* The links to best models: the first, all of them as a text, and how many. */
+/* Finds the links to best models. first := the first name, all := all names as a text. Returns
+ * their number. */
 static uint32_t find_best(int dir, char first[NAME_MAX + 1], char all[160])
 {
     struct dirent **e;
@@ -399,7 +401,7 @@ int ts_models_best(struct ts_open_dir **dir, struct ts_err *err)
     if (!is_several(fd))
         return 0;
     n = find_best(fd, first, all);
-    if (ts_open_dir_replaced(*dir)) /* some of its links may be gone */
+    if (ts_open_dir_replaced(*dir)) /* some links may be missing in the old directory */
         return ts_open_dir_fail(path, err);
     while (end > 1 && path[end - 1] == '/')
         end--;

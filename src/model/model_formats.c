@@ -69,8 +69,8 @@ int ts_model_again_mode(struct ts_model *m, uint32_t mode, const char *suffix, s
     return ts_model_name_file(m, name, err);
 }
 
-/* Opens the files of the modes, which stay open, and reads the head of each. The first file that
- * does not exist is the end. A file that exists and cannot be opened is a failure. */
+/* Opens the files of the modes, which stay open, and reads the head of each. The first missing file
+ * ends the modes. A file that exists and cannot be opened is an error. */
 static int open_modes(struct ts_model *m, const char *suffix,
                       int (*read_head)(struct ts_model *m, uint64_t *n_rows, struct ts_err *err),
                       struct ts_err *err)
@@ -101,8 +101,8 @@ static int set_rank(struct ts_model *m, uint64_t rank, struct ts_err *err)
 
 /* ---- text ---- */
 
-/* The next character that is neither space nor of a comment, which goes from // to the end of its
- * line, or EOF. */
+/* Skips blanks and comments, which go from // to the end of the line. Returns the next character,
+ * or EOF. */
 static int skip_space(struct ts_model *m)
 {
     for (;;) {
@@ -125,7 +125,7 @@ static int skip_space(struct ts_model *m)
     }
 }
 
-/* The next word; its length, 0 at the end of the file, or a failure. */
+/* Reads the next word. Returns its length, 0 at the end of the file, or a negative ts_code. */
 static int get_word(struct ts_model *m, char *word, struct ts_err *err)
 {
     int c = skip_space(m), n = 0;
@@ -189,7 +189,7 @@ static int get_count(struct ts_model *m, const char *noun, uint64_t most, uint64
     return 0;
 }
 
-/* other: another name of the same, or NULL. */
+/* Reads a word that must be `expected`, or `other` if that is not NULL. */
 static int expect_word(struct ts_model *m, const char *expected, const char *other,
                        struct ts_err *err)
 {
@@ -216,14 +216,14 @@ int ts_ktensor_end(struct ts_model *m, struct ts_err *err)
 
 /* ---- ktensor ---- */
 
-/* A user may name the array that was decomposed, or one of a model's files of NumPy. No text begins
- * with their first byte, and from a pipe no more than one is taken back. */
+/* Refuses .npy files: a user may pass the array that was decomposed, or a NumPy file of a model. No
+ * text begins with their first byte. Only this byte is read, because a pipe can take back no
+ * more. */
 static int refuse_npy(struct ts_model *m, struct ts_err *err)
 {
     const int first = getc_unlocked(m->file);
     char rest[5];
-    if (first == EOF &&
-        ferror(m->file)) /* a second try may do, and leave it to the end of the file */
+    if (first == EOF && ferror(m->file)) /* a second read might succeed, and hide the error */
         return ts_fail_errno(err, TS_EIO, "%s: line 1: cannot be read", m->name);
     if (first == 0x93 && fread(rest, 1, sizeof rest, m->file) == sizeof rest &&
         memcmp(rest, "NUMPY", sizeof rest) == 0)
@@ -256,7 +256,8 @@ int ts_ktensor_open(struct ts_model *m, struct ts_err *err)
     return rc < 0 ? rc : get_weights(m, err);
 }
 
-/* The text before a mode's rows: matrix (in files of GenTen facmatrix), 2, rows and rank. */
+/* Reads the head of a mode's rows: the word matrix (or facmatrix, as GenTen writes), 2, number of
+ * rows, and rank. */
 int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     uint64_t two = 0, rows = 0, columns = 0;
@@ -280,7 +281,7 @@ int ts_ktensor_matrix(struct ts_model *m, uint32_t mode, struct ts_err *err)
 
 /* ---- NumPy ---- */
 
-/* Writes the sentence for missing bytes: the read failed, or the file ends early. */
+/* Reports missing bytes: the read failed, or the file ends early. */
 static int npy_short(struct ts_model *m, const char *where, struct ts_err *err)
 {
     if (ferror(m->file))
@@ -289,8 +290,8 @@ static int npy_short(struct ts_model *m, const char *where, struct ts_err *err)
                    where);
 }
 
-/* Checks the size of the file: if it is not what the header says, the file was cut or the header is
- * wrong. */
+/* Checks that the size of the file is what the header says. Otherwise the file was cut off, or the
+ * header is wrong. */
 static int npy_size(struct ts_model *m, uint64_t numbers, struct ts_err *err)
 {
     const long at = ftell(m->file);
@@ -306,7 +307,7 @@ static int npy_size(struct ts_model *m, uint64_t numbers, struct ts_err *err)
                          m->name, (uint64_t)st.st_size, want);
 }
 
-/* Reads the header of the open file: columns is 0 for a vector. */
+/* Reads the header of the open .npy file. *columns := 0 for a vector. */
 int ts_npy_rows_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, struct ts_err *err)
 {
     unsigned char head[10];
@@ -332,7 +333,7 @@ int ts_npy_rows_header(struct ts_model *m, uint64_t *rows, uint64_t *columns, st
                        m->name);
     *rows = strtoull(shape + 10, &end, 10);
     *columns = 0;
-    if (*end == ',' && end[1] != ')') { /* a tuple of one number ends in a comma */
+    if (*end == ',' && end[1] != ')') { /* a tuple of one number ends with a comma */
         *columns = strtoull(end + 1, &end, 10);
         fits = *columns > 0 && *columns <= TS_MAX_RANK && *end == ')';
     } else
@@ -395,8 +396,7 @@ int ts_npy_open(struct ts_model *m, struct ts_err *err)
 
 /* ---- SPLATT ---- */
 
-/* Counts the rows of the open file: lines that are not empty, each of which must have `columns`
- * words. */
+/* Counts the rows of the open file: lines that are not empty. Each must have `columns` words. */
 static int count_rows(struct ts_model *m, uint64_t columns, uint64_t *ret, struct ts_err *err)
 {
     uint64_t n = 0, line = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Reads which index each row of a model is of, and tells models with other numbers. */
+/* Reads the index of each row of a model, and computes signatures of models. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,9 +13,9 @@
 #include "base/num.h"
 #include "model/model_read.h"
 
-#define SIGNED_BYTES 65536u /* bytes at each end of a file that its signature covers */
+#define SIGNED_BYTES 65536u /* bytes at each end of a file that are part of its signature */
 
-/* Reads the next number of modeK.index, which counts from 1 and must exceed `before`. */
+/* Reads the next number of modeK.index. Numbers count from 1, and must be larger than `before`. */
 static int read_index(FILE *f, const char *name, uint64_t line, uint64_t before, uint64_t *ret,
                       struct ts_err *err)
 {
@@ -44,7 +44,8 @@ static int memory_index(const struct ts_model *m, uint32_t mode, uint64_t **ret,
     return 0;
 }
 
-/* The open file from its start; it stays open when the stream is closed. */
+/* Opens a stream at the start of an open file. The descriptor stays open when the stream is
+ * closed. */
 static FILE *stream_of(int fd)
 {
     const int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -93,7 +94,8 @@ int ts_model_index(const struct ts_model *m, uint32_t mode, uint64_t **ret, stru
     return rc;
 }
 
-/* Adds a file to the hash: 0 where it cannot be read like that. */
+/* Adds size, beginning and end of a file to the hash. Returns 0 if it is not a regular file, or
+ * cannot be read. */
 static int add_file(XXH3_state_t *hash, FILE *file, char *piece)
 {
     const int fd = fileno(file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Makes names of a tensor, of a file or of a program, and reads labels of any of them. */
+/* Makes names from a tensor, a file or a program, and reads labels. */
 #include "model/model_names.h"
 
 #include <fcntl.h>
@@ -13,9 +13,9 @@
 #include "format/tensor_sums.h"
 #include "model/labels_pack.h"
 
-/* ---- making and freeing ---- */
+/* ---- allocation ---- */
 
-/* Names of tensors that are in use, so that models of one tensor have them in common. */
+/* Names of tensors that are in use: models of the same tensor share them. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ts_model_names *of_tensors;
 
@@ -72,9 +72,9 @@ void ts_model_names_drop(struct ts_model_names *n)
     free_names(n);
 }
 
-/* ---- of a tensor ---- */
+/* ---- names from a tensor ---- */
 
-/* A tensor that has its files of labels alone: what ts_tensor_labels reads. */
+/* Makes a struct ts_tensor with nothing but the open label files, which ts_tensor_labels reads. */
 static int keep_files(const struct ts_tensor *t, struct ts_tensor **ret, struct ts_err *err)
 {
     struct ts_tensor *own = calloc(1, sizeof *own);
@@ -143,8 +143,8 @@ static int same_text(const char *a, const char *b)
     return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
-/* Whether names belong to the tensor. The checksum identifies the labels, and the names of modes
- * are compared. A dense tensor has no checksum of names. */
+/* Whether names belong to the tensor. The checksum identifies its labels; names of modes are
+ * compared. Names of a dense tensor are never shared, because its checksum does not cover them. */
 static int are_of(const struct ts_model_names *n, const struct ts_tensor *t)
 {
     int same = t->dense == NULL && n->tensor.checksum == t->hash && n->order == t->order &&
@@ -178,9 +178,9 @@ int ts_model_names_of_tensor(const struct ts_tensor *t, struct ts_model_names **
     return rc;
 }
 
-/* ---- of a file ---- */
+/* ---- names from a file ---- */
 
-/* Takes f, also after a failure. */
+/* Makes names from f, and takes it over, even if it fails. */
 static int make_of_file(struct ts_labels_file *f, struct ts_model_names **ret, struct ts_err *err)
 {
     const struct ts_disk_model_labels *h = &f->head;
@@ -221,9 +221,9 @@ int ts_model_names_read(const struct ts_open_dir *dir, struct ts_model_names **r
     return rc <= 0 ? rc : make_of_file(f, ret, err);
 }
 
-/* ---- walks ---- */
+/* ---- walks over labels ---- */
 
-/* Labels that a program gives. */
+/* A walk over labels from a program. */
 struct given {
     const struct ts_model_names_conf *conf;
     uint32_t mode;
@@ -233,7 +233,7 @@ struct given {
 struct ts_names_walk {
     struct ts_labels_walk *file;
     struct ts_label_lines *lines;
-    uint64_t line; /* of lines, the next one */
+    uint64_t line; /* number of the next line */
     struct given given;
 };
 
@@ -299,7 +299,7 @@ void ts_names_walk_close(struct ts_names_walk *w)
     free(w);
 }
 
-/* ---- of a program ---- */
+/* ---- names from a program ---- */
 
 static int check_given(const struct ts_model_names_conf *c, struct ts_err *err)
 {
@@ -320,7 +320,7 @@ static int check_given(const struct ts_model_names_conf *c, struct ts_err *err)
     return 0;
 }
 
-/* The file as it would be written, in memory. */
+/* Packs the labels of a program into a labels file in memory. */
 static int pack_given(const struct ts_model_names *n, struct ts_labels_file **ret,
                       struct ts_err *err)
 {

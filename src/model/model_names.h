@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_names.h - what the modes and rows of a model are called, and which tensor it is of.
+/* model_names.h - the names of a model's modes, the labels of its rows, and the identity of its
+ * tensor.
  *
- * Names come from a tensor that is open, from the file `labels` of a model (labels_file.h), or from
- * a program. Those of a tensor keep its files of labels open, not the tensor: it may be closed, and
- * its directory removed. Models of one tensor share them.
+ * Names come from an open tensor, from the file `labels` of a model (labels_file.h), or from a
+ * program. Names from a tensor keep its label files open, but not the tensor, which may be closed,
+ * and its directory removed. Models of the same tensor share them.
  *
- *   owner    whoever makes or keeps names drops them; the last one frees them
+ *   owner    each user keeps names, and drops them after use; the last drop frees them
  *   units    modes and indices from 0
  *   threads  any: names do not change once they are made
  *   errors   0 or a negative ts_code
@@ -22,51 +23,54 @@
 #include "format/tensor.h"
 #include "model/labels_file.h"
 
-/* The tensor that a model is of. */
+/* The identity of the tensor that a model was computed from. */
 struct ts_model_tensor {
     int known;
-    uint64_t nnz;      /* nonzeros, or cells of a dense one */
-    uint64_t checksum; /* of its index; of a dense one that of shape and cells, or 0 */
+    uint64_t nnz; /* number of nonzeros, or of cells of a dense tensor */
+    /* checksum of the tensor's index; for a dense tensor that of shape and cells, or 0 */
+    uint64_t checksum;
     int has_sum;
-    uint64_t cell[2];  /* sum of its cells (format/cell_sum.h) */
-    uint32_t segments; /* directories that it is in */
+    uint64_t cell[2];  /* sum of the tensor's cells (format/cell_sum.h) */
+    uint32_t segments; /* number of directories that the tensor consists of */
 };
 
 struct ts_model_names_conf;
 
 struct ts_model_names {
     uint32_t order, base;         /* base: first index of the input, 0 or 1 */
-    int float32;                  /* of a file: the factors beside it are of float32 */
-    char *name[TS_MAX_ORDER + 1]; /* of modes, then of values; NULL: none */
+    int float32;                  /* from a file: the factors in the same directory are float32 */
+    char *name[TS_MAX_ORDER + 1]; /* names of modes, then of values; NULL: no name */
     uint64_t dim[TS_MAX_ORDER];
-    uint64_t n_labels[TS_MAX_ORDER]; /* of a tensor: lines, of indices 0 to n_labels - 1 */
+    /* from a tensor: number of lines, which are the labels of indices 0 to n_labels - 1 */
+    uint64_t n_labels[TS_MAX_ORDER];
     struct ts_model_tensor tensor;
 
-    /* its own: where labels are, one of these */
+    /* where labels are read: one of these, which the names own */
     struct ts_tensor *from;
     struct ts_labels_file *file;
-    const struct ts_model_names_conf *given; /* while they are packed */
+    const struct ts_model_names_conf *given; /* set while labels of a program are being packed */
     _Atomic uint32_t users;
-    struct ts_model_names *next; /* of another tensor */
+    struct ts_model_names *next; /* names of another tensor */
 };
 
-/* Those of a tensor. Where its sums cannot be read, they are not known. */
+/* Makes names from a tensor. If the sum of its cells cannot be read, has_sum is 0. */
 int ts_model_names_of_tensor(const struct ts_tensor *t, struct ts_model_names **ret,
                              struct ts_err *err);
 
-/* Those of the file in the directory of a model; *ret is NULL where there is none. */
+/* Reads names from the labels file in a model's directory. *ret is NULL if there is none. */
 int ts_model_names_read(const struct ts_open_dir *dir, struct ts_model_names **ret,
                         struct ts_err *err);
 
-/* Those of a program. name: order + 1, and each may be NULL, as may label[m]: n_labels[m] strings,
- * of which those that are NULL are none. They are copied. */
+/* Names from a program. name: order + 1 names, each of which may be NULL, as may label[m].
+ * label[m]: n_labels[m] strings, which may be NULL. All are copied. */
 struct ts_model_names_conf {
     uint32_t order, base;
     const uint64_t *dim;
     const char *const *name;
     const uint64_t *n_labels;
-    const char *const *const *label; /* of indices 0 to n_labels[m] - 1, or: */
-    const uint64_t *const *index;    /* NULL, or of these, ascending; index[m] may be NULL */
+    const char *const *const *label; /* labels of indices 0 to n_labels[m] - 1, or of `index` */
+    /* the index of each label, ascending; NULL, also for one mode: 0, 1, 2, ... */
+    const uint64_t *const *index;
     struct ts_model_tensor tensor;
 };
 int ts_model_names_new(const struct ts_model_names_conf *conf, struct ts_model_names **ret,
@@ -75,11 +79,13 @@ int ts_model_names_new(const struct ts_model_names_conf *conf, struct ts_model_n
 struct ts_model_names *ts_model_names_keep(struct ts_model_names *n); /* NULL is fine */
 void ts_model_names_drop(struct ts_model_names *n);                   /* NULL is fine */
 
-/* Labels of n indices of a mode, ascending: ret[i] is malloc'ed, or NULL where there is none. */
+/* Sets ret[i] to the label of index[i], malloc'ed, or NULL if it has none. The n indices must be
+ * ascending. */
 int ts_model_names_labels(const struct ts_model_names *names, uint32_t mode, uint64_t n,
                           const uint64_t *index, char **ret, struct ts_err *err);
 
-/* All labels of a mode, by index; *text is NULL at the end, else n bytes until the next call. */
+/* Walks all labels of a mode, in ascending order of index. *text is NULL at the end. Otherwise it
+ * has n bytes, valid until the next call. */
 struct ts_names_walk;
 int ts_names_walk_open(const struct ts_model_names *names, uint32_t mode,
                        struct ts_names_walk **ret, struct ts_err *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Opens a model of any format, and reads its rows front to back. */
+/* Opens a model of any format, and reads its rows from front to back. */
 #include "model/model_read.h"
 
 #include <errno.h>
@@ -18,7 +18,8 @@
 
 #define PARTIAL ".partial"
 
-/* Which of the kinds a directory holds, `first` before the others; or a failure. */
+/* Returns the format of the model in the directory; `first` is tried before the others. A negative
+ * ts_code if there is none. */
 static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts_err *err)
 {
     static const char *const name[] = { [TS_MODEL_KTENSOR] = "model.ktensor",
@@ -37,7 +38,8 @@ static int kind_of(const struct ts_model *m, enum ts_model_kind first, struct ts
                    m->path, name[0], name[1], name[2]);
 }
 
-/* The file of labels. Its sizes are those of the factors. Of used rows there are fewer. */
+/* Reads the labels file. Its modes must have the sizes of the factors, or be larger if the factors
+ * have used rows alone. */
 static int read_names(struct ts_model *m, struct ts_err *err)
 {
     const int rc = ts_model_names_read(m->dir, &m->names, err);
@@ -84,13 +86,13 @@ static struct ts_model *new_model(const char *path, struct ts_err *err)
         ts_no_memory(err, path);
         return NULL;
     }
-    m->mode = UINT32_MAX; /* none begun */
+    m->mode = UINT32_MAX; /* no mode has begun */
     for (uint32_t k = 0; k < TS_MAX_ORDER; k++)
         m->index_fd[k] = -1;
     return m;
 }
 
-/* Takes the directory; NULL: the path is a file's. */
+/* Opens a model in a directory, which belongs to it from now on. dir NULL: the path is a file. */
 static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind first,
                    struct ts_model **ret, struct ts_err *err)
 {
@@ -111,7 +113,7 @@ static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind
     return rc;
 }
 
-/* Adds to the sentence for a path that leads nowhere what its run has left. */
+/* Appends to the message about a missing path what is left of its run. */
 static void explain_absent(const char *path, struct ts_err *err)
 {
     size_t at = strlen(err->text), end = strlen(path);
@@ -135,7 +137,7 @@ static int open_once(const char *path, enum ts_model_kind first, struct ts_model
     struct ts_err why;
     int rc = ts_open_dir_new(path, &dir, &why);
     if (rc == TS_EIO && why.sys == ENOTDIR)
-        rc = 0; /* a file */
+        rc = 0; /* the path is a file */
     else if (rc < 0)
         *err = why;
     if (rc == TS_EIO && why.sys == ENOENT)
@@ -160,7 +162,7 @@ int ts_model_open_first(const char *path, enum ts_model_kind first, struct ts_mo
     return rc;
 }
 
-/* A model in a file of its own. Takes fd. */
+/* Opens a model that is a single file. fd belongs to it. */
 static int open_alone(int fd, const char *path, struct ts_model **ret, struct ts_err *err)
 {
     struct ts_model *m = new_model(path, err);
@@ -301,7 +303,7 @@ static int read_numbers(struct ts_model *m, uint64_t n, double *ret, struct ts_e
     return rc;
 }
 
-/* Goes to the first row of the next mode; in a ktensor, past rows that were not read. */
+/* Moves to the first row of the next mode. In a ktensor, skips rows that were not read. */
 static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     uint64_t rows, columns;
@@ -329,7 +331,8 @@ static int begin_mode(struct ts_model *m, uint32_t mode, struct ts_err *err)
     return ts_ktensor_matrix(m, mode, err);
 }
 
-/* There is no way back in a text, and no end of a memory that its reader would come to. */
+/* Fails because rows were requested out of order: a text cannot be read backwards, and memory has
+ * no more rows. */
 static int fail_behind(const struct ts_model *m, uint32_t mode, struct ts_err *err)
 {
     return ts_fail(err, TS_EARG,
@@ -376,11 +379,12 @@ int ts_model_map(const struct ts_model *m, struct ts_model_map *ret, struct ts_e
     if (fstat(fileno(m->file), &st) != 0)
         return ts_fail_errno(err, TS_EIO, "%s: its size cannot be read", m->name);
     ret->bytes = (size_t)st.st_size;
-    ret->at = ret->bytes - m->n_rows[m->mode] * m->rank * m->item_bytes; /* npy_size looked */
+    /* npy_size has checked the size */
+    ret->at = ret->bytes - m->n_rows[m->mode] * m->rank * m->item_bytes;
     if (ret->at % m->item_bytes != 0)
         return 0;
-    /* A caller that writes to it changes its own copy of the page, never the file. Where the system
-     * refuses memory for copies in advance, nobody can write. */
+    /* A caller that writes to the mapping changes its own copy of a page, never the file. If the
+     * system refuses to reserve memory for copies, the mapping is read-only. */
     ret->memory = mmap(NULL, ret->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE,
                        fileno(m->file), 0);
     if (ret->memory == MAP_FAILED)

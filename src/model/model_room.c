@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* model_room.c - what a model that is written takes (model_write.h): formats, shape, bytes on
- * disk. */
+/* model_room.c - formats, shape and disk space of a model that is written (model_write.h). */
 #include <inttypes.h>
 #include <string.h>
 
@@ -45,7 +44,7 @@ static uint64_t rows_of(const struct ts_model_conf *c, uint32_t mode)
     return c->used_rows ? c->shape.n_rows[mode] : c->shape.dim[mode];
 }
 
-/* The fewest bytes that the files of a mode can have: as text, a zero is short. */
+/* The fewest bytes that the files of a mode can have: zeros are short in text. */
 static double least_bytes(const struct ts_model_conf *c, uint32_t mode)
 {
     const double number = c->precision == TS_FLOAT32 ? 4 : 8, rows = (double)rows_of(c, mode);

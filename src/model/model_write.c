@@ -18,10 +18,11 @@
 #include "model/labels_pack.h"
 #include "model/model_files.h"
 
-#define CHUNK_BYTES  (UINT64_C(1) << 20) /* of float64 rows at a time */
-#define PIECES       16u                 /* pieces of a chunk that threads format as text */
-#define NOTED_BYTES  (UINT64_C(1) << 20) /* of labels, from which on their share is noted */
-#define NUMBER_CHARS 26u                 /* sign, 17 digits, point, exponent, blank */
+#define CHUNK_BYTES (UINT64_C(1) << 20) /* bytes of float64 rows that are written at a time */
+#define PIECES      16u                 /* pieces of a chunk that threads format as text */
+/* bytes of labels from which on a note may say that they are a large share */
+#define NOTED_BYTES  (UINT64_C(1) << 20)
+#define NUMBER_CHARS 26u /* sign, 17 digits, point, exponent, blank */
 
 struct ts_model_out {
     struct ts_model_conf conf;
@@ -29,17 +30,17 @@ struct ts_model_out {
     ts_get_rows_fn *get_rows;
     void *rows_from;
     struct ts_canonical form;
-    uint64_t chunk; /* rows */
-    uint64_t bytes; /* of the files that were closed */
+    uint64_t chunk; /* number of rows of a chunk */
+    uint64_t bytes; /* size of the files that are finished */
 
-    /* While rows are written, or else NULL: of several models that are begun one writes at a
-     * time. */
-    uint64_t *used;     /* chunk: indices of rows that have a nonzero */
-    double *raw, *rows; /* chunk x rank: as they were computed, and in canonical form */
+    /* These members are NULL unless rows are being written: of several models that have begun, one
+     * is written at a time. */
+    uint64_t *used;     /* chunk numbers: indices of used rows */
+    double *raw, *rows; /* chunk x rank each: rows as they were computed, and in canonical form */
     char *text;         /* chunk x (rank * NUMBER_CHARS + 1) */
 };
 
-/* Where rows of a mode go. */
+/* Writes n rows of a mode, which are in o->rows, to a file. */
 typedef int (*row_sink)(struct ts_model_out *o, void *to, uint64_t n, struct ts_err *err);
 
 static uint64_t rows_of(const struct ts_model_conf *c, uint32_t mode)
@@ -65,7 +66,8 @@ int ts_model_place(const struct ts_model_conf *conf, struct ts_err *err)
     const struct ts_atomic_conf place = place_of(conf);
     struct ts_atomic_dir *dir = NULL;
     int rc;
-    if (conf->force || conf->resume) /* opening would clear files that may still be needed */
+    /* opening the directory would remove files that may still be needed */
+    if (conf->force || conf->resume)
         return 0;
     rc = ts_atomic_dir_open(&place, &dir, err);
     ts_atomic_dir_close(dir);
@@ -106,7 +108,7 @@ void ts_model_end(struct ts_model_out *o)
     free(o);
 }
 
-/* ---- rows on their way ---- */
+/* ---- buffers for rows ---- */
 
 static void free_rows(struct ts_model_out *o)
 {
@@ -134,14 +136,14 @@ static int make_rows(struct ts_model_out *o, struct ts_err *err)
 
 /* The indices of the used rows of a mode, from a file or from memory. */
 struct used_rows {
-    struct ts_rows_reader *in; /* NULL: not from a file */
-    const uint64_t *index;     /* NULL: not from memory */
-    uint64_t left;             /* of index */
+    struct ts_rows_reader *in; /* reader of the index file; or NULL */
+    const uint64_t *index;     /* next index in memory; or NULL */
+    uint64_t left;             /* number of indices left in memory */
     uint64_t piece[TS_ROWS_CHUNK];
-    uint32_t n, at; /* of the piece */
+    uint32_t n, at; /* number of indices in `piece`, and the position of the next one */
 };
 
-/* With neither, row i is index i. */
+/* Whether there is a list of used rows. Otherwise row i is index i. */
 static int has_used(const struct used_rows *u)
 {
     return u->in != NULL || u->index != NULL;
@@ -158,7 +160,7 @@ static int open_used(const struct ts_model_shape *shape, uint32_t mode, struct u
     return 0;
 }
 
-/* The next piece; none is left when its n is 0. */
+/* Reads the next piece of indices. At the end, its n is 0. */
 static int next_used(struct used_rows *u, struct ts_err *err)
 {
     u->at = 0;
@@ -171,8 +173,8 @@ static int next_used(struct used_rows *u, struct ts_err *err)
     return 0;
 }
 
-/* Takes the indices below `end` that were not taken yet to o->used; *k: how many. They are not more
- * than the rows written at a time, because each is one of these. */
+/* Sets o->used to the used indices below `end` that were not taken yet, and *k to their number.
+ * They fit, because each of them is a row that is written in this chunk. */
 static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, uint64_t *k,
                      struct ts_err *err)
 {
@@ -188,12 +190,12 @@ static int take_used(struct ts_model_out *o, struct used_rows *u, uint64_t end, 
     }
 }
 
-/* Moves the k rows of o->rows to their indices among n rows from `row` on, with zeros between
- * them. */
+/* Moves the k rows of o->rows to their places among the n indices from `row` on, and fills the
+ * others with zeros. */
 static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64_t n)
 {
     const uint32_t rank = o->conf.rank;
-    uint64_t end = n; /* rows from here on are at their place */
+    uint64_t end = n; /* rows from here on are in place */
     while (k > 0) {
         const uint64_t at = o->used[--k] - row;
         memset(o->rows + (at + 1) * rank, 0, (end - at - 1) * rank * sizeof *o->rows);
@@ -203,7 +205,7 @@ static void spread_rows(struct ts_model_out *o, uint64_t row, uint64_t k, uint64
     memset(o->rows, 0, end * rank * sizeof *o->rows);
 }
 
-/* Calls sink for all rows of a mode in order, o->rows holding them. */
+/* Calls sink for all rows of a mode in order, a chunk at a time in o->rows. */
 static int walk_rows(struct ts_model_out *o, uint32_t mode, struct used_rows *u, row_sink sink,
                      void *to, struct ts_err *err)
 {
@@ -235,7 +237,7 @@ static int walk_rows(struct ts_model_out *o, uint32_t mode, struct used_rows *u,
 struct sink_file {
     FILE *file;
     char *path;
-    uint64_t *total; /* bytes of all files */
+    uint64_t *total; /* total size of all files */
 };
 
 static int write_bytes(const struct sink_file *to, const void *bytes, size_t n, struct ts_err *err)
@@ -280,7 +282,8 @@ static int sink_text(struct ts_model_out *o, void *sink, uint64_t n, struct ts_e
 
 static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts_err *err)
 {
-    float *narrow = (float *)(void *)o->text; /* NUMBER_CHARS of room for 4 bytes each */
+    /* fits: text has NUMBER_CHARS bytes for each number */
+    float *narrow = (float *)(void *)o->text;
     if (o->conf.precision == TS_FLOAT64)
         return write_bytes(sink, o->rows, n * o->conf.rank * sizeof(double), err);
     for (uint64_t i = 0; i < n * o->conf.rank; i++)
@@ -288,7 +291,7 @@ static int sink_binary(struct ts_model_out *o, void *sink, uint64_t n, struct ts
     return write_bytes(sink, narrow, n * o->conf.rank * sizeof(float), err);
 }
 
-/* NumPy's format 1.0; the header is padded so that data start at a multiple of 64. */
+/* Writes the header of NumPy's format 1.0, padded so that the data start at a multiple of 64. */
 static int npy_header(const struct sink_file *to, const char *type, uint64_t rows, uint32_t columns,
                       struct ts_err *err)
 {
@@ -330,7 +333,7 @@ static int close_sink(struct sink_file *to, int rc, struct ts_err *err)
     return rc;
 }
 
-/* weight NULL: all 1 */
+/* Writes the weights of a model. weight NULL: all 1. */
 static int put_weights(uint32_t rank, const double *weight, const struct sink_file *to,
                        char divider, struct ts_err *err)
 {
@@ -341,7 +344,7 @@ static int put_weights(uint32_t rank, const double *weight, const struct sink_fi
     return 0;
 }
 
-/* Writes the rows of a mode, with those of empty slices where asked for. */
+/* Writes the rows of a mode. If conf.used_rows is 0, empty slices get rows of zeros. */
 static int put_mode(struct ts_model_out *o, uint32_t mode, row_sink sink, struct sink_file *to,
                     struct ts_err *err)
 {
@@ -381,7 +384,7 @@ static int write_ktensor(struct ts_model_out *o, struct ts_err *err)
     return close_sink(&to, rc, err);
 }
 
-/* n rows of the start from `row` on. */
+/* Writes n rows of the start, from `row` on. */
 static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start, uint32_t mode,
                           uint64_t row, uint64_t n, const struct sink_file *to, struct ts_err *err)
 {
@@ -391,7 +394,8 @@ static int put_start_rows(struct ts_model_out *o, const struct ts_factors *start
     return rc == 0 ? put_text(o, to, start->rank, 17, n, err) : rc;
 }
 
-/* Under another name until it is whole: beside a state it stays, whatever becomes of the run. */
+/* Writes the start under another name until it is complete. With a state in the directory, the file
+ * then stays even if the run fails. */
 static int write_start(struct ts_model_out *o, const struct ts_factors *start, const double *weight,
                        struct ts_err *err)
 {
@@ -472,7 +476,7 @@ static int write_splatt(struct ts_model_out *o, struct ts_err *err)
     return rc;
 }
 
-/* modeK.index, for modes whose rows are not simply 1, 2, 3, ... */
+/* Writes modeK.index for modes whose rows are not simply 1, 2, 3, ... */
 static int write_index(struct ts_model_out *o, struct ts_err *err)
 {
     for (uint32_t m = 0; m < o->conf.shape.order; m++) {
@@ -516,7 +520,7 @@ int ts_model_dir(const struct ts_model_out *o, const char **path)
 
 /* ---- the file of labels ---- */
 
-/* For ts_labels_pack: the indices that have a row. */
+/* Begins a mode for ts_labels_pack: *from := the used rows, NULL if every index has one. */
 static int open_rows(void *out, uint32_t mode, void **from, struct ts_err *err)
 {
     const struct ts_model_out *o = out;
@@ -545,7 +549,7 @@ static void close_rows(void *from)
     free(u);
 }
 
-/* note: about labels that cannot be read, or that take much. */
+/* note: set if labels cannot be read, or take much space. */
 static int write_labels(struct ts_model_out *o, struct ts_err *note, struct ts_err *err)
 {
     const uint64_t factors = o->bytes;
@@ -614,7 +618,7 @@ int ts_model_write(struct ts_model_out *o, ts_get_rows_fn *get_rows, void *from,
         return rc;
     if (warn->code == 0 && note.code != 0)
         *warn = note;
-    /* States of the run, which were needed until its result was in place. */
+    /* the run's states were needed until its result was in place */
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.0", 0);
     (void)unlinkat(ts_atomic_dir_fd(o->dir), "state.1", 0);
     return 0;

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Products of rows, four columns at a time; rows of the cells that follow are asked for
- * meanwhile. */
+/* Evaluates models at cells: multiplies rows, four columns at a time, and prefetches the rows of
+ * later cells. */
 #include "model/predict.h"
 
 #include <string.h>
 
-#define LANES 4u  /* sums of every fourth term, which do not wait for each other */
-#define WIDE  4u  /* such sums that are multiplied together */
-#define BATCH 64u /* cells whose rows are looked up before they are computed */
-#define AHEAD 16u /* cells whose rows are asked for before theirs are multiplied */
+#define LANES 4u  /* independent sums of every fourth term, which overlap */
+#define WIDE  4u  /* vectors of LANES columns that are multiplied together */
+#define BATCH 64u /* cells whose rows are found before their values are computed */
+#define AHEAD 16u /* rows are prefetched so many cells ahead */
 #define LINE  64u
 
 typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
 typedef double vec_f64 __attribute__((vector_size(LANES * sizeof(double)), aligned(8), may_alias));
 typedef float vec_f32 __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* The rows of a cell; NULL first: one of them is not held, and the value is 0. */
+/* The rows of a cell. first row NULL: some row is not held, and the value is 0. */
 struct cell {
     const char *row[TS_MAX_ORDER];
 };
@@ -45,7 +45,7 @@ static inline void ask_for(const struct ts_kruskal *k, const struct cell *c)
             __builtin_prefetch(c->row[m] + i);
 }
 
-/* LANES columns of a row. */
+/* ret := LANES columns of a row, from `column` on. */
 static inline __attribute__((always_inline)) void load(const char *row, uint32_t column, int single,
                                                        vec *ret)
 {
@@ -55,7 +55,7 @@ static inline __attribute__((always_inline)) void load(const char *row, uint32_t
         *ret = *(const vec_f64 *)(row + column * sizeof(double));
 }
 
-/* lane += the terms of n x LANES columns, n being a constant. */
+/* lane += the terms of n x LANES columns; n is a constant. */
 static inline __attribute__((always_inline)) void add_terms(const struct ts_kruskal *k,
                                                             const struct cell *c, uint32_t column,
                                                             uint32_t n, int single, vec *lane)
@@ -72,7 +72,7 @@ static inline __attribute__((always_inline)) void add_terms(const struct ts_krus
         *lane += term[v];
 }
 
-/* The same of columns that are left at the end, fewer than LANES. */
+/* Adds the terms of the last columns, fewer than LANES. */
 static void add_last(const struct ts_kruskal *k, const struct cell *c, uint32_t column, int single,
                      vec *lane)
 {
@@ -121,7 +121,7 @@ static void sum_cells_anywhere(const struct ts_kruskal *k, uint32_t n, const str
 }
 
 #ifdef __x86_64__
-/* Without fused multiply-adds, which would give other bits. */
+/* compiled without fused multiply-adds, which would change bits */
 static __attribute__((target("avx2"))) void sum_cells_avx2(const struct ts_kruskal *k, uint32_t n,
                                                            const struct cell *c, double *ret)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the best row within bounds. */
+/* Finds the row within bounds that minimises a quadratic function. */
 #include "cpu/rows/bounded_row.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MAX_ROUNDS 500   /* of coordinate descent */
-#define MAX_SOLVES 100   /* of pivoting; a few are usual */
-#define LANES      16u   /* a multiple of those of any instruction set */
-#define ROUNDING   1e-13 /* what an entry of S a is off, at most: see pivot */
-#define SPARE      3     /* times that all may change sides though no fewer are wrong */
+#define MAX_ROUNDS 500   /* most rounds of coordinate descent */
+#define MAX_SOLVES 100   /* most solutions in pivoting, which usually takes a few */
+#define LANES      16u   /* a multiple of the lanes of any instruction set */
+#define ROUNDING   1e-13 /* largest error of an entry of S a: see pivot */
+/* number of pivots in which all wrong entries change sides although their number does not fall */
+#define SPARE 3
 
 enum side { FREE, LOWER, UPPER };
 
@@ -18,7 +19,7 @@ static double clamp(const struct ts_bounded_row *b, double x)
     return x < b->lower ? b->lower : x > b->upper ? b->upper : x;
 }
 
-/* What is left of m(i). */
+/* Returns m(i) minus entry i of S a. */
 static double left_of(const struct ts_gram *g, const double *a, uint32_t i)
 {
     const double *row = g->s + (size_t)i * g->stride;
@@ -28,8 +29,8 @@ static double left_of(const struct ts_gram *g, const double *a, uint32_t i)
     return left;
 }
 
-/* The free entries of a, the others being where they are. Returns 0 where S is singular for
- * them. */
+/* Solves for the free entries of a; the others stay at their bounds. Returns 0 if S is singular for
+ * the free entries. */
 static int solve_free(const struct ts_bounded_row *b, const unsigned char *side, double *a)
 {
     const struct ts_gram *g = b->sum;
@@ -63,15 +64,16 @@ static int solve_free(const struct ts_bounded_row *b, const unsigned char *side,
     b->ops->solve(&free, b->s, diagonal, b->cut, solution);
     for (uint32_t i = 0, k = 0; i < g->rank; i++)
         if (side[i] == FREE) {
-            if (b->s[(size_t)k * stride + k] == 0) /* the inverse of a pivot that was none */
+            /* a stored inverse of 0 means that there was no pivot */
+            if (b->s[(size_t)k * stride + k] == 0)
                 return 0;
             a[i] = solution[k++];
         }
     return 1;
 }
 
-/* The side on which entry i belongs, with the others as they are. few: what may be left of m(i),
- * but for the root of S(i, i). */
+/* Returns the side on which entry i belongs, with the other entries as they are. few: allowed error
+ * of m(i), divided by the root of S(i, i). */
 static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32_t i,
                          enum side side, double few)
 {
@@ -84,9 +86,10 @@ static enum side side_of(const struct ts_bounded_row *b, const double *a, uint32
     return (side == LOWER && left > few) || (side == UPPER && left < -few) ? FREE : side;
 }
 
-/* Returns whether a is the row. What an entry may be off is measured with columns scaled so that
- * the diagonal of S is 1: that is what rounding leaves, as no S(i, j) is larger than the roots of
- * S(i, i) and S(j, j), and columns of any size count alike. */
+/* Block principal pivoting from a. Returns 1 if a is the minimum. Errors of entries are measured
+ * with columns scaled so that the diagonal of S is 1. Rounding errors have this size, because no
+ * S(i, j) is larger than the product of the roots of S(i, i) and S(j, j). So columns of any size
+ * count equally. */
 static int pivot(const struct ts_bounded_row *b, double *a)
 {
     const uint32_t n = b->sum->rank;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* bounded_row.h - the best row within bounds: a that makes a' S a / 2 - m' a least, with every
- * entry from lower to upper.
+/* bounded_row.h - finds the row a that minimises a' S a / 2 - m' a, with every entry from lower to
+ * upper.
  *
- * First by block principal pivoting (Kim and Park 2011, SIAM J. Sci. Comput. 33(6)): some entries
- * are free, the others at a bound; the free ones are solved for, and those that are wrong then
- * change sides: free ones beyond a bound, and others whose slope leads back inside. All change at
- * once as long as fewer and fewer are wrong, for a few times longer, and then the last one alone.
- * None is wrong at the best row, which mostly is there after a few solutions, however flat S is.
- * Where S is singular, and where that takes too many, by coordinate descent.
+ * The first method is block principal pivoting (Kim and Park 2011, SIAM J. Sci. Comput. 33(6)).
+ * Some entries are free, the others are at a bound. The free ones are solved for. Then the entries
+ * that are wrong change sides: free ones beyond a bound become fixed, and fixed ones whose slope
+ * leads back inside become free. All wrong entries change at once while their number falls, and for
+ * a few times longer. After that only the last one changes. At the minimum no entry is wrong. It is
+ * mostly reached after a few solutions, however flat S is. If S is singular, or if pivoting takes
+ * too many solutions, the method is coordinate descent.
  *
  *   owner    memory is the caller's
  *   units    S: rank x rank
@@ -20,14 +21,13 @@
 #include "cpu/sparse/kernel.h"
 
 struct ts_bounded_row {
-    const struct ts_gram *sum; /* the whole of S, not only its upper triangle; and m */
+    const struct ts_gram *sum; /* S as a full matrix, not only its upper triangle; and m */
     const struct ts_gram_ops *ops;
     double lower, upper;
-    /* diagonal of S, or of the matrix that S is a difference of: smaller parts of it are
-     * rounding */
+    /* diagonal of S or, if S is a difference of two matrices, of the first of them */
     const double *diagonal;
-    double cut;       /* the share of `diagonal` that counts as rounding */
-    double tolerance; /* relative error that a row may have */
+    double cut;       /* parts of an entry of `diagonal` below this share are rounding errors */
+    double tolerance; /* allowed relative error of a row */
     double *s;        /* memory for a second S */
     double *row[4];   /* memory for four rows */
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_memory.c - the memory in which rows with Gram matrices of their own are summed and
+/* gram_memory.c - allocates the memory in which rows with their own Gram matrices are summed and
  * solved. */
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@ static uint64_t part_of(uint32_t rank)
     return rank * (rank + UINT64_C(1)) / 2 + rank + 1;
 }
 
-/* float64 of what rows that are solved together take. */
+/* Number of float64 for rows that are solved together. */
 static uint64_t systems_size(uint32_t rank)
 {
     if (ts_gram_together_of(rank) == 1)
@@ -19,8 +19,8 @@ static uint64_t systems_size(uint32_t rank)
     return ts_rowblock_systems_size(rank) + (rank + UINT64_C(1)) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* float64 of a thread: sums, a square, six rows and products, what rows take together, and short
- * ones; a multiple of a cache line. */
+/* Number of float64 for a thread: sums, a square matrix, six rows, row products, rows that are
+ * solved together, and short rows. It is a multiple of a cache line. */
 static uint64_t thread_size(uint32_t rank, enum ts_precision precision)
 {
     const uint64_t stride = ts_fmat_stride(rank, precision);
@@ -38,7 +38,7 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
            ts_bigmem_cost(threads * thread_size(rank, precision) * sizeof(double));
 }
 
-/* A thread's memory. */
+/* Divides the memory of a thread, which begins at `at`. */
 static void divide(struct ts_gram_rows *g, struct ts_gram_thread *t, enum ts_isa isa, double *at)
 {
     t->all = g;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_rows.c - sums and solves rows with Gram matrices of their own. */
+/* gram_rows.c - sums the Gram matrices of rows, and solves for the rows. */
 #include <assert.h>
 #include <float.h>
 #include <math.h>
@@ -11,7 +11,8 @@
 #include "cpu/rows/gram_state.h"
 #include "cpu/ranks/share.h"
 
-#define CUT_ROUNDINGS 8.0 /* of the precision: what is less of a diagonal entry is rounding */
+/* parts of a diagonal entry below so many epsilons of the precision are rounding errors */
+#define CUT_ROUNDINGS 8.0
 
 static double cut_of(const struct ts_gram_rows *g)
 {
@@ -29,14 +30,14 @@ void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *upda
     for (uint32_t i = 0; i < g->threads && update->hold_out.share == 0; i++)
         for (uint32_t p = 0; p < TS_BLOCK_NNZ; p++)
             g->thread[i].kept[p] = (uint16_t)p;
-    /* what is bounded needs S once more */
+    /* bounded rows need S a second time, so they are solved one by one */
     g->together =
         update->lower > -INFINITY || update->upper < INFINITY ? 1 : ts_gram_together_of(g->rank);
     for (uint32_t i = 0; i < g->threads; i++)
         ts_short_rows_begin(&g->thread[i].shorts, update, cut_of(g), out);
 }
 
-/* ---- one row ---- */
+/* ---- solving a row ---- */
 
 static void clear(struct ts_gram_thread *t)
 {
@@ -44,7 +45,7 @@ static void clear(struct ts_gram_thread *t)
     t->count = 0;
 }
 
-/* Zeros, where nothing was added. */
+/* Sets the sums to zero if nothing has been added yet. */
 static void begin_sum(struct ts_gram_thread *t)
 {
     if (t->sum.more)
@@ -55,14 +56,14 @@ static void begin_sum(struct ts_gram_thread *t)
     t->sum.more = 1;
 }
 
-/* The sum as a matrix. */
+/* Restores the order of the sum's diagonal blocks (ts_gram_straighten). */
 static void straighten(struct ts_gram_thread *t)
 {
     begin_sum(t);
     ts_gram_straighten(&t->sum, t->turned);
 }
 
-/* From the solution to the best row within the bounds. sum.s has the upper triangle. */
+/* Replaces the solution by the best row within the bounds. sum.s has the upper triangle of S. */
 static void find_bounded(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
@@ -85,7 +86,8 @@ static void find_bounded(struct ts_gram_thread *t)
     ts_bounded_row_find(&b, t->a);
 }
 
-/* The size of rows goes to their partition; those of partition `at` are next. */
+/* Adds the penalty of the solved rows to their partition. The rows that follow are of partition
+ * `at`. */
 static void settle(struct ts_gram_thread *t, uint64_t at)
 {
     t->all->size[t->size_at] += t->size;
@@ -93,8 +95,8 @@ static void settle(struct ts_gram_thread *t, uint64_t at)
     t->size_at = at;
 }
 
-/* a, `step` apart, is the row, of what counts as `count`. A row of what does not count is 0, or the
- * bound next to it. */
+/* Stores the row `from`, whose entries are `step` apart, and adds its penalty. count: number of its
+ * nonzeros or sum of their weights; 0: the row becomes zero, or the bound next to zero. */
 static void keep(struct ts_gram_thread *t, uint32_t row, double count, const double *from,
                  uint32_t step, uint64_t partition)
 {
@@ -116,7 +118,7 @@ static void keep(struct ts_gram_thread *t, uint32_t row, double count, const dou
     t->size += (g->update->by_count ? count : 1) * square;
 }
 
-/* The row of what was summed. whole: see ts_gram_rows_solve. */
+/* Solves for a row from its sums. whole: see ts_gram_rows_solve. */
 static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole)
 {
     struct ts_gram_rows *g = t->all;
@@ -135,19 +137,20 @@ static void solve_of(struct ts_gram_thread *t, uint32_t row, const double *whole
     keep(t, row, t->count, t->a, 1, t->at);
 }
 
-/* Solves the rows that wait. */
+/* Solves the waiting rows together. */
 static void solve_waiting(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;
     struct ts_rowsystems *x = &t->systems;
     const uint64_t square = (uint64_t)ts_gram_square_rows(g->rank) * g->stride;
-    if (g->together == 1) /* none waits, and of wide rows there is no memory for it */
+    if (g->together == 1) /* rows do not wait, and if they are wide there is no memory for them */
         return;
     x->n = t->waiting;
     x->turned = t->turned;
     x->cut = cut_of(g);
     for (uint32_t k = 0; k < TS_ROWBLOCK_SYSTEMS; k++) {
-        const uint32_t from = k < x->n ? k : 0; /* a lane without a row has the first one's */
+        /* a lane without a row gets the sums of the first row */
+        const uint32_t from = k < x->n ? k : 0;
         x->s[k] = t->sums + from * ts_gram_sum_size(g->rank, g->precision);
         x->m[k] = x->s[k] + square;
         x->more[k] = g->update->l2 * (g->update->by_count ? t->wait[from].count : 1);
@@ -160,7 +163,7 @@ static void solve_waiting(struct ts_gram_thread *t)
     ts_gram_next_sum(t);
 }
 
-/* The row that was summed, now or with others. */
+/* Solves the row that was summed, or lets it wait for others. */
 static void solve(struct ts_gram_thread *t, uint32_t row)
 {
     if (t->all->together == 1) {
@@ -209,14 +212,15 @@ double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
     return t->size;
 }
 
-/* ---- one partition ---- */
+/* ---- the rows of a partition ---- */
 
 static double *part_at(const struct ts_gram_rows *g, uint64_t partition, int last)
 {
     return g->parts + (2 * partition + (uint64_t)last) * g->part;
 }
 
-/* The current row ends here, or with the partition. */
+/* Ends the current row, because another row begins (last 0) or the partition ends (last 1). The
+ * first and the last row of a partition are stored as parts; other rows are solved. */
 static void end_row(struct ts_gram_thread *t, int last)
 {
     if (t->row == t->first)
@@ -230,7 +234,7 @@ static void end_row(struct ts_gram_thread *t, int last)
     clear(t);
 }
 
-/* Positions that are not held out, in t->kept; returns how many. */
+/* Sets t->kept to the positions of a block that are not held out. Returns their number. */
 static uint32_t choose(struct ts_gram_thread *t, const struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
@@ -255,8 +259,8 @@ static void subtract_mean(const struct ts_gram_rows *g, struct ts_unpacked *b)
             b->value.d[p] -= mean;
 }
 
-/* Values and products times the square roots of the weights: so sums of what two of them multiply
- * to are weighted. */
+/* Multiplies values and row products by the square roots of the weights. So products of two of them
+ * are weighted. */
 static void weigh(struct ts_gram_thread *t, struct ts_unpacked *b)
 {
     const struct ts_gram_rows *g = t->all;
@@ -277,7 +281,7 @@ static void weigh(struct ts_gram_thread *t, struct ts_unpacked *b)
         }
 }
 
-/* What cells at[0 .. n - 1] of a block count: their number, or the sum of their weights. */
+/* Returns the number of cells at[0 .. n - 1] of a block, or the sum of their weights. */
 static double count_of(const struct ts_gram_thread *t, const struct ts_unpacked *b,
                        const uint16_t *at, uint32_t n)
 {
@@ -289,8 +293,8 @@ static double count_of(const struct ts_gram_thread *t, const struct ts_unpacked 
     return sum;
 }
 
-/* The current row ends in this block and has in it cells t->kept[from .. end - 1]. Whether these
- * are all, and it is short. */
+/* Passes the current row to the short rows. It ends in this block, where its cells are t->kept[from
+ * .. end - 1]. Returns 0 if the row has other cells too, or is not short. */
 static int take_short(struct ts_gram_thread *t, const struct ts_unpacked *b, uint32_t from,
                       uint32_t end)
 {
@@ -358,9 +362,10 @@ void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_
     settle(t, at);
 }
 
-/* ---- all of them ---- */
+/* ---- rows with parts in several partitions ---- */
 
-/* Part i (cpu/ranks/share.h) of n partitions, and the row that ends with it. */
+/* Adds part i of the parts of n partitions (numbered as in cpu/ranks/share.h), and solves for the
+ * row if this is its last part. */
 static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
 {
     struct ts_gram_thread *t = &g->thread[0];
@@ -376,7 +381,7 @@ static void fold_part(struct ts_gram_rows *g, uint64_t i, uint64_t n)
     clear(t);
 }
 
-/* Adds parts begin .. end - 1, and solves the rows that end among them. */
+/* Adds parts begin .. end - 1, and solves for the rows that end among them. */
 static void fold(struct ts_gram_rows *g, uint64_t begin, uint64_t end, uint64_t n)
 {
     struct ts_gram_thread *t = &g->thread[0];

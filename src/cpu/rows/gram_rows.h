@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_rows.h - rows that are solved for with a Gram matrix of their own (TS_ROW_OBSERVED),
- * partition by partition.
+/* gram_rows.h - solves for rows with their own Gram matrices (TS_ROW_OBSERVED), partition by
+ * partition.
  *
- * A thread sums a row's Gram matrix and right-hand side over a partition, and solves it where the
- * row ends, or with the next few rows: nothing is kept of it but the row. Rows of few nonzeros need
- * no Gram matrix (short_rows.h). What a partition has of its first and its last row, which may go
- * on in its neighbours, is kept, and added in the order of the file once all partitions are done.
- * So the bits do not depend on threads.
+ * A thread sums a row's Gram matrix and right-hand side over a partition. It solves for the row
+ * when the row ends, alone or together with the next few rows. Only the solved row is kept. Rows of
+ * few nonzeros need no Gram matrix (short_rows.h). The first and last row of a partition may
+ * continue in its neighbours. Their sums are kept as parts, and added in the order of the file
+ * after all partitions are done. So the bits do not depend on threads.
  *
  *   owner    the object owns its memory, made for the mode with most partitions
  *   units    partitions are those of the mode copy
  *   threads  `take` from any, each with its own number; the rest from one
- *   errors   0 or TS_ENOMEM; of several ranks those of cpu/ranks/share.h
+ *   errors   0 or TS_ENOMEM; with several ranks those of cpu/ranks/share.h
  */
 #ifndef TS_CPU_GRAM_ROWS_H
 #define TS_CPU_GRAM_ROWS_H
@@ -31,18 +31,19 @@ uint64_t ts_gram_rows_bytes(uint64_t partitions, uint32_t rank, enum ts_precisio
                             uint32_t threads);
 
 /* Begins a pass that stores its rows in out. level: the mode at each level of the copy; lent.
- * weights: nonzeros have weights, and count so many times in all sums. */
+ * weights: nonzeros have weights, by which they count in all sums. */
 void ts_gram_rows_begin(struct ts_gram_rows *g, const struct ts_row_update *update,
                         const uint8_t *level, int weights, struct ts_fmat *out);
 
-/* Takes one partition, number `at` of the copy. */
+/* Sums and solves the rows of a partition, number `at` of the copy. */
 void ts_gram_rows_take(struct ts_gram_rows *g, uint32_t thread, const struct ts_kernel_job *job,
                        const struct ts_kernel_input *in, struct ts_kernel_scratch *scratch,
                        uint64_t at);
 
-/* Solves a row whose sums were made elsewhere: the upper triangle of S row after row, m, and the
- * count. whole: a matrix of rank x rank of which S is a difference, so that parts that are small
- * beside its diagonal are rounding; NULL: S is a sum. Returns the row's part of the size. */
+/* Solves for a row from sums of the caller: the upper triangle of S by rows, m, and the count.
+ * whole: the rank x rank matrix from which S was subtracted, so that entries that are small beside
+ * its diagonal are rounding errors. NULL: S is a sum. Returns the row's contribution to the size
+ * (struct ts_row_sums). */
 double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
                           const double *packed, const double *whole, uint32_t rank);
 
@@ -50,9 +51,9 @@ double ts_gram_rows_solve(struct ts_gram_rows *g, uint32_t thread, uint32_t row,
  * in struct ts_row_sums. */
 void ts_gram_rows_end(struct ts_gram_rows *g, uint64_t n, double *size);
 
-/* Like ts_gram_rows_end, with several ranks. Each rank has done its partitions of the mode, or has
- * failed with rc. Afterwards each has the rows of ts_share_rows. exchange_ns: the time that it
- * waited for other ranks. */
+/* Like ts_gram_rows_end, with several ranks. rc: whether this rank has done its partitions of the
+ * mode, or its failure. Afterwards each rank has the rows of ts_share_rows. *exchange_ns: time
+ * spent waiting for other ranks. */
 int ts_gram_rows_end_shared(struct ts_gram_rows *g, struct ts_share *share, uint32_t mode, int rc,
                             double *size, uint64_t *exchange_ns, struct ts_err *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_state.h - what the files of rows with Gram matrices of their own share.
+/* gram_state.h - structs for rows with their own Gram matrices, which these files share.
  *
  *   gram_rows.c    sums and solves rows
- *   gram_memory.c  the memory of that
+ *   gram_memory.c  allocates the memory
  *
  *   owner    gram_memory.c makes and frees it
  *   units    float64
- *   threads  a thread's part is its own
+ *   threads  each thread has a struct ts_gram_thread
  */
 #ifndef TS_CPU_GRAM_STATE_H
 #define TS_CPU_GRAM_STATE_H
@@ -31,16 +31,16 @@ struct ts_gram_thread {
     double size;      /* penalty of the rows that this thread has solved in partition `size_at` */
     uint64_t size_at; /* the partition of `size` */
 
-    /* Number of rows that wait to be solved together. Their sums lie one behind the other, and
-     * `sum` comes next. */
+    /* Number of rows that wait to be solved together. Their sums are stored one after another, and
+     * `sum` follows them. */
     uint32_t waiting;
     struct ts_gram_waiting {
         uint32_t row;
         uint64_t at;
         double count;
     } wait[TS_ROWBLOCK_SYSTEMS];
-    double *sums;    /* sums of the first of these rows */
-    uint32_t turned; /* layout of the sums: see struct ts_gram_ops */
+    double *sums;    /* sums of the first waiting row */
+    uint32_t turned; /* size of diagonal blocks in rotated order: see struct ts_gram_ops */
     struct ts_rowsystems systems;
     uint64_t hash[TS_BLOCK_NNZ];
     uint16_t kept[TS_BLOCK_NNZ]; /* positions of a block that are not held out */
@@ -53,13 +53,14 @@ struct ts_gram_rows {
     uint32_t together; /* rows that are solved at once; 1: each row alone */
     enum ts_precision precision;
     uint32_t order, rank, stride, threads;
-    uint64_t part; /* float64 that a partition keeps for a row: S packed, m, the count */
+    /* number of float64 for a part, the sums of a row in a partition: S packed, m, the count */
+    uint64_t part;
     struct ts_gram_thread *thread;
-    double *parts; /* for each partition: `part` for its first and for its last row */
+    double *parts; /* for each partition: the parts of its first and of its last row */
     uint64_t parts_bytes;
     struct ts_kernel_edge *edge; /* for each partition: its first and last row */
-    /* for each partition: penalty of the rows between these; at the end, of all rows that end in
-     * it */
+    /* for each partition: penalty of the rows between its first and last; at the end, of all rows
+     * that end in it */
     double *size;
     double *memory; /* memory of all threads */
     uint64_t memory_bytes;
@@ -70,13 +71,13 @@ struct ts_gram_rows {
     struct ts_fmat *out;
 };
 
-/* Rows of a square matrix, padded to whole tiles and blocks. */
+/* Number of rows of a Gram matrix in memory: rank, padded to whole tiles and blocks. */
 static inline uint32_t ts_gram_square_rows(uint32_t rank)
 {
     return (rank + TS_GRAM_TURNED - 1) / TS_GRAM_TURNED * TS_GRAM_TURNED;
 }
 
-/* The most rows that are solved together. Up to rank TS_GRAM_TOGETHER_RANK, their triangles fit a
+/* Most rows that are solved together. Up to rank TS_GRAM_TOGETHER_RANK, their Gram matrices fit the
  * second-level cache. */
 static inline uint32_t ts_gram_together_of(uint32_t rank)
 {
@@ -89,7 +90,7 @@ static inline uint64_t ts_gram_sum_size(uint32_t rank, enum ts_precision precisi
     return ts_fmat_stride(rank, precision) * (ts_gram_square_rows(rank) + UINT64_C(1));
 }
 
-/* Sets `sum` to the memory for the next row. */
+/* Sets `sum` to the memory of the next row. */
 static inline void ts_gram_next_sum(struct ts_gram_thread *t)
 {
     const struct ts_gram_rows *g = t->all;

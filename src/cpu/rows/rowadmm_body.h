@@ -2,36 +2,36 @@
 /* rowadmm_body.h - rows on the simplex by ADMM (TS_ROW_SIMPLEX of stream/row_update.h): part of
  * rowblock_body.h.
  *
- * A unit of rows is turned, so that each row has a lane: x(r, i) is entry r of row i. Products with
- * G and (G + rho I)^-1 then are those of tile(), and a projection has no order of rows in it. Lanes
- * without a row are computed in vain.
+ * A unit of rows is transposed, so that each row has a lane: x(r, i) is entry r of row i. Then
+ * tile() multiplies by G and by (G + rho I)^-1, and a projection works on all rows at once. Lanes
+ * without a row are computed and not used.
  *
- * As many rows as a tile has columns go through all rounds together, so that what they need stays
- * in the first cache: m, a (the row that it begins with), v and x. Of a round only v = h - u is
- * kept, since a is P(v), and of each row the two numbers that P needs: with u = a - v, the next h
- * is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
+ * A panel has as many rows as a tile has columns. Its rows go through all rounds together, so their
+ * data stays in the first-level cache: m, the old row a, v and x. A round keeps only v = h - u and
+ * the two numbers per row that the projection P needs, because a is P(v). With u = a - v, the next
+ * h is (m + rho (2 a - v)) (G + rho I)^-1, and the next v is v - a + h. */
 #define PANEL_ROWS (TS_TILE_VECS * TS_LANES)
 
-/* Vector k of rows of entry r */
+/* The address of entry r of a unit, for vector k of its rows */
 static inline __attribute__((always_inline)) vec *at(const double *x, uint32_t r, uint32_t k)
 {
     return (vec *)(x + (size_t)r * TS_ROWBLOCK_UNIT) + k;
 }
 
-/* sum + x where y > t, else sum */
+/* sum + x for lanes with y > t, otherwise sum */
 #ifdef TS_ADD_ABOVE
 #define ADD_ABOVE(sum, x, y, t) TS_ADD_ABOVE(sum, x, y, t)
 #else
 #define ADD_ABOVE(sum, x, y, t) ((sum) + choose((y) > (t), x, (vec){ 0 }))
 #endif
 
-/* Of each row its greatest entry, and what is subtracted from the others less that one, so that
- * those that stay above 0 have the sum 1. */
+/* For each row: its largest entry `most`, and a number t. With y = entry - most, the entries y - t
+ * that are positive have the sum 1. */
 struct threshold {
     vec most[TS_TILE_VECS], t[TS_TILE_VECS];
 };
 
-/* out(i, :) := or, with `add`, += sum over k of p(i, k) x(k, :) */
+/* out(i, :) := the sum over k of p(i, k) x(k, :); with `add`, += instead */
 static inline __attribute__((always_inline)) void
 times_panel(uint32_t rank, uint32_t padded, const double *p, const double *x, double *out, int add)
 {
@@ -40,10 +40,11 @@ times_panel(uint32_t rank, uint32_t padded, const double *p, const double *x, do
              out + (size_t)i * TS_ROWBLOCK_UNIT, TS_TILE_VECS, add);
 }
 
-/* Newton's steps on the sum of what is above a threshold, from any one on: from the second on it
- * rises as entries fall below it, until none does. `near`: a guess, of entries as they are. The
- * guess is judged as the greatest is looked for; after that the greatest is subtracted, so that
- * what is left of entries near it is exact. */
+/* Finds the threshold of the projection by Newton's steps on the sum of the entries above it. The
+ * first step may start anywhere. From the second on, the threshold rises as entries fall below it,
+ * and stops when none does. near: a guess, relative to the entries. It is tested while the largest
+ * entry is searched for. The largest entry is then subtracted, so that differences of entries near
+ * it are exact. */
 static inline __attribute__((always_inline)) void
 find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold *ret)
 {
@@ -61,7 +62,7 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
             count[k] = ADD_ABOVE(count[k], one, above, zero);
         }
     }
-    TS_EACH(k, TS_TILE_VECS) { /* one entry stays with any of -1 to 0 */
+    TS_EACH(k, TS_TILE_VECS) { /* any t from -1 to 0 leaves at least one entry */
         const vec t = near[k] + (sum[k] - one) / count[k] - ret->most[k];
         const mask good = (t > -one) & (t < zero);
         ret->t[k] = choose(good, t, -one);
@@ -88,7 +89,7 @@ find_threshold(uint32_t rank, const double *x, const vec *near, struct threshold
     }
 }
 
-/* An entry of the nearest row of entries of 0 or more whose sum is 1. */
+/* An entry of the projected row, the nearest row of nonnegative entries with sum 1. */
 static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
                                                          const struct threshold *t)
 {
@@ -96,7 +97,7 @@ static inline __attribute__((always_inline)) vec nearest(vec x, uint32_t k,
     return choose(y > zero + TS_ROW_NONE, y, zero);
 }
 
-/* 1/2 x G x' - m x' of each row, h being x G */
+/* ret := 1/2 x G x' - m x' for each row; h has x G */
 static inline __attribute__((always_inline)) void
 value_panel(uint32_t rank, const double *m, const double *x, const double *h, vec *ret)
 {
@@ -108,8 +109,8 @@ value_panel(uint32_t rank, const double *m, const double *x, const double *h, ve
     }
 }
 
-/* With u from the gradient at a, v being a G: x := m + rho (a + u), v := -u, and near := what P of
- * a - u subtracts. */
+/* Begins the rounds, with u from the gradient at a. On entry v has a G. x := m + rho (a + u), v :=
+ * -u, and near := what the projection of a - u subtracts. */
 static inline __attribute__((always_inline)) void begin_panel(uint32_t rank, double rho,
                                                               const double *m, const double *a,
                                                               double *v, double *x, vec *near)
@@ -139,7 +140,7 @@ static inline __attribute__((always_inline)) void begin_panel(uint32_t rank, dou
     }
 }
 
-/* All rounds: x := the row that they come to. It has x and v of begin_panel. */
+/* Makes all rounds, from x and v of begin_panel. x := the last projected row. */
 static inline __attribute__((always_inline)) void rounds_panel(uint32_t rank,
                                                                const struct ts_rowblock *b,
                                                                const double *m, double *v,
@@ -174,7 +175,7 @@ static void solve_panel(uint32_t rank, const struct ts_rowblock *b, double *m)
     vec near[TS_TILE_VECS] = { { 0 } }, before[TS_TILE_VECS], after[TS_TILE_VECS];
     struct threshold t;
     find_threshold(rank, a, near,
-                   &t); /* rows of the last sweep have the sum 1: nothing is subtracted */
+                   &t); /* rows of the last sweep have the sum 1, so nothing is subtracted */
     for (uint32_t r = 0; r < rank; r++) {
         TS_EACH(k, TS_TILE_VECS)
             *at(a, r, k) = nearest(*at(a, r, k), k, &t);

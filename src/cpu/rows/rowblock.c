@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Chooses the row arithmetic of an instruction set. */
+/* Returns the row arithmetic for an instruction set. */
 #include "cpu/rows/rowblock.h"
 
 #include <stddef.h>

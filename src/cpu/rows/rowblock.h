@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* rowblock.h - the arithmetic of the row solve on blocks of rows, for several instruction sets.
  *
- * All in float64: the block's M is converted, A = M * w computed tile by tile in registers, rounded
- * to the factor's type, stored, and then gram += A' A (upper triangle) and inner += M .* A. Sums
- * run over rows and columns in the same order for every instruction set; with FMA they are rounded
- * less often. An entry of gram does not depend on which panel of rows it was asked for with.
+ * Everything is in float64. The MTTKRP M of a block is converted, A = M * w is computed tile by
+ * tile in registers, rounded to the factor's type, and stored. Then gram += A' A (upper triangle)
+ * and inner += M .* A. Sums run over rows and columns in the same order for every instruction set;
+ * with FMA they are rounded less often. An entry of gram does not depend on the panel of rows in
+ * which it was computed.
  *
  *   owner    the caller owns all memory
  *   units    float64 matrices have `padded` columns, a multiple of 8, and begin at a multiple of 64
@@ -18,88 +19,89 @@
 #include "cpu/fmat.h"
 #include "base/machine/isa.h"
 
-#define TS_ROWBLOCK_ROWS 64u /* 16 KiB of float64 at rank 32 */
+#define TS_ROWBLOCK_ROWS 64u /* rows of a block: 16 KiB of float64 at rank 32 */
 
 #define TS_ROWBLOCK_PANEL 8u /* rows of a Gram matrix in a panel */
 
-/* rows that coordinate descent updates at a time, one in each lane */
+/* rows of a unit: those that coordinate descent updates at a time, one in each lane */
 #define TS_ROWBLOCK_UNIT   32u
-#define TS_ROWBLOCK_PLACES 4u /* matrices of a unit: coordinate descent needs 2, ADMM all */
+#define TS_ROWBLOCK_PLACES 4u /* matrices of a unit: coordinate descent needs 2, ADMM all 4 */
 
 /* The numbers that a step of coordinate descent on column r needs. */
 struct ts_rowstep {
-    double inverse;   /* 1 / G_rr, or 0 where G_rr is 0 */
+    double inverse;   /* 1 / G_rr, or 0 if G_rr is 0 */
     double threshold; /* l1 / G_rr, or infinity */
     double lower, upper;
 };
 
-/* The matrices for rows row .. row + n - 1 (n <= TS_ROWBLOCK_ROWS) of f. */
+/* The matrices for rows row .. row + n - 1 of f, with n <= TS_ROWBLOCK_ROWS. */
 struct ts_rowblock {
-    /* W, rank x padded; or G, padded x padded with zeros beyond rank. NULL: A = M, and nothing is
+    /* W, rank x padded; or G, padded x padded with zeros beyond rank. NULL: A = M, and no rows are
      * stored. */
     const double *w;
-    double *m, *a; /* TS_ROWBLOCK_ROWS x padded; one matrix if w is NULL and there is no product */
+    double *m, *a; /* TS_ROWBLOCK_ROWS x padded; the same matrix if both w and product are NULL */
     uint32_t padded;
 
-    /* for updates that read the old rows */
-    const struct ts_fmat *product; /* its rows become m */
+    /* these members are for updates that read the old rows */
+    const struct ts_fmat *product; /* MTTKRP, whose rows become m */
     const double *weight;          /* padded: weights of the columns of the old rows */
     const struct ts_rowstep *step; /* padded, with zeros from rank on; NULL: rows are kept */
-    int wants_m;                   /* m is wanted; otherwise it may be unset */
+    int wants_m;                   /* 1: m is to be set; 0: it may stay unset */
     int simple;                    /* all thresholds are 0, and all upper bounds infinite */
     uint32_t rounds;
-    double *unit;          /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
-    const double *inverse; /* padded x padded, zeros beyond rank: (G + rho I)^-1, for the simplex */
+    double *unit; /* TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT: memory for a unit */
+    /* for the simplex: (G + rho I)^-1, padded x padded with zeros beyond rank */
+    const double *inverse;
     double rho;
 };
 
-#define TS_ROWBLOCK_SYSTEMS 8u /* rows with a matrix of their own that are solved at once */
+#define TS_ROWBLOCK_SYSTEMS 8u /* rows with their own Gram matrices that are solved at once */
 #define TS_ROWBLOCK_SIDE    4u
 
-/* Solves S a = m for n rows. If the rest of a diagonal entry of S, after the columns before it, is
- * at most `cut` of the entry, then that entry of a is 0. */
+/* Systems S a = m of n rows, which are solved together. If what remains of a diagonal entry of S,
+ * after the columns before it, is at most `cut` of the entry, then this entry of a is 0. */
 struct ts_rowsystems {
     uint32_t n, rank, stride; /* stride: a multiple of 8 */
-    /* Upper triangles, in rows of `stride`, as many as rank in whole TS_ROWBLOCK_SIDE. A row begins
-     * at the multiple of 8 before its diagonal. Zeros beyond rank. */
+    /* By row: the upper triangle of S, in rows of `stride`; the number of rows is rank rounded up
+     * to TS_ROWBLOCK_SIDE. Each row begins at the multiple of 8 before its diagonal. Zeros beyond
+     * rank. */
     const double *s[TS_ROWBLOCK_SYSTEMS];
-    const double *m[TS_ROWBLOCK_SYSTEMS]; /* stride; for rows beyond n any readable memory */
-    /* Blocks of this size at the diagonal are turned, as struct ts_gram_ops explains. 0: none
-     * are. */
+    /* by row: m, `stride` numbers; beyond n rows any readable memory */
+    const double *m[TS_ROWBLOCK_SYSTEMS];
+    /* Diagonal blocks of this size are in rotated order (struct ts_gram_ops). 0: no blocks are. */
     uint32_t turned;
-    /* s points to the tiles of struct ts_gram_ops instead, with zeros beyond rank; stride is
-     * unused. */
+    /* 1: s points to tiles as in struct ts_gram_ops, with zeros beyond rank; stride is not used */
     int tiles;
-    /* TS_ROWBLOCK_SYSTEMS: one number is added to the diagonal of each row's matrix */
+    /* TS_ROWBLOCK_SYSTEMS numbers: for each system, a number that is added to the diagonal of S */
     double *more;
     double cut;
-    double *work; /* ts_rowblock_systems_size(rank) */
-    double *a;    /* rank x TS_ROWBLOCK_SYSTEMS */
+    double *work; /* memory for ts_rowblock_systems_size(rank) numbers */
+    double *a;    /* result, rank x TS_ROWBLOCK_SYSTEMS */
 };
 
-/* Number of float64 for U in panels, and one row. */
+/* Number of float64 for U in panels, and for one row. */
 static inline uint64_t ts_rowblock_systems_size(uint32_t rank)
 {
     const uint64_t n = (rank + TS_ROWBLOCK_SIDE - 1) / TS_ROWBLOCK_SIDE, side = TS_ROWBLOCK_SIDE;
     return (side * side * (n * (n + 1) / 2) + n * side + 8) * TS_ROWBLOCK_SYSTEMS;
 }
 
-/* Sets m to these rows, a to m * w, rounded, and the rows to a. */
+/* Sets m to these rows of f, sets a to m * w, rounded, and stores a in the rows. */
 typedef void ts_rowblock_product_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Sets m to rows of the product, if wanted. Sets a to rows of f times weights, updates it by
+/* Sets m to rows of the product, if wants_m. Sets a to rows of f times weights, updates it by
  * coordinate descent, rounds it, and stores it in the rows. `row` must be a multiple of
  * TS_ROWBLOCK_UNIT. */
 typedef void ts_rowblock_descend_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Like ts_rowblock_descend_fn, with rows on the simplex by ADMM. */
+/* Like ts_rowblock_descend_fn, but for rows on the simplex, by ADMM. */
 typedef void ts_rowblock_simplex_fn(struct ts_fmat *f, uint64_t row, uint32_t n,
                                     const struct ts_rowblock *b);
 
-/* Panel p of gram: its rows 8 p .. 8 p + 7 from column 8 p on get the sum over the n rows of a.
- * With `more`, the sum is added. */
+/* Computes panel p of gram: rows 8 p .. 8 p + 7, from column 8 p on, are set to sums over the n
+ * rows of a. With `more`, the sums are added. */
 typedef void ts_rowblock_gram_fn(uint32_t n, uint32_t padded, const double *a, uint32_t panel,
                                  int more, double *gram);
 
@@ -110,12 +112,13 @@ typedef void ts_rowblock_inner_fn(uint32_t n, uint32_t padded, const double *m, 
 /* size[c % 8] += |a(i, c)| over all entries of n rows, row after row. */
 typedef void ts_rowblock_size_fn(uint32_t n, uint32_t padded, const double *a, double *size);
 
-/* sum[i] := 0 + x[i] + x[i + step] + ... of n_x terms, for i < n, a multiple of 8. */
+/* sum[i] := x[i] + x[i + step] + ... of n_x terms, starting from 0, for i < n; n is a multiple of
+ * 8. */
 typedef void ts_rowblock_add_fn(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
                                 double *sum);
 
-/* Multiplies column r of rows row .. row + n - 1 with s[r]. s has width entries. `narrow`: s in
- * float32, if all entries are float32 numbers. */
+/* Multiplies column r of rows row .. row + n - 1 by s[r]. s has width entries. narrow: s in
+ * float32, if all entries are exact in it; otherwise NULL. */
 typedef void ts_rowscale_fn(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s,
                             const float *narrow);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowblock_body.h - rowblock.h, once for each instruction set.
+/* rowblock_body.h - the functions of rowblock.h, once for each instruction set.
  *
- * Included by rowblock_ISA.c with TS_LANES (float64 in a vector), TS_ROOT (square roots of one),
- * TS_LARGER (x > y ? x : y, where there is an instruction), TS_WIDEN, TS_TILE_ROWS, TS_TILE_VECS
- * and TS_OPS_NAME defined. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the result stays in
- * registers: it must be large enough to hide the latency of FMA (4 cycles, 2 a cycle: 8
- * vectors). */
+ * rowblock_ISA.c includes it with these macros defined: TS_LANES (float64 in a vector), TS_ROOT
+ * (square roots of a vector), TS_LARGER (x > y ? x : y, if there is an instruction), TS_WIDEN,
+ * TS_TILE_ROWS, TS_TILE_VECS and TS_OPS_NAME. A tile of TS_TILE_ROWS x TS_TILE_VECS vectors of the
+ * result stays in registers. It must be large enough to hide the latency of FMA (4 cycles, 2 a
+ * cycle: 8 vectors). */
 typedef double vec __attribute__((vector_size(TS_LANES * sizeof(double))));
 typedef float vec_f32 __attribute__((vector_size(TS_LANES * sizeof(float))));
 
@@ -31,15 +31,15 @@ static inline __attribute__((always_inline)) vec clamp(vec x, double lower, doub
     return choose(x < high, x, high);
 }
 
-/* x without k of its magnitude */
+/* Soft thresholding: moves x towards 0 by k, but not past it. */
 static inline __attribute__((always_inline)) vec soften(vec x, double k)
 {
     const vec zero = { 0 }, less = x - k, more = x + k;
     return choose(less > zero, less, zero) + choose(more < zero, more, zero);
 }
 
-/* c(i, :) = (or +=) sum over k of a(i, k) * b(k, :), n_vec vectors of columns. a(i, k) is at
- * i * a_row + k * a_col. */
+/* c(i, :) := the sum over k of a(i, k) * b(k, :), for n_vec vectors of columns; with `add`, +=
+ * instead. a(i, k) is at i * a_row + k * a_col. */
 static inline __attribute__((always_inline)) void tile(uint32_t n_k, const double *a, size_t a_row,
                                                        size_t a_col, const double *b, size_t stride,
                                                        double *c, uint32_t n_vec, int add)
@@ -65,8 +65,8 @@ static inline __attribute__((always_inline)) void tile(uint32_t n_k, const doubl
     }
 }
 
-/* Compilers may take a vector apart for that where the machine has one instruction: TS_WIDEN is
- * that, then. */
+/* Compilers may split the vector although the machine has one instruction: then TS_WIDEN is this
+ * instruction. */
 static inline __attribute__((always_inline)) vec widen(vec_f32 x)
 {
 #ifdef TS_WIDEN
@@ -76,7 +76,7 @@ static inline __attribute__((always_inline)) vec widen(vec_f32 x)
 #endif
 }
 
-/* m := rows of f as float64, with their rest; zero rows up to a whole tile */
+/* m := rows of f as float64, including their `rest`, and zero rows up to a whole tile */
 static void load_rows(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t n_tiled,
                       uint32_t padded, double *m)
 {
@@ -92,7 +92,7 @@ static void load_rows(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_
     memset(m, 0, (n_tiled - n) * (size_t)padded * sizeof *m);
 }
 
-/* Rows of f := a, and a := those rows: what was lost in rounding is lost in gram too. */
+/* Stores a in rows of f, and rounds a to what is stored: gram must be that of the stored rows. */
 static void store_rows(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t padded, double *a)
 {
     for (uint32_t i = 0; i < n; i++, a += padded) {
@@ -110,8 +110,8 @@ static void store_rows(struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
     }
 }
 
-/* Starts loading rows of f from `row` on, n of them or as many as there are. Inlined, because
- * compilers leave out calls of what only fetches. */
+/* Prefetches n rows of f from `row` on, or as many as there are. It is inlined, because compilers
+ * remove calls of functions that only prefetch. */
 static inline __attribute__((always_inline)) void fetch_rows(const struct ts_fmat *f, uint64_t row,
                                                              uint64_t n)
 {
@@ -142,7 +142,8 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 {
     const uint32_t n_tiled = (n + TS_TILE_ROWS - 1) / TS_TILE_ROWS * TS_TILE_ROWS;
     load_rows(f, row, n, n_tiled, b->padded, b->m);
-    if (f->stride > f->width) /* columns of one model among others are no stream to a processor */
+    /* a processor does not recognize the columns of one model among others as a stream */
+    if (f->stride > f->width)
         fetch_rows(f, row + n, n);
     if (b->w == NULL)
         return;
@@ -166,7 +167,7 @@ static void product(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
 #define ZIP_HIGH(a, b) SHUFFLE(a, b, 1, 3)
 #endif
 
-/* The first half of the rows zipped with the second. */
+/* Interleaves the first half of x with the second half. */
 static inline __attribute__((always_inline)) void zip(vec *x)
 {
     vec y[TS_LANES];
@@ -178,7 +179,7 @@ static inline __attribute__((always_inline)) void zip(vec *x)
         x[i] = y[i];
 }
 
-/* x(i, j) := x(j, i): a zip for each factor 2 of TS_LANES. */
+/* Transposes x: x(i, j) := x(j, i). It takes a zip for each factor 2 of TS_LANES. */
 static inline __attribute__((always_inline)) void transpose(vec *x)
 {
     zip(x);
@@ -188,7 +189,7 @@ static inline __attribute__((always_inline)) void transpose(vec *x)
         zip(x);
 }
 
-/* What rows of a factor hold: decided once for many of them. */
+/* How rows of a factor are stored. */
 enum kept { IN_FLOAT64, IN_FLOAT32, WITH_REST };
 
 static enum kept kept_in(const struct ts_fmat *f)
@@ -209,8 +210,8 @@ static inline __attribute__((always_inline)) vec load(const struct ts_fmat *f, u
     return x;
 }
 
-/* Of n rows of f from `row` on, x(r, i) := weight(r) f(row + i, r), zeros where there is no row.
- * weight: NULL: none. */
+/* x(r, i) := weight(r) f(row + i, r) for n rows of f, and zeros for the other rows of the unit.
+ * weight NULL: all 1. */
 static inline __attribute__((always_inline)) void turn_rows(const struct ts_fmat *f, enum kept kept,
                                                             uint64_t row, uint32_t n,
                                                             uint32_t padded, const double *weight,
@@ -235,7 +236,7 @@ static void turn(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
 {
     const enum kept kept = kept_in(f);
     if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT &&
-        weight == NULL) /* the same, without questions */
+        weight == NULL) /* the same function with constant arguments */
         turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, NULL, x);
     else if (kept == IN_FLOAT32 && n == TS_ROWBLOCK_UNIT)
         turn_rows(f, IN_FLOAT32, row, TS_ROWBLOCK_UNIT, padded, weight, x);
@@ -245,7 +246,8 @@ static void turn(const struct ts_fmat *f, uint64_t row, uint32_t n, uint32_t pad
         turn_rows(f, kept, row, n, padded, weight, x);
 }
 
-/* Of n rows of f from `row` on, f(row + i, r) := rows(i, r) := x(r, i), rounded as f is. */
+/* Stores n rows of x, from `row` on: f(row + i, r) := rows(i, r) := x(r, i), rounded to the type of
+ * f. */
 static inline __attribute__((always_inline)) void return_rows(struct ts_fmat *f, int narrow,
                                                               uint64_t row, uint32_t n,
                                                               uint32_t padded, const double *x,
@@ -292,17 +294,17 @@ static double add_lanes(vec x)
     return sum;
 }
 
-#define STEP_COLUMNS 4u                      /* columns whose sums stay in registers, */
-#define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* of so many vectors of rows */
+#define STEP_COLUMNS 4u                      /* number of columns whose sums stay in registers */
+#define STEP_VECS    (TS_LANES == 8 ? 4 : 2) /* for so many vectors of rows */
 
-/* Columns r .. r + 3 of STEP_VECS vectors of rows, from row i on: first what other columns add to
- * their sums, then one after another. moved and size += squares of what changes, and of what is;
- * NULL: nobody asks. */
+/* Coordinate descent on columns r .. r + 3 for STEP_VECS vectors of rows, from row i on. First adds
+ * the terms of all other columns to their sums, then updates the four columns one after another.
+ * *moved += the squares of changes, *size += the squares of the new entries; NULL: not needed. */
 static inline __attribute__((always_inline)) void
 descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
                 const struct ts_rowblock *b, int simple, vec *moved, vec *size)
 {
-    const double *g = b->w + r; /* of column s: row s, G being symmetric */
+    const double *g = b->w + r; /* row s of G is column s, because G is symmetric */
     vec t[STEP_COLUMNS][STEP_VECS], x[STEP_COLUMNS][STEP_VECS];
     TS_EACH(c, STEP_COLUMNS) {
         TS_EACH(v, STEP_VECS)
@@ -343,7 +345,7 @@ descend_columns(uint32_t n, uint32_t r, uint32_t i, const double *m, double *a,
     }
 }
 
-/* All rounds on the rows of a unit. */
+/* Makes all rounds on the rows of a unit. */
 static inline __attribute__((always_inline)) void
 descend_unit(uint32_t n, const struct ts_rowblock *b, int simple)
 {
@@ -373,7 +375,7 @@ static void load_old(const struct ts_fmat *f, uint64_t row, uint32_t n, const st
             *(vec *)(b->a + (size_t)i * b->padded + r) *= *(const vec *)(b->weight + r);
 }
 
-/* A unit of k rows from `row` on: m and, behind it, the old rows. */
+/* Loads a unit of k rows from `row` on: m, followed by the old rows. */
 static void turn_unit(const struct ts_fmat *f, uint64_t row, uint32_t k,
                       const struct ts_rowblock *b)
 {
@@ -393,7 +395,7 @@ static void descend(struct ts_fmat *f, uint64_t row, uint32_t n, const struct ts
     for (uint32_t i = 0; i < n; i += TS_ROWBLOCK_UNIT) {
         const uint32_t k = n - i < TS_ROWBLOCK_UNIT ? n - i : TS_ROWBLOCK_UNIT;
         turn_unit(f, row + i, k, b);
-        /* eight at a time, as they are turned, are no stream to a processor */
+        /* the transposing loads, of eight rows at a time, are not recognized as a stream */
         fetch_rows(b->product, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
         fetch_rows(f, row + i + TS_ROWBLOCK_UNIT, TS_ROWBLOCK_UNIT);
         if (b->simple)
@@ -457,7 +459,8 @@ static void add_groups(uint64_t n_x, const double *x, uint64_t step, uint32_t n,
     }
 }
 
-/* A product with a number that is a float32 is rounded once either way: the bits are the same. */
+/* Multiplies columns. If a factor is exact in float32, a product in float32 has the same bits: it
+ * is rounded once either way. */
 static void scale(struct ts_fmat *f, uint64_t row, uint64_t n, const double *s, const float *narrow)
 {
     for (uint64_t i = row; i < row + n; i++)

@@ -7,7 +7,7 @@
 #include "base/machine/fpmode.h"
 #include "cpu/rows/rowsolve_state.h"
 
-#define LONE_SCALED  (UINT64_C(1) << 16) /* numbers that one thread scales alone */
+#define LONE_SCALED  (UINT64_C(1) << 16) /* one thread scales up to so many numbers */
 #define SCALED_WORDS 1024u               /* words of row bits that a thread takes at a time */
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -15,7 +15,7 @@ static uint64_t least(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-/* The factors of columns, with zeros for padding. They are float32 if that is exact. */
+/* The factors of columns, 0 for padding. fits: all are exact in float32. */
 struct factors {
     _Alignas(64) double wide[TS_FMAT_MAX_STRIDE];
     _Alignas(64) float narrow[TS_FMAT_MAX_STRIDE];
@@ -27,12 +27,12 @@ static void fill_factors(const struct ts_fmat *f, const double *by, struct facto
     ret->fits = 1;
     for (uint32_t r = 0; r < f->width; r++) {
         const double x = ret->wide[r] = r < f->rank ? by[r] : 0;
-        const float n = ret->narrow[r] = (float)x; /* a subnormal float32 would count as zero */
+        const float n = ret->narrow[r] = (float)x; /* a denormal float32 would count as zero */
         ret->fits = ret->fits && n == x && (n == 0 || fabsf(n) >= FLT_MIN);
     }
 }
 
-/* Scales n_blocks blocks from block `first` on, up to row `end_row`. */
+/* Scales n_blocks blocks of rows from block `first` on, up to row end_row. */
 static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct factors *x,
                          uint64_t first, uint64_t n_blocks, uint64_t end_row)
 {
@@ -52,7 +52,7 @@ static void scale_blocks(struct ts_rowsolve *s, struct ts_fmat *f, const struct 
     {
         const uint64_t mode = ts_fpmode_flush();
         const uint64_t n = (uint64_t)omp_get_num_threads(), me = (uint64_t)omp_get_thread_num();
-        /* where it was solved */
+        /* a thread scales the rows that it has solved */
         const uint64_t row = (first + n_blocks * me / n) * TS_ROWBLOCK_ROWS;
         const uint64_t end = least((first + n_blocks * (me + 1) / n) * TS_ROWBLOCK_ROWS, behind);
         if (row < end)

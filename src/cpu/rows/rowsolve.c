@@ -21,10 +21,12 @@
 #define MIN_GROUPS   4u
 #define GROUPS_BYTES (UINT64_C(16) << 20)   /* most bytes of partial Gram matrices */
 #define GROUP_ROWS   (8 * TS_ROWBLOCK_ROWS) /* fewest rows of a group, except the last one */
-#define WHOLE_GROUPS 4u /* groups for each thread from which on threads take whole groups */
-#define ROOM_BYTES   (UINT64_C(16) << 20) /* most bytes of rows whose sums must wait */
-#define STEP_ROWS    32u   /* rows solved at a time: with 64, rank 128 takes 1.25 x the time */
-#define SPINS        2000u /* turns that a thread waits before it yields its core */
+#define WHOLE_GROUPS 4u /* if each thread gets at least so many groups, threads take whole groups */
+/* most bytes of solved rows whose sums are not computed yet */
+#define ROOM_BYTES (UINT64_C(16) << 20)
+/* rows that are solved at a time: with 64, rank 128 takes 1.25 times as long */
+#define STEP_ROWS 32u
+#define SPINS     2000u /* turns that a thread waits before it yields its core */
 
 /* With less work than this, one thread works alone. Updates that read the old rows take several
  * times as long, so they have a limit of their own. */
@@ -45,13 +47,13 @@ struct job {
     const double *w;
     double *gram;
     int with_inner, with_size;
-    const struct ts_fmat *product; /* or NULL */
+    const struct ts_fmat *product; /* MTTKRP, for updates that read the old rows; or NULL */
     const struct ts_rowstep *step; /* or NULL */
     int simple, simplex;
     uint32_t rounds;
     double rho;
 
-    uint64_t begin, end; /* groups to be updated here */
+    uint64_t begin, end; /* groups that this rank updates */
     struct ts_rowsolve_ranks *ranks;
     int rc; /* first failure of sending rows to other ranks */
     struct ts_err *err;
@@ -160,13 +162,15 @@ int ts_rowsolve_own(struct ts_rowsolve *s, struct ts_err *err)
     return 0;
 }
 
-/* Blocks begin[g] .. begin[g + 1] - 1 are a group. */
+/* The first block of group g: the group has blocks group_begin(l, g) .. group_begin(l, g + 1) -
+ * 1. */
 static uint64_t group_begin(const struct layout *l, uint64_t g)
 {
     return l->n_blocks * g / l->groups;
 }
 
-/* The block whose product is at m. Its rows are `rows` rows after m in the same buffer. */
+/* Returns the block whose product is at m. Its rows `a` are `rows` rows after m in the same
+ * buffer. */
 static struct ts_rowblock block_at(const struct job *j, double *m, uint64_t rows)
 {
     const struct ts_rowsolve *s = j->s;
@@ -201,7 +205,7 @@ static void update(const struct job *j, uint64_t row, uint32_t n, const struct t
         j->s->ops->product(j->f, row, n, b);
 }
 
-/* Adds n rows to part p of a group's sums. A part is a panel of the Gram matrix; the last part is
+/* Adds n rows to part p of a group's sums. A part is a panel of the Gram matrix; the last part has
  * inner and size. */
 static void sum_rows(const struct job *j, const struct ts_rowblock *b, uint32_t n, uint32_t p,
                      int more, double *own)
@@ -230,9 +234,9 @@ static void wait_for(const atomic_uint *parts, uint32_t p)
     }
 }
 
-/* Blocks begin .. end - 1, all of group g. What lies before them in the group is summed by the
- * thread before this one, what lies behind by the next: part by part, so that they wait for a part
- * only. */
+/* Solves blocks begin .. end - 1, which are in group g. The thread before this one sums the earlier
+ * blocks of the group, and the next thread the later ones. They take turns part by part, so that a
+ * thread only waits for a part. */
 static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint64_t end)
 {
     const struct ts_rowsolve *s = j->s;
@@ -242,8 +246,8 @@ static void solve_segment(const struct job *j, uint64_t g, uint64_t begin, uint6
     const uint64_t behind =
         end * TS_ROWBLOCK_ROWS < j->l.n_rows ? end * TS_ROWBLOCK_ROWS : j->l.n_rows;
     double *m = s->blocks + 2 * me * s->room * s->padded, *own = s->part + g * s->group_size;
-    /* what would wait is solved first as far as there is room; else rows are summed while in the
-     * cache */
+    /* If the sums have to wait, rows are solved first, as far as there is memory. Otherwise rows
+     * are summed while they are in the cache. */
     const int waits = before != NULL && atomic_load_explicit(before, memory_order_acquire) < parts;
     const uint64_t room = waits ? s->room : STEP_ROWS;
     const struct ts_rowblock rows = block_at(j, m, room);
@@ -278,13 +282,14 @@ static uint64_t group_of(const struct layout *l, uint64_t block)
     return g;
 }
 
-/* Solves part `me` of n equal parts of the blocks. The group that the next thread continues comes
- * first, the group that the thread before has begun comes last. */
+/* Solves part `me` of n equal parts of the blocks. Solves the group that the next thread continues
+ * first, and the group that the thread before has begun last. */
 static void solve_part(const struct job *j, uint32_t me, uint64_t n)
 {
     const uint64_t first = group_begin(&j->l, j->begin), all = group_begin(&j->l, j->end) - first;
     uint64_t begin, end, g, last;
-    n = all < n ? all : n; /* no part is empty: each is the neighbour of the next */
+    /* no part is empty, because threads of neighbouring parts wait for each other */
+    n = all < n ? all : n;
     if (me >= n)
         return;
     begin = first + all * me / n;
@@ -314,7 +319,7 @@ static void add_row(const struct job *j, uint32_t p)
         j->gram[(size_t)q * rank + p] = row[q - first];
 }
 
-/* All ranks get all rows, or those that they need, and sums of groups. */
+/* Sends rows to all ranks, or to those that need them, and sums of groups to all ranks. */
 static void exchange(struct job *j)
 {
     struct ts_rowsolve_ranks *r = j->ranks;
@@ -373,7 +378,7 @@ static void run_together(struct job *j)
     }
     if (j->ranks == NULL)
         return;
-    exchange(j); /* it uses the same threads */
+    exchange(j); /* uses the same threads */
 #pragma omp parallel num_threads(j->s->threads)
     {
         const uint64_t mode = ts_fpmode_flush();

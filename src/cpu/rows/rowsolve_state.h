@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsolve_state.h - what the files of the row solve share.
+/* rowsolve_state.h - struct ts_rowsolve, for the files of the row solve.
  *
  *   rowsolve.c  solves for rows, and sums their Gram matrix
  *   rowscale.c  multiplies columns
@@ -15,8 +15,8 @@
 #include "cpu/rows/rowblock.h"
 #include "cpu/rows/rowsolve.h"
 
-/* Progress on a group that continues in the next thread: the number of panels of its Gram matrix
- * that are summed, then inner and size. */
+/* Progress in a group that the next thread continues: number of parts that are summed. The parts
+ * are the panels of the Gram matrix, then inner and size. */
 struct ts_rowsolve_turn {
     _Alignas(64) atomic_uint parts;
 };
@@ -25,15 +25,16 @@ struct ts_rowsolve {
     const struct ts_rowblock_ops *ops;
     uint32_t rank, padded, threads;
     uint64_t max_rows;
-    uint64_t square;     /* float64 of a Gram matrix */
-    uint64_t group_size; /* float64 of a Gram matrix with 8 partial sums of inner and of size */
-    uint64_t room;       /* rows that a thread has memory for */
-    void *memory;        /* the block of all arrays below */
+    uint64_t square; /* number of float64 of a Gram matrix */
+    /* number of float64 for a group: a Gram matrix, and 8 partial sums each of inner and of size */
+    uint64_t group_size;
+    uint64_t room; /* number of rows that a thread has memory for */
+    void *memory;  /* the block of all arrays below */
     uint64_t bytes;
     double *w;                     /* rank x padded */
     double *part;                  /* groups x group_size */
     double *blocks;                /* threads x 2 x room x padded: m and a */
-    struct ts_rowsolve_turn *turn; /* threads */
+    struct ts_rowsolve_turn *turn; /* one for each thread */
 
     /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;

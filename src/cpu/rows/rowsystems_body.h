@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rowsystems_body.h - equations of several rows, each with a matrix of its own, in a lane each:
- * part of rowblock_body.h.
+/* rowsystems_body.h - solves the systems of several rows with their own Gram matrices, one row in
+ * each lane: part of rowblock_body.h.
  *
- * U' U = S, y = U'^-1 m, a = U^-1 y. U is kept in panels of SIDE columns, of which panel p has rows
- * 0 .. SIDE (p + 1) - 1, so that SIDE x SIDE of its entries are computed in registers from rows
- * that lie one behind the other. Each entry is the sum that solving for one row alone makes
- * (gram_body.h), in the same order: the bits are the same. A pivot waits for a root and a quotient
- * of the one before; here so many rows share that wait, and no lane is left of a triangle. */
+ * U' U = S, y = U'^-1 m, a = U^-1 y. U is stored in panels of SIDE columns. Panel p has rows 0 ..
+ * SIDE (p + 1) - 1, so that SIDE x SIDE of its entries are computed in registers from rows that
+ * follow each other. Each entry is the same sum as if one row was solved alone (gram_body.h), in
+ * the same order, so the bits are the same. A pivot waits for a root and a quotient of the pivot
+ * before. Here several rows share this wait, and a triangle leaves no lane empty. */
 #define SIDE     TS_ROWBLOCK_SIDE
 #define TRIANGLE (SIDE * (SIDE + 1) / 2)
 
@@ -15,7 +15,7 @@ static inline __attribute__((always_inline)) vec *panel(double *work, uint32_t p
     return (vec *)work + SIDE * SIDE * ((size_t)p * (p + 1) / 2);
 }
 
-/* block(i) := entry at + i of each lane's matrix */
+/* block(i) := entry at + i of the matrix of each lane */
 static inline __attribute__((always_inline)) void turn_entries(const double *const *x, size_t at,
                                                                vec *block)
 {
@@ -24,7 +24,7 @@ static inline __attribute__((always_inline)) void turn_entries(const double *con
     transpose(block);
 }
 
-/* Entries of the panels := those of row k from column c on, a multiple of TS_LANES. */
+/* Copies row k of S to the panels, from column c on, a multiple of TS_LANES. */
 static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t k,
                      uint32_t c)
 {
@@ -39,14 +39,14 @@ static void turn_row(const struct ts_rowsystems *x, uint32_t first, uint32_t pan
     }
 }
 
-/* The same of rows b .. b + turned - 1, of the block at the diagonal. */
+/* Copies rows b .. b + turned - 1 of S to the panels, for a diagonal block in rotated order. */
 static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, uint32_t b)
 {
     const uint32_t n = x->turned, half = n / 2;
     vec block[TS_LANES];
     for (uint32_t d = 0; d <= half; d++)
         for (uint32_t c = 0; c < (d < half ? n : half);
-             c += TS_LANES) { /* of d = half each is there twice */
+             c += TS_LANES) { /* entries with d = half occur twice */
             turn_entries(x->s + first, (size_t)(b + d) * x->stride + b + c, block);
             TS_EACH(i, TS_LANES) {
                 const uint32_t one = b + c + i, two = b + (c + i + d) % n;
@@ -57,7 +57,7 @@ static void turn_block(const struct ts_rowsystems *x, uint32_t first, uint32_t p
         }
 }
 
-/* The panels := those of matrices that lie in tiles, which come in the same order. */
+/* Copies matrices that are stored in tiles to the panels. Both are in the same order. */
 static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t panels)
 {
     static const uint8_t triangle[SIDE * SIDE] = { 0, 1, 5, 2, 6, 10, 3, 7, 11, 15 };
@@ -75,7 +75,7 @@ static void turn_tiles(const struct ts_rowsystems *x, uint32_t first, uint32_t p
             }
 }
 
-/* The panels := S of lanes first .. first + TS_LANES - 1; y := m */
+/* Copies S of lanes first .. first + TS_LANES - 1 to the panels, and m to y. */
 static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t panels, vec *y)
 {
     const uint32_t n = panels * SIDE;
@@ -90,8 +90,9 @@ static void turn_systems(const struct ts_rowsystems *x, uint32_t first, uint32_t
         turn_entries(x->m + first, c, y + c);
 }
 
-/* Rows SIDE of panel p, WIDE of its columns from c on: U there, right of the diagonal. */
-#define WIDE (TS_LANES == 8 ? 4 : 2) /* as many as there are registers for */
+/* Computes U in rows before .. before + SIDE - 1 of the panel `right`, for WIDE columns from c on.
+ * left: the panel whose diagonal tile is in these rows. */
+#define WIDE (TS_LANES == 8 ? 4 : 2) /* columns for which there are enough registers */
 static inline __attribute__((always_inline)) void factor_tile(const vec *left, vec *right,
                                                               uint32_t before, uint32_t c)
 {
@@ -122,7 +123,8 @@ static inline __attribute__((always_inline)) void factor_tile(const vec *left, v
     }
 }
 
-/* What stands at the diagonal of a panel, inverses of the diagonal in it, and entries of y. */
+/* Computes U in the diagonal tile of a panel, with inverses as its diagonal, and the entries of y
+ * in these rows. */
 static inline __attribute__((always_inline)) void factor_diagonal(vec *right, uint32_t before,
                                                                   vec *y, vec more, double cut)
 {
@@ -161,7 +163,8 @@ static inline __attribute__((always_inline)) void factor_diagonal(vec *right, ui
     }
 }
 
-/* y := U^-1 y in a panel's columns, which are then subtracted from the entries before them. */
+/* y := U^-1 y for the columns of a panel, and subtracts their terms from the entries of y before
+ * them. */
 static inline __attribute__((always_inline)) void substitute(const vec *u, uint32_t before, vec *y)
 {
     const vec *own = u + (size_t)before * SIDE;

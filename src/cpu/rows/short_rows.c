@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Solves for rows of few nonzeros by a system of as many unknowns. */
+/* Solves for rows of few nonzeros by a system with an unknown for each nonzero. */
 #include "cpu/rows/short_rows.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The penalty must be this many times the rounding of a diagonal entry, because no pivot is less
- * than the penalty. */
+/* A row is short only if the penalty is this many times the rounding error of a diagonal entry: no
+ * pivot is less than the penalty. */
 #define CLEAR_OF_ROUNDING 4.0
 
-#define LINE 8u /* float64 of a cache line */
+#define LINE 8u /* number of float64 in a cache line */
 
 _Static_assert(TS_GRAM_SIDE == TS_ROWBLOCK_SIDE, "tiles are solved as they lie");
 
@@ -18,14 +18,14 @@ static uint64_t sides_of(uint32_t n)
     return (n + TS_GRAM_SIDE - 1) / TS_GRAM_SIDE;
 }
 
-/* Tiles of a triangle with so many at a side. */
+/* Number of tiles in a triangle with `sides` tiles in a row. */
 static uint64_t tiles(uint64_t sides)
 {
     return sides * (sides + 1) / 2;
 }
 
-/* The most nonzeros of a short row. With more than half as many nonzeros as columns, the normal
- * equations take no longer, and do not wait for the longest of a few rows. */
+/* Most nonzeros of a short row. With more than half as many nonzeros as columns, the normal
+ * equations take no longer, and do not wait for the longest of several rows. */
 static uint32_t most_of(uint32_t rank)
 {
     return rank / 2 < TS_GRAM_SHORT ? rank / 2 : TS_GRAM_SHORT;
@@ -36,7 +36,7 @@ static uint64_t k_size(uint32_t rank)
     return tiles(sides_of(most_of(rank))) * TS_GRAM_TILE;
 }
 
-/* Of a row's values. */
+/* Number of float64 for the values of a row. */
 static uint64_t m_size(uint32_t rank)
 {
     return (most_of(rank) + LINE - 1) / LINE * LINE;
@@ -80,7 +80,7 @@ static double l2_of(const struct ts_short_rows *s, double count)
     return s->l2 * (s->by_count ? count : 1);
 }
 
-/* Whether the penalty is clear of rounding beside all n entries at K's diagonal. */
+/* Whether the penalty is far enough above rounding errors for all n diagonal entries of K. */
 static int is_clear(const double *k, uint32_t n, double l2, double cut)
 {
     int clear = 1;
@@ -106,8 +106,8 @@ int ts_short_rows_add(struct ts_short_rows *s, const void *product, const struct
     return 1;
 }
 
-/* Prepares a system of equations in each lane. All lanes get matrices with the same number of
- * tiles. A lane without a row gets the matrix of the first row. */
+/* Prepares a system in each lane. All lanes get matrices with the same number of tiles. A lane
+ * without a row gets the matrix of the first row. */
 static void lay_out(struct ts_short_rows *s)
 {
     struct ts_rowsystems *x = &s->systems;

@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* short_rows.h - rows of few nonzeros, solved for by as many unknowns (TS_ROW_OBSERVED with a
- * penalty and without bounds).
+/* short_rows.h - solves for rows of few nonzeros by systems with an unknown for each nonzero
+ * (TS_ROW_OBSERVED with a penalty and without bounds).
  *
- * With P the n products of a row's nonzeros (struct ts_gram) and x their values, (P' P + l2 I) a =
- * P' x has the solution
+ * With P the n row products at a row's nonzeros (struct ts_gram), and x their values, (P' P + l2 I)
+ * a = P' x has the solution
  *
- *     a = P' y,   (P P' + l2 I) y = x,
+ *     a = P' y,   (P P' + l2 I) y = x.
  *
- * a system of n unknowns in place of rank, and no Gram matrix. Rows wait until there are enough to
- * solve for together, each in a lane: what a row becomes does not depend on the others.
+ * The second system has n unknowns instead of rank, and needs no Gram matrix. Rows wait until there
+ * are enough to solve for together, one in each lane. The result of a row does not depend on the
+ * others.
  *
- * A row counts as short when it has no more than half as many nonzeros as columns, nor than
- * TS_GRAM_SHORT, when l2 is so far above what is rounding in P P' that every pivot is, and when all
- * of it is in one block: products are those of the block, so that rows are solved for before the
- * next one comes. All this is in the file and the factors, so that it does not depend on threads,
- * budgets or ranks.
+ * A row is short under three conditions. Its number of nonzeros is at most TS_GRAM_SHORT, and at
+ * most half the number of columns. l2 is far above the rounding errors of P P', and therefore every
+ * pivot is. All its nonzeros are in one block: row products are those of the block, so short rows
+ * are solved for before the next block. These conditions depend on the file and the factors, not on
+ * threads, budgets or ranks.
  *
  *   owner    the caller has the memory
  *   units    float64
- *   threads  one a struct
+ *   threads  one for each struct
  *   errors   none
  */
 #ifndef TS_CPU_SHORT_ROWS_H
@@ -33,11 +34,11 @@ struct ts_short_rows {
     const struct ts_gram_ops *ops;
     struct ts_rowsystems systems;
     ts_rowblock_systems_fn *solve;
-    uint32_t most; /* the most nonzeros of a short row; 0: no row is short */
+    uint32_t most; /* most nonzeros of a short row; 0: no row is short */
     double l2, cut;
     int by_count;
     struct ts_fmat *out;
-    double *k, *m; /* for each waiting row: K in tiles, and values */
+    double *k, *m; /* for each waiting row: K = P P' in tiles, and the values of its nonzeros */
     uint64_t k_size, m_size;
     uint32_t waiting;
     struct ts_short_row {
@@ -53,18 +54,19 @@ uint64_t ts_short_rows_size(uint32_t rank);
 void ts_short_rows_init(struct ts_short_rows *s, uint32_t rank, const struct ts_gram_ops *ops,
                         enum ts_isa isa, double *memory);
 
-/* Begins a pass that stores its rows in out. cut: the share of a diagonal entry that counts as
- * rounding. */
+/* Begins a pass that stores its rows in out. cut: parts of a diagonal entry below this share are
+ * rounding errors. */
 void ts_short_rows_begin(struct ts_short_rows *s, const struct ts_row_update *update, double cut,
                          struct ts_fmat *out);
 
-/* Adds a row whose only nonzeros are at n positions of a block. They count as `count`. Returns 0 if
- * the row is not short. Otherwise the row waits, and `at` must stay valid until
- * ts_short_rows_solve. */
+/* Adds a row whose only nonzeros are at n positions `at` of a block. count: their number, or the
+ * sum of their weights. Returns 0 if the row is not short. Otherwise the row waits, and `at` must
+ * stay valid until ts_short_rows_solve. */
 int ts_short_rows_add(struct ts_short_rows *s, const void *product, const struct ts_unpacked *b,
                       const uint16_t *at, uint32_t n, double count, uint32_t row);
 
-/* Solves and stores the rows that wait. Returns their part of the size (struct ts_row_sums). */
+/* Solves and stores the waiting rows. Returns their contribution to the size (struct
+ * ts_row_sums). */
 double ts_short_rows_solve(struct ts_short_rows *s, const void *product);
 
 static inline int ts_short_rows_full(const struct ts_short_rows *s)
