@@ -80,7 +80,7 @@ static const char *const record_first[] = {
     "gpu-memory", "trace",      "restarts",  NULL,
 };
 
-/* The same for states. */
+/* The order of options in states. Other settings follow these. */
 static const char *const state_first[] = {
     "rank",      "seed",       "init",   "precision",  "iters",      "tol",
     "format",    "nonneg",     "fix",    "simplex",    "l1",         "l2",

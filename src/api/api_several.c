@@ -445,7 +445,7 @@ static int finish(struct several *s, struct ts_err *err)
     ts_cp_conf conf = s->run;
     int rc;
     conf.start = first_start(s);
-    /* the status of an earlier run */
+    /* removes the status of an earlier run */
     (void)unlinkat(ts_atomic_dir_fd(s->all.dir), TS_RUN_STATUS_NAME, 0);
     rc = ts_api_models_write(s->tensor, &s->session_conf, &conf, &s->spec, &s->table, s->all.dir,
                              s->from.dir != NULL, err);

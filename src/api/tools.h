@@ -92,7 +92,7 @@
 /* temporary files without a name: ts_tempfile_new, ts_tempfile_read, ts_tempfile_write */
 #include "base/files/tempfile.h"
 
-/* ---- a tensor on disk, beyond its shape and names: what is verified, told, exported ---- */
+/* ---- a tensor on disk, for programs that verify, describe and export it ---- */
 
 /* limits of tensors: orders, sizes, blocks */
 #include "format/layout.h"
@@ -286,7 +286,7 @@
 /* core consistencies: ts_core_run, ts_core_check */
 #include "cpd/judge/core_consistency.h"
 
-/* ---- decompositions: one or several, in files, also such as do not fit in memory ---- */
+/* ---- decompositions in files, one or several, even larger than memory ---- */
 
 /* kinds of files of decompositions: ts_models_there, ts_models_there_in, ts_models_kept,
  * ts_models_kept_in, ts_model_kind_of, ts_model_would_be_part */

@@ -86,8 +86,8 @@ static int sample_budget(const struct ts_engine_conf *conf, struct ts_feed_conf 
     return 0;
 }
 
-/* The same for the slabs of a dense tensor. Its cells are scanned once, unless only a plan is
- * wanted. */
+/* Plans which slabs of a dense tensor stay in memory, and opens the feed. The cells are scanned
+ * once, unless only a plan is wanted. */
 static int open_slabs(const struct ts_engine_conf *conf, struct ts_feed_conf *fc,
                       struct ts_engine *e, struct ts_err *err)
 {

@@ -305,7 +305,7 @@ struct ts_labels_walk {
     uint64_t chunks, labels; /* number of chunks and labels read so far */
     char *stored, *raw;
     size_t stored_room, raw_room;
-    /* the rest of the chunk in raw */
+    /* unread part of the chunk in raw */
     const char *p, *end;
     /* at: position of this chunk; index: that of the last label taken; n_left: labels left in it */
     uint64_t at, index, n_left;

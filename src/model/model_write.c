@@ -37,7 +37,7 @@ struct ts_model_out {
      * is written at a time. */
     uint64_t *used;     /* chunk numbers: indices of used rows */
     double *raw, *rows; /* chunk x rank each: rows as they were computed, and in canonical form */
-    char *text;         /* chunk x (rank * NUMBER_CHARS + 1) */
+    char *text;         /* chunk x (rank * NUMBER_CHARS + 1): rows formatted as text */
 };
 
 /* Writes n rows of a mode, which are in o->rows, to a file. */

@@ -265,9 +265,8 @@ static int sum_core(struct core *c, struct ts_err *err)
     return rc;
 }
 
-/* The factor between column r of a mode in the inverse, whose component weights are shared among
- * modes, and the same column as the model has it. The weights of the model are in the first
- * mode. */
+/* The factor by which column r of a mode is larger in the model than with shared weights. The
+ * weights of the model count in the first mode. */
 static double as_given(const struct core *c, uint32_t mode, uint32_t r)
 {
     const double weight = mode == 0 ? fabs(c->conf->model->weight[r]) : 1;

@@ -49,7 +49,7 @@ struct ts_core_conf {
 struct ts_core {
     double consistency; /* 100 at most */
     double normalised;  /* 100 (1 - |G - T|^2 / |G|^2); 0 for a core of zeros */
-    /* the same two figures for factors as given, with the weights in the first mode */
+    /* `consistency` and `normalised` of factors as given, with weights in the first mode */
     double given, given_normalised;
     uint32_t n_singular; /* number of modes whose columns are linearly dependent, to rounding */
 };

@@ -65,7 +65,7 @@ static struct twice multiply(struct twice a, struct twice b)
 
 struct sums {
     const struct ts_exact_fit_conf *conf;
-    uint32_t rank, mode; /* mode: that of the MTTKRP */
+    uint32_t rank, mode; /* mode: the mode whose MTTKRP is computed */
     size_t square;       /* rank * rank */
     uint64_t step;       /* rows of a chunk: the rows that are read at a time */
     double *chunk;       /* step x rank: rows of the model, or of the MTTKRP */
@@ -76,7 +76,7 @@ struct sums {
     size_t own_bytes;
     /* rank x rank, upper triangles: Gram matrix of the mode that is being read */
     double *gram_hi, *gram_lo;
-    /* the same shape: elementwise product of the Gram matrices of all modes read so far */
+    /* rank x rank, upper triangles: elementwise product of all modes read so far */
     double *all_hi, *all_lo;
     /* rank: largest magnitude in each column of the mode that is being read */
     double *largest;

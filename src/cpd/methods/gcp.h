@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gcp.h - what is known about models by other losses (gcp.c) before a run starts.
+/* gcp.h - a check of models by other losses (gcp.c) before a run starts.
  *
  *   threads  any
  *   errors   none

@@ -23,7 +23,7 @@
 #define LEAST_PIECES 4u
 #define PIECES_ROWS  4096u /* rows of all pieces together */
 #define FULL_CHARS   16    /* least characters of a number in a file */
-/* the same for a number that may be 0 or 1, as in rows of empty slices */
+/* least characters of a number that may be 0 or 1 */
 #define ZERO_CHARS 2
 
 static uint32_t gram_pieces(uint32_t rank)

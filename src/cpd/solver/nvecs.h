@@ -40,7 +40,7 @@ struct ts_nvecs_conf {
     struct ts_feed *feed;
     int first;       /* whether the first mode is computed as well */
     double *gram;    /* order x rank x rank: at the end, the Gram matrices of the factors */
-    double *scratch; /* 2 x rank x rank */
+    double *scratch; /* 2 x rank x rank numbers of free memory */
 };
 
 int ts_nvecs_start(const struct ts_nvecs_conf *conf, struct ts_err *err);

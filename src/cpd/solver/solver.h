@@ -94,18 +94,18 @@ struct ts_solver_conf {
     /* tensor, backend, rank, start and specification. Its stop flag holds for the whole run */
     struct ts_init_conf init;
     struct ts_feed *feed;        /* serves all modes */
-    enum ts_precision precision; /* precision of the backend; values must stay in the range of it */
+    enum ts_precision precision; /* precision of the backend, whose range must include the values */
     uint32_t iters;
     /* if *enough is not 0, the run ends after the current sweep, as if that were number `iters`; or
      * NULL */
     const int *enough;
     uint32_t inner; /* for a Poisson model (apr.c): rounds of a row in a sweep */
     /* The tolerance. The run has converged when the fit changes by less. Poisson models compare the
-     * violation with it, and models by other losses what gcp.c says. */
+     * violation with it. For models by other losses see gcp.c. */
     double tol;
     /* with `observed`: cells whose errors are reported, and that are not fitted */
     struct ts_hold_out hold_out;
-    /* The run ends when the error at held-out cells was not the least in so many sweeps. 0: never.
+    /* The run ends after so many sweeps without a new least error at held-out cells. 0: never.
      * It is not 0 if `best` of the specification is set: then the result is the model with the
      * least error. */
     uint32_t patience;

@@ -40,7 +40,7 @@ struct ts_solver {
     uint32_t order, rank;
     size_t square;      /* rank * rank */
     double *memory;     /* the block of all matrices and vectors below */
-    double *gram;       /* order x rank x rank */
+    double *gram;       /* order x rank x rank: Gram matrices of the factors */
     double *v, *w;      /* rank x rank: product of Gram matrices, and its inverse */
     double *lambda;     /* rank: the divisors of the columns of the mode that was solved last */
     double *scale;      /* rank: factors by which columns are multiplied */

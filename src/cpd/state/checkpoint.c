@@ -33,8 +33,8 @@ struct ts_checkpoint {
     int ended; /* all sweeps are done, but their state is not on disk yet */
     /* the state at the end has data of this object; NULL: it needs none */
     struct ts_accelerate *accelerate;
-    struct ts_best *best; /* the same, for the best factors */
-    void *moments;        /* the same, for the moments of a method */
+    struct ts_best *best; /* best factors for the state at the end; or NULL */
+    void *moments;        /* moments for the state at the end; or NULL */
     uint64_t moment_bytes;
     double *chunk; /* CHUNK_BYTES while rows are read from the backend, else NULL */
     uint64_t chunk_rows;

@@ -199,7 +199,7 @@ struct ts_state {
     double *gram;   /* order x rank x rank: Gram matrices */
     double *lambda; /* rank: column norms of the mode that was solved last */
     uint64_t part[TS_N_PARTS];
-    struct ts_state_past *past; /* sweep - 1 of them */
+    struct ts_state_past *past; /* sweep - 1 finished sweeps */
     int figured;                /* `past` has figures for each of its sweeps */
     struct ts_disk_figures *figures;
     char *options; /* options of the run: strings "name=value", each ended by a NUL */

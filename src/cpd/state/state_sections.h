@@ -16,8 +16,8 @@
 #include "cpd/state/state.h"
 
 #define TS_STATE_PIECE    ((size_t)1 << 20)
-#define TS_SECTIONS_FIXED 6u /* required sections that are not factors; a state has one of each */
-#define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4) /* with those that may be missing */
+#define TS_SECTIONS_FIXED 6u /* number of required sections that are not factors */
+#define TS_SECTIONS_NAMED (TS_SECTIONS_FIXED + 4) /* plus four that may be missing */
 #define TS_SECTIONS_MOST  (TS_SECTIONS_NAMED + (2 + TS_MOMENTS_MOST) * TS_MAX_ORDER)
 
 /* Sections are found by name. A section that a later program adds is unknown to older programs,

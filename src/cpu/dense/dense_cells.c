@@ -235,7 +235,7 @@ static int visit(void *ctx, const struct ts_loan *loan, struct ts_err *err)
     return rc;
 }
 
-/* ---- all of them ---- */
+/* ---- all slabs ---- */
 
 static int run_slabs(struct cells *s, struct ts_feed *feed, uint64_t *wait_ns, struct ts_err *err)
 {

@@ -41,7 +41,7 @@ typedef TS_REAL V
             to[v] = add ? (V)(to[v] + sum[i][v]) : (V)sum[i][v]; \
     }
 
-/* The same for rows of out in float64. */
+/* Stores or adds a tile to rows of out in float64. */
 #define PUT_ACROSS(VECTORS)                                          \
     TS_EACH(i, TS_TILE_ROWS) {                                       \
         TS_REAL from[(VECTORS)*TS_LANES];                            \

@@ -24,7 +24,7 @@ static void NAME(put_rows)(const struct ts_dense_product *p, const struct ts_den
     }
 }
 
-/* The same for grids of one mode or two, and a single panel. */
+/* Computes rows like NAME(put_rows), for grids of one mode or two and a single panel. */
 PART void NAME(put_pairs)(const struct ts_dense_product *p, const struct ts_dense_grid *g,
                           uint64_t first, uint64_t end, REAL *to, uint32_t rank)
 {

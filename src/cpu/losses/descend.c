@@ -39,7 +39,7 @@ struct ts_steps {
     double *of_group;       /* sums over the rows of each group of the mode */
     double *thread;         /* for each thread: 2 x rank, and the scratch of zero_cells.h */
     struct ts_share *share; /* share of the present call; or NULL */
-    uint32_t self;          /* this rank */
+    uint32_t self;          /* number of this rank */
     struct ts_err *err;
 };
 

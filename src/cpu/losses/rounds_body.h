@@ -110,7 +110,7 @@ INLINE void NAME(term_dots)(const struct NAME(chunk) * c, const struct NAME(oper
     }
 }
 
-/* Computes the same FOLD sums from p in memory. */
+/* Computes the FOLD sums of <p, own> if p is in memory already. */
 INLINE void NAME(dots_of_p)(const struct NAME(chunk) * c, uint32_t n_vec, const VEC *restrict p,
                             FOLDED *restrict sum)
 {

@@ -54,7 +54,7 @@ struct ts_needs {
     struct ts_unpack_conf values;
     struct lists mode[TS_MAX_ORDER];
     struct count *count; /* n: figures of each rank */
-    uint64_t *each;      /* n + 1: 0, 1, 2, ... */
+    uint64_t *each;      /* n + 1 numbers 0, 1, 2, ...: each rank has one element of `count` */
 
     /* buffers for packed rows; allocated when the first mode needs them */
     void *memory;

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "stream/feed/feed.h"
 
-/* bytes of one rank, if columns are packed to be sent */
+/* packed columns of a rank at a time */
 #define STAGE_BYTES    (UINT64_C(256) << 10)
-#define STAGES_BYTES   (UINT64_C(64) << 20) /* the same for all ranks together */
+#define STAGES_BYTES   (UINT64_C(64) << 20) /* packed columns of all ranks at a time */
 #define MOST_ROW_BYTES (TS_FMAT_MAX_STRIDE * sizeof(double))
 /* time between two checks whether another rank has given up */
 #define POLL_NS UINT64_C(50000000)

@@ -30,7 +30,7 @@
 
 /* With less work than this, one thread works alone. Updates that read the old rows take several
  * times as long, so they have a limit of their own. */
-/* rows x (rank^2 + 24 rank), from times at ranks 16 to 64 */
+/* rows x (rank^2 + 24 rank), derived from times at ranks 16 to 64 */
 #define LONE_COST (UINT64_C(700) << 10)
 #define LONE_OWN  (UINT64_C(1) << 16) /* rows x rank^2, for updates that read the old rows */
 
@@ -39,7 +39,7 @@ struct layout {
     uint64_t n_rows, n_blocks, groups;
 };
 
-/* What the threads of one call share. */
+/* Data that the threads of a call share. */
 struct job {
     struct ts_rowsolve *s;
     struct ts_fmat *f;

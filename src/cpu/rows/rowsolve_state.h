@@ -31,18 +31,18 @@ struct ts_rowsolve {
     uint64_t room; /* number of rows that a thread has memory for */
     void *memory;  /* the block of all arrays below */
     uint64_t bytes;
-    double *w;                     /* rank x padded */
-    double *part;                  /* groups x group_size */
-    double *blocks;                /* threads x 2 x room x padded: m and a */
+    double *w;                     /* rank x padded: copy of the matrix w */
+    double *part;                  /* groups x group_size: sums of each group */
+    double *blocks;                /* threads x 2 x room x padded: m and a of each thread */
     struct ts_rowsolve_turn *turn; /* one for each thread */
 
     /* Memory for updates that read the old rows; NULL: not allocated. */
     void *own;
     uint64_t own_bytes;
     double *units;           /* threads x TS_ROWBLOCK_PLACES x padded x TS_ROWBLOCK_UNIT */
-    double *inverse;         /* padded x padded */
-    double *weight;          /* padded */
-    struct ts_rowstep *step; /* padded */
+    double *inverse;         /* padded x padded: inverse for the simplex */
+    double *weight;          /* padded: weight of each column of the old rows */
+    struct ts_rowstep *step; /* padded: numbers for a step on each column */
 };
 
 static inline uint64_t ts_rowsolve_blocks(uint64_t n_rows)

@@ -24,7 +24,7 @@ struct ts_plain {
     char *memory;
     uint64_t bytes;           /* for blocks, without the slack */
     _Atomic uint64_t used;    /* larger than `bytes`: the store is full */
-    place *of[TS_MAX_ORDER];  /* the place of each partition, for each mode; or NULL */
+    place *of[TS_MAX_ORDER];  /* by mode: address of each partition's blocks; or NULL */
     int passed[TS_MAX_ORDER]; /* a pass over the mode has begun */
 };
 

@@ -48,7 +48,7 @@ struct ts_plain_conf {
  * byte each; values; weights. */
 struct ts_plain_head {
     uint32_t row;
-    uint8_t last;       /* nonzeros - 1 */
+    uint8_t last;       /* number of nonzeros - 1 */
     uint8_t n_starts;   /* number of rows that start inside of the block */
     uint8_t last_fibre; /* number of fibres - 1, if the block is shared */
     uint8_t shared;
