@@ -67,7 +67,7 @@ static void take_sweep(struct ts_api_run *c, const struct ts_solver_sweep *s)
     if (c->conf.sweep == NULL && c->sweep == NULL)
         return;
     if (c->sweep != NULL && ts_stop_asked(c->session->stop))
-        return; /* another model of this pass has asked the caller already */
+        return; /* the models are being stopped already, so the caller is not asked */
     ts_api_out(c->api);
     stop =
         c->sweep != NULL ? c->sweep(c->ctx, c->number, &sweep) : c->conf.sweep(c->conf.ctx, &sweep);
@@ -342,7 +342,7 @@ static int take_factors(struct ts_api_run *c, struct ts_solver_result *result, s
     f.get_rows = ts_solver_rows;
     f.from = &result->rows;
     if (c->conf.out != NULL && can_load(c))
-        /* maps these files, so that large factors are not in memory twice */
+        /* maps the result's files, so that large factors are not in memory twice */
         return ts_api_run_load(e->tensor, c->conf.out, 1, precision, c->session->stop, &c->model,
                                err);
     return ts_kruskal_take(e->tensor, &f, precision, result->weight, result->norm, c->session->stop,

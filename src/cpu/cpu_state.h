@@ -60,7 +60,7 @@ struct ts_cpu_shared {
     uint64_t *dealt;              /* memory for ts_cpu_deal */
     struct ts_device_times *told; /* times of each rank */
     struct ts_needs *needs;       /* which ranks need which rows; NULL: all rows go to all ranks */
-    /* Bit m: rows of mode m are missing: on the first rank, and on this rank. */
+    /* Bit m: the first rank (this rank) lacks some rows of mode m. */
     uint32_t first_lacks, lacks;
     struct ts_trace *trace; /* or NULL */
 };
@@ -70,7 +70,7 @@ struct ts_cpu {
     struct ts_cpu_shared *shared;
     uint32_t rank, col;
     int keeps_rest;
-    /* one for all models of the same rank; frees_rows: this model frees it */
+    /* all models of the same rank share this object; frees_rows: this model frees it */
     struct ts_rowsolve *rows;
     int frees_rows;
     struct ts_fmat factor[TS_MAX_ORDER]; /* the model's columns of the shared matrices */

@@ -19,8 +19,9 @@
 #include "stream/backend.h"
 
 struct ts_engine_memory {
-    uint64_t total_bytes, free_bytes; /* of the machine, as far as this process may use them */
-    uint64_t factor_bytes;            /* factor matrices; 0 if they are only on GPUs */
+    /* memory of the machine that this process may use: all of it, and what is free */
+    uint64_t total_bytes, free_bytes;
+    uint64_t factor_bytes; /* factor matrices in main memory; 0 if GPUs hold them */
     /* the part of factor_bytes that is in the budget: factors of further models */
     uint64_t beside_bytes;
     /* upper bound for partial rows, Gram matrices, and memory for the start */

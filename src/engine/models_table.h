@@ -33,7 +33,7 @@ struct ts_models_row {
     double fit, objective; /* objective: NaN if there are no penalties */
     /* RMSE and mean loss at held-out cells; NaN if there are none */
     double held_out, held_out_loss;
-    double seconds; /* time of its sweeps */
+    double seconds; /* time of the model's sweeps */
     double score;   /* NaN: not computed yet */
     char ended[40];
 };

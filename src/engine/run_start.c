@@ -16,7 +16,7 @@ int ts_run_start_find(const struct ts_run_start_conf *c, struct ts_init_conf *re
     *ret = c->init;
     ret->nvecs = c->init.nvecs && c->from == NULL;
     *saves = 0;
-    /* the start that is already saved there is kept, and must be the start of this run */
+    /* a start that is saved in this directory stays there, and this run must start from it */
     if (!c->save && !(c->from != NULL && c->stays))
         return 0;
     if (c->from != NULL)

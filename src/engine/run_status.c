@@ -175,7 +175,7 @@ void ts_run_status_start(struct ts_run_status *s, uint32_t sweep)
     s->sweep = sweep;
     s->mode = 1;
     s->tensor_path = ts_array_name_real(s->tensor);
-    /* if another directory takes the place of this one, that is not changed */
+    /* keeps the identity of the directory: no other one that gets this name is changed */
     if (!keep_dir(s,
                   s->partial == NULL ? -1 : openat(s->in, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
                   &s->own))

@@ -31,7 +31,7 @@ struct ts_factors {
     void *from;
 };
 
-#define TS_AS_IT_IS -1.0 /* as the norms of a mode: its columns keep their lengths and signs */
+#define TS_AS_IT_IS -1.0 /* in place of a norm: the column keeps its length and sign */
 
 struct ts_canonical {
     uint32_t rank;

@@ -236,7 +236,7 @@ int ts_kruskal_held(void *kruskal, uint32_t mode, uint64_t row, uint64_t n, doub
 
 uint64_t ts_kruskal_find(const struct ts_kruskal *k, uint32_t mode, uint64_t index)
 {
-    /* at most so many indices before `index` have no row */
+    /* number of indices of the mode that have no row */
     const uint64_t absent = k->dim[mode] - k->n_rows[mode];
     uint64_t low = index > absent ? index - absent : 0, high = k->n_rows[mode];
     if (k->index[mode] == NULL)

@@ -44,7 +44,7 @@ struct ts_disk_model_labels {
     uint32_t version, order;
     uint64_t file_bytes;
     uint32_t base, flags;
-    uint64_t nnz, checksum; /* of the tensor; 0 if it is not identified */
+    uint64_t nnz, checksum; /* nonzeros and checksum of the tensor; 0 if it is not identified */
     uint64_t cell[2];       /* sum of the tensor's cells */
     uint32_t segments, names_bytes;
     uint64_t reserved[7];

@@ -18,7 +18,7 @@
 /* limit of scaled numbers: products of two, and their sums, stay in the range of float64 */
 #define MOST_SCALED 0x1p300
 
-/* One of the two models, and its current mode. */
+/* One of the two models that are compared, and its current mode. */
 struct side {
     struct ts_model *model;
     uint32_t rank;
@@ -441,7 +441,7 @@ static void assign_greedily(struct table *t, uint32_t *best)
 struct hungarian {
     /* potentials of rows and columns; length of the shortest path to each column */
     double *row, *column, *least;
-    /* by column: its row, and the column before it on the shortest path */
+    /* for each column: the row paired with it, and the column before it on the shortest path */
     uint32_t *placed, *before;
     unsigned char *seen;
 };

@@ -113,7 +113,7 @@ static int open_in(struct ts_open_dir *dir, const char *path, enum ts_model_kind
     return rc;
 }
 
-/* Appends to the message about a missing path what is left of its run. */
+/* Adds to the message about a missing path that its run is not finished, if path.partial exists. */
 static void explain_absent(const char *path, struct ts_err *err)
 {
     size_t at = strlen(err->text), end = strlen(path);

@@ -30,7 +30,7 @@
 
 enum ts_model_kind { TS_MODEL_KTENSOR, TS_MODEL_NPY, TS_MODEL_SPLATT, TS_MODEL_MEMORY };
 
-/* A model in memory, which is read like those of files. */
+/* A model in memory, which can be read like a file. */
 struct ts_model_memory {
     uint32_t order, rank;
     const uint64_t *n_rows; /* order numbers */
@@ -58,7 +58,7 @@ struct ts_model {
     long mode_at; /* in a ktensor: the byte where the rows of `mode` begin; negative in a pipe */
     char *name;   /* name of the open file, for messages */
     FILE *file;
-    FILE *part[TS_MAX_ORDER];   /* in a directory with a file for each mode: these files */
+    FILE *part[TS_MAX_ORDER];   /* open files, in a directory with a file for each mode */
     int index_fd[TS_MAX_ORDER]; /* modeK.index; -1: there is none */
     uint32_t item_bytes;        /* in an .npy file: 4 or 8 bytes */
     uint32_t widest;            /* largest item_bytes of all modes; 0: not .npy */

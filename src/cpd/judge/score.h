@@ -38,7 +38,7 @@ struct ts_score_conf {
     const struct ts_backend *backend; /* has the capability CELLS or, for sums alone, SCORES */
     void *be;                         /* opened with the model's rank */
     struct ts_feed *feed;             /* serves `mode`, or all modes */
-    /* has a row for each index of a mode, or some rows with their indices */
+    /* in each mode, a row for each index, or fewer rows and an array of their indices */
     const struct ts_kruskal *model;
     const double *weight;   /* weights of the components; NULL: those of the model */
     uint32_t mode, threads; /* threads: the number of the backend's threads */

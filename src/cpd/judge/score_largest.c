@@ -67,7 +67,7 @@ void ts_score_keep_large(const struct ts_scoring *s, struct ts_score_worker *w,
     }
 }
 
-/* A cell and its rows, which are in the memory of a thread or in a message. */
+/* A cell and its row numbers, which are in the memory of a thread or in a message. */
 struct found {
     struct ts_score_large cell;
     const uint32_t *rows;

@@ -23,7 +23,7 @@ struct ts_score_large {
     double magnitude;
     uint64_t place; /* number of the nonzero in the tensor's copy */
     double value, model;
-    uint32_t slot; /* index of its rows in the worker: rows[slot * order] and the following */
+    uint32_t slot; /* in `rows` of the worker, the row numbers of the cell begin at slot * order */
 };
 
 /* The state of a thread that works through a partition. */
@@ -69,10 +69,10 @@ struct ts_scoring {
      * or the tensor has shards. */
     struct ts_score_slab_cell *slab;
     uint32_t *slab_n;             /* number of cells of each partition in `slab` */
-    uint64_t settled;             /* number of partitions in the slabs before this one */
+    uint64_t settled;             /* number of partitions in the slabs before the current one */
     uint8_t *blank[TS_MAX_ORDER]; /* a bit for each row that is all zeros in the model; or NULL */
-    uint32_t blanks;              /* bit m: mode m has such rows */
-    int counts; /* atomic: 1 while all values so far are counts, and logs are summed */
+    uint32_t blanks;              /* bit m: the model has rows of zeros in mode m */
+    int counts; /* atomic: 1 if all values so far are counts, so that logs are summed */
 };
 
 /* ---- score_rows.c ---- */

@@ -42,13 +42,14 @@
 _Static_assert(CHANGE + PAIRS == TS_MOMENTS_LBFGSB, "moments");
 
 struct lbfgsb {
-    struct ts_gcp gcp;                          /* rate: step length, in units of the direction */
-    double *direction;                          /* entries of all modes, one mode after another */
-    double *sum;                                /* two sums for each span */
-    uint64_t bytes;                             /* bytes of `direction` and `sum` */
-    uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER]; /* by mode: entries before it, and of it */
-    uint64_t spans[TS_MAX_ORDER + 1];           /* by mode: spans in modes before it */
-    int known;                                  /* `direction` is valid */
+    struct ts_gcp gcp; /* rate: step length, in units of the direction */
+    double *direction; /* entries of all modes, one mode after another */
+    double *sum;       /* two sums for each span */
+    uint64_t bytes;    /* bytes of `direction` and `sum` */
+    /* by mode: number of entries before the mode's in `direction`, and number of the mode's */
+    uint64_t at[TS_MAX_ORDER], n[TS_MAX_ORDER];
+    uint64_t spans[TS_MAX_ORDER + 1]; /* number of spans in the modes before each mode */
+    int known;                        /* `direction` is valid */
     int open;
     uint32_t n_pairs, next; /* number of pairs, and the place of the next pair */
     uint32_t tries;

@@ -33,7 +33,7 @@ struct ts_curve {
     uint64_t n;
     /* n flags: the entry has a row. The first and the last always have one. NULL: all have one. */
     const unsigned char *is_row;
-    double g, mu;            /* both above 0; g may be arbitrarily small */
+    double g, mu; /* as in the formula above; both are above 0, and g may be arbitrarily small */
     double l1, lower, upper; /* l1 is not negative; bounds may be infinite */
     const double *c;         /* n: the linear term; 0 for entries without a row */
     /* n: on entry a start, which may be out of bounds; on return the result. */

@@ -97,16 +97,16 @@ int ts_solver_start(struct ts_solver *a, struct ts_err *err)
 {
     const struct ts_init_conf *c = &a->conf->init;
     const uint32_t sign = sign_mode(a);
-    /* the first mode is solved before its factor is an operand */
+    /* no product reads the start of the first mode, because this mode is solved first */
     const int unused = sign == a->order && ts_solver_kind(a, 0) != TS_ROW_KEEP;
-    /* its update does not read the old rows either */
+    /* the row update of the first mode does not read it either */
     const int unseen = unused && !ts_row_reads_old(ts_solver_kind(a, 0));
     const struct ts_nvecs_conf nvecs = {
         .init = c,
         .feed = a->conf->feed,
         .first = !unseen || a->conf->whole_start,
         .gram = a->gram,
-        .scratch = a->v, /* v and w, which follow each other */
+        .scratch = a->v, /* 2 rank^2 numbers: w follows v in memory */
     };
     int rc = c->nvecs ? ts_nvecs_start(&nvecs, err) : 0;
     for (uint32_t m = 0; m < a->order && !c->nvecs && rc == 0; m++)

@@ -364,7 +364,7 @@ static int check_cells(const struct ts_run_values *v, const struct ts_spec *spec
     if (v->hold_out != NULL && ts_hold_out_part(v->hold_out, &share, &from, err) < 0)
         return err->code;
     if (v->observed && spec->loss != TS_GCP_NONE)
-        return 0; /* ts_run_values_spec has checked its constraints */
+        return 0; /* ts_run_values_spec has checked the constraints of this loss */
     if (v->observed && v->smooth == NULL && v->l1 == NULL && v->simplex == NULL &&
         v->orthogonal == NULL)
         return 0;

@@ -60,7 +60,7 @@ struct ts_run_needs {
     const char *by_count_is, *mean_is, *patience_is, *observed_is, *hold_out_is;
 };
 
-/* TS_EARG if a setting is given without one that it needs. */
+/* Returns TS_EARG if a setting is given without another setting that it needs. */
 int ts_run_needs_check(const struct ts_run_needs *n, struct ts_err *err);
 
 /* Makes all these checks for the options in s, the state of a run of tensor t. one: s is the state

@@ -31,7 +31,7 @@ struct ts_checkpoint {
     int saved; /* a state is on disk, whose sweep and mode are saved_sweep and saved_mode */
     uint32_t saved_sweep, saved_mode;
     int ended; /* all sweeps are done, but their state is not on disk yet */
-    /* the state at the end has data of this object; NULL: it needs none */
+    /* extrapolation whose data are part of the state at the end; or NULL */
     struct ts_accelerate *accelerate;
     struct ts_best *best; /* best factors for the state at the end; or NULL */
     void *moments;        /* moments for the state at the end; or NULL */
@@ -39,7 +39,7 @@ struct ts_checkpoint {
     double *chunk; /* CHUNK_BYTES while rows are read from the backend, else NULL */
     uint64_t chunk_rows;
 
-    /* the copy, and the thread that writes it */
+    /* copy of the state, and the thread that writes it */
     char *rows;
     uint64_t rows_bytes, rows_at[TS_MAX_ORDER];
     /* copy of Gram matrices and lambda and, in an accelerated run, of the norms of the sweep

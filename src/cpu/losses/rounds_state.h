@@ -19,7 +19,7 @@
 
 /* The first and last row of a partition, which may continue in its neighbours. */
 struct ts_rounds_ends {
-    /* n: number of nonzeros of the partition; first, last: numbers of these rows */
+    /* n: nonzeros of the partition; first, last: its first and last row */
     uint32_t n, first, last;
     /* numbers of nonzeros in the first and in the last row; n_last is 0 if both are one row */
     uint32_t n_first, n_last;
@@ -75,8 +75,8 @@ struct ts_rounds_run {
     const struct ts_descent *descend; /* for a gradient; NULL: rows are multiplied */
     const struct ts_hold_out *hold_out;
     uint32_t n_rounds;
-    int rounds; /* this pass updates rows */
-    int judge;  /* this pass computes losses */
+    int rounds; /* the current pass updates rows */
+    int judge;  /* the current pass computes losses */
     int cut;    /* some row of the shard gets more rounds */
     int keep;   /* decoded blocks are kept */
     struct ts_plain_conf plain_conf;

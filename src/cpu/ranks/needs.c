@@ -45,7 +45,7 @@ struct lists {
     uint64_t *first; /* n + 1: rank r has the rows of words first[r] .. first[r + 1] - 1 */
     /* n x own words: for each rank r, bits of this rank's rows that are sent to r */
     uint64_t *send;
-    uint64_t rounds, bytes; /* bytes: those received by all ranks together */
+    uint64_t rounds, bytes; /* bytes: received by all ranks together */
 };
 
 struct ts_needs {
@@ -201,7 +201,7 @@ void ts_needs_free(struct ts_needs *n)
 
 /* ---- recording needed rows ---- */
 
-/* Whether so many rows are marked that the rule cannot hold. */
+/* Whether all rows go to all ranks, or so many are marked that they will. */
 static int is_lost(const struct lists *l)
 {
     return l->state == TO_ALL ||

@@ -50,7 +50,7 @@ struct ts_rowsolve_ranks {
     /* decides which rows go only to the ranks that need them (cpu/ranks/needs.h). NULL: rows go to
      * all ranks */
     struct ts_needs *needs;
-    uint32_t mode; /* the mode, for `needs` */
+    uint32_t mode; /* mode of the rows, for `needs` */
     int some;      /* result: 1 if rows did not go to all ranks */
 };
 void ts_rowsolve_deal(const struct ts_rowsolve *s, uint64_t n_rows,

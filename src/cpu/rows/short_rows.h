@@ -42,7 +42,7 @@ struct ts_short_rows {
     uint64_t k_size, m_size;
     uint32_t waiting;
     struct ts_short_row {
-        const uint16_t *at; /* positions of its nonzeros in the block */
+        const uint16_t *at; /* positions of the row's nonzeros in the block */
         uint32_t row, n;
         double count;
     } wait[TS_ROWBLOCK_SYSTEMS];

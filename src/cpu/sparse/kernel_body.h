@@ -51,7 +51,7 @@ typedef double SUMS __attribute__((vector_size(TS_LANES * sizeof(double))));
 struct NAME(operand) {
     const char *row; /* row 0, from the current column on */
     const uint32_t *idx;
-    int far; /* its rows are prefetched */
+    int far; /* the factor is larger than the caches, so its rows are prefetched */
 };
 
 /* All operands of a product. Most members are constants after inlining: the number of matrices for

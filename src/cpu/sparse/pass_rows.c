@@ -9,7 +9,7 @@
 #include "cpu/ranks/share.h"
 #include "format/tensor_kind.h"
 
-/* A model whose rows are solved for in this pass. */
+/* A model whose rows the pass solves for. */
 struct solved {
     struct ts_gram_rows *gram;
     struct ts_kernel_job job;
