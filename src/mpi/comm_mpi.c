@@ -422,10 +422,8 @@ static void count_beside(struct mpi_ranks *m)
     c->beside = (uint32_t)n;
     MPI_Bcast(&first, 1, MPI_UINT32_T, 0, m->host);
     MPI_Allgather(&first, 1, MPI_UINT32_T, m->machine, 1, MPI_UINT32_T, m->all);
-    for (uint32_t r = 0; r < c->n;
-         /* machine[r] is the first rank of r's host, at most r: replace it by the number of the
-         * host */
-         r++)
+    /* machine[r] is the first rank of r's host, at most r: replace it by the number of the host */
+    for (uint32_t r = 0; r < c->n; r++)
         m->machine[r] = m->machine[r] == r ? n_machines++ : m->machine[m->machine[r]];
     c->machine = m->machine;
 }

@@ -30,9 +30,8 @@ struct ts_heartbeat {
     MPI_Comm comm;
     const char *name;
     int rank, n, before, next;
-    uint32_t
-        /* number of beats sent without one received after which the rank before counts as gone */
-        patience;
+    /* number of beats sent without one received after which the rank before counts as gone */
+    uint32_t patience;
     int say;          /* duplicate of standard error, in case the program redirects its own */
     char *hosts;      /* names of hosts: n x HOST characters */
     MPI_Request sent; /* the last beat, valid if `sends` is set */

@@ -163,8 +163,8 @@ static int divide(const struct ts_cells_conf *c, uint64_t *first, uint64_t *have
     have[2 * comm->rank] = t->part.n > 0 ? t->part.first[0] : 0;
     have[2 * comm->rank + 1] = t->part.n > 0 ? t->part.end[0] : n;
     rc = comm->ops->gather(comm, have, first, err);
-    for (uint32_t r = 0; r < comm->n && rc == 0;
-         r++) /* also 1 if each part of the tensor has all shards of this mode */
+    /* also 1 if each part of the tensor has all shards of this mode */
+    for (uint32_t r = 0; r < comm->n && rc == 0; r++)
         whole &= have[2 * r] == 0 && have[2 * r + 1] == n;
     for (uint32_t r = 0; r < comm->n && rc == 0; r++) {
         const uint64_t want = whole ? n * (r + 1) / comm->n : have[2 * r + 1];

@@ -13,10 +13,9 @@ enum {
         128, /* threads of a product: 4 warps, each with 32 rows of a tile and all its columns */
     TILE = TS_CELLS_TILE,
     LINE = TS_CELLS_LINE,
-    STAGES =
-        /* tiles being copied or computed on; three thread blocks with so many fit on a
-         * multiprocessor */
-    3
+    /* tiles being copied or computed on; three thread blocks with so many fit on a
+     * multiprocessor */
+    STAGES = 3
 };
 
 /* ------------------------------------------------------------------ to shared memory */

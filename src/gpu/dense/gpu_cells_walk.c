@@ -258,8 +258,8 @@ static int stream(struct ts_gpu_cells_job *j, struct ts_err *err)
     int rc = open_stage(g->cells, err);
     if (rc == 0)
         rc = take_slabs(&w, err);
-    for (uint32_t i = 0; i < TS_GPU_CELLS_HOLD;
-         i++) { /* slabs are given back only after their copies have ended */
+    /* slabs are given back only after their copies have ended */
+    for (uint32_t i = 0; i < TS_GPU_CELLS_HOLD; i++) {
         const uint32_t at = (w.ring.next + i) % TS_GPU_CELLS_HOLD;
         const int back = settle(&w, at, rc == 0 ? err : NULL);
         rc = rc == 0 ? back : rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Chooses between NCCL, copies and host memory, and holds what these ways share: peer access,
- * events, the abort. */
+ * events, and the abort of an exchange. */
 #include "config.h"
 
 #include "gpu/exchange/exchange.h"
@@ -41,7 +41,7 @@ int ts_exchange_fail_aborted(struct ts_err *err)
                    "the exchange between GPUs was given up, because the work of one failed");
 }
 
-/* ---- making one ---- */
+/* ---- opening and closing ---- */
 
 static int is_named_twice(const struct ts_exchange *x)
 {
@@ -52,8 +52,8 @@ static int is_named_twice(const struct ts_exchange *x)
     return 0;
 }
 
-/* Lets each pair of GPUs copy directly, for the exchange and for the caller. A pair that cannot
- * goes on through host memory: slower, not wrong. Returns whether all pairs can. */
+/* Lets each pair of GPUs copy directly, for the exchange and for the caller. Copies between a pair
+ * that cannot are slower, as they go through host memory. Returns whether all pairs can. */
 static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic_t *stop)
 {
     int all = 1;
@@ -67,7 +67,8 @@ static int enable_peers(const int *device, uint32_t n, const volatile sig_atomic
             if (device[i] == device[j])
                 continue;
             if (cudaDeviceCanAccessPeer(&can, device[i], device[j]) == cudaSuccess && can)
-                (void)cudaDeviceEnablePeerAccess(device[j], 0); /* or it is enabled already */
+                /* an error means that it is enabled already */
+                (void)cudaDeviceEnablePeerAccess(device[j], 0);
             all &= can;
         }
     }
@@ -111,7 +112,7 @@ static int open_nccl(struct ts_exchange *x, struct ts_err *err)
 #endif
 }
 
-/* Sets the way that was asked for, of one process. AUTO takes what the machine has. direct: all
+/* For one process: chooses the way for `kind`. AUTO takes what the machine supports. direct: all
  * devices reach each other's memory. */
 static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int direct,
                       struct ts_err *err)
@@ -139,10 +140,10 @@ static int choose_way(struct ts_exchange *x, enum ts_exchange_kind kind, int dir
     return open_way(x, &ts_exchange_copy, err);
 }
 
-/* What a process tells the others. */
+/* The message that each process sends to all others while a way is chosen. */
 struct word {
-    int kind; /* that it was asked for */
-    int rc;   /* of what it tried */
+    int kind; /* the kind of exchange that was asked for */
+    int rc;   /* the result of its attempt */
     char text[256];
 };
 
@@ -154,7 +155,7 @@ static struct word word_of(enum ts_exchange_kind kind, int rc, const struct ts_e
     return w;
 }
 
-/* All words, of which this process has its own. */
+/* Gathers the messages of all processes. On entry, words has that of this process. */
 static int share_words(const struct ts_exchange *x, struct word *words, struct ts_err *err)
 {
     for (uint32_t p = 0; p <= x->comm->n; p++)
@@ -162,7 +163,7 @@ static int share_words(const struct ts_exchange *x, struct word *words, struct t
     return x->comm->ops->gather(x->comm, words, x->byte, err);
 }
 
-/* The first process that did not get through; NULL: all did. */
+/* Returns the message of the first process that failed; NULL: none did. */
 static const struct word *who_failed(const struct ts_exchange *x, const struct word *words)
 {
     for (uint32_t p = 0; p < x->comm->n; p++)
@@ -171,7 +172,7 @@ static const struct word *who_failed(const struct ts_exchange *x, const struct w
     return NULL;
 }
 
-/* NCCL, by all processes or none. *why: of the first that could not. */
+/* Opens NCCL on all processes, or on none. *why: the error of the first process that failed. */
 static int open_nccl_among(struct ts_exchange *x, enum ts_exchange_kind kind, struct word *words,
                            struct ts_err *why, struct ts_err *err)
 {
@@ -203,7 +204,7 @@ static int open_nccl_among(struct ts_exchange *x, enum ts_exchange_kind kind, st
     return failed == NULL ? 0 : ts_fail(why, failed->rc, "%s", failed->text);
 }
 
-/* The same of several processes, which decide together: what each of them knows is known to all. */
+/* For several processes: chooses a way. All processes decide alike, from the same messages. */
 static int choose_among(struct ts_exchange *x, enum ts_exchange_kind kind, int shared,
                         struct word *words, struct ts_err *err)
 {
@@ -270,7 +271,7 @@ static struct ts_exchange *make(const struct ts_exchange_conf *conf, uint32_t n_
     return x;
 }
 
-/* Events and a way, with any device as the current one. */
+/* Makes the events and chooses the way. Changes the current device. */
 static int prepare(struct ts_exchange *x, const struct ts_exchange_conf *conf, struct ts_err *err)
 {
     const int direct = enable_peers(x->device + x->first, x->n_here, x->stop);
@@ -356,7 +357,7 @@ const char *ts_exchange_note(const struct ts_exchange *x)
     return x->note[0] == '\0' ? NULL : x->note;
 }
 
-/* ---- using it ---- */
+/* ---- gathers ---- */
 
 int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], ts_gpu_stream stream,
@@ -372,10 +373,10 @@ int ts_exchange_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
     return rc;
 }
 
-/* Where gathers push (COPY), this replica is complete once the gathers of all ranks are done;
- * otherwise once its own gather is. A rank that is ahead may have recorded the event of its next
- * gather already. Then the stream waits longer than it must, but never for itself: an event covers
- * only what was enqueued before it. */
+/* If gathers push (COPY), this replica is complete once the gathers of all ranks are done,
+ * otherwise once the rank's own gather is. A rank that is ahead may have recorded the event of its
+ * next gather already. Then the stream waits longer than necessary, but never for itself, since an
+ * event covers only work that was enqueued before it. */
 int ts_exchange_join(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream, struct ts_err *err)
 {
     ts_gpu_error e = cudaSuccess;
@@ -409,7 +410,7 @@ int ts_exchange_wait(struct ts_exchange *x, uint32_t rank, ts_gpu_stream stream,
             return rc;
         if (e != cudaErrorNotReady)
             return check_cuda(err, e, "exchange between GPUs");
-        (void)cudaGetLastError(); /* "not ready" would be returned by the next launch */
+        (void)cudaGetLastError(); /* clears "not ready", which the next launch would return */
         ts_exchange_pause(since);
     }
 }

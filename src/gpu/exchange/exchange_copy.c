@@ -5,9 +5,9 @@
 #include "gpu/exchange/exchange_way.h"
 #include "gpu/team/gpu_fail.h"
 
-/* The driver copies directly where peer access is enabled (exchange.c does that), otherwise through
- * page-locked host memory of its own. Rank r starts with rank r + 1, so that the ranks do not all
- * write to one GPU at a time. */
+/* The driver copies directly if peer access is enabled (by exchange.c), otherwise through its own
+ * page-locked host memory. Rank r starts with the replica of rank r + 1, so that the ranks do not
+ * all write to one GPU at the same time. */
 static int copy_gather(struct ts_exchange *x, uint32_t rank, void *const base[],
                        const struct ts_exchange_part part[], ts_gpu_stream stream,
                        struct ts_err *err)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Exchange through host memory: the ranks of a process copy their spans to a buffer of it, its
- * first rank lets the comm bring the parts of other processes there, and all copy what they
- * lack.
+/* Exchange through host memory: the ranks of a process copy their spans to a common buffer, the
+ * first rank exchanges it with other processes through the comm, and all ranks copy the spans that
+ * they lack from it.
  *
- * A gather goes round after round. In each the buffer has the next bytes of all parts, of each
- * part at most a window, rank after rank, so that those of a process are together. Nobody leaves
- * a round before all are done with the buffer. */
+ * A gather consists of rounds. In each round the buffer holds the next bytes of all parts, at most
+ * a window of each, in the order of ranks, so that the pieces of a process are adjacent. No rank
+ * leaves a round before all ranks have finished with the buffer. */
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 struct way {
     pthread_mutex_t lock;
     pthread_cond_t all_here;
-    uint32_t n_waiting; /* ranks of this process at the barrier */
-    uint64_t turn;      /* barriers that were passed */
+    uint32_t n_waiting; /* ranks of this process that wait at the barrier */
+    uint64_t turn;      /* number of barriers passed */
     char *buffer;       /* page-locked: room for x->n windows */
-    uint64_t window;    /* most bytes of a part in a round */
+    uint64_t window;    /* the most bytes of a part in a round */
 };
 
 static int check_cuda(struct ts_err *err, ts_gpu_error e)
@@ -30,7 +30,7 @@ static int check_cuda(struct ts_err *err, ts_gpu_error e)
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "exchange through host memory");
 }
 
-/* All ranks of this process, or none once one of them has given up. */
+/* Waits for all ranks of this process. Fails on all of them once the exchange is aborted. */
 static int barrier(struct ts_exchange *x, struct ts_err *err)
 {
     struct way *w = x->way;
@@ -89,7 +89,7 @@ static uint64_t part_bytes(const struct ts_exchange_part *part)
     return sum;
 }
 
-/* How much of a part goes in the round that begins at byte `at` of all parts. */
+/* Returns how many bytes of a part belong to the round that begins at byte `at` of each part. */
 static uint64_t piece_bytes(const struct ts_exchange *x, const struct ts_exchange_part *part,
                             uint64_t at)
 {
@@ -98,7 +98,7 @@ static uint64_t piece_bytes(const struct ts_exchange *x, const struct ts_exchang
     return left < w->window ? left : w->window;
 }
 
-/* Where it lies in the buffer: behind those of the ranks before. */
+/* Returns the offset of a rank's piece in the buffer, which follows the pieces of lower ranks. */
 static uint64_t piece_place(const struct ts_exchange *x, const struct ts_exchange_part part[],
                             uint32_t rank, uint64_t at)
 {
@@ -108,15 +108,15 @@ static uint64_t piece_place(const struct ts_exchange *x, const struct ts_exchang
     return sum;
 }
 
-/* Copies the piece of a part, whose spans count as one after the other, to `window` or from
- * there. */
+/* Copies the piece of a part from byte `first` on to `window`, or from there. The spans of a part
+ * count as one sequence of bytes. */
 static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exchange_part *part,
                                char *base, uint64_t first, char *window, enum cudaMemcpyKind kind,
                                ts_gpu_stream stream)
 {
     const uint64_t end = first + piece_bytes(x, part, first);
     ts_gpu_error e = cudaSuccess;
-    uint64_t before = 0; /* bytes of the spans before */
+    uint64_t before = 0; /* bytes of the spans before span i */
     for (uint32_t i = 0; i < part->n && e == cudaSuccess; i++) {
         const struct ts_exchange_span *s = &part->span[i];
         const uint64_t from = first > before ? first : before;
@@ -131,8 +131,8 @@ static ts_gpu_error copy_piece(const struct ts_exchange *x, const struct ts_exch
     return e;
 }
 
-/* The bytes of all processes, to all of them. A process that has failed answers here with its
- * failure. */
+/* Exchanges the pieces of a round between processes. A process that has failed reports its failure
+ * here. */
 static int share(struct ts_exchange *x, const struct ts_exchange_part part[], uint64_t at,
                  struct ts_err *err)
 {
@@ -174,7 +174,7 @@ static int round_of(struct ts_exchange *x, uint32_t rank, char *base,
     }
     if (rc == 0)
         rc = ts_exchange_wait(x, rank, stream, err);
-    return rc == 0 ? barrier(x, err) : rc; /* nobody reads the buffer any more */
+    return rc == 0 ? barrier(x, err) : rc; /* all ranks have finished reading the buffer */
 }
 
 static int host_gather(struct ts_exchange *x, uint32_t rank, void *const base[],

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Exchange by NCCL: sends and receives around a ring (exchange_ring.h).
  *
- * NCCL is loaded when it is first used. A program linked with it would not start where NCCL is
- * missing, and would load 200 MB even to compute on CPUs. Where the library is missing, too old or
- * broken, a sentence says so.
+ * NCCL is loaded when it is first used. A program linked with NCCL would not start on machines
+ * without it, and would load 200 MB even to compute on CPUs. A message reports a library that is
+ * missing, too old or broken.
  *
- * The communicators do not block: a call that would take long returns "in progress", and we ask
- * again until it has ended or the exchange is aborted. ncclCommAbort frees the communicator, so
- * a lock for each rank keeps it away from a communicator in use; the lock is held only while
+ * The communicators do not block: a call that would take long returns "in progress", and is polled
+ * until it has ended or the exchange is aborted. ncclCommAbort frees the communicator, so a lock
+ * for each rank prevents an abort while its communicator is in use. The lock is held only while
  * work is enqueued. All connections are made and all kernels loaded at the start, so a rank that
  * enqueues never waits for another rank. */
 #include "config.h"
@@ -26,7 +26,8 @@
 #include "gpu/exchange/exchange_ring.h"
 #include "gpu/team/gpu_fail.h"
 
-#define LEAST_VERSION NCCL_VERSION(2, 18, 0) /* has the fields of ncclConfig_t that are set here */
+/* the oldest version with all fields of ncclConfig_t that are set here */
+#define LEAST_VERSION NCCL_VERSION(2, 18, 0)
 #define OPEN_SECONDS  60
 
 /* Thread blocks of a gather; each occupies a multiprocessor while the gather runs. The gather is
@@ -42,7 +43,7 @@
 
 static struct {
     pthread_once_t once;
-    int code; /* 0 once it is loaded */
+    int code; /* 0 once the library is loaded */
     char why[400];
 #define MEMBER(name) __typeof__(&nccl##name) name;
     FUNCTIONS(MEMBER)
@@ -133,14 +134,15 @@ static ncclResult_t state_of(ncclComm_t comm)
     return nccl.CommGetAsyncError(comm, &r) == ncclSuccess ? r : ncclInternalError;
 }
 
-/* Whether another process has given up; the first rank of this one looks, since the comm is its. */
+/* Whether another process has given up. Only the first rank of this process checks, because it
+ * alone uses the comm. */
 static int others_left(struct ts_exchange *x, uint32_t rank)
 {
     return x->comm != NULL && rank == x->first && x->comm->ops->poll(x->comm);
 }
 
-/* Waits for an operation and returns its result; ncclInProgress if x is aborted first, or is to
- * be. */
+/* Waits for an operation and returns its result, or ncclInProgress if the exchange is aborted or
+ * should be. */
 static ncclResult_t settle(struct ts_exchange *x, uint32_t rank, ncclComm_t comm, ncclResult_t r)
 {
     const uint64_t since = ts_clock_ns();
@@ -155,7 +157,8 @@ static ncclResult_t settle(struct ts_exchange *x, uint32_t rank, ncclComm_t comm
     return r;
 }
 
-/* Waits until no rank is in progress. When one rank fails, the others may stay in progress. */
+/* Waits until no rank has an operation in progress. If one rank fails, the others may stay in
+ * progress. */
 static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, struct ts_err *err)
 {
     const struct way *w = x->way;
@@ -184,7 +187,7 @@ static int settle_all(struct ts_exchange *x, uint64_t until, const char *what, s
 
 static const char connecting[] = "connecting the GPUs";
 
-/* What all ranks name their communicator by: the first process makes it, and tells the others. */
+/* Shares the id of the communicator: the first process makes it and sends it to the others. */
 static int share_id(struct ts_exchange *x, ncclUniqueId *ret, struct ts_err *err)
 {
     struct {
@@ -297,9 +300,9 @@ static void nccl_close(struct ts_exchange *x)
     struct way *w = x->way;
     if (w == NULL)
         return;
+    /* CommDestroy waits for all ranks of a machine, but one process may close alone */
     for (uint32_t i = 0; i < x->n && w->comm != NULL; i++)
-        if (w->comm[i] !=
-            NULL) /* CommDestroy waits for all ranks of a machine: one process may close alone */
+        if (w->comm[i] != NULL)
             (void)(x->comm != NULL ? nccl.CommAbort : nccl.CommDestroy)(w->comm[i]);
     for (uint32_t i = 0; i < w->n_locks; i++)
         pthread_mutex_destroy(&w->lock[i]);
@@ -359,15 +362,16 @@ static int nccl_open(struct ts_exchange *x, struct ts_err *err)
 
 /* ---- gathers ---- */
 
-/* Once ranks are connected: of several processes another one may be the cause. */
+/* Fails with an error after ranks were connected. With several processes, another one may be the
+ * cause. */
 static int fail_later(struct ts_exchange *x, ncclComm_t comm, ncclResult_t r, struct ts_err *err)
 {
     x->suspect = x->comm != NULL;
     return fail(err, comm, r, "exchange between GPUs");
 }
 
-/* One round: pieces to the next rank and from the rank before, as one NCCL group, which is one
- * kernel. */
+/* Makes one round: sends pieces to the next rank and receives from the rank before, as one NCCL
+ * group (one kernel). */
 static ncclResult_t exchange_round(struct ts_exchange *x, ncclComm_t comm,
                                    struct ts_exchange_ring *r, char *base, ts_gpu_stream stream)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Times gathers of an exchange and compares what arrives with a pattern: what `tstream bench
- * exchange` shows. */
+/* Times gathers of an exchange, and compares the data that arrives with a pattern, for `tstream
+ * bench exchange`. */
 #include "gpu/exchange/exchange_speed.h"
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "gpu/team/gpu_fail.h"
 
-#define SAMPLES      9       /* samples of a median; one more is dropped */
+#define SAMPLES      9       /* samples of a median, after one that is dropped */
 #define SAMPLE_NS    4000000 /* short gathers are repeated for about this long */
 #define MOST_GATHERS 64
 /* period of the pattern; not a power of two, so that misplaced data differ */
@@ -27,7 +27,7 @@ struct rank {
     pthread_t thread;
     char *replica;
     ts_gpu_stream stream;
-    unsigned char *chunk; /* PERIOD bytes that came back */
+    unsigned char *chunk; /* host copy of up to PERIOD bytes of the replica */
     int rc;
     struct ts_err err;
 };
@@ -42,11 +42,11 @@ struct ts_exchange_speed {
     struct ts_exchange_part *part;
     struct ts_exchange_span *span;
 
-    /* of one run */
+    /* for the current run */
     uint64_t bytes, start_ns, ns[SAMPLES + 1];
-    uint32_t gathers;     /* in a sample */
-    pthread_mutex_t gate; /* held until all threads have started, */
-    int go;               /* 1: go; 0: a thread is missing */
+    uint32_t gathers;     /* gathers of a sample */
+    pthread_mutex_t gate; /* locked until `go` is set */
+    int go;               /* 1: all threads have started; 0: a thread could not be started */
     pthread_barrier_t barrier;
     atomic_int failed; /* 0, or 1 + the rank that failed first */
 };
@@ -56,7 +56,7 @@ static int check(struct ts_err *err, ts_gpu_error e, const char *what)
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, what);
 }
 
-/* ---- what one rank does: on its own thread, all in step ---- */
+/* ---- the thread of one rank; all ranks run in step ---- */
 
 /* A rank that fails aborts the exchange, which frees the others. It then passes the barriers
  * without working. */
@@ -70,7 +70,7 @@ static void note(struct rank *r, int rc)
         ts_exchange_abort(r->s->exchange);
 }
 
-/* Bytes from `at` on that lie in one period of the pattern. */
+/* Returns the bytes from `at` to `end` that lie in the same period of the pattern as `at`. */
 static uint64_t chunk_bytes(uint64_t at, uint64_t end)
 {
     const uint64_t most = PERIOD - at % PERIOD;
@@ -129,7 +129,7 @@ static int wait_stream(struct rank *r)
     return ts_exchange_wait(r->s->exchange, r->number, r->stream, &r->err);
 }
 
-/* One gather into empty replicas, whose result is compared. */
+/* Makes one gather into cleared replicas, and compares the result. */
 static void try_once(struct rank *r)
 {
     struct ts_exchange_speed *s = r->s;
@@ -137,7 +137,7 @@ static void try_once(struct rank *r)
     pthread_barrier_wait(&s->barrier); /* every replica may be written */
     if (!s->failed)
         note(r, gather(r, 1));
-    pthread_barrier_wait(&s->barrier); /* all have called */
+    pthread_barrier_wait(&s->barrier); /* all ranks have called gather */
     if (!s->failed)
         note(r, ts_exchange_join(s->exchange, r->number, r->stream, &r->err));
     if (!s->failed)
@@ -147,7 +147,7 @@ static void try_once(struct rank *r)
     pthread_barrier_wait(&s->barrier);
 }
 
-/* Times a sample: all ranks run from one barrier to the next; rank 0 reads the clock. */
+/* Makes `times` gathers between two barriers. Rank 0 measures the time. */
 static void sample(struct rank *r, uint32_t times, uint64_t *ns)
 {
     struct ts_exchange_speed *s = r->s;

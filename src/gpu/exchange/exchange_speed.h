@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange_speed.h - how fast an exchange is, and whether the data arrives.
+/* exchange_speed.h - measures the speed of an exchange, and checks the data that arrives.
  *
  *   owner    the object owns the exchange, a replica on each device and, during a run, a thread for
  *            each rank
@@ -14,7 +14,7 @@
 
 struct ts_exchange_speed;
 
-/* Replicas have room for most_bytes; stop as in ts_exchange_new. */
+/* Makes an exchange with replicas of most_bytes; stop: as for ts_exchange_new. */
 int ts_exchange_speed_new(const int *device, uint32_t n, enum ts_exchange_kind kind,
                           uint64_t most_bytes, const volatile sig_atomic_t *stop,
                           struct ts_exchange_speed **ret, struct ts_err *err);
@@ -22,7 +22,7 @@ void ts_exchange_speed_free(struct ts_exchange_speed *s);
 
 const struct ts_exchange *ts_exchange_speed_of(const struct ts_exchange_speed *s);
 
-/* *ns: the median time of a gather of `bytes` in total, from when all ranks begin until every
+/* *ns: the median time of a gather of `bytes` in total, from the start of all ranks until every
  * replica is complete. Each rank has one span. The spans have equal lengths or, when `unequal`,
  * rank r has r + 1 shares. Before the timing one gather is compared byte by byte. */
 int ts_exchange_speed_run(struct ts_exchange_speed *s, uint64_t bytes, int unequal, uint64_t *ns,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* exchange_way.h - what the ways of exchanging share. Included by exchange*.c alone.
+/* exchange_way.h - an exchange and its ways (NCCL, COPY, HOST), for exchange*.c alone.
  *
- *   owner    exchange.c makes and frees it; `way` belongs to the way
+ *   owner    exchange.c makes and frees the struct; its `way` belongs to the way in use
  *   threads  as exchange.h says; `aborted` is set once, by any thread
  */
 #ifndef TS_GPU_EXCHANGE_WAY_H
@@ -17,22 +17,22 @@ struct ts_exchange {
     void *way;
     uint32_t n; /* ranks, of which this process has first .. first + n_here - 1 */
     uint32_t first, n_here;
-    struct ts_comm *comm; /* NULL: they are all of this process */
+    struct ts_comm *comm; /* NULL: all ranks are in this process */
     uint32_t *first_of;   /* first rank of each process, as in struct ts_exchange_conf */
-    uint64_t *byte;       /* room for as many numbers, for calls of comm */
+    uint64_t *byte;       /* buffer for offsets in calls of comm, as many as first_of */
     int *device;          /* device of each rank; -1: it belongs to another process */
     ts_gpu_event *done; /* for each rank: recorded after its last gather, on that gather's stream */
     const volatile sig_atomic_t *stop; /* NULL, or read by the way's open */
     atomic_int aborted;
-    atomic_int suspect; /* a failure was noticed that another process may be the cause of */
+    atomic_int suspect; /* 1: a failure was noticed that another process may have caused */
     char note[sizeof((struct ts_err *)0)->text];
 };
 
 /* One way of exchanging; `gather` as in exchange.h, with more than one rank. */
 struct ts_exchange_way {
     enum ts_exchange_kind kind;
-    int pushes; /* a gather writes the other ranks' replicas, not its own */
-    int blocks; /* the function waits until the exchange is done */
+    int pushes; /* 1: a gather of a rank writes the other ranks' replicas, not its own */
+    int blocks; /* 1: gather returns only when the exchange is done */
     int (*open)(struct ts_exchange *x, struct ts_err *err); /* NULL: nothing to do */
     void (*close)(struct ts_exchange *x); /* also called when open failed; may be NULL */
     int (*gather)(struct ts_exchange *x, uint32_t rank, void *const base[],
@@ -43,10 +43,10 @@ struct ts_exchange_way {
 
 extern const struct ts_exchange_way ts_exchange_copy, ts_exchange_host, ts_exchange_nccl;
 
-/* The path of an NCCL that is tried before that of the machine; NULL: none. */
+/* The path of an NCCL library that is tried before the one of the machine; NULL: none. */
 extern const char *ts_exchange_nccl_file;
 
-/* Whether NCCL can be used by this process: 0, or TS_ELIMIT and why not. */
+/* Returns 0 if this process can use NCCL, otherwise TS_ELIMIT with the reason. */
 int ts_exchange_nccl_there(struct ts_err *err);
 
 static inline int ts_exchange_is_here(const struct ts_exchange *x, uint32_t rank)
@@ -54,11 +54,11 @@ static inline int ts_exchange_is_here(const struct ts_exchange *x, uint32_t rank
     return rank - x->first < x->n_here;
 }
 
-/* Waits between two checks of something that will soon be done; the first check was at `since`. A
- * gather takes 20 us to some ms, and the shortest sleep about 60 us. */
+/* Waits between two checks for the end of an operation; since_ns: time of the first check. A gather
+ * takes 20 us to some ms, and the shortest sleep about 60 us. */
 void ts_exchange_pause(uint64_t since_ns);
 
-/* Fails with the sentence of every call after an abort. */
+/* Returns the failure of all calls after an abort. */
 int ts_exchange_fail_aborted(struct ts_err *err);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gpu_calls.h - the functions that the GPU part calls when it is a shared object.
  *
- * It has no copies of them: what they keep, such as who reads a sentence or which shards are lent,
- * is kept once in a process. engine/gpu_part_open.c fills the table.
+ * The shared object has no copies of these functions, so their state exists once in a process.
+ * engine/gpu_part_open.c fills the table.
  */
 #ifndef TS_GPU_GPU_CALLS_H
 #define TS_GPU_GPU_CALLS_H

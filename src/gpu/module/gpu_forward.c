@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The GPU part as a shared object: its note, its one function, and the functions of base, format
- * and stream that it calls, each of which calls that of the program or library which opened it. */
+/* The GPU part as a shared object: its note, the function that it exports, and a forwarder for each
+ * function of base, format and stream that it calls. A forwarder calls the function of the program
+ * or library that has opened the shared object. */
 #include "config.h"
 
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_note.h - what a shared object with the GPU part, libtstream-cuda.so, says of itself.
+/* gpu_note.h - the note in libtstream-cuda.so, the shared object with the GPU part.
  *
- * Both sides share structs of headers that are no promise to anyone. So both have to be of one
- * version, and of headers with one hash (gpu_abi.h, which make writes), and their structs have to
- * have the same sizes. The shared object has all that in a note of its file, which is read before
- * any of its code is loaded. The note also has a hash of all that is loaded of the file, which
- * tells a damaged one (engine/gpu_part_file.h). Make writes it after the link. The shared object
- * shows one function, which is called after that.
+ * The program and the shared object share structs of internal headers. So both must have the same
+ * version, the same hash of these headers (gpu_abi.h, written by make), and structs of the same
+ * sizes. A note in the file of the shared object has these values, and is read before any code is
+ * loaded. The note also has a hash of all loaded bytes of the file, by which a damaged file is
+ * recognized (engine/gpu_part_file.h); make writes it after linking. The shared object exports one
+ * function, which is called after these checks.
  *
  *   format   an ELF note of the owner "tstream"
  */
@@ -25,7 +25,7 @@
 /* The versions and sizes that must be the same in the program and in the shared object. */
 struct ts_gpu_note {
     char version[TS_GPU_NOTE_CHARS], abi[TS_GPU_NOTE_CHARS];
-    uint32_t bytes[8]; /* of structs */
+    uint32_t bytes[8]; /* sizes of structs */
 };
 
 #define TS_GPU_NOTE_FILL(version_, abi_)                                            \
@@ -37,7 +37,7 @@ struct ts_gpu_note {
                    sizeof(struct ts_gpu_part),      sizeof(struct ts_gpu_calls) },  \
     }
 
-/* The note as it lies in a file. */
+/* The note in the format of an ELF file. */
 struct ts_gpu_note_section {
     uint32_t owner_bytes, note_bytes, type;
     char owner[sizeof TS_GPU_NOTE_OWNER];
@@ -47,7 +47,7 @@ struct ts_gpu_note_section {
 
 _Static_assert(sizeof TS_GPU_NOTE_OWNER % 4 == 0, "notes begin at multiples of 4");
 
-/* Puts the note into a shared object. Sections of such a name are notes for assemblers. */
+/* Puts the note into a shared object. Assemblers make a note of a section with such a name. */
 #define TS_GPU_NOTE_SECTION(version_, abi_)                                                  \
     __attribute__((section(".note.tstream"), used,                                           \
                    aligned(4))) static const struct ts_gpu_note_section ts_gpu_note_here = { \

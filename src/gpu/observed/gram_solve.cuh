@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gram_solve.cuh - solves for a row by a warp: S a = m, S in shared memory, 8 C columns and no more
- * than 32.
+/* gram_solve.cuh - a warp solves S a = m for a row, with S in shared memory. S has 8 C columns, at
+ * most 32.
  *
- * The upper triangle of S lies in `stride` columns a row. It becomes U' U in panels of 8 rows: what
- * rows before a panel take from it by tensor cores, the panel itself a column a lane. As on CPU
- * cores (cpu/sparse/gram_body.h) a column of which no more than rounding is left beside those
- * before it gets 0.
+ * Rows of S are `stride` elements apart, and only the upper triangle is stored. S = U' U is
+ * factored in place in panels of 8 rows. Tensor cores subtract the products of earlier rows from a
+ * panel, then each lane computes one column of the panel. As on CPU cores (cpu/sparse/gram_body.h),
+ * if only rounding remains of a column after subtracting earlier columns, its unknown becomes 0.
  *
  *   owner    shared memory is the caller's
  *   units    lane j has column j
@@ -22,10 +22,11 @@
 
 template <int C> struct gram_square {
     static constexpr int columns = 8 * C, stride = 8 * C + 2;
-    static constexpr int elements = (columns + 2) * stride; /* with two rows more */
+    /* two rows more than the matrix, as operands of tensor cores extend past its end */
+    static constexpr int elements = (columns + 2) * stride;
 };
 
-/* Updates the rows above a panel. */
+/* Subtracts from a panel the products of the rows before it. */
 template <int C> static __device__ inline void update_panel(double *s, int panel, uint32_t lane)
 {
     constexpr int stride = gram_square<C>::stride;
@@ -43,8 +44,8 @@ template <int C> static __device__ inline void update_panel(double *s, int panel
     __syncwarp();
 }
 
-/* Returns a(lane), of m(lane). diagonal(lane): what an entry of the diagonal was before anything
- * was subtracted. *whole: no column was left out; in all lanes. */
+/* Returns a(lane), the solution for the right side m(lane). diagonal: entry (lane, lane) of S
+ * before factoring. *whole: 1 in all lanes if no column was left out. */
 template <int C>
 static __device__ inline double solve_gram(double *s, double m, double diagonal, double cut,
                                            uint32_t lane, bool *whole)
@@ -92,9 +93,10 @@ static __device__ inline double solve_gram(double *s, double m, double diagonal,
     return a;
 }
 
-/* Whether block principal pivoting (cpu/rows/bounded_row.h says how) finds the best row within the
- * bounds, which is in a then. From a(lane), which solves S a = m; copy: all of S, s: memory for
- * another one. S is positive definite for what is free, or it is not found. */
+/* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h),
+ * starting at a, the solution of S a = m. Returns whether it was found; then it is in a. copy: all
+ * of S; s: memory for another matrix. It is not found if S of the free entries is not positive
+ * definite. */
 template <int C>
 static __device__ inline bool pivot_gram(double *s, const double *copy, double m, double &a,
                                          double cut, uint32_t rank, double lower, double upper,
@@ -125,7 +127,7 @@ static __device__ inline bool pivot_gram(double *s, const double *copy, double m
             bool whole;
             const double x =
                 solve_gram<C>(s, mine ? right : 0.0, mine ? diagonal : 1.0, cut, lane, &whole);
-            __syncwarp(); /* s is written again */
+            __syncwarp(); /* the next step overwrites s */
             if (!whole)
                 return false;
             a = mine ? x : a;

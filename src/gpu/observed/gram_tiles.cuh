@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* gram_tiles.cuh - the Gram matrix of one row in the registers of a warp, by tensor cores.
  *
- * It has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). Of products p of 8 nonzeros it holds
- * columns C g .. C g + C - 1 of nonzeros t and t + 4, as loads of neighbouring columns leave them:
- * the same registers are left and right operands, if column C g + c is called column g of tile c.
- * So what an accumulator of tiles (a, b) has is entry (C g + a, C (2 t + e) + b) of S. These are
- * the tiles a >= b: for each even a the tiles (a, b) and (a + 1, b) as a pair with each b up to a,
- * and the tile (a + 1, a + 1).
+ * S, the Gram matrix, has 8 C columns. Lane L is at (g, t) = (L / 4, L % 4). p is the elementwise
+ * product of the other factors' rows at a nonzero. For 8 nonzeros the lane loads neighbouring
+ * columns C g .. C g + C - 1 of p at nonzeros t and t + 4. These registers serve as left and right
+ * operands, if column C g + c counts as column g of tile c. So the accumulator of tiles (a, b)
+ * holds entries (C g + a, C (2 t + e) + b) of S. Only tiles with a >= b are computed: for each even
+ * a and each b up to a, the tiles (a, b) and (a + 1, b) as a pair, and the tile (a + 1, a + 1).
  *
  *   owner    all in registers
  *   threads  all 32 lanes of a warp take part
@@ -19,7 +19,7 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* How many tiles and pairs there are, and which tiles those of a number are. */
+/* The numbers of single tiles and of pairs, and the tiles (a, b) of each number. */
 template <int C> struct gram_shape {
     static constexpr int tiles = (C + 1) / 2, pairs = C == 4 ? 4 : C / 2;
     __host__ __device__ static constexpr int tile(int i) { return C == 1 ? 0 : 2 * i + 1; }
@@ -27,8 +27,8 @@ template <int C> struct gram_shape {
     __host__ __device__ static constexpr int beside(int i) { return C == 4 && i < 3 ? i : 0; }
 };
 
-/* Where value k of a pair of tiles (a, b) and (a + 1, b), or of the tile (a, b), belongs in a lane:
- * row <= column. Of a tile (b, b) one half counts. */
+/* The entry of S, row <= column, of value k of a lane, in a pair of tiles (a, b) and (a + 1, b) or
+ * in the tile (a, b). counts: 0 for the half of a tile (b, b) that repeats the other half. */
 struct gram_place {
     int row, column;
     bool counts;
@@ -42,12 +42,15 @@ static __host__ __device__ inline gram_place place_of(int a, int b, int k, uint3
     return { row < column ? row : column, row < column ? column : row, tile != b || row <= column };
 }
 
-/* COUNT: what cells count, which is one each, or their weights. */
+/* The sums of one row. COUNT: the type of `count`, an integer if each cell counts once, or double
+ * for weights. */
 template <int C, class COUNT = uint32_t> struct gram_sum {
     typedef gram_shape<C> shape;
     double tile[shape::tiles][2], pair[shape::pairs > 0 ? shape::pairs : 1][4];
     double m[C]; /* sums over nonzeros t, t + 4, ...; the total is the sum over t */
-    COUNT count; /* the same in all lanes; of weights those of nonzeros t, t + 4, ..., like m */
+    /* number of nonzeros, the same in all lanes; with weights, their sum over nonzeros t, t + 4,
+     * ... */
+    COUNT count;
 
     __device__ inline void clear()
     {
@@ -99,7 +102,7 @@ template <int C, class COUNT = uint32_t> struct gram_sum {
         }
     }
 
-    /* Calls f(place, value) for each entry that the lane has of the upper triangle. */
+    /* Calls f(place, value) for each entry of the upper triangle that the lane holds. */
     template <class F> __device__ inline void each(uint32_t lane, const F &f) const
     {
 #pragma unroll

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* long_bounds.cuh - the best row within bounds, of a system in device memory (long_system.cuh):
+/* long_bounds.cuh - the best row within bounds, for a system in device memory (long_system.cuh):
  * block principal pivoting, or coordinate descent.
  *
  *   owner    memory of a place
@@ -12,7 +12,8 @@
 
 /* ------------------------------------------------------------------ bounds */
 
-/* y := m - S a, of the first `rank` entries. S is what it was before; all threads call. */
+/* y := m - S a, for the first `rank` entries. S is the matrix before factoring. All threads
+ * call. */
 static __device__ inline void subtract_long(const long_memory &w, uint32_t rank, const double *a,
                                             double *y)
 {
@@ -29,15 +30,15 @@ static __device__ inline void subtract_long(const long_memory &w, uint32_t rank,
     for (uint32_t j = threadIdx.x; j < rank; j += THREADS) {
         double left = y[j];
 #pragma unroll 8
-        for (uint32_t i = j / 32 * 32; i < rank; i++) /* the same i in all lanes */
+        for (uint32_t i = j / 32 * 32; i < rank; i++) /* all lanes have the same i */
             left -= i > j ? w.s[i * w.stride + j] * a[i] : 0;
         y[j] = left;
     }
     __syncthreads();
 }
 
-/* From a, clamped, to the best row within the bounds: coordinate descent to the end, y (n) being
- * what is left of m. All threads call, and know what each step does. */
+/* Coordinate descent from w.a, clamped to the bounds, until it converges. y (n entries) holds m - S
+ * a. All threads call and take the same steps. */
 static __device__ inline void descend_long(const long_memory &w, const ts_gpu_observed &o,
                                            double tolerance, double *y)
 {
@@ -57,7 +58,7 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
             size += now * now;
             if (now == old)
                 continue;
-            __syncthreads(); /* all have read a and y */
+            __syncthreads(); /* all threads have read a and y */
             if (threadIdx.x == 0)
                 w.a[k] = now;
             for (uint32_t j = threadIdx.x; j < o.rank; j += THREADS)
@@ -66,14 +67,14 @@ static __device__ inline void descend_long(const long_memory &w, const ts_gpu_ob
         }
         if (change <= tolerance * tolerance * size)
             break;
-        __syncthreads(); /* y is written again */
+        __syncthreads(); /* y is overwritten next */
     }
     __syncthreads();
 }
 
-/* What pivoting has where P was: what is left of m; a, with 0 for what is free; which entries
- * are free, in their order; and their system, whose matrix is factored in the upper triangle of
- * S. */
+/* Memory of pivoting, in place of P: m minus S times the fixed entries; a with 0 for free entries;
+ * and the numbers of the free entries, ascending. The matrix of the free entries is factored in the
+ * upper triangle of S. */
 struct pivot_memory {
     double *left, *fixed;
     uint32_t *entry;
@@ -89,7 +90,8 @@ struct pivot_memory {
     }
 };
 
-/* Tile (i, j) of the matrix of the n free entries; by one warp. */
+/* Copies tile (i, j) of the matrix of the n free entries from the lower triangle of S. Called by
+ * one warp. */
 static __device__ inline void copy_free_tile(const long_memory &w, const pivot_memory &p,
                                              uint32_t n, uint32_t i, uint32_t j)
 {
@@ -97,7 +99,7 @@ static __device__ inline void copy_free_tile(const long_memory &w, const pivot_m
     const uint32_t at = p.entry[min(column, n - 1)];
 #pragma unroll 1
     for (uint32_t row = SIDE * i; row < SIDE * (i + 1); row += 8) {
-        double x[8]; /* loads do not wait for stores */
+        double x[8]; /* all loads are issued before the stores */
 #pragma unroll
         for (uint32_t k = 0; k < 8; k++)
             x[k] = column < n && row + k <= column ? w.before(p.entry[row + k], at) : 0;
@@ -108,8 +110,8 @@ static __device__ inline void copy_free_tile(const long_memory &w, const pivot_m
     }
 }
 
-/* The n free entries, solved for as if the others stood where they are. Returns whether no
- * column of them was left out. All threads call. */
+/* Solves for the n free entries while the others keep their values. Returns whether no column was
+ * left out. All threads call. */
 static __device__ inline bool solve_free(const long_memory &w, const pivot_memory &p, uint32_t rank,
                                          uint32_t n, double cut, diagonal_tile &tile)
 {
@@ -137,15 +139,16 @@ static __device__ inline bool solve_free(const long_memory &w, const pivot_memor
     return __syncthreads_and(whole);
 }
 
-/* Of entries lane + 32 c, as bits c, in the lanes of the first warp. */
+/* The sides of entries lane + 32 c, as bits c, in the lanes of the first warp: free, or at the
+ * upper bound (otherwise at the lower one). */
 struct long_sides {
     uint64_t free, at_upper;
     uint32_t least, spare;
     static_assert(TS_OBSERVED_LONG_MOST <= 32 * 64, "a lane has a bit for each of its entries");
 };
 
-/* Entries that are wrong change sides, as cpu/rows/bounded_row.h says; those that leave the free
- * ones go to their bounds. Returns how many are wrong. By the first warp. */
+/* Entries on the wrong side change sides (cpu/rows/bounded_row.h), and entries that leave the free
+ * ones are set to their bounds. Returns the number of wrong entries. Called by the first warp. */
 static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gpu_observed &o,
                                                const double *left, double tolerance, uint32_t lane,
                                                long_sides &side)
@@ -184,7 +187,8 @@ static __device__ inline uint32_t change_sides(const long_memory &w, const ts_gp
     return number;
 }
 
-/* Lists the free entries, and what the others are. Returns how many are free. By the first warp. */
+/* Writes the list of free entries and the values of the others. Returns the number of free entries.
+ * Called by the first warp. */
 static __device__ inline uint32_t list_free(const long_memory &w, const pivot_memory &p,
                                             uint32_t rank, uint32_t lane, uint64_t free)
 {
@@ -202,8 +206,9 @@ static __device__ inline uint32_t list_free(const long_memory &w, const pivot_me
     return n;
 }
 
-/* Whether block principal pivoting (cpu/rows/bounded_row.h) finds the best row within the bounds,
- * which is in w.a then; from w.a, which solves S a = m. All threads call, and know the same. */
+/* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h), from
+ * w.a, which solves S a = m. Returns whether it was found; then it is in w.a. All threads call, and
+ * get the same result. */
 static __device__ inline bool pivot_long(const long_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance, diagonal_tile &tile)
 {

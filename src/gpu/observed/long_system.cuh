@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* long_system.cuh - systems of many columns in device memory: a place for one, products of
- * tiles, and U' U = S by a thread block.
+/* long_system.cuh - systems of equations with many columns in device memory: the place (work area)
+ * of a system, products of tiles, and the factorization S = U' U by a thread block.
  *
- *   owner    places: the caller of the launch; a thread block has one until it gives it back
- *   units    columns, by tiles of SIDE
- *   threads  all threads of a thread block call together, where not a warp is named
+ *   owner    the caller of the launch owns the places; a thread block uses one at a time
+ *   units    columns, in tiles of SIDE
+ *   threads  all threads of a thread block call together, unless a comment names a warp
  *   errors   none */
 #ifndef TS_GPU_LONG_SYSTEM_CUH
 #define TS_GPU_LONG_SYSTEM_CUH
@@ -28,13 +28,13 @@ static __host__ __device__ inline uint32_t padded(uint32_t n)
     return (n + SIDE - 1) / SIDE * SIDE;
 }
 
-/* A place, of rows of up to n columns, a multiple of SIDE. A system of order k has the upper
- * triangle of its matrix in S(0 .. k - 1, 0 .. k - 1) and what it is solved for in column
- * padded(k), with zeros in what is left of these tiles. The lower triangle is free, where
- * entries have no bounds. */
+/* A place: the memory for a system of up to n columns, a multiple of SIDE. A system of order k has
+ * the upper triangle of its matrix in S(0 .. k - 1, 0 .. k - 1) and its right side in column
+ * padded(k); the rest of these tiles is zero. The lower triangle keeps S before factoring if
+ * entries have bounds. */
 struct long_memory {
-    uint32_t n, stride; /* size and stride of s and p */
-    double *s, *p;      /* n and BATCH rows */
+    uint32_t n, stride; /* columns and stride of s and p */
+    double *s, *p;      /* S, n rows; P, BATCH rows: the products of nonzeros */
     double *diagonal, *inverse, *right, *a;
 
     static __host__ __device__ uint64_t elements(uint32_t n)
@@ -59,7 +59,8 @@ struct long_memory {
     }
 };
 
-/* A place that no other thread block has. Those who have one wait for nobody, so that it comes. */
+/* Waits for a free place and returns its number. Thread blocks that have a place do not wait for
+ * others, so a place becomes free. */
 static __device__ inline uint32_t claim_place(const ts_gpu_observed &o)
 {
     __shared__ uint32_t mine;
@@ -87,9 +88,9 @@ static __device__ inline void give_place_back(const ts_gpu_observed &o, uint32_t
 
 /* ------------------------------------------------------------------ products */
 
-/* Tile (i, j) of c += or -= sum over k < n_k, a multiple of 4, of  a(k, row) a(k, column); entry
- * a(k, i) is at k * k_step + i * i_step. begin: c is 0 before. Of a tile on the diagonal the
- * upper triangle is stored. By one warp. */
+/* Adds to tile (i, j) of c: sign times the sum over k < n_k, a multiple of 4, of a(k, row) a(k,
+ * column). Entry a(k, i) is at k * k_step + i * i_step. begin: c counts as 0 before. For a tile on
+ * the diagonal, only the upper triangle is stored. Called by one warp. */
 static __device__ inline void add_tile(const double *a, uint32_t k_step, uint32_t i_step,
                                        uint32_t n_k, double sign, bool begin, uint32_t i,
                                        uint32_t j, double *c, uint32_t stride)
@@ -132,8 +133,8 @@ static __device__ inline void add_tile(const double *a, uint32_t k_step, uint32_
                     to[8 * u * stride + 8 * v + e] = d[u][v][e];
 }
 
-/* The tiles (i, j), first <= i < rows, i <= j < columns, each by a warp; all threads call, and
- * see them then. */
+/* Calls add_tile for the tiles (i, j), first <= i < rows, i <= j < columns, one warp for each. All
+ * threads call, and see the results after the call. */
 static __device__ inline void add_tiles_of(const double *a, uint32_t k_step, uint32_t i_step,
                                            uint32_t n_k, double sign, bool begin, uint32_t first,
                                            uint32_t rows, uint32_t columns, double *c,
@@ -148,9 +149,9 @@ static __device__ inline void add_tiles_of(const double *a, uint32_t k_step, uin
     __syncthreads();
 }
 
-/* ------------------------------------------------------------------ a system */
+/* ------------------------------------------------------------------ solving a system */
 
-/* A tile of S on the diagonal, in shared memory; every thread block has one. */
+/* A tile on the diagonal of S, in the shared memory of the thread block. */
 struct diagonal_tile {
     double u[SIDE][SIDE + 1];
     double inverse[SIDE];
@@ -165,7 +166,8 @@ static __device__ inline void load_diagonal(const long_memory &w, uint32_t k0, d
     __syncthreads();
 }
 
-/* U' U := a tile, by one warp. A column of which no more than rounding is left gets 0. */
+/* Factors a tile on the diagonal into U' U. A column of which only rounding is left is left out:
+ * its unknown becomes 0. Called by one warp. */
 static __device__ inline void factor_tile(const long_memory &w, uint32_t k0, double cut,
                                           diagonal_tile &tile, uint32_t lane)
 {
@@ -185,8 +187,8 @@ static __device__ inline void factor_tile(const long_memory &w, uint32_t k0, dou
     }
 }
 
-/* U' U := S of order n, a multiple of SIDE, in place of its upper triangle; column n := U'^-1
- * column n. All threads call. */
+/* Factors S of order n, a multiple of SIDE, into U' U, in place of its upper triangle. Column n
+ * becomes U'^-1 times column n. All threads call. */
 static __device__ inline void factor_long(const long_memory &w, uint32_t n, double cut,
                                           diagonal_tile &tile)
 {
@@ -223,7 +225,7 @@ static __device__ inline void factor_long(const long_memory &w, uint32_t n, doub
     }
 }
 
-/* a := U^-1 column n. All threads call. */
+/* w.a := U^-1 times column n. All threads call. */
 static __device__ inline void substitute_long(const long_memory &w, uint32_t n, diagonal_tile &tile)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_few.cuh - rows of observed cells that have few nonzeros: solved for by systems of these.
+/* observed_few.cuh - rows of observed cells with fewer nonzeros than columns: the system of
+ * equations has an unknown for each nonzero.
  *
  *   owner    memory of a thread block, divided by own_memory
  *   threads  all lanes of a warp call together
@@ -9,12 +10,12 @@
 
 #include "gpu/observed/observed_row.cuh"
 
-/* Nonzeros of a row that is solved for by them, where it has more columns. */
+/* Most nonzeros of a row that solve_some takes, if the row has more columns. */
 enum { SOME = 16 };
 
 /* ------------------------------------------------------------------ short rows together */
 
-/* The i-th bit that is set in 8, or 7. */
+/* Returns the number of the i-th set bit of 8 bits, or 7 if fewer are set. */
 static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
 {
     for (; i > 0; i--)
@@ -22,8 +23,8 @@ static __device__ inline uint32_t last_of(uint32_t bits, uint32_t i)
     return bits != 0 ? __ffs(bits) - 1 : 7;
 }
 
-/* Rows first, ... that have the n nonzeros from position pos on and no others. Bit q of ends:
- * one ends after nonzero q. */
+/* Solves for several rows, from `first` on, whose nonzeros are exactly the n from position pos on.
+ * Bit q of ends: a row ends after nonzero q. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
@@ -62,8 +63,8 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
     d[1] += diagonal && g % 2 == 1 ? l2 : 0;
     const double least = cut * (g % 2 == 0 ? d[0] : d[1]);
 
-    /* Gauss-Jordan: in step i the i-th nonzero of every row, all others of the row. Columns of
-     * other rows are not read. */
+    /* Gauss-Jordan elimination: step i eliminates the i-th nonzero of every row from all others of
+     * the same row. Columns of other rows are not read. */
     double y = value;
     const uint32_t steps = __reduce_max_sync(ALL_LANES, end - first);
 #pragma unroll 1
@@ -86,14 +87,14 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
             y = g == k ? yk : y - (k % 2 == 0 ? c0 : c1) * yk;
         }
     }
-    /* a = P' y of each row, as the tiles of M P: row i of M is y where a nonzero is of the i-th
-     * row. */
+    /* a = P' y for each row, as a product of tiles M P: row i of M has y at the nonzeros of the
+     * i-th row, and 0 elsewhere. */
     __syncwarp();
     const uint32_t of_row = __popc(ends & below(g)), rows = __popc(ends);
     double m[2], square = 0;
 #pragma unroll
     for (uint32_t h = 0; h < 2; h++) {
-        const uint32_t q = 4 * (t + 4 * h); /* the lane that has nonzero t + 4 h */
+        const uint32_t q = 4 * (t + 4 * h); /* the lane that holds nonzero t + 4 h */
         const double one = __shfl_sync(ALL_LANES, y, q);
         m[h] = __shfl_sync(ALL_LANES, of_row, q) == g ? one : 0.0;
     }
@@ -127,8 +128,8 @@ solve_short(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<
 
 /* ------------------------------------------------------------------ rows of some nonzeros */
 
-/* Row `row`, which has the n nonzeros from position pos on, more than SHORT and no more than
- * SOME, and no others: y by the solution of 16 columns, which takes less than that of 32. */
+/* Solves for `row`, whose nonzeros are exactly the n from position pos on, with SHORT < n <= SOME.
+ * Its system has 16 unknowns y, which takes less time than one of 32 columns. */
 template <class T, int NL, class WEIGHTS>
 static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const warp_memory<T, LANES, NL> &mem,
@@ -140,9 +141,9 @@ static __device__ inline void solve_some(const ts_gpu_mttkrp &p, const ts_gpu_ob
     const typename WEIGHTS::count count = weights.of(kept, pos);
     const double weight = o.by_count ? count : 1.0, cut = cut_of_few(o);
     double x[2][8], both[4] = { 0, 0, 0, 0 }, s[2][2][2], r[2][2], least[2], y[2], a[8];
+    /* nonzero 8 u + g, its columns 4 t .. 4 t + 3 and 16 + 4 t .. 16 + 4 t + 3 */
 #pragma unroll
-    for (uint32_t u = 0; u < 2;
-         u++) { /* nonzero 8 u + g, its columns 4 t .. 4 t + 3 and those 16 further on */
+    for (uint32_t u = 0; u < 2; u++) {
         const uint32_t q = 8 * u + g, at = spread<LANES>::at(pos + min(q, n - 1));
         const bool on = kept >> q & 1;
         const uint32_t place[2] = { at, at };

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows with Gram matrices of their own. A warp decodes blocks as for the MTTKRP, and takes the
- * rows in one of three ways:
+/* Rows of observed cells, each with its own Gram matrix S. A warp decodes blocks as for the MTTKRP,
+ * and solves for a row in one of three ways:
  *
- * A row's products go through tensor cores as loads leave them (gram_tiles.cuh), and when it
- * ends the warp solves for it in the same registers (tile_solve.cuh), where l2 is above 0 and
- * entries have no bounds. That takes some 1300 instructions a row, as many as some 80 nonzeros.
- * Otherwise S goes to shared memory (gram_solve.cuh), since there columns are left out in their
- * order, and bounds need S again.
+ * S of a row is summed by tensor cores in registers (gram_tiles.cuh). If l2 is positive and entries
+ * have no bounds, the warp solves for the row in the same registers when the row ends
+ * (tile_solve.cuh). That takes some 1300 instructions, as many as 80 nonzeros. Otherwise S is
+ * copied to shared memory (gram_solve.cuh), because columns may have to be left out in their order,
+ * and bounds need S again.
  *
- * So up to 8 nonzeros of rows that lie in them as a whole are taken together, where l2 is above
- * 0, entries have no bounds and rows no fewer columns than that: with their products as the rows
- * of P, a = P' y and (P P' + l2 I) y = x. P P' of 8 nonzeros is one tile, whichever rows they
- * are of, and all rows in it are solved for at once. Of up to 16 nonzeros of a row of more
- * columns y has the smaller Gram matrix, too.
+ * If l2 is positive, entries have no bounds and rows have at least 8 columns, complete rows within
+ * 8 nonzeros are solved for together. Let the rows of P be the products p of the nonzeros, and x
+ * their values. Then a = P' y, where (P P' + l2 I) y = x. P P' of 8 nonzeros is one tile, even if
+ * they belong to several rows, and all these rows are solved for at once. A row of up to 16
+ * nonzeros and more columns is solved for in the same way, since its P P' is smaller than S.
  *
  * Sums and solutions are float64; products are in the precision of the rows, as on CPU cores. */
 #define _Static_assert static_assert /* layout.h is C */
@@ -27,15 +27,15 @@
 #include "gpu/observed/observed_wide.h"
 
 enum {
-    NARROW = 32,  /* columns of which a warp's registers hold a Gram matrix */
-    RESIDENT = 14 /* warps of a multiprocessor: the compiler takes 128 registers a thread */
+    NARROW = 32,  /* most columns for which the registers of a warp hold a Gram matrix */
+    RESIDENT = 14 /* warps on a multiprocessor, with 128 registers a thread */
 };
 static_assert(WARPS == TS_OBSERVED_UNITS, "a warp a unit");
 
 /* ------------------------------------------------------------------ rows one by one */
 
-/* from + index * bytes: of factors in 64 bits the compiler would multiply upper halves that are
- * 0. */
+/* Returns from + index * bytes. In assembly, since the compiler would multiply in 64 bits, whose
+ * upper halves are 0. */
 static __device__ inline const char *row_at(const char *from, uint32_t index, uint32_t bytes)
 {
     uint64_t at;
@@ -43,8 +43,8 @@ static __device__ inline const char *row_at(const char *from, uint32_t index, ui
     return from + at;
 }
 
-/* Rows of 8 nonzeros of a block, on their way: lane (g, t) has its columns of nonzeros pos + t
- * and pos + 4 + t. */
+/* Factor rows of 8 nonzeros of a block, loaded ahead: lane (g, t) has its columns of nonzeros pos +
+ * t and pos + 4 + t. */
 template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     T y[NL][2][C], value[2];
     uint32_t place[2];
@@ -80,8 +80,8 @@ template <class T, int C, int NL, class WEIGHTS> struct rows_ahead {
     }
 };
 
-/* x, or 0 where mask is 0 and not UINT32_MAX: in assembly, or the compiler would choose between
- * two halves of what x is widened to. */
+/* Returns x if mask is UINT32_MAX, or 0 if mask is 0. In assembly, since the compiler would select
+ * both halves of the double that x is converted to. */
 static __device__ inline float masked(float x, uint32_t mask)
 {
     uint32_t bits = __float_as_uint(x);
@@ -93,8 +93,8 @@ static __device__ inline double masked(double x, uint32_t mask)
     return mask != 0 ? x : 0.0;
 }
 
-/* Adds 8 nonzeros. Bits 0 .. 7 of `on`: which of them count; `whole`: all lanes have columns.
- * Mostly all count, which is known to all lanes: then nothing is to be made 0. */
+/* Adds 8 nonzeros. Bit k of `on`: nonzero k counts; whole: all lanes have columns. Usually all
+ * nonzeros count, and as all lanes know that, nothing is masked. */
 template <class T, int C, class COUNT>
 static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint32_t on, uint32_t t,
                                         bool active, bool whole, gram_sum<C, COUNT> &sum)
@@ -122,8 +122,8 @@ static __device__ inline void add_eight(T (&x)[2][C], const T (&value)[2], uint3
     sum.add(d[0], d[1]);
 }
 
-/* A number that stays as it is: the compiler would compute parts of addresses anew for each
- * load. */
+/* Returns x, but hides its value from the compiler, which would otherwise compute parts of
+ * addresses again for each load. */
 template <class X> static __device__ inline X opaque(X x)
 {
     if constexpr (sizeof(X) == 8)
@@ -133,7 +133,7 @@ template <class X> static __device__ inline X opaque(X x)
     return x;
 }
 
-/* Adds the nonzeros at positions pos .. end - 1, of one row, of a block that has n. */
+/* Adds the nonzeros at positions pos .. end - 1, all of one row, of a block of n nonzeros. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const own_memory<C> &own,
@@ -152,7 +152,8 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
             from[l] = opaque((const char *)p.factor[l] + offset);
         near.load(from, row_bytes, mem, pos + t, n - 1);
 #pragma unroll 1
-        for (; pos < end; pos += 16) { /* the next 8 are on their way, maybe of the next row */
+        /* the next 8 nonzeros are loaded ahead, even if they belong to the next row */
+        for (; pos < end; pos += 16) {
             const uint32_t on = bits_from(own.kept, pos) & below(min(end - pos, 16u));
             T x[2][C], y[2][C];
             far.load(from, row_bytes, mem, pos + 8 + t, n - 1);
@@ -164,7 +165,8 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
             sum.count += weights.of_lane(on, pos, t);
         }
     } else {
-        constexpr int K = sizeof(T) == sizeof(float) ? 4 : 2; /* loads of a lane that go together */
+        /* nonzeros that a lane loads at once */
+        constexpr int K = sizeof(T) == sizeof(float) ? 4 : 2;
 #pragma unroll 1
         for (; pos < end; pos += 4 * K) {
             const uint32_t on = bits_from(own.kept, pos) & below(min(end - pos, 4u * K));
@@ -196,15 +198,16 @@ add_nonzeros(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const
 
 /* ------------------------------------------------------------------ a unit */
 
-/* Where a warp is. */
+/* The position of a warp in its unit, and the sums of the current row. */
 template <int C, class COUNT> struct unit_rows {
-    gram_sum<C, COUNT> sum; /* of the current row */
+    gram_sum<C, COUNT> sum; /* sums of the current row */
     uint32_t row, first_row;
-    /* it has nonzeros before these, maybe none yet; it is the first one of the unit */
+    /* open: the current row has begun before this block; first: it is the first row of the unit */
     bool open, first;
 };
 
-/* The current row has ended. */
+/* Ends the current row: solves for it, or stores its sums as a part if it is the first row of the
+ * unit. */
 template <class T, int C, class WEIGHTS>
 static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                       const own_memory<C> &own, const WEIGHTS &weights, bool plain,
@@ -224,7 +227,7 @@ static __device__ inline void end_row(const ts_gpu_mttkrp &p, const ts_gpu_obser
     r.sum.clear();
 }
 
-/* Where the row of nonzero pos ends, of n. */
+/* Returns the position after the row of nonzero pos, at most n. */
 static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, uint32_t n)
 {
     for (uint32_t at = pos + 1; at < n; at += 32) {
@@ -235,7 +238,7 @@ static __device__ inline uint32_t row_end(const uint32_t *begins, uint32_t pos, 
     return n;
 }
 
-/* The nonzeros of a block. closed: a row ends with it. */
+/* Adds the nonzeros of a block to their rows. closed: a row ends with the block. */
 template <class T, int C, int NL, class WEIGHTS>
 static __device__ inline void
 take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T, LANES, NL> &mem,
@@ -246,11 +249,13 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
     uint32_t pos = 0;
 #pragma unroll 1
     while (pos < n) {
-        const uint32_t ends = bits_from(own.begins, pos + 1); /* bit k: after nonzero pos + k */
+        /* bit k: a row ends after nonzero pos + k */
+        const uint32_t ends = bits_from(own.begins, pos + 1);
         if (!r.open && together && (ends & below(SHORT)) != 0) {
             const uint32_t some = 32 - __clz(ends & below(SHORT));
             solve_short(p, o, mem, own, weights, pos, some, ends & below(some), r.row, lane);
-            r.sum.clear(); /* it was: so it needs no registers meanwhile */
+            /* the sums are 0 already; clearing them again saves registers meanwhile */
+            r.sum.clear();
             r.row += __popc(ends & below(some));
             pos += some;
             continue;
@@ -274,13 +279,13 @@ take_rows(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const warp_memory<T,
     }
 }
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
+/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row inside a unit
  *
- *   launch  grid (units of the launch), thread blocks of one warp: a unit with many rows takes
- *           long, and a thread block of four would keep the place of all until the last is done
- *   out     only rows that begin and end inside the unit are stored: no other warp has a nonzero
- *           of them
- *   part    (2 x units of the mode copy) what the unit has of its first and its last row */
+ *   launch  grid (units of the launch), thread blocks of one warp: units with many rows take long,
+ *           and a block of four warps would occupy a multiprocessor until the last warp is done
+ *   out     only rows that begin and end inside the unit are stored, of which no other warp has
+ *           nonzeros
+ *   part    (2 x units of the mode copy) sums over the unit's nonzeros of its first and last row */
 template <class T, int C, int NL, bool WEIGHTED>
 __global__ void __launch_bounds__(32, RESIDENT)
     observed_packed(const __grid_constant__ ts_gpu_mttkrp p,
@@ -320,8 +325,8 @@ __global__ void __launch_bounds__(32, RESIDENT)
             b + 1 < shard.n_blocks ? TS_BLOCK_NNZ : shard.nnz - (shard.n_blocks - 1) * TS_BLOCK_NNZ;
         const uint32_t first_row = __shfl_sync(ALL_LANES, blocks.lane_row, i);
         const uint32_t next_row = __shfl_sync(ALL_LANES, blocks.lane_row, min(i + 1, 31u));
-        /* warps are each elsewhere in much code here, and wait for what the instruction cache
-         * lacks */
+        /* decoding is not unrolled: warps are at different places of this long code, and would wait
+         * for the instruction cache */
         const decoded d = take_block<0>(p, shard, at, mem, blocks, b, weights.decoded());
         const bool closed = b + 1 < blocks.end && next_row != first_row + d.n_rows;
         prepare_block(p, o, mem, weights, own.begins, own.kept, d, first_row, closed, lane);
@@ -337,9 +342,9 @@ __global__ void __launch_bounds__(32, RESIDENT)
 
 /* ------------------------------------------------------------------ parts */
 
-enum { BATCH = 4 }; /* parts that are loaded at a time */
+enum { BATCH = 4 }; /* parts that are loaded at once */
 
-/* S of packed values in own.copy, to own.s; returns m(lane). */
+/* Unpacks S from the part in own.copy to own.s, and returns m(lane). */
 template <int C>
 static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t rank, uint32_t lane)
 {
@@ -353,9 +358,9 @@ static __device__ inline double unpack_part(const own_memory<C> &own, uint32_t r
     return lane < rank ? from[lane] : 0;
 }
 
-/* Adds parts from e on, if the row begins with that one, and solves for it; or leaves the sum of
- * a row that may go on outside of the parts in `ends`, of which there are two, unless that is
- * NULL. */
+/* If part e is the first one of its row, adds the parts of the row and solves for it. With `ends`
+ * (two parts, or NULL), the sum of the first or last row is stored there instead, since the row may
+ * continue outside these parts. */
 template <class T, int C>
 static __device__ inline void
 fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &own,
@@ -379,7 +384,7 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
 #pragma unroll
     for (int k = 0; k < N; k++)
         sum[k] = 0;
-    for (uint64_t next = e; next < rows.n && is_last; next += 32) { /* a lane looks at one part */
+    for (uint64_t next = e; next < rows.n && is_last; next += 32) { /* each lane checks one part */
         const uint64_t one = next + lane;
         const bool there = one < rows.n && rows.there(one), same = there && rows.row[one] == row;
         const uint32_t others = __ballot_sync(ALL_LANES, there && !same);
@@ -419,7 +424,7 @@ fold_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const own_memory<C> &
     solve_row<T>(p, o, own, row, m, count, lane);
 }
 
-/* A warp for each unit of the launch. */
+/* Adds the parts of units inside a shard. A warp for each unit of the launch. */
 template <class T, int C>
 __global__ void __launch_bounds__(32 * WARPS, 2)
     fold_units(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,
@@ -438,7 +443,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
                        ends != NULL ? ends + 2 * shard.number * size : NULL, lane);
 }
 
-/* A warp for each part of the shards. */
+/* Adds the parts of shards. A warp for each part. */
 template <class T, int C>
 __global__ void __launch_bounds__(32)
     fold_ends(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of observed cells whose Gram matrices lie in device memory: a thread block takes one
- * share after another, and of it the rows that begin there.
+/* Rows of observed cells whose Gram matrices S are in device memory. A thread block takes one share
+ * after another, and solves for the rows that begin in it.
  *
- * The products p of up to BATCH nonzeros of a row are stored as the rows of P, their values x
- * behind them as one more column: so [P x]' [P x] has S and m, and U of U' U = S, computed in
- * place by blocks of 32 columns, has U'^-1 m there. Products of P and of blocks of U are by
- * tensor cores, of tiles of 32 x 32, a warp each. Everything is in one order, which the row
- * alone decides on.
+ * The products p of up to BATCH nonzeros of a row are the rows of P, and the values x an additional
+ * column. So [P x]' [P x] contains S and m. S is factored in place into U' U in blocks of 32
+ * columns, which turns m into U'^-1 m. Tensor cores compute the products of P and of blocks of U in
+ * tiles of 32 x 32, one warp each. The order of all sums depends on the row alone.
  *
- * Rows within bounds are found by block principal pivoting, as everywhere (cpu/rows/bounded_row.h).
- * The lower triangle keeps S meanwhile; the matrix of the free entries alone, which is of lower
- * order, is copied from there to the upper one, and factored like S.
+ * Rows within bounds are found by block principal pivoting (cpu/rows/bounded_row.h). The lower
+ * triangle keeps S meanwhile. The matrix of the free entries is copied from there to the upper
+ * triangle, and factored like S.
  *
  * Products are in the precision of the rows, the rest in float64, as in observed_wide.cu. */
 #define _Static_assert static_assert /* layout.h is C */
@@ -24,7 +23,7 @@
 
 /* ------------------------------------------------------------------ one row */
 
-/* Stores row a; all threads call. */
+/* Stores w.a as the row. All threads call. */
 template <class T>
 static __device__ inline void store_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const long_memory &w, uint32_t row, double count)
@@ -41,10 +40,10 @@ static __device__ inline void store_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
         if (threadIdx.x == 0 && o.size != NULL)
             o.size[row] = (o.by_count ? count : 1.0) * square;
     }
-    __syncthreads(); /* a is written again */
+    __syncthreads(); /* the next row overwrites a */
 }
 
-/* Adds l2 to a diagonal of order k, of which the rest up to n stays 0. */
+/* Adds l2 to the first k entries of a diagonal of n; the others stay 0. */
 static __device__ inline void add_l2(const long_memory &w, uint32_t k, uint32_t n, double l2)
 {
     for (uint32_t j = threadIdx.x; j < n; j += THREADS)
@@ -52,7 +51,7 @@ static __device__ inline void add_l2(const long_memory &w, uint32_t k, uint32_t 
     __syncthreads();
 }
 
-/* Solves for a row, S and m being in w.s; all threads call. */
+/* Solves for a row, whose S and m are in w.s. All threads call. */
 template <class T>
 static __device__ inline void solve_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const long_memory &w, uint32_t row, double count,
@@ -70,7 +69,7 @@ static __device__ inline void solve_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
         }
         factor_long(w, w.n, cut_of<T>(o), tile);
         substitute_long(w, w.n, tile);
-        if (is_bounded(o)) { /* P is not read any more */
+        if (is_bounded(o)) { /* pivoting overwrites P, which is no longer needed */
             const double tolerance = sizeof(T) == sizeof(float) ? 1e-7 : 1e-15;
             if (!pivot_long(w, o, cut_of<T>(o), tolerance, tile))
                 descend_long(w, o, tolerance, w.p);
@@ -79,8 +78,8 @@ static __device__ inline void solve_long(const ts_gpu_mttkrp &p, const ts_gpu_ob
     store_long<T>(p, o, w, row, count);
 }
 
-/* Solves for a row that has q nonzeros, of which P and values are in w.p: (P P' + l2 I) y = x, a
- * = P' y. All threads call. */
+/* Solves for a row of q nonzeros, whose products and values are in w.p: (P P' + l2 I) y = x, a = P'
+ * y. All threads call. */
 template <class T>
 static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const long_memory &w, uint32_t row, uint32_t q,
@@ -96,7 +95,7 @@ static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_obs
         add_l2(w, q, n, o.l2 * (o.by_count ? count : 1.0));
         factor_long(w, n, cut_of_few(o), tile);
         substitute_long(w, n, tile);
-        /* a is y: it becomes the row, by way of what is not in use */
+        /* w.a holds y: the row is computed in unused memory, then copied to w.a */
         for (uint32_t j = threadIdx.x; j < w.n; j += THREADS) {
             double a = 0;
             for (uint32_t i = 0; i < q; i++)
@@ -111,7 +110,7 @@ static __device__ inline void solve_few(const ts_gpu_mttkrp &p, const ts_gpu_obs
     store_long<T>(p, o, w, row, count);
 }
 
-/* S, m and the count to a part; all threads call. */
+/* Stores S, m and the count as a part. All threads call. */
 static __device__ inline void pack_long(const long_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -129,15 +128,15 @@ static __device__ inline void pack_long(const long_memory &w, uint32_t rank, dou
 
 /* ------------------------------------------------------------------ sums */
 
-/* The row under way: q of its nonzeros are in P, `summed`: S has those before. The same in all
- * threads. */
+/* The state of the current row, the same in all threads: q of its nonzeros are in P; summed: S
+ * contains the nonzeros before them. */
 struct long_row {
     uint32_t q;
     bool summed;
     double count;
 };
 
-/* Rows q .. of P up to a multiple of `unit` become 0. */
+/* Clears rows of P from q up to a multiple of `unit`. */
 static __device__ inline void fill_up(const long_memory &w, uint32_t q, uint32_t unit)
 {
     const uint32_t end = (q + unit - 1) / unit * unit;
@@ -146,7 +145,7 @@ static __device__ inline void fill_up(const long_memory &w, uint32_t q, uint32_t
     __syncthreads();
 }
 
-/* What is in P goes to S. */
+/* Adds the nonzeros in P to S. */
 static __device__ inline void sum_batch(const long_memory &w, long_row &r)
 {
     fill_up(w, r.q, 4);
@@ -156,8 +155,8 @@ static __device__ inline void sum_batch(const long_memory &w, long_row &r)
     r.q = 0;
 }
 
-/* Adds the nonzeros at positions pos .. end - 1 of a block to the row under way. A nonzero that
- * is not kept has a row of zeros. */
+/* Adds the nonzeros at positions pos .. end - 1 of a block to the current row. A nonzero that is
+ * not kept gets a row of zeros in P. */
 template <class T, class WEIGHTS>
 static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, 0> &mem,
                                        const WEIGHTS &weights, const uint32_t *kept, uint32_t pos,
@@ -195,8 +194,8 @@ static __device__ inline void add_long(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* The row under way has ended. at_end: it may go on in another shard, so that it is solved for
- * by S, as the sum of several parts would be; part: where it goes then, or NULL. */
+/* Ends the current row. at_end: it may continue in another shard, so it is solved for by S, like a
+ * sum of several parts; part: where its sums are stored then, or NULL. */
 template <class T>
 static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                        const long_memory &w, uint32_t row, bool at_end,
@@ -217,7 +216,7 @@ static __device__ inline void end_long(const ts_gpu_mttkrp &p, const ts_gpu_obse
 
 /* ------------------------------------------------------------------ a share */
 
-/* Where the first or the last row of a shard goes. */
+/* Returns the part of o.ends for the first or the last row of a shard; NULL for other rows. */
 static __device__ inline double *end_of(const ts_gpu_observed &o, const ts_gpu_shard &shard,
                                         uint32_t row)
 {
@@ -225,7 +224,8 @@ static __device__ inline double *end_of(const ts_gpu_observed &o, const ts_gpu_s
     return o.ends == NULL ? NULL : o.ends + part * ts_observed_part(o.rank);
 }
 
-/* The rows that begin in blocks first .. end - 1 of a shard, to where they end in it. */
+/* Solves for the rows that begin in blocks first .. end - 1 of a shard, including their nonzeros in
+ * later blocks of the shard. */
 template <class T, bool WEIGHTED>
 static __device__ inline void
 take_share(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,
@@ -235,10 +235,11 @@ take_share(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard 
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, n_blocks = shard.n_blocks;
     long_row r = { 0, false, 0 };
-    bool open = false, own = true; /* a row goes on from the block before; it began in the share */
+    /* open: a row continues from the block before; own: it began in the share */
+    bool open = false, own = true;
 #pragma unroll 1
     for (uint32_t b = first > 0 ? first - 1 : 0; b < n_blocks; b++) {
-        __syncthreads(); /* the block before was taken */
+        __syncthreads(); /* all threads have finished the block before */
         if (warp == 0)
             decode_wide(p, o, shard, mem, weights, b, n_blocks, lane, block);
         __syncthreads();
@@ -271,12 +272,12 @@ take_share(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard 
     __syncthreads();
 }
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
+/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row
  *
- *   launch  as many thread blocks as there are shares or places; each takes a place and every so
- *           many-th share
- *   out     rows that begin in the share; the first and the last row of a shard are left in
- *           o.ends, unless that is NULL
+ *   launch  as many thread blocks as there are shares or places, whichever are fewer; block b of n
+ *           takes a place and the shares b, b + n, ...
+ *   out     rows that begin in the share, except the first and last row of a shard, whose sums go
+ *           to o.ends unless that is NULL
  *   shared  a decoded block, and the weights of its cells */
 template <class T, bool WEIGHTED>
 __global__ void __launch_bounds__(THREADS, 1)
@@ -287,7 +288,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     __shared__ diagonal_tile tile;
     __shared__ wide_block block;
     lane_place<LANES> at;
-    at.warp = 0; /* all look at what the first one decodes */
+    at.warp = 0; /* all warps use the block that the first one decodes */
     const warp_memory<T, LANES, 0> mem(shared, p.n_levels, 1, at, 1);
     const block_weights<T, WEIGHTED> weights((char *)shared +
                                              shared_size<T, LANES, 0>::bytes(p.n_levels, 1, 1));
@@ -305,7 +306,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* ------------------------------------------------------------------ parts */
 
-/* Rows at the ends of shards, part after part; as fold_row of observed_kernel.cu. */
+/* Adds the parts of rows at the ends of shards and solves for these rows, like fold_row of
+ * observed_kernel.cu. */
 template <class T>
 __global__ void __launch_bounds__(THREADS, 1)
     fold_long(const __grid_constant__ ts_gpu_mttkrp p, const __grid_constant__ ts_gpu_observed o,

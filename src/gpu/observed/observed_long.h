@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_long.h - rows with Gram matrices of their own (observed_kernel.h) that are larger than
- * the shared memory of a thread block: they lie in device memory.
+/* observed_long.h - rows of observed cells (observed_kernel.h) whose Gram matrices do not fit in
+ * the shared memory of a thread block, and are in device memory.
  *
- * A thread block takes one of the places that there are, and gives it back when it is done: kernels
- * that run at once share them, and wait for each other. It sums a row from where it begins in a
- * shard to where it ends there, so that there are no parts but of the first and the last row of
- * each shard. A row of fewer nonzeros than columns, and up to TS_OBSERVED_LONG_BATCH, is solved for
- * by these (l2 above 0, no bounds). Bits depend neither on the number of places nor on who has
- * which.
+ * A thread block takes a place (work area) and frees it when it is done. Kernels that run at the
+ * same time share the places, and wait for a free one. A thread block sums all nonzeros that a row
+ * has in a shard, so only the first and the last row of each shard have parts. If l2 is positive
+ * and there are no bounds, a row with fewer nonzeros than columns, at most TS_OBSERVED_LONG_BATCH,
+ * is solved for by a system in its nonzeros. Bits do not depend on the number of places, or on
+ * which thread block takes which place.
  *
  *   owner    the caller owns all memory; locks are 0 before the first launch
  *   units    bytes
@@ -24,12 +24,13 @@
 extern "C" {
 #endif
 
-#define TS_OBSERVED_LONG_BATCH 256u /* nonzeros whose products are in memory at the same time */
+/* most nonzeros whose products are in a place at the same time */
+#define TS_OBSERVED_LONG_BATCH 256u
 
-/* The bytes of a place (struct long_memory). */
+/* Returns the bytes of a place (struct long_memory). */
 uint64_t ts_observed_long_bytes(uint32_t ld);
 
-/* Like ts_observed_launch and ts_observed_fold, but shares leave no parts. Parts of shards go to
+/* Like ts_observed_launch and ts_observed_fold, but without parts of shares. Parts of shards go to
  * o->ends, unless that is NULL. */
 ts_gpu_error ts_observed_long_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,
                                      const struct ts_gpu_observed *o, ts_gpu_stream stream);

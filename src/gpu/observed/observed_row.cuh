@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_row.cuh - a row of observed cells whose Gram matrix a warp holds: its memory, its
- * sum, and its solution.
+/* observed_row.cuh - rows of observed cells whose Gram matrix fits in a warp: memory, sums, and
+ * solutions.
  *
  *   owner    memory of a thread block, divided by own_memory; sums in registers
  *   threads  all lanes of a warp call together
@@ -14,16 +14,17 @@
 #include "gpu/rows/row_pairs.cuh"
 #include "gpu/observed/tile_solve.cuh"
 
-enum { SHORT = 8 }; /* nonzeros of rows that are taken together */
+enum { SHORT = 8 }; /* nonzeros whose rows are solved for together */
 
 /* ------------------------------------------------------------------ a warp's memory */
 
-/* Beside what the stages of the MTTKRP take: S, where a row is solved for in shared memory, and
- * the same once more where entries have bounds, or the products of SHORT nonzeros; which
- * nonzeros of a block begin rows, and which are not held out. */
+/* Memory of a warp besides that of the MTTKRP's stages: S, for rows that are solved for in shared
+ * memory; a copy of S if entries have bounds, or else the products of SHORT nonzeros; and bits for
+ * the nonzeros of a block that begin rows, and for those that are not held out. */
 template <int C> struct own_memory {
     double *s, *copy;
-    uint32_t *begins, *kept; /* 10 words each: bit 256 is that after the last nonzero */
+    /* 10 words each; bit 256 belongs to the position after the last nonzero */
+    uint32_t *begins, *kept;
 
     static __host__ __device__ uint32_t elements(bool plain, bool bounded)
     {
@@ -45,7 +46,7 @@ template <int C> struct own_memory {
 
 /* ------------------------------------------------------------------ one row */
 
-/* Solves for a row: S, a sum, is in own.s, m(lane) and the count are given. */
+/* Solves for a row from its sums: S in own.s, m(lane), and the count of nonzeros. */
 template <class T, int C, class COUNT>
 static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const own_memory<C> &own, uint32_t row, double m,
@@ -71,7 +72,7 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
         const double cut = cut_of<T>(o), tolerance = sizeof(T) == sizeof(float) ? 1e-7 : 1e-15;
         bool whole;
         a = solve_gram<C>(own.s, m, diagonal, cut, lane, &whole);
-        __syncwarp(); /* own.s is written again */
+        __syncwarp(); /* own.s is overwritten next */
         if (is_bounded(o) &&
             !pivot_gram<C>(own.s, own.copy, m, a, cut, o.rank, o.lower, o.upper, tolerance, lane))
             a = descend_gram<C>(own.copy, m, a, o.rank, o.lower, o.upper, tolerance, lane);
@@ -84,10 +85,10 @@ static __device__ inline void solve_row(const ts_gpu_mttkrp &p, const ts_gpu_obs
         if (lane == 0)
             o.size[row] = weight * square;
     }
-    __syncwarp(); /* own.s is written again */
+    __syncwarp(); /* own.s is overwritten next */
 }
 
-/* m of a sum: m[c] becomes that of column C g + c. */
+/* m[c] := m of column C g + c, from the partial sums of the lanes. */
 template <int C, class COUNT>
 static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&m)[C])
 {
@@ -99,7 +100,7 @@ static __device__ inline void sum_right(const gram_sum<C, COUNT> &sum, double (&
     }
 }
 
-/* S of a sum to own.s; returns m(lane). */
+/* Copies S of a sum to own.s, and returns m(lane). */
 template <int C, class COUNT>
 static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const own_memory<C> &own,
                                           uint32_t lane)
@@ -116,7 +117,7 @@ static __device__ inline double spill_sum(const gram_sum<C, COUNT> &sum, const o
     return lane < 8 * C ? own.s[8 * C * stride + lane] : 0;
 }
 
-/* Solves for a row without bounds, l2 being above 0, in registers. */
+/* Solves for a row in registers, without bounds and with l2 > 0. */
 template <class T, int C, class COUNT>
 static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                         const gram_sum<C, COUNT> &sum, COUNT count, uint32_t row,
@@ -161,7 +162,7 @@ static __device__ inline void solve_sum(const ts_gpu_mttkrp &p, const ts_gpu_obs
     }
 }
 
-/* A sum to a part. */
+/* Stores a sum as a part. */
 template <int C, class COUNT>
 static __device__ inline void pack_part(const gram_sum<C, COUNT> &sum, COUNT count, uint32_t rank,
                                         double *to, uint32_t lane)

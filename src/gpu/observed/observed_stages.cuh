@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_stages.cuh - what kernels over observed cells are made of: factor rows by neighbouring
- * columns, which nonzeros of a block begin rows and which are held out, and which parts of rows
- * belong together.
+/* observed_stages.cuh - building blocks of kernels for observed cells: loads of neighbouring
+ * columns of factor rows, bits for the nonzeros of a block that begin rows or are held out, and the
+ * parts that belong to one row.
  *
  *   owner    shared memory is the caller's
  *   threads  all lanes of a warp call together
@@ -17,10 +17,11 @@
 #include "gpu/sparse/mttkrp_stages.cuh"
 #include "gpu/observed/observed_kernel.h"
 
-enum { LANES = 8 }; /* lanes of a group that decodes positions of a block */
+/* lanes of a group, as in mttkrp_stages.cuh, which decodes positions of a block */
+enum { LANES = 8 };
 
-/* Loads C neighbouring columns. In assembly, or the compiler would move loads behind the branches
- * of others. */
+/* Loads C neighbouring columns. In assembly, so that the compiler does not move loads behind
+ * branches of other loads. */
 template <int C> static __device__ inline void load_columns(const char *p, float (&x)[C])
 {
     if constexpr (C == 4)
@@ -46,7 +47,7 @@ template <int C> static __device__ inline void load_columns(const char *p, doubl
     }
 }
 
-/* Stores C neighbouring columns of a row from `column` on, of which it has ld. */
+/* Stores C neighbouring columns of a row of ld columns, from `column` on. */
 template <int C>
 static __device__ inline void store_columns(float *to, const float (&x)[C], uint32_t column,
                                             uint32_t ld)
@@ -77,14 +78,14 @@ static __device__ inline void store_columns(double *to, const double (&x)[C], ui
     }
 }
 
-/* What the cells of a block count: each once, or by its weight. Then values and products are taken
- * times the square root of it, so that sums of what two of them multiply to are weighted, as on CPU
- * cores. A cell whose weight is 0 counts as one that is not there.
+/* How often the cells of a block count: once, or as often as their weight says. With weights,
+ * values and products are multiplied by the square root of the weight, so products of two of them
+ * have the weight, as on CPU cores. A cell of weight 0 counts as unlisted.
  *
- *   count     what counts are summed in
- *   of        what the cells pos + k count, k being the bits of `kept`
- *   of_lane   the same of those that a lane of number t has of each 4; total_of: what all lanes
- *             have of such sums */
+ *   count     the type of sums of counts
+ *   of        the sum of counts of the cells pos + k, for the set bits k of `kept`
+ *   of_lane   the same for cells t, t + 4, ... of a lane with number t; total_of: the sum over all
+ *             lanes of such sums */
 template <class T, bool WEIGHTED> struct block_weights;
 
 template <class T> struct block_weights<T, false> {
@@ -104,7 +105,7 @@ template <class T> struct block_weights<T, false> {
 
 template <class T> struct block_weights<T, true> {
     typedef double count;
-    T *root; /* by position, as values are */
+    T *root; /* square roots of the weights, in the order of the values */
     float *weight;
 
     static __host__ __device__ uint32_t bytes()
@@ -117,7 +118,7 @@ template <class T> struct block_weights<T, true> {
         weight = (float *)(root + spread<LANES>::words);
     }
     __device__ inline weights_to decoded() const { return { weight }; }
-    /* Lanes may ask for different cells, and all ask. */
+    /* All lanes call, each with its own arguments. */
     __device__ inline double of(uint32_t kept, uint32_t pos) const
     {
         double sum = 0;
@@ -146,8 +147,8 @@ template <class T> struct block_weights<T, true> {
     }
 };
 
-/* x[k] := the product of the rows of all factors at the nonzero in place[k], from byte[k] of the
- * rows on, weighed. */
+/* x[k] := the product of the factor rows of the nonzero at place[k], C columns from byte[k] on,
+ * times the square root of its weight. */
 template <class T, int C, int NL, int K, class WEIGHTS>
 static __device__ inline void
 multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, const WEIGHTS &weights,
@@ -201,7 +202,7 @@ multiply_rows(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, NL> &mem, cons
         weights.weigh(place[k], x[k]);
 }
 
-/* 32 bits of a list of 256, from bit `at` on. */
+/* Returns 32 bits of a list of 256 bits, from bit `at` on. */
 static __device__ inline uint32_t bits_from(const uint32_t *word, uint32_t at)
 {
     return __funnelshift_r(word[at / 32], word[at / 32 + 1], at % 32);
@@ -212,27 +213,27 @@ static __host__ __device__ inline bool is_bounded(const ts_gpu_observed &o)
     return o.lower > -INFINITY || o.upper < INFINITY;
 }
 
-/* S + l2 I is positive definite, and its solution the row. */
+/* Whether S + l2 I is positive definite and its solution is the row, as there are no bounds. */
 static __host__ __device__ inline bool is_plain(const ts_gpu_observed &o)
 {
     return o.l2 > 0 && !is_bounded(o);
 }
 
-/* The limit below which a diagonal entry counts as rounding, as on CPU cores. */
+/* Returns the relative limit below which a diagonal entry counts as rounding, as on CPU cores. */
 template <class T> static __device__ inline double cut_of(const ts_gpu_observed &o)
 {
     return 8.0 * (sizeof(T) == sizeof(float) ? (double)FLT_EPSILON : DBL_EPSILON * o.rank);
 }
 
-/* The same of P P' + l2 I, for rows that are solved for by their nonzeros: to leave one out would
- * be to forget a cell. All of it is summed in float64, and l2 is in each pivot. */
+/* The same limit for P P' + l2 I (observed_few.cuh). It is smaller, since leaving out a column
+ * would ignore a cell. P P' is summed in float64, and each pivot includes l2. */
 static __device__ inline double cut_of_few(const ts_gpu_observed &o)
 {
     return 8.0 * DBL_EPSILON * o.rank;
 }
 
-/* Values times the square roots of the weights, which are left beside. Returns which of the lane's
- * cells have a weight of 0. */
+/* Multiplies the values by the square roots of the weights, which are stored in weights.root.
+ * Returns bits for the lane's cells of weight 0. */
 template <class T, int NL>
 static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &,
                                                const block_weights<T, false> &, uint32_t)
@@ -257,8 +258,9 @@ static __device__ inline uint32_t weigh_values(const warp_memory<T, LANES, NL> &
     return none;
 }
 
-/* Which nonzeros of the block begin rows, and which are kept; values less the mean, weighed.
- * closed: a row ends with the block. */
+/* Sets the bits of nonzeros that begin rows, and of those that are kept. Subtracts the mean from
+ * the values, and multiplies them by the square roots of weights. closed: a row ends with the
+ * block. */
 template <class T, int NL, class WEIGHTS>
 static __device__ inline void
 prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
@@ -288,12 +290,13 @@ prepare_block(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
 /* A block that a warp has decoded for its thread block. */
 struct wide_block {
     uint32_t begins[10], kept[10]; /* as prepare_block leaves them */
-    /* number of nonzeros; the first row; whether a row ends with the piece */
+    /* number of nonzeros; the first row; whether a row ends with the block */
     uint32_t n, row, closed;
     uint32_t unused;
 };
 
-/* Decodes block b, by one warp; a row that goes on in block `end` is not closed. */
+/* Decodes block b, by one warp. If b is the last block before `end`, its last row counts as not
+ * closed. */
 template <class T, class WEIGHTS>
 static __device__ inline void
 decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard &shard,
@@ -317,13 +320,14 @@ decode_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o, const ts_gpu_shard
     }
 }
 
-/* Entry (i, j), i <= j, in a part. */
+/* Returns the position in a part of entry (i, j) of S, i <= j. */
 static __device__ inline uint64_t packed_at(uint32_t i, uint32_t j, uint32_t rank)
 {
     return (uint64_t)i * rank - (uint64_t)i * (i + 1) / 2 + j;
 }
 
-/* The rows of parts. A second part of one row is none, nor are those of a unit without blocks. */
+/* The rows of n parts. If both parts of a unit belong to one row, the second one does not exist;
+ * neither do the parts of a unit without blocks. */
 struct part_rows {
     const uint32_t *row;
     uint64_t n;
@@ -331,7 +335,7 @@ struct part_rows {
     {
         return row[e] != UINT32_MAX && (e % 2 == 0 || row[e] != row[e - 1]);
     }
-    /* The next one at or after e of this row; n where there is none. */
+    /* Returns the next part from e on if it belongs to row `of`, otherwise n. */
     __device__ inline uint64_t same(uint64_t e, uint32_t of) const
     {
         while (e < n && !there(e))

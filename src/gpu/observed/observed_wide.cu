@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows of more than 32 columns with Gram matrices of their own: a thread block takes one row
- * after the other of its share.
+/* Rows of observed cells with more than 32 columns: a thread block takes the rows of its share one
+ * after another.
  *
- * Columns are taken by panels of 32. A warp has two of them, the same or not, and sums what they
- * have of S in its registers: all warps walk over the same nonzeros, and each loads the columns
- * that it needs. When a row ends, S goes to shared memory, where all warps factor it.
+ * Columns form panels of 32. Each warp has a pair of panels, which may be equal, and sums their
+ * block of S in its registers. All warps walk over the same nonzeros, and each loads the columns
+ * that it needs. When a row ends, S is copied to shared memory, where all warps factor it.
  *
  * Arithmetic is that of observed_kernel.cu. */
 #define _Static_assert static_assert /* layout.h is C */
@@ -16,12 +16,13 @@
 
 /* ------------------------------------------------------------------ sums */
 
-/* What a warp sums of S: its left panel times its right one; and of m, where they are the same,
- * the left one. */
+/* The sums of a warp: the block of S of its left and right panel and, if these are equal, m of the
+ * panel. */
 template <class COUNT> struct wide_sum {
-    /* s: pairs of tiles (0, 1) with each of the right panel, then (2, 3), as in gram_tiles.cuh */
+    /* s: tiles (0, b) and (1, b) as a pair for each tile b of the right panel, then (2, b) and (3,
+     * b), as in gram_tiles.cuh */
     double s[8][4], m[4];
-    COUNT count; /* of nonzeros t, t + 4, ... */
+    COUNT count; /* number of nonzeros t, t + 4, ..., or sum of their weights */
 
     __device__ inline void clear()
     {
@@ -37,7 +38,7 @@ template <class COUNT> struct wide_sum {
     }
 };
 
-/* Adds the nonzeros at positions pos .. end - 1, of one row. */
+/* Adds the nonzeros at positions pos .. end - 1, all of one row. */
 template <class T, class WEIGHTS>
 static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory<T, LANES, 0> &mem,
                                        const WEIGHTS &weights, const uint32_t *kept, uint32_t pos,
@@ -87,7 +88,7 @@ static __device__ inline void add_wide(const ts_gpu_mttkrp &p, const warp_memory
     }
 }
 
-/* The sums of all warps to w.s and w.y; returns the count. */
+/* Stores the sums of all warps to w.s and w.y, and returns the count. */
 template <class COUNT>
 static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memory &w, uint32_t left,
                                           uint32_t right, uint32_t lane)
@@ -118,7 +119,7 @@ static __device__ inline COUNT spill_wide(wide_sum<COUNT> &sum, const wide_memor
     return count;
 }
 
-/* S in w.s, m in w.y and the count to a part. */
+/* Stores S (in w.s), m (in w.y) and the count as a part. */
 static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, double count,
                                         double *to)
 {
@@ -136,12 +137,12 @@ static __device__ inline void pack_wide(const wide_memory &w, uint32_t rank, dou
 
 /* ------------------------------------------------------------------ a share */
 
-/* out(i, :) = the row a that solves (S + l2 I) a = m, of its own nonzeros
+/* out(i, :) = the row a that solves (S + l2 I) a = m, for each row inside a share
  *
  *   launch  grid (shares of the launch), a warp for each pair of panels left <= right
  *   out     only rows that begin and end inside the share are stored
- *   part    (2 x shares of the mode copy) what the share has of its first and its last row
- *   shared  decoded blocks; S and rows beside it; weights of the blocks */
+ *   part    (2 x shares of the mode copy) sums over the share's nonzeros of its first and last row
+ *   shared  decoded blocks; S and vectors of the system; weights of the blocks */
 template <class T, bool WEIGHTED>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     observed_wide(const __grid_constant__ ts_gpu_mttkrp p,
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     right += left;
     sum.clear();
     for (uint32_t base = first; base < end; base += DECODERS) {
-        __syncthreads(); /* the blocks before were taken */
+        __syncthreads(); /* all threads have finished the blocks before */
         if (warp < DECODERS && base + warp < end) {
             const warp_memory<T, LANES, 0> mem(shared, p.n_levels, 1, at);
             const weights_of_block weights(weights_at + warp * weights_of_block::bytes());
@@ -254,7 +255,7 @@ static __device__ inline void fold_wide_row(const ts_gpu_mttkrp &p, const ts_gpu
     solve_wide<T>(p, o, w, row, count);
 }
 
-/* A thread block for each part of the launch. */
+/* Adds the parts of shares inside a shard. A thread block for each part of the launch. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_shares(const __grid_constant__ ts_gpu_mttkrp p,
@@ -271,7 +272,7 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
                      ends != NULL ? ends + 2 * shard.number * size : NULL);
 }
 
-/* A thread block for each part of the shards. */
+/* Adds the parts of shards. A thread block for each part. */
 template <class T>
 __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
     fold_wide_ends(const __grid_constant__ ts_gpu_mttkrp p,
@@ -286,7 +287,8 @@ __global__ void __launch_bounds__(32 * MOST_WARPS, 1)
 
 /* ------------------------------------------------------------------ launches */
 
-/* The largest rank. In float64 it is limited by the errors of the model (errors_kernel.h). */
+/* Returns the highest rank. In float64 it is limited by the errors of the model
+ * (errors_kernel.h). */
 uint32_t ts_observed_wide_most(enum ts_precision precision)
 {
     return precision == TS_FLOAT32 ? PANEL * MOST_PANELS : PANEL * MOST_PANELS / 2;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* observed_wide.h - what observed_kernel.h says, of rows of more than 32 columns: a thread block a
- * share, and a unit of it.
+/* observed_wide.h - the functions of observed_kernel.h for rows of more than 32 columns, where a
+ * thread block takes a share as one unit.
  *
- *   owner, units, threads, errors   as there
+ *   owner, units, threads, errors as in observed_kernel.h
  */
 #ifndef TS_GPU_OBSERVED_WIDE_H
 #define TS_GPU_OBSERVED_WIDE_H
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* The highest rank: S of a row lies in shared memory. */
+/* Returns the highest rank for which S of a row fits in shared memory. */
 uint32_t ts_observed_wide_most(enum ts_precision precision);
 
 ts_gpu_error ts_observed_wide_launch(enum ts_precision precision, const struct ts_gpu_mttkrp *args,

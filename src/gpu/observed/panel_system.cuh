@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* panel_system.cuh - systems of a thread block's columns: the Gram matrix by panels in the
- * registers of its warps, and its solution.
+/* panel_system.cuh - systems of equations of a thread block, with S in shared memory:
+ * factorization, solution, and bounds.
  *
  *   owner    memory of a thread block, divided by wide_memory
- *   units    columns, by panels
+ *   units    columns, in panels of 32
  *   threads  all threads of a thread block call together
  *   errors   none */
 #ifndef TS_GPU_PANEL_SYSTEM_CUH
@@ -16,10 +16,10 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    PANEL = 32, /* columns */
+    PANEL = 32, /* columns of a panel */
     MOST_PANELS = 4,
     MOST_WARPS = MOST_PANELS * (MOST_PANELS + 1) / 2,
-    DECODERS = 3 /* blocks that are decoded at a time, each by a warp */
+    DECODERS = 3 /* blocks that are decoded at the same time, each by a warp */
 };
 
 static __host__ __device__ inline uint32_t panels_of(uint32_t ld)
@@ -34,12 +34,12 @@ static __host__ __device__ inline uint32_t warps_of(uint32_t ld)
 
 /* ------------------------------------------------------------------ memory */
 
-/* S has its upper triangle at s[i * stride + j]. The lower one is free: where entries have
- * bounds it keeps what the upper one was, which becomes U, of U' U = S. */
+/* The upper triangle of S is at s[i * stride + j], and becomes U of U' U = S. If entries have
+ * bounds, the lower triangle keeps S. */
 struct wide_memory {
     double *s, *diagonal, *inverse, *right, *y, *a;
     uint32_t stride;
-    wide_block *block; /* DECODERS */
+    wide_block *block; /* DECODERS decoded blocks */
 
     static __host__ __device__ uint32_t bytes(uint32_t ld)
     {
@@ -58,7 +58,7 @@ struct wide_memory {
         a = y + n;
         block = (wide_block *)(a + n);
     }
-    /* An entry of the symmetric S before factoring. */
+    /* Returns an entry of the symmetric S before factoring. */
     __device__ inline double before(uint32_t i, uint32_t j) const
     {
         return i == j ? diagonal[i] : i < j ? s[j * stride + i] : s[i * stride + j];
@@ -67,8 +67,8 @@ struct wide_memory {
 
 /* ------------------------------------------------------------------ one row */
 
-/* U' U := S in place of its upper triangle, y := U'^-1 y. A column of which no more than
- * rounding is left gets 0. */
+/* Factors S into U' U in place of its upper triangle; y := U'^-1 y. A column of which only rounding
+ * is left is left out: its unknown becomes 0. */
 static __device__ inline void factor_wide(const wide_memory &w, uint32_t rank, double cut)
 {
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -95,7 +95,7 @@ static __device__ inline void factor_wide(const wide_memory &w, uint32_t rank, d
     __syncthreads();
 }
 
-/* a := U^-1 y, by one warp */
+/* a := U^-1 y. Called by one warp. */
 static __device__ inline void substitute_wide(const wide_memory &w, uint32_t rank, uint32_t lane)
 {
     for (uint32_t k = rank; k-- > 0;) {
@@ -108,8 +108,8 @@ static __device__ inline void substitute_wide(const wide_memory &w, uint32_t ran
     }
 }
 
-/* From a, clamped, to the best row within the bounds, by one warp: coordinate descent to the
- * end, y being what is left of m. */
+/* Coordinate descent from w.a, clamped to the bounds, until it converges; w.y holds m - S a. Called
+ * by one warp. */
 static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_observed &o,
                                            double tolerance, uint32_t lane)
 {
@@ -129,7 +129,7 @@ static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_ob
             const double old = w.a[k], diagonal = w.diagonal[k];
             const double now =
                 diagonal > 0 ? fmin(fmax(old + w.y[k] / diagonal, o.lower), o.upper) : old;
-            __syncwarp(); /* all have read a and y */
+            __syncwarp(); /* all lanes have read a and y */
             if (lane == 0)
                 w.a[k] = now;
             for (uint32_t j = lane; j < o.rank; j += 32)
@@ -145,15 +145,14 @@ static __device__ inline void descend_wide(const wide_memory &w, const ts_gpu_ob
     }
 }
 
-/* Of all columns j, those of a lane, j = lane + 32 c, as bits c. */
+/* Returns bit i of a set of columns in which lane L holds columns L + 32 c as bits c. */
 static __device__ inline bool bit_of(uint32_t bits, uint32_t i)
 {
     return __shfl_sync(ALL_LANES, bits, i % 32) >> i / 32 & 1;
 }
 
-/* The free entries, solved for as if the others stood where they are; the upper triangle of S
- * becomes U. Returns whether no column of them was left out. All threads call; warps know the
- * same. */
+/* Solves for the free entries while the others keep their values. The upper triangle of S becomes
+ * U. Returns whether no column was left out. All threads call, with the same arguments. */
 static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, double cut,
                                          uint32_t free)
 {
@@ -182,7 +181,7 @@ static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, do
     for (uint32_t c = 0; 32 * c + lane < rank; c++)
         whole = whole && ((free >> c & 1) == 0 || w.inverse[32 * c + lane] > 0);
     whole = __all_sync(ALL_LANES, whole);
-    if (warp == 0) { /* a of the others stays */
+    if (warp == 0) { /* the other entries of a do not change */
         double kept[MOST_PANELS];
         static_assert(PANEL == 32, "a lane has one column of each");
 #pragma unroll
@@ -200,8 +199,8 @@ static __device__ inline bool solve_free(const wide_memory &w, uint32_t rank, do
     return whole;
 }
 
-/* Whether block principal pivoting (cpu/rows/bounded_row.h) finds the best row within the bounds,
- * which is in w.a then; from w.a, which solves S a = m. All threads call. */
+/* Finds the best row within the bounds by block principal pivoting (cpu/rows/bounded_row.h), from
+ * w.a, which solves S a = m. Returns whether it was found; then it is in w.a. All threads call. */
 static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_observed &o, double cut,
                                          double tolerance)
 {
@@ -249,7 +248,7 @@ static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_obse
             last = __reduce_max_sync(ALL_LANES, last);
             change &= last % 32 == lane ? 1u << last / 32 : 0;
         }
-        __syncthreads(); /* all have read a */
+        __syncthreads(); /* all threads have read a */
         const uint32_t bound = change & free;
         at_upper = (at_upper & ~change) | (bound & above);
         for (uint32_t c = 0; 32 * c + lane < o.rank && warp == 0; c++)
@@ -261,7 +260,7 @@ static __device__ inline bool pivot_wide(const wide_memory &w, const ts_gpu_obse
     return false;
 }
 
-/* Solves for a row, S being in w.s and m in w.y; all threads call. */
+/* Solves for a row, whose S is in w.s and m in w.y. All threads call. */
 template <class T>
 static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_observed &o,
                                          const wide_memory &w, uint32_t row, double count)
@@ -299,7 +298,7 @@ static __device__ inline void solve_wide(const ts_gpu_mttkrp &p, const ts_gpu_ob
         if (lane == 0 && o.size != NULL)
             o.size[row] = weight * square;
     }
-    __syncthreads(); /* S is written again */
+    __syncthreads(); /* the next row overwrites S */
 }
 
 #endif

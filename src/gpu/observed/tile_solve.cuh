@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tile_solve.cuh - solves for a row by a warp, in its registers: S a = m, S in tiles as tensor
- * cores leave them.
+/* tile_solve.cuh - a warp solves S a = m for a row in its registers, with S in the accumulators of
+ * tensor cores.
  *
- * S is C x C tiles of 8 x 8, in whichever order its columns are; lane L is at (g, t) = (L / 4, L %
- * 4) and has entries (g, 2 t) and (g, 2 t + 1) of the tiles (a, b), a >= b. Block after block of
- * the diagonal is inverted and eliminated,
+ * S consists of C x C tiles of 8 x 8; the order of its columns does not matter. Lane L is at (g, t)
+ * = (L / 4, L % 4), and has entries (g, 2 t) and (g, 2 t + 1) of the tiles (a, b), a >= b. Each
+ * tile p on the diagonal in turn is inverted and eliminated,
  *
  *     U = -S_bp S_pp^-1,   S_cb += U_cp S_bp'
  *
- * where a tile X serves as the left operand X and as the right one X' as it lies: column 2 t + e
- * takes the place of column t of the operands' half e. The right side is a tile of one row, m', in
- * lanes with g = 0.
+ * where the registers of a tile X serve as left operand X and as right operand X': column 2 t + e
+ * counts as column t of half e of the operand. The right side is a tile of one row, m', in lanes
+ * with g = 0.
  *
  *   owner    all in registers
- *   units    least: what is no more of a diagonal entry is rounding, and its unknown 0
+ *   units    least: a diagonal entry of at most this counts as rounding, and its unknown becomes 0
  *   threads  all 32 lanes of a warp take part
  */
 #ifndef TS_GPU_TILE_SOLVE_CUH
@@ -25,18 +25,18 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* 1 / x of a normal x, to the last bit or two: no branch for others, which would make the lanes
- * meet again. */
+/* Returns 1 / x for a normal x, exact except for the last bit or two. It has no branch for other x,
+ * after which the lanes would have to converge. */
 static __device__ inline double reciprocal(double x)
 {
     double r, e;
-    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x)); /* 20 bits */
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(r) : "d"(x)); /* exact to 20 bits */
     e = fma(-x, r, 1.0);
     e = fma(e, e, e);
     return fma(r, e, r);
 }
 
-/* Row k of the sweep operator, k = E + an even number. */
+/* Applies the sweep operator to row k; k - E is even. */
 template <int E>
 static __device__ inline void sweep_row(double (&d)[2], double least, int k, uint32_t lane)
 {
@@ -57,8 +57,9 @@ static __device__ inline void sweep_row(double (&d)[2], double least, int k, uin
     d[1] = fma(f, above[1], d[1]);
 }
 
-/* d := -d^-1, d symmetric: the sweep operator, row after row. least: of entry (g, g), in the lane
- * that has it. As a loop: a warp waits for instructions that it comes to for the first time. */
+/* d := -d^-1 for symmetric d, by the sweep operator for each row. least: the limit for entry (g,
+ * g), in the lane that has it. It is a loop, not unrolled, since a warp waits for instructions that
+ * it executes for the first time. */
 static __device__ inline void invert_tile(double (&d)[2], double least, uint32_t lane)
 {
 #pragma unroll 1
@@ -68,16 +69,16 @@ static __device__ inline void invert_tile(double (&d)[2], double least, uint32_t
     }
 }
 
-/* d += x y', of 8 x 8 */
+/* d += x y', for tiles of 8 x 8 */
 static __device__ inline void add_tiles(double (&d)[2], const double (&x)[2], const double (&y)[2])
 {
     multiply_add(d, x[0], y[0]);
     multiply_add(d, x[1], y[1]);
 }
 
-/* From m in r to -a: of tile c, r[c][e] in lanes with g = 0 is that of column 2 t + e, turned[c] in
- * all lanes that of column g. r is 0 in the other lanes. least[c]: of entry (g, g) of tile (c,
- * c). */
+/* Replaces m in r by -a. For tile c, r[c][e] in lanes with g = 0 belongs to column 2 t + e; r is 0
+ * in other lanes. turned[c]: the result for column g, in all lanes. least[c]: the limit for entry
+ * (g, g) of tile (c, c). */
 template <int C>
 static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2],
                                           const double (&least)[C], double (&turned)[C],
@@ -129,7 +130,7 @@ static __device__ inline void solve_tiles(double (&s)[C][C][2], double (&r)[C][2
     }
 }
 
-/* Sums each x[v], v < 8, over the lanes with the same t. Lane (g, t) gets the sum of v = g. */
+/* Sums each x[v], v < 8, over the lanes with the same t. Returns the sum of x[g] in lane (g, t). */
 static __device__ inline double sum_of_groups(const double (&x)[8], uint32_t lane)
 {
     double four[4], two[2];

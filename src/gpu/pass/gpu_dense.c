@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The row work outside of a pass: rows in and out, solves, scaling and Gram matrices of whole
+/* Row work outside of passes: copying rows in and out, solves, scaling and Gram matrices of whole
  * factors, on every replica. */
 #include <cuda_runtime.h>
 #include <math.h>
@@ -13,8 +13,8 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/rows/simplex_kernel.h"
 
-/* Up to so many columns a kernel writes a Gram matrix where the host reads it, entry by entry;
- * beyond, over the link in vectors. */
+/* Up to this many columns a kernel writes a Gram matrix directly to host memory, entry by entry.
+ * Above, it is copied over the link in vectors. */
 #define WRITTEN_DIRECTLY 64
 
 struct job {
@@ -26,7 +26,7 @@ struct job {
     const struct ts_row_sums *sums;
 };
 
-/* Rows that go through `stage` at a time. */
+/* Returns the number of rows that pass through `stage` at once. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint64_t left)
 {
     const uint64_t most = of->gpu->stage / of->rank;
@@ -82,7 +82,7 @@ int ts_gpu_dense_get(void *be, uint32_t mode, uint64_t row, uint64_t n, double *
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, "reading factor rows");
 }
 
-/* Where the sums of units are. */
+/* Returns the sums of |a| of units, which follow their inner products in row_inner. */
 static double *unit_sizes(const struct ts_gpu_model *of, const struct ts_gpu_replica *my,
                           uint32_t mode)
 {
@@ -152,7 +152,8 @@ ts_gpu_error ts_gpu_dense_sum_up(const struct ts_gpu_model *of, struct ts_gpu_me
     return e;
 }
 
-/* The Gram matrix of rows that stay is that of weighted ones. */
+/* Copies Gram matrix and sums from the model's `host`. With the update KEEP, the Gram matrix is
+ * that of the weighted rows. */
 void ts_gpu_dense_copy_out(const struct ts_gpu_model *of, const struct ts_row_update *update,
                            const struct ts_row_sums *sums)
 {
@@ -183,7 +184,7 @@ static ts_gpu_error solve(const struct ts_gpu *g, struct ts_gpu_member *me, cons
 }
 
 /* Each member solves all rows of its replica and gets the same bits, so nothing is exchanged. The
- * sums are those of member 0. how is NULL: the Gram matrix alone. */
+ * sums come from member 0. If update is NULL, only the Gram matrix is computed. */
 static int solve_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -225,8 +226,8 @@ int ts_gpu_dense_gram(void *be, uint32_t mode, double *gram, struct ts_err *err)
     return ts_gpu_dense_solve(be, mode, NULL, &(struct ts_row_sums){ .gram = gram }, err);
 }
 
-/* A member that is alone does not wait for the scaling. What reads the factor afterwards does:
- * `dense` because it scales, other streams because they wait for `scaled` (gpu_pass.c). */
+/* A member that is alone does not wait for the end of scaling. Later readers of the factor wait:
+ * `dense` does the scaling itself, and other streams wait for `scaled` (gpu_pass.c). */
 static int scale_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shards of a pass that come from the feed: they are copied to slots, or to where they stay,
- * and computed on when they are there. */
+/* The shards of a pass that the feed lends: copies to slots, or to the places of shards that stay,
+ * and the kernels after each copy. */
 #include <cuda_runtime.h>
 
 #include "base/clock.h"
@@ -13,7 +13,7 @@
 struct walk {
     struct ts_gpu_pass *pass;
     struct ts_shard_view lent[TS_GPU_LENT];
-    uint32_t first, n, n_leased; /* n_leased: those that are in a slot of the feed */
+    uint32_t first, n, n_leased; /* n_leased: number of lent shards in slots of the feed */
 };
 
 static int fail(struct ts_err *err, ts_gpu_error e)
@@ -26,7 +26,7 @@ static int return_oldest(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
     const int rc = ts_gpu_team_wait(p->g, p->me, p->me->copied[w->first], err);
-    if (rc < 0) /* a member failed; the memory may go only when nothing reads it */
+    if (rc < 0) /* a member failed, but the memory must not be given back while a copy reads it */
         (void)cudaStreamSynchronize(p->me->copy);
     w->n_leased -= w->lent[w->first].lease != NULL;
     ts_feed_done(p->ask->feed, &w->lent[w->first]);
@@ -56,7 +56,7 @@ static int wait_for_marks(struct ts_gpu_pass *p, struct ts_err *err)
     return rc;
 }
 
-/* Enters on the board who computes the shard, and counts it off in the chunk that it belongs to. */
+/* Notes on the board that this member computes the shard, and counts it off from its chunk. */
 static void claim(struct ts_gpu_pass *p, uint64_t shard)
 {
     struct ts_gpu_board *b = &p->g->board;
@@ -69,11 +69,12 @@ static void claim(struct ts_gpu_pass *p, uint64_t shard)
     b->taken[shard] = (unsigned char)p->me->number;
     if (owner != p->me->number)
         atomic_store(&b->any_stolen, 1);
-    atomic_fetch_sub(&b->left[owner][c], 1); /* after `taken`: who reads 0 here reads that too */
+    /* after `taken` was set: a member that reads 0 here then sees `taken` */
+    atomic_fetch_sub(&b->left[owner][c], 1);
 }
 
-/* A copy into a slot comes after the kernel that read the slot. Mostly that kernel has ended long
- * ago; then the stream need not wait, and copies follow each other without a pause. */
+/* A copy into a slot comes after the kernel that read the slot. Usually that kernel has ended long
+ * ago. Then the stream does not wait, and copies follow each other without a pause. */
 static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_slot *slot,
                                   int *waits)
 {
@@ -82,7 +83,7 @@ static ts_gpu_error wait_for_slot(struct ts_gpu_member *me, const struct ts_gpu_
     return *waits ? cudaStreamWaitEvent(me->copy, slot->used, 0) : e;
 }
 
-/* Enqueues the copy of a lent shard. *there: the event of its arrival. */
+/* Enqueues the copy of a lent shard. *there: the event after the copy. */
 static ts_gpu_error copy_shard(struct walk *w, const struct ts_shard_view *view, void *to,
                                const struct ts_gpu_slot *slot, ts_gpu_event *there)
 {
@@ -108,8 +109,8 @@ static ts_gpu_error copy_shard(struct walk *w, const struct ts_shard_view *view,
     return cudaSuccess;
 }
 
-/* How many shards are computed at a time. Of one model it is one. Of several it is as many as
- * leave half of the slots to copies. */
+/* Returns how many shards are launched at once: one for one model, and for several models as many
+ * as leave half of the slots to copies. */
 static uint32_t most_due(const struct ts_gpu_pass *p)
 {
     const uint32_t half = p->g->n_slots / 2;
@@ -118,8 +119,8 @@ static uint32_t most_due(const struct ts_gpu_pass *p)
     return half < TS_GPU_STREAMS ? half : TS_GPU_STREAMS;
 }
 
-/* Records when the streams of the shards that are due have come so far; the last one waits for
- * the others. */
+/* Records an event for the end of the due shards: the last of their streams waits for the
+ * others. */
 static ts_gpu_error end_batch(struct ts_gpu_pass *p)
 {
     struct ts_gpu_member *me = p->me;
@@ -169,8 +170,8 @@ static int is_busy(const struct ts_gpu_pass *p, ts_gpu_error *e)
     return p->batch_ended != NULL && ts_gpu_ended(p->batch_ended, e) == 0;
 }
 
-/* Enqueues the kernels of a shard at `addr`, to run after `there`, on the next stream; now, or
- * with those of shards to come where the device is busy with others. */
+/* Adds a shard at `addr` to the due ones, to run on the next stream after the event `there`. Its
+ * kernels are enqueued now or, if the device is busy, together with those of later shards. */
 static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *addr,
                             ts_gpu_event there, struct ts_gpu_slot *slot)
 {
@@ -190,8 +191,8 @@ static ts_gpu_error add_due(struct ts_gpu_pass *p, uint64_t shard, const void *a
     return e == cudaSuccess ? launch_due(p) : e;
 }
 
-/* Before the host waits for a shard: enqueues the kernels of those that are due, unless more are
- * there and the device is busy. */
+/* Called before the host waits for a shard: enqueues the kernels of the due shards, unless the
+ * device is busy and another shard is ready. */
 static int launch_waiting(struct ts_gpu_pass *p, struct ts_err *err)
 {
     ts_gpu_error e = cudaSuccess;
@@ -205,7 +206,8 @@ static struct ts_gpu_slot *next_slot(struct ts_gpu_pass *p)
 {
     struct ts_gpu_slot *slot = &p->me->slot[p->me->next_slot];
     p->me->next_slot = (p->me->next_slot + 1) % p->g->n_slots;
-    if (slot->early.state == TS_EARLY_HERE) /* no pass took it */
+    /* a prefetched shard that no pass has used is dropped */
+    if (slot->early.state == TS_EARLY_HERE)
         slot->early.state = TS_EARLY_NONE;
     return slot;
 }
@@ -241,7 +243,7 @@ static int next_shard(struct walk *w, struct ts_shard_view *view, struct ts_err 
 }
 
 /* Takes the prefetched shards. They are computed before the kept ones, because their slots are
- * needed. First the link gets new work: copies to the slots that hold no prefetched shard. */
+ * needed. Before that, copies to the other slots are enqueued, so that the link has work. */
 static int take_early(struct walk *w, struct ts_err *err)
 {
     struct ts_gpu_pass *p = w->pass;
@@ -296,7 +298,7 @@ static int take_all(struct walk *w, struct ts_err *err)
             rc = wait_for_marks(p, err);
         if (rc == 0)
             rc = launch_waiting(p, err);
-        if (rc == 0) /* that may have been the last of a chunk */
+        if (rc == 0) /* the shard may have been the last one of a chunk */
             rc = ts_gpu_rows_advance(p, err);
         if (rc < 0)
             return rc;

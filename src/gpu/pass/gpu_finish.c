@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The end of a pass: rows that shards share, rows of updates that read the old ones, and the Gram
+/* The end of a pass: rows that shards share, updates that read the old rows, and the Gram
  * matrix. */
 #include <cuda_runtime.h>
 
@@ -11,8 +11,8 @@
 #include "gpu/pass/gpu_requests.h"
 #include "gpu/team/gpu_team.h"
 
-/* From so many columns on, members divide the rows of an update that reads the old rows. Its time
- * for a row grows with their square, the time to send the row with their number; at 32 columns
+/* From this many columns on, members divide the rows of an update that reads the old rows. The time
+ * to update a row grows with the square of the columns, the time to send it linearly; at 32 columns
  * these are about equal over NVLink. */
 #define SHARE_COLUMNS 64
 
@@ -21,7 +21,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "row solves");
 }
 
-/* Rows of a model that the member computed in others' ranges, and the edges of all its shards. */
+/* Prepares, for a model, the spans of rows that the member computed in ranges of others, and of the
+ * edges of all its shards. */
 static ts_gpu_error prepare_product(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -59,7 +60,8 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu *g = p->g;
     ts_gpu_error e;
-    int rc = ts_gpu_team_barrier(g, err); /* now all shards are taken, and `taken` says by whom */
+    /* now all shards are taken, and `taken` has the member of each */
+    int rc = ts_gpu_team_barrier(g, err);
     if (rc == 0)
         rc = ts_gpu_rows_advance(p, err);
     if (rc < 0)
@@ -67,7 +69,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     e = prepare_last(p);
     if (e != cudaSuccess)
         return fail(err, e);
-    rc = ts_gpu_team_barrier(g, err); /* all parts are published */
+    rc = ts_gpu_team_barrier(g, err); /* all members have published all their parts */
     if (rc == 0)
         rc = ts_gpu_rows_send(p, err);
     if (rc < 0)
@@ -85,7 +87,7 @@ static int exchange_rest(struct ts_gpu_pass *p, struct ts_err *err)
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* Makes `send` wait for what `dense` was given so far. */
+/* Makes `send` wait for all work enqueued on `dense` so far. */
 static ts_gpu_error send_after_dense(struct ts_gpu_member *me)
 {
     const ts_gpu_error e = cudaEventRecord(me->ready, me->dense);
@@ -117,8 +119,9 @@ static int gather_units(struct ts_gpu_product *r, const uint64_t *first, struct 
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* An update that reads the old rows, all products being there: of each member's share of the units,
- * or where they take no longer than they would to be sent, of all. */
+/* Makes an update that reads the old rows, once all products have arrived. Each member updates its
+ * share of the units and sends the rows; if sending would take longer than computing, each updates
+ * all units. */
 static int update_own(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -143,8 +146,8 @@ static int update_own(struct ts_gpu_product *r, struct ts_err *err)
     return shared ? gather_units(r, first, err) : 0;
 }
 
-/* Each member computes its share of the parts of the Gram matrix and sends it to all. A member that
- * is alone leaves the mark of this work to sum_up. */
+/* Each member computes its share of the parts of the Gram matrix and sends it to all. If there is
+ * one member, the log mark of this work is stopped in sum_up. */
 static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -180,7 +183,8 @@ static int gram_parts(struct ts_gpu_product *r, struct ts_err *err)
     return rc == 0 ? ts_gpu_rows_receive(p, err) : rc;
 }
 
-/* On member 0: the Gram matrix from its parts, and sums, to host memory. */
+/* On member 0: computes the Gram matrix from its parts and the sums, and copies them to host
+ * memory. */
 static ts_gpu_error sum_up(struct ts_gpu_product *r)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -193,8 +197,8 @@ static ts_gpu_error sum_up(struct ts_gpu_product *r)
     return e;
 }
 
-/* Solves the rows that shards share, whose sums are complete now; with one member, and of a
- * dense tensor, all rows. */
+/* Solves the rows that shards share, whose sums are complete now. With one member, and for a dense
+ * tensor, solves all rows. */
 static ts_gpu_error finish_rows(struct ts_gpu_product *r)
 {
     const struct ts_gpu_pass *p = r->pass;
@@ -215,7 +219,7 @@ static ts_gpu_error finish_rows(struct ts_gpu_product *r)
     return ts_gpu_rows_solve(r, 0, me->boundary[mode], p->mode->n_boundary);
 }
 
-/* Of rows with Gram matrices of their own. */
+/* Finishes a pass over observed cells, where each row has its own Gram matrix. */
 static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
 {
     struct ts_gpu_member *me = r->pass->me;
@@ -225,7 +229,7 @@ static int finish_observed(struct ts_gpu_product *r, struct ts_err *err)
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* The rest of a model's pass, its rows being there but for those that shards share. */
+/* Finishes a model's pass. All rows have arrived, except those that shards share. */
 static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
 {
     ts_gpu_error e;
@@ -249,7 +253,7 @@ static int finish_product(struct ts_gpu_product *r, struct ts_err *err)
     return rc;
 }
 
-/* What follows the product, on `dense`: a graph's kernels. */
+/* Enqueues all kernels after the product on `dense`, to be recorded as a graph. */
 static ts_gpu_error enqueue_rest(void *ctx)
 {
     struct ts_gpu_product *r = ctx;
@@ -263,8 +267,8 @@ static ts_gpu_error enqueue_rest(void *ctx)
     return e;
 }
 
-/* The rest of a pass whose shards all lie here, as a graph: with one mark, as it cannot hold
- * others. */
+/* Launches the rest of a pass as a graph, if all shards stay on the device. It has one log mark,
+ * since a graph cannot contain marks. */
 static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
 {
     const struct ts_gpu_pass *p = r->pass;
@@ -279,7 +283,8 @@ static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
     ts_gpu_log_pause(&me->log, 1);
     if (e == cudaSuccess) {
         e = ts_gpu_graph_launch(&r->my->rest[p->ask->mode], &key, me->dense, enqueue_rest, r);
-        if (e == cudaErrorMemoryAllocation) { /* the budget is tight: kernel by kernel, then */
+        /* no memory for the graph: enqueue the kernels one by one */
+        if (e == cudaErrorMemoryAllocation) {
             (void)cudaGetLastError();
             e = enqueue_rest(r);
         }
@@ -289,7 +294,7 @@ static int launch_rest(struct ts_gpu_product *r, struct ts_err *err)
     return e == cudaSuccess ? 0 : fail(err, e);
 }
 
-/* Nothing is scaled any more. */
+/* Notes that no factor is being scaled any more. */
 static void end_scaling(const struct ts_gpu *g, struct ts_gpu_member *me)
 {
     me->scaling = 0;

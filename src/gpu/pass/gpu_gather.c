@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The rows that members send each other in a pass: the spans of rows of each member, the gathers,
- * and the spans that other processes will send. */
+/* The exchange of rows between members in a pass: the spans of rows of each member, the gathers,
+ * and the expected spans of members in other processes. */
 #include "gpu/pass/gpu_gather.h"
 
 #include <cuda_runtime.h>
@@ -15,9 +15,9 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "row solves");
 }
 
-/* Finds the rows of shards first..last that no other shard has a part of. Rows that two of these
- * shards share are included: every member overwrites these rows when the pass ends. Returns 0 if
- * there are none. */
+/* Finds the rows of shards first..last that no other shard shares. Rows that two of these shards
+ * share are included; every member overwrites them when the pass ends. Returns 0 if there are
+ * none. */
 static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last, uint64_t *row,
                       uint64_t *n)
 {
@@ -28,8 +28,8 @@ static int inner_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last
     return 1;
 }
 
-/* For a multiplicative update: finds the rows of shards first..last that no other shard has a part
- * of, which are complete. */
+/* For a multiplicative update: finds the rows of shards first..last that no other shard shares,
+ * which are complete. Returns 0 if there are none. */
 static int multiplied_rows(const struct ts_gpu_mode *m, uint64_t first, uint64_t last,
                            uint64_t *row, uint64_t *n)
 {
@@ -195,8 +195,8 @@ int ts_gpu_gather_rows(struct ts_gpu_pass *p, uint32_t k, struct ts_err *err)
     return rc;
 }
 
-/* Ends the gathers of a pass. Then the stream me->dense waits until the rows of other members have
- * arrived. Before that, a barrier waits until all members have enqueued their gathers. */
+/* Ends the gathers of a pass. After a barrier, when all members have enqueued their gathers, the
+ * stream me->dense is made to wait for the rows of other members. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err)
 {
     struct ts_gpu_member *me = p->me;
@@ -227,7 +227,8 @@ static void expect_chunk(struct ts_gpu_product *r, uint32_t number, uint32_t c)
     ts_gpu_gather_inner(r, number, c);
 }
 
-/* Bytes that are kept for the first row of a shard. */
+/* Returns the bytes of the sums of a row at an end of a shard: an edge row or, for observed cells,
+ * a part. */
 static uint64_t end_bytes(const struct ts_gpu_product *r)
 {
     return ts_gpu_solves_observed(r) ? ts_gpu_observed_part_bytes(r->of)

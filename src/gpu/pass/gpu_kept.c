@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The shards of a pass that stay on the device: their table, and their kernels, chunk by chunk. */
+/* The shards that stay on the device, in a pass: their table, and their kernels chunk by chunk. */
 #include <cuda_runtime.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,8 +18,7 @@ static int is_here(const struct ts_gpu_mode *m, uint64_t shard)
     return m->keep[shard] && m->present[shard];
 }
 
-/* Writes the table of the member's kept shards to the device, unless the device has the current
- * one. */
+/* Copies the table of the member's kept shards to the device, unless the table there is current. */
 static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -45,7 +44,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
             t->n_shares[c] += ts_gpu_shares(m, i);
         }
     }
-    if (n > 0) /* cudaMemcpy may return too early for other streams */
+    if (n > 0) /* asynchronous, because other streams might not see the result of cudaMemcpy */
         e = cudaMemcpyAsync(t->entry, entry, n * sizeof *entry, cudaMemcpyHostToDevice, me->dense);
     TRY(e, cudaStreamSynchronize(me->dense));
     free(entry);
@@ -56,7 +55,7 @@ static int make_table(struct ts_gpu_pass *p, struct ts_err *err)
     return 0;
 }
 
-/* Takes the shards of a chunk that are kept: no other member can have them. */
+/* Takes the kept shards of a chunk, which no other member can compute. */
 static void take_kept(struct ts_gpu_pass *p, uint32_t c)
 {
     const struct ts_gpu_mode *m = p->mode;
@@ -77,7 +76,7 @@ ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stre
     return me->scaling ? cudaStreamWaitEvent(stream, me->scaled, 0) : cudaSuccess;
 }
 
-/* Those of a chunk that are kept, whose entries of the table begin at `many`. */
+/* Returns the kept shards of chunk c, whose entries in the table begin at `many`. */
 static struct ts_gpu_shards kept_shards(const struct ts_gpu_table *t, uint32_t c,
                                         const struct ts_gpu_shard *many)
 {
@@ -91,8 +90,9 @@ ts_gpu_error ts_gpu_kept_fold(const struct ts_gpu_pass *p)
     return ts_gpu_fold_shards(p, &s, p->me->dense);
 }
 
-/* Whether what follows the product is launched as one. That is worth its while for one small
- * tensor on one device, whose rows are solved with a matrix; a trace tells of each kernel. */
+/* Whether the kernels after the product are launched as a graph. That pays for one model of a small
+ * tensor on one device whose rows are solved with a matrix. With a trace, kernels are launched one
+ * by one to be timed. */
 static int fits_graph(const struct ts_gpu_pass *p)
 {
     const struct ts_gpu *g = p->g;
@@ -115,13 +115,14 @@ static int launch_kept(struct ts_gpu_pass *p, uint32_t c, const struct ts_gpu_sh
     TRY(e, ts_gpu_launch_products(p, &s, me->keeping[k]));
     TRY(e, ts_gpu_log_stop(&me->log, me->keeping[k], TS_TRACE_NO_SHARD, 0));
     TRY(e, cudaEventRecord(ended, me->keeping[k]));
-    if (e == cudaSuccess && p->g->n_members == 1) { /* several have rows of a chunk to send first */
+    /* with several members, rows of a chunk are sent first */
+    if (e == cudaSuccess && p->g->n_members == 1) {
         const int rc = ts_gpu_rows_prepare(p, err);
         if (rc < 0)
             return rc;
     }
     TRY(e, cudaStreamWaitEvent(me->dense, ended, 0));
-    if (e == cudaSuccess && !p->as_graph) /* `keeping` would do it after the next chunk */
+    if (e == cudaSuccess && !p->as_graph) /* `keeping` would fold them only after the next chunk */
         e = ts_gpu_fold_shards(p, &s, me->dense);
     return e == cudaSuccess ? 0 : fail(err, e);
 }

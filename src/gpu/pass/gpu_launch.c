@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The launches of a pass for shards: the products of its models, or what is requested instead of
- * them, and the sums of rows that several shares of a shard have. */
+/* The kernels that a pass launches for shards: products of its models or other requests, and sums
+ * of rows that several shares of a shard have in common. */
 #include <cuda_runtime.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static struct ts_gpu_mttkrp args_of(const struct ts_gpu_product *r, const struct
     return args;
 }
 
-/* The number of models in one launch, which read their factors in turn. It is limited to the
- * factors that fit the second-level cache. With more models, rows would be read from memory. */
+/* Returns the most models of one launch, which read their factors in turn: so many that the factors
+ * fit in the second-level cache. With more models, rows would be read from memory. */
 static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_product *r)
 {
     const uint32_t most = ts_mttkrp_models(p->g->precision, r->args.ld);
@@ -32,8 +32,8 @@ static uint32_t most_beside(const struct ts_gpu_pass *p, const struct ts_gpu_pro
     return fit < 1 ? 1 : fit < most ? (uint32_t)fit : most;
 }
 
-/* Adds the models after the first to a launch, as far as it takes them; returns how many there are
- * then. */
+/* Adds models after `first` to a launch, as many as fit. Returns the number of models in the
+ * launch. */
 static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct ts_gpu_mttkrp *args,
                            struct ts_gpu_beside beside[TS_MTTKRP_MODELS - 1])
 {
@@ -53,7 +53,7 @@ static uint32_t add_beside(const struct ts_gpu_pass *p, uint32_t first, struct t
     return n;
 }
 
-/* The product of a model from which cells are held out. */
+/* Launches the product of a model with held-out cells. */
 static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_gpu_mttkrp *args,
                                 ts_gpu_stream stream)
 {
@@ -64,8 +64,8 @@ static ts_gpu_error launch_held(const struct ts_gpu_product *r, const struct ts_
                    : ts_held_launch(g->precision, args, &held, stream);
 }
 
-/* Launches the requests of several models, from `first` on, as many as fit one launch. *n is their
- * number. */
+/* Launches requests of several models, from `first` on, as many as fit in one launch, and sets *n
+ * to their number. */
 static ts_gpu_error launch_some(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 uint32_t first, uint32_t *n, ts_gpu_stream stream)
 {
@@ -123,8 +123,8 @@ ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu
                                 ts_gpu_stream stream)
 {
     ts_gpu_error e = cudaSuccess;
-    if (p->ask->kind == TS_REQUEST_MULTIPLY ||
-        ts_gpu_only_sums(p->ask)) /* done before the next round; no rows */
+    /* MULTIPLY has folded the edges in each round already; sums have no rows */
+    if (p->ask->kind == TS_REQUEST_MULTIPLY || ts_gpu_only_sums(p->ask))
         return e;
     for (uint32_t k = 0; k < p->n && e == cudaSuccess; k++) {
         const struct ts_gpu_product *r = &p->product[k];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models by losses other than least squares and poisson on GPUs: a pass for the gradient over the
- * nonzeros, then the steps of all rows; and sums of the loss.
+/* Models with losses other than least squares and Poisson on GPUs: a pass computes the gradient
+ * over the nonzeros, then all rows make a step. A pass of LOSSES sums the loss.
  *
- * The gradient lies where other updates have their products (`apart`). It is summed, folded and
- * sent like a product. Then the members divide the rows. Each adds the part of the gradient from
- * unlisted cells to its rows, makes their step and sends them. Moments, and gradients that the
- * caller wants, are in the caller's host memory: they pass through `stage`. */
+ * The gradient is stored in `apart`, where other updates have their products. It is summed, folded
+ * and sent like a product. Then the members divide the rows. Each adds the part of the gradient
+ * from unlisted cells to its rows, makes their step and sends them. Moments, and gradients that the
+ * caller asks for, are in the caller's host memory and pass through `stage`. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -75,8 +75,8 @@ struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     const struct ts_descent *descent;
-    double *of_group; /* in host memory: a value for each group of rows */
-    double model;     /* sum of the model, set by the first member of this process */
+    double *of_group; /* a value for each group of rows, in host memory */
+    double model;     /* sum of the model over all cells, set by the first member of this process */
 };
 
 static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_member *me)
@@ -123,7 +123,8 @@ static struct ts_gpu_steps steps_of(const struct job *j, const struct ts_gpu_mem
     return s;
 }
 
-/* Rows that fit into `stage` at a time if `each` rows are sent for one; at most `left`. */
+/* Returns the number of rows, at most `left`, that fit in `stage` if each takes `each` rows
+ * there. */
 static uint64_t stage_rows(const struct ts_gpu_model *of, uint32_t each, uint64_t left)
 {
     const uint64_t most = 8 * of->gpu->stage / (each * (uint64_t)of->rank * of->gpu->element);
@@ -160,8 +161,8 @@ static ts_gpu_error step_rows(const struct job *j, struct ts_gpu_member *me,
     return e;
 }
 
-/* Sends the member's new rows to the others. All members call it, once they have read the old
- * ones. */
+/* Sends the member's new rows to the others. All members call it after they have read the old
+ * rows. */
 static int send_rows(const struct job *j, struct ts_gpu_member *me, const uint64_t *first,
                      struct ts_err *err)
 {
@@ -322,8 +323,8 @@ int ts_gpu_descend(const struct ts_request *of, uint32_t n, uint32_t mode, struc
     return rc;
 }
 
-/* Runs these kernels for the first time, on one row of each mode; the rows that they leave do
- * not matter. */
+/* Launches these kernels once, on one row of each mode, so that their code is loaded. The rows are
+ * overwritten. */
 ts_gpu_error ts_gpu_loss_warm(const struct ts_gpu_model *of, struct ts_gpu_member *me,
                               const struct ts_gpu_mttkrp *args)
 {
@@ -384,7 +385,7 @@ int ts_gpu_losses(const struct ts_request *of, uint32_t n, uint32_t mode, struct
     };
     const struct ts_gpu_sums_pass pass = { &ask, TS_LOSS_SUMS, losses_of, add_share,
                                            "sums of a loss" };
-    const int rc = check(first, err); /* all models, and all processes, have the same result */
+    const int rc = check(first, err); /* all models and processes get the same result */
     for (uint32_t k = 0; k < n && rc == 0; k++)
         of[k].losses->kept = of[k].losses->held = (struct ts_cell_losses){ 0 };
     return rc == 0 ? ts_gpu_sums_run(first->gpu, &pass, times, err) : rc;

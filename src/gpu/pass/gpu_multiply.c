@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of counts on GPUs: rows that are multiplied with their weighted products, several
+/* Models of counts (Poisson) on GPUs: rows are multiplied with their weighted products, in several
  * rounds while a shard is on the device.
  *
- * Rows b lie where other updates have their products (`apart`), their products in `phi`; the
- * factor stays as it is until all is done. A round of the shards of a launch is the products,
- * the edges inside the shards, and the rows. A row that goes on in another shard gets one round,
- * when all shards were there: its parts of the first round are kept in shard_edge, and all
- * members get them. Rows that lie in one shard are sent as products are. */
+ * Rows b are stored in `apart`, where other updates have their products, and weighted products in
+ * `phi`. The factor does not change until all rounds are done. A round of the shards of a launch
+ * computes the products, adds the edges inside the shards, and multiplies the rows. A row that
+ * continues in another shard gets only one round, after all shards: its partial sums of the first
+ * round are kept in shard_edge, and sent to all members. Rows inside one shard are sent like
+ * products. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static int fail(struct ts_err *err, ts_gpu_error e)
     return ts_gpu_fail(err, e, "rounds of rows");
 }
 
-/* Where the sums are: those of columns come first. */
+/* Returns the model's largest violation on the device, which follows the sums of columns in
+ * gram. */
 static double *kkt_of(const struct ts_gpu_model *of, const struct ts_gpu_replica *my)
 {
     return my->gram + of->ld;
@@ -89,8 +91,8 @@ struct job {
     struct ts_gpu *g;
     const struct ts_request *of;
     uint32_t n, mode;
-    uint32_t at; /* whose rows end, and sums are fetched: */
-    /* TS_WEIGH_SUMS of each share; nothing on the host where no model is judged */
+    uint32_t at; /* number of the model whose rows are finished and whose sums are fetched */
+    /* TS_WEIGH_SUMS sums for each share; without host memory if no model is judged */
     struct ts_gpu_sums judged;
 };
 
@@ -153,7 +155,7 @@ static int any_spans(const struct ts_gpu_mode *m)
     return 0;
 }
 
-/* Adds what a second pass took. */
+/* Adds the times of a second pass. */
 static void add_times(struct ts_backend_times *to, const struct ts_backend_times *more)
 {
     for (uint32_t i = 0; i < to->n_devices; i++) {
@@ -199,7 +201,7 @@ static int passes(const struct job *j, struct ts_feed *feed, struct ts_backend_t
     return rc;
 }
 
-/* Adds up the judged sums of all shares, wherever they were computed. */
+/* Adds up the sums of all shares by which the model is judged, from all members. */
 static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct ts_err *err)
 {
     const double *share;
@@ -215,7 +217,7 @@ static int add_judged(const struct job *j, struct ts_multiply_sums *ret, struct 
     return rc;
 }
 
-/* Violations are the largest of all members, those of other processes included. */
+/* Adds up the sums of a model. Its violation is the largest one of all members of all processes. */
 static int add_up(const struct job *j, struct ts_err *err)
 {
     struct ts_gpu *g = j->g;
@@ -237,7 +239,7 @@ static int add_up(const struct job *j, struct ts_err *err)
     return rc == 0 && j->of[j->at].multiply->judge ? add_judged(j, ret, err) : rc;
 }
 
-/* One model after the other: what is judged is fetched to the same arrays. */
+/* Finishes one model after another, because their sums are fetched to the same arrays. */
 static int end_all(struct job *j, struct ts_err *err)
 {
     int rc = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Models of observed cells on GPUs: rows with Gram matrices of their own, solved where they are
- * summed; and the errors at all nonzeros, of these models and of those to which held-out cells
- * are zeros.
+/* Models of observed cells on GPUs: each row has its own Gram matrix, and is solved for by the
+ * device that sums it. Also the errors at all nonzeros, for these models and for models that count
+ * held-out cells as zeros.
  *
- * A row that lies in a unit of a shard is done when the kernel of the shard is. Parts of others
- * are added inside a shard once that is done, like edges of products, and the parts of its first
- * and its last row are kept in `ends`, which all members get. Each of them solves these rows
- * then. The size of each row is in row_inner, and goes with the row. */
+ * A row inside a unit of a shard is complete after the kernel of the shard. Parts of other rows are
+ * then added inside the shard, like edges of products. The parts of the first and last row of a
+ * shard are stored in `ends` and sent to all members, and each member solves for these rows. The
+ * size of each row is in row_inner, and is sent with the row. */
 #include <cuda_runtime.h>
 #include <math.h>
 #include <stdlib.h>
@@ -22,8 +22,8 @@
 #include "gpu/pass/gpu_sums.h"
 #include "gpu/observed/observed_long.h"
 
-/* Places for Gram matrices of long rows (observed_long.h), and the bytes for them without a
- * budget. */
+/* Limits on the places for Gram matrices of long rows (observed_long.h), and their bytes if there
+ * is no budget. */
 #define MOST_PLACES  128u
 #define LEAST_PLACES 2u
 #define PLACES_BYTES (UINT64_C(1) << 30)
@@ -38,9 +38,9 @@ int ts_gpu_observed_long(const struct ts_gpu_model *of)
     return of->gpu->cells == NULL && ts_observed_is_long(of->gpu->precision, of->rank);
 }
 
-/* The number of places: as many as large GPUs have multiprocessors, at most the amount of work, and
- * at most what an eighth of the budget holds. It is more than one, so that one row does not stop
- * all others. */
+/* Returns the number of places: as many as large GPUs have multiprocessors, but not more than there
+ * is work for, or than fit in an eighth of the budget. There are at least two, so that one long row
+ * does not block all others. */
 uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
 {
     const struct ts_gpu *g = of->gpu;
@@ -53,7 +53,7 @@ uint32_t ts_gpu_observed_places(const struct ts_gpu_model *of)
     return (uint32_t)(n > LEAST_PLACES ? n : LEAST_PLACES);
 }
 
-/* Adds the memory for rows of many columns. */
+/* Sets the memory for long rows in the arguments of kernels. */
 static void add_places(const struct ts_gpu_model *of, const struct ts_gpu_replica *my, int alone,
                        struct ts_gpu_observed *o)
 {
@@ -110,7 +110,8 @@ ts_gpu_error ts_gpu_observed_finish(const struct ts_gpu_product *r)
     if (me != ts_gpu_first(p->g) || r->sums->size == NULL)
         return e;
     TRY(e, ts_dense_sum(r->my->row_inner, p->mode->n_rows, r->my->sums, r->my->inner, me->dense));
-    TRY(e, ts_dense_copy(r->my->host, r->my->inner, 16, me->dense)); /* in units of 16 bytes */
+    /* two numbers, as copies have multiples of 16 bytes */
+    TRY(e, ts_dense_copy(r->my->host, r->my->inner, 16, me->dense));
     return e;
 }
 
@@ -257,7 +258,7 @@ int ts_gpu_observed_errors(const struct ts_request *of, uint32_t n, uint32_t mod
                                            "errors of a model" };
     int rc = 0;
     for (uint32_t k = 0; k < n && rc == 0; k++)
-        rc = check_errors(of[k].be, err); /* the same in all processes */
+        rc = check_errors(of[k].be, err); /* all processes get the same result */
     if (rc == 0 && g->cells != NULL) {
         rc = ts_gpu_pass_run(g, &ask, times, err);
         return rc == 0 ? ts_gpu_cells_add_errors(g, of[0].errors, err) : rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A member's pass over a mode. This is what waits for what on one device; streams are in
- * brackets, -> is the order of one stream, => is an event:
+/* A member's pass over a mode. The order of work on one device, with streams in brackets; -> is the
+ * order within a stream, => a wait for an event:
  *
  *   [copy]     slot's last kernel (unless it has ended) => copy a shard -> the next one ... ->
  *              the next mode's first
@@ -14,18 +14,18 @@
  *   [send]     that => gather of parts
  *   [dense]    send => Gram matrix -> host
  *
- * The host waits for the device at the end, when everything is enqueued. So every stream but
- * [copy] is idle when a pass begins, and no earlier work reads what the pass writes; but with
- * one member [dense] may still scale the columns of a factor, for which [compute] and [keeping]
- * wait. During the pass the host waits for shards, for copies out of memory lent by the feed,
- * and for the other members' hosts.
+ * The host waits for the device at the end, after everything is enqueued. So every stream except
+ * [copy] is idle when a pass begins, and no earlier work reads memory that the pass writes. With
+ * one member, [dense] may still scale the columns of a factor; [compute] and [keeping] wait for
+ * that. During the pass the host waits for shards, for copies out of memory that the feed lends,
+ * and for the threads of other members.
  *
- * One member has nothing to send: it has one chunk, and all its rows are solved at the end.
- * Where its shards all stay on the device, what [dense] does after the product is one graph.
+ * A single member sends nothing: it has one chunk, and all its rows are solved at the end. If all
+ * its shards stay on the device, the work of [dense] after the product is one graph.
  *
- * Where the update reads the old rows, [dense] solves nothing before [send] has brought the
- * products of all rows: a run that is stopped meanwhile finds the old rows as they were, and
- * units of rows need not be those of shards. */
+ * If the update reads the old rows, [dense] updates no row before [send] has brought the products
+ * of all rows. So a run that is stopped meanwhile still has the old rows, and units of rows are
+ * independent of shards. */
 
 #include "gpu/pass/gpu_pass.h"
 
@@ -38,7 +38,7 @@
 #include "gpu/team/gpu_plan.h"
 #include "gpu/team/gpu_team.h"
 
-/* Fewest bytes of rows in a chunk: in a smaller gather the start takes most of the time. */
+/* Fewest bytes of rows in a chunk: a smaller gather would mostly consist of its startup time. */
 #define CHUNK_BYTES (UINT64_C(4) << 20)
 
 static void fill_products(struct ts_gpu_pass *p)
@@ -59,7 +59,7 @@ static int run_pass(struct ts_gpu_pass *p, struct ts_err *err)
 
 struct job {
     const struct ts_gpu_request *ask;
-    struct ts_gpu_pass pass[TS_MAX_TEAM]; /* of members here */
+    struct ts_gpu_pass pass[TS_MAX_TEAM]; /* passes of the members of this process */
 };
 
 static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
@@ -69,7 +69,8 @@ static int pass_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struc
     return g->cells == NULL ? run_pass(p, err) : ts_gpu_cells_run(p, j->pass, err);
 }
 
-/* How many chunks a range is divided into: each has rows enough for a gather, and a shard. */
+/* Returns the number of chunks of a range. Each chunk has at least CHUNK_BYTES of rows, and a
+ * shard. */
 static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m,
                              const struct ts_gpu_request *ask)
 {
@@ -83,7 +84,8 @@ static uint32_t count_chunks(const struct ts_gpu *g, const struct ts_gpu_mode *m
     return n < TS_GPU_CHUNKS ? (uint32_t)n : TS_GPU_CHUNKS;
 }
 
-/* For several processes: no member computes shards of the range of another process. */
+/* For several processes: notes that members of other processes compute all shards of their own
+ * ranges. */
 static void note_owners(struct ts_gpu *g, const struct ts_gpu_mode *m)
 {
     for (uint32_t i = 0; i < g->n_members; i++)
@@ -116,8 +118,8 @@ static void begin(struct ts_gpu *g, struct job *j)
     ts_gpu_rows_expect(&j->pass[g->first_here]);
 }
 
-/* After a pass the kept shards are on the devices, so processes know which shards the others
- * keep. */
+/* After a pass all kept shards are on the devices. Notes that for the ranges of all members,
+ * including those of other processes. */
 static void note_kept(struct ts_gpu *g, uint32_t mode)
 {
     struct ts_gpu_mode *m = &g->mode[mode];

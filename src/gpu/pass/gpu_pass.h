@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_pass.h - a pass over a mode: what is asked for, what each member has of it, and its steps.
+/* gpu_pass.h - a pass over a mode: its requests, the state of each member, and its steps.
  *
- *   owner    ts_gpu_pass_run; what a request points to is the caller's
+ *   owner ts_gpu_pass_run owns the structs; memory that a request points to belongs to the caller
  *   units    nanoseconds, bytes, nonzeros
- *   threads  ts_gpu_pass_run: those that call the backend; the others: the member's
+ *   threads  ts_gpu_pass_run from the thread that calls the backend; the others from the member's
+ *            thread
  *   errors   0 or a negative ts_code, or a ts_gpu_error (gpu_types.h)
  */
 #ifndef TS_GPU_GPU_PASS_H
@@ -17,47 +18,47 @@ struct ts_gpu_request {
     struct ts_feed *feed;
     /* kind of all requests; TS_REQUEST_DESCEND: gradients over nonzeros */
     enum ts_request_kind kind;
-    uint32_t n; /* models */
+    uint32_t n; /* number of models */
     /* the requests, one for each model; `be` is a struct ts_gpu_model */
     const struct ts_request *of;
     int multiplies; /* TS_REQUEST_MULTIPLY: rows have their rounds in this pass */
     int judges;     /* TS_REQUEST_MULTIPLY: rows are judged after their rounds, if wanted */
 };
 
-/* Whether a pass sums over nonzeros, and makes no rows. */
+/* Whether a pass only sums over nonzeros, and computes no rows. */
 static inline int ts_gpu_only_sums(const struct ts_gpu_request *ask)
 {
     return ask->kind == TS_REQUEST_ERRORS || ask->kind == TS_REQUEST_LOSSES ||
            ask->kind == TS_REQUEST_SCORES;
 }
 
-/* level[m]: that of mode m in the copy of `mode`. */
+/* level[m] := the level of mode m in the mode copy of `mode`. */
 static inline void ts_gpu_find_levels(const struct ts_gpu *g, uint32_t mode, uint8_t *level)
 {
     for (uint32_t l = 0; l < g->tensor->order; l++)
         level[g->tensor->mode[mode].disk.level[l]] = (uint8_t)l;
 }
 
-/* A whole pass; to be called from the thread that calls the backend. */
+/* Makes a whole pass. To be called from the thread that calls the backend. */
 int ts_gpu_pass_run(struct ts_gpu *g, const struct ts_gpu_request *request,
                     struct ts_backend_times *times, struct ts_err *err);
 
 struct ts_gpu_pass;
 
-struct ts_gpu_product { /* A model in the pass of a member. */
+struct ts_gpu_product { /* a model in the pass of a member */
     struct ts_gpu_pass *pass;
     struct ts_gpu_model *of;
     struct ts_gpu_replica *my;
     const struct ts_request *want;
     /* for products and rows; NULL: only the product is computed */
     const struct ts_row_update *update;
-    const struct ts_row_sums *sums; /* NULL where `update` is */
+    const struct ts_row_sums *sums; /* NULL if `update` is NULL */
     uint32_t rounds;                /* rounds of rows that are multiplied in this pass */
     struct ts_gpu_mttkrp args;      /* arguments of kernels, without shards */
     int wide;                       /* factors in float32, products and sums in float64 */
     int apart;                      /* products are kept apart: ts_gpu_owns */
     enum ts_gpu_buffer out;         /* the buffer of the products */
-    uint64_t out_bytes;             /* bytes of a row there */
+    uint64_t out_bytes;             /* bytes of a row in this buffer */
 };
 
 /* The shards of a launch: one, or `n_many` of a table on the device. */
@@ -70,8 +71,8 @@ struct ts_gpu_shards {
 /* A streamed shard whose kernels are to be launched; its stream waits for the copy. */
 struct ts_gpu_due {
     struct ts_gpu_shards shards;
-    struct ts_gpu_slot *slot; /* NULL: it stays on the device from now on */
-    uint32_t stream;          /* number of the stream in `compute` */
+    struct ts_gpu_slot *slot; /* NULL: the shard stays on the device from now on */
+    uint32_t stream;          /* number of its stream in `compute` */
 };
 
 struct ts_gpu_pass { /* a member's pass */
@@ -79,23 +80,24 @@ struct ts_gpu_pass { /* a member's pass */
     struct ts_gpu_member *me;
     const struct ts_gpu_request *ask;
     const struct ts_gpu_mode *mode;
-    uint32_t n;                     /* products */
-    struct ts_gpu_product *product; /* the member's */
-    int alone; /* the mode has one shard, the team one member: no edges between shards */
-    /* kernels after the product are launched as one graph, with those for edges between shares */
+    uint32_t n;                     /* number of products */
+    struct ts_gpu_product *product; /* the products of the member */
+    int alone; /* the mode has one shard and the team one member, so no shards share rows */
+    /* 1: the kernels after the product, including those for edges of shares, are launched as one
+     * graph */
     int as_graph;
-    int updating;                 /* the device has what the updates take */
+    int updating;                 /* 1: the data for the updates was sent to the device */
     uint32_t unjoined;            /* bit i: `dense` does not wait for compute[i] yet */
     uint32_t published;           /* bit c: chunk c is published */
     uint32_t n_published, n_sent; /* chunks published; gathers of chunks enqueued */
     uint32_t n_exchanges;         /* groups of gathers enqueued: the same for all members */
     int exchanging;               /* a group has begun and not ended */
     uint64_t exchanged_bytes;     /* bytes that this member sends in the pass */
-    uint64_t nnz, kept_nnz; /* nonzeros that were computed, and those of them in kept shards */
-    /* bytes of shards from the host, and those of them that were prefetched */
+    uint64_t nnz, kept_nnz; /* nonzeros that were computed, and the part of them in kept shards */
+    /* bytes of shards sent by the host, and the part of them that was prefetched */
     uint64_t bytes, early_bytes;
-    uint64_t wait_ns, n_filled;            /* waiting for shards; shards newly kept */
-    struct ts_gpu_due due[TS_GPU_STREAMS]; /* not launched yet */
+    uint64_t wait_ns, n_filled; /* time of waiting for shards; number of newly kept shards */
+    struct ts_gpu_due due[TS_GPU_STREAMS]; /* shards whose kernels are not launched yet */
     uint32_t n_due;
     ts_gpu_event batch_ended; /* recorded after the shards launched last; NULL: none were */
 };
@@ -106,14 +108,13 @@ void ts_gpu_product_fill(struct ts_gpu_pass *p, const struct ts_request *u,
                          struct ts_gpu_product *r);
 
 /* ---- gpu_fetch.c, gpu_kept.c */
-/* Enqueues the kernels of all shards that the member takes: those that are prefetched, those that
- * stay, those that come. */
+/* Enqueues the kernels of all shards that the member takes: prefetched, kept and streamed ones. */
 int ts_gpu_fetch_all(struct ts_gpu_pass *p, struct ts_err *err);
 /* Computes the shards that stay on the device. */
 int ts_gpu_kept_take(struct ts_gpu_pass *p, struct ts_err *err);
-/* Enqueues the edges between shares of shards that all lie here, the team having one member. */
+/* Enqueues the sums of edges inside all kept shards, if the team has one member. */
 ts_gpu_error ts_gpu_kept_fold(const struct ts_gpu_pass *p);
-/* A shard at `addr` on the device, for kernels. */
+/* Returns the description of a shard at `addr` on the device, for kernels. */
 static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, uint64_t shard,
                                                   const void *addr)
 {
@@ -128,41 +129,40 @@ static inline struct ts_gpu_shard ts_gpu_describe(const struct ts_gpu_mode *m, u
     };
     return d;
 }
-/* Makes a stream wait until factors are scaled, if that may still go on. */
+/* Makes a stream wait for the scaling of factors, if that may still be running. */
 ts_gpu_error ts_gpu_wait_for_scaling(const struct ts_gpu_member *me, ts_gpu_stream stream);
 
 /* ---- gpu_rows.c, gpu_finish.c, gpu_gather.c */
 /* Prepares for the rows that members of other processes send in this pass. `p` is the pass of a
  * member here, whose products are known. Not to be called during a job. */
 void ts_gpu_rows_expect(struct ts_gpu_pass *p);
-/* Sends the device what the updates of rows take, once. The first member that comes here makes
- * that ready. To be called when the device has something to compute meanwhile, and before rows
- * are solved. */
+/* Sends the data for the updates of rows to the device, once in a pass. The first member that calls
+ * it makes the data ready. To be called when the device has other work, and before rows are
+ * solved. */
 int ts_gpu_rows_prepare(struct ts_gpu_pass *p, struct ts_err *err);
-/* Solves, publishes and sends the chunks that are ready for it. */
+/* Solves, publishes and sends the chunks whose shards are all taken. */
 int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err);
-/* Called when all kernels of the member's shards are enqueued: does the rest of the pass and waits
- * for its end. */
+/* Called after all kernels of the member's shards were enqueued: does the rest of the pass and
+ * waits for its end. */
 int ts_gpu_rows_finish(struct ts_gpu_pass *p, struct ts_err *err);
-/* Once all members have enqueued their part of a gather: makes `dense` wait for what the others
- * send. */
+/* Called after the member's gathers: makes `dense` wait for the data of all other members. */
 int ts_gpu_rows_receive(struct ts_gpu_pass *p, struct ts_err *err);
 
 /* ---- gpu_launch.c */
-/* The products of all models. */
+/* Launches the products of all models. */
 ts_gpu_error ts_gpu_launch_products(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                     ts_gpu_stream stream);
-/* The products of all models and what follows them, for all shards that are due, each on its
- * stream. A model comes after the other for all of them: at any time most kernels read the same
- * factors, which stay in the second-level cache. */
+/* Launches the products of all models, and what follows them, for all due shards, each on its
+ * stream. Models come one after another, so that most kernels at a time read the same factors,
+ * which stay in the second-level cache. */
 ts_gpu_error ts_gpu_launch_due(const struct ts_gpu_pass *p);
-/* After them: the rows that shares have in common. */
+/* Launches, after the products, the sums of rows that shares of a shard have in common. */
 ts_gpu_error ts_gpu_fold_shards(const struct ts_gpu_pass *p, const struct ts_gpu_shards *s,
                                 ts_gpu_stream stream);
 
 /* ---- gpu_early.c */
-/* Most slots that prefetched shards may take, one after the other. At least one slot is left: the
- * pass starts with it and the slots after it. */
+/* Returns the most slots that prefetched shards may take, in sequence. At least one slot is left:
+ * the pass starts with it and the slots after it. */
 static inline uint32_t ts_gpu_early_most(const struct ts_gpu *g)
 {
     return g->n_slots * 3 / 4;
@@ -175,9 +175,9 @@ int ts_gpu_early_any(const struct ts_gpu_pass *p); /* whether shards of the mode
 struct ts_gpu_slot *ts_gpu_early_take(struct ts_gpu_pass *p, uint64_t shard);
 
 /* ---- gpu_times.c */
-/* To be called after a pass that began at start_ns; pass[i] is member i's, of those here. Fills
- * times->device (total_ns must be set) and range_ns[i], the cost of member i's range. Adds the
- * spans to the trace. */
+/* To be called after a pass that began at start_ns; pass[i] is the pass of member i of this
+ * process. Fills times->device (total_ns must be set) and range_ns[i], the cost of member i's
+ * range. Adds the spans to the trace. */
 void ts_gpu_times_collect(struct ts_gpu *g, const struct ts_gpu_pass *pass, uint64_t start_ns,
                           struct ts_backend_times *times, uint64_t *range_ns);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Prepares the product of a model in a pass: the factors that it reads, where it goes, and how it
- * is summed. */
+/* Prepares the product of a model in a pass: its factors, its buffer, and the precision of its
+ * sums. */
 #include "gpu/pass/gpu_requests.h"
 #include "gpu/team/gpu_device.h"
 
-/* Chooses where the product goes, and how it is summed. */
+/* Chooses the buffer and the precision of the product. */
 static void choose_out(struct ts_gpu_product *r, uint32_t mode)
 {
     const struct ts_gpu *g = r->of->gpu;
@@ -13,21 +13,21 @@ static void choose_out(struct ts_gpu_product *r, uint32_t mode)
         mode + 1 == g->tensor->order && (r->update == NULL || r->sums->inner != NULL);
     const int kept = r->update != NULL && my->product != NULL;
     if (r->pass->ask->kind ==
-        TS_REQUEST_MULTIPLY) { /* the rows that are sent are those that are multiplied */
+        TS_REQUEST_MULTIPLY) { /* the multiplied rows are sent, not products */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);
         r->args.out = my->phi;
         return;
     }
-    if (r->pass->ask->kind == TS_REQUEST_DESCEND) { /* the gradient */
+    if (r->pass->ask->kind == TS_REQUEST_DESCEND) { /* the gradient is stored apart */
         r->apart = 1;
         r->out = TS_GPU_APART;
         r->out_bytes = ts_gpu_row_bytes(r->of);
         r->args.out = my->apart;
         return;
     }
-    if (ts_gpu_solves_observed(r)) { /* rows come as they will be */
+    if (ts_gpu_solves_observed(r)) { /* rows are solved for at once */
         r->out = TS_GPU_FACTOR;
         r->out_bytes = ts_gpu_row_bytes(r->of);
         r->args.out = my->factor[mode];

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The part of a pass that handles complete rows: it solves for them, and sends them to the other
- * members, chunk by chunk. */
+/* Complete rows in a pass: solves for them and sends them to the other members, chunk by chunk. */
 #include <cuda_runtime.h>
 
 #include "base/trace.h"
@@ -91,7 +90,7 @@ ts_gpu_error ts_gpu_rows_solve(struct ts_gpu_product *r, uint64_t row, const uin
     return e;
 }
 
-/* Solves the member's rows of chunk c of a model; they are the k-th part that it sends. */
+/* Solves the member's rows of chunk c for a model, and adds them as its k-th part to be sent. */
 static ts_gpu_error solve_chunk(struct ts_gpu_product *r, uint32_t c, uint32_t k)
 {
     struct ts_gpu_pass *p = r->pass;
@@ -168,10 +167,11 @@ int ts_gpu_rows_advance(struct ts_gpu_pass *p, struct ts_err *err)
             continue;
         if (atomic_load(&b->left[p->me->number][c]) == 0)
             rc = publish(p, c, err);
-        else if (p->g->comm != NULL) /* other processes expect them in their order */
+        else if (p->g->comm != NULL) /* other processes expect the chunks in their order */
             break;
     }
-    if (rc < 0 || ts_exchange_blocks(p->g->exchange)) /* then at the end of the pass */
+    /* such gathers are made at the end of the pass */
+    if (rc < 0 || ts_exchange_blocks(p->g->exchange))
         return rc;
     return ts_gpu_rows_send(p, err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Scores on GPUs: sums of how far a model is off at all nonzeros, and of the slices of a mode.
+/* Scores on GPUs: sums of residuals at all nonzeros, and for each slice of a mode.
  *
- * A pass leaves the sums of shares on the device that took them, and those of slices; a slice
- * that lies in a unit of a share is done then. What begins or ends a unit is added on the host,
- * in the order of the file. */
+ * A pass leaves the sums of shares and of slices on the device that computed them. The sums of a
+ * slice inside a unit of a share are complete. Sums of the first and last slice of each unit are
+ * added on the host, in the order of the file. */
 #include <cuda_runtime.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,18 +13,18 @@
 #include "gpu/team/gpu_team.h"
 #include "gpu/sparse/score_kernel.h"
 
-/* Slices that come to the host at a time. */
+/* Slices whose sums are copied to the host at once. */
 #define PIECE (UINT64_C(1) << 15)
 
 struct job {
     const struct ts_gpu_model *of;
     uint32_t mode;
     int slices;
-    uint32_t turn; /* the member that is fetched from */
+    uint32_t turn; /* the member whose sums are being fetched */
     /* for each share of the mode: sums of all members, and of one member */
     struct ts_score_share *share, *share_here;
-    struct ts_score_sums *part, *part_here; /* 2 of each unit */
-    uint32_t *row, *row_here;               /* that parts are of */
+    struct ts_score_sums *part, *part_here; /* 2 parts for each unit */
+    uint32_t *row, *row_here;               /* the rows that parts belong to */
     /* for each row: sums of all members, and PIECE sums of one member */
     struct ts_score_sums *slice, *piece;
 };
@@ -75,8 +75,8 @@ ts_gpu_error ts_gpu_scores_warm(const struct ts_gpu_model *of, struct ts_gpu_mem
 
 /* ---- before and after it */
 
-/* Clears the sums. Shares that a member does not compute stay zero, and their parts belong to no
- * row. */
+/* Clears the sums on a device. Shares that a member does not compute stay zero, and their parts
+ * have no row. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -103,7 +103,7 @@ static void add(struct ts_score_sums *to, const struct ts_score_sums *x)
     to->magnitudes += x->magnitudes;
 }
 
-/* `bytes` of the device, which are there once it returns. */
+/* Copies bytes from the device to the host, and waits for the copy. */
 static ts_gpu_error fetch(struct ts_gpu_member *me, void *to, const void *from, uint64_t bytes)
 {
     ts_gpu_error e = bytes == 0
@@ -120,7 +120,7 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     ts_gpu_error e = fetch(me, j->part_here, my->score_part, n * sizeof *j->part);
     TRY(e, fetch(me, j->row_here, me->edge_row, n * sizeof *j->row));
     for (uint64_t k = 0; k < n && e == cudaSuccess; k++)
-        if (j->row_here[k] != UINT32_MAX) { /* a unit is one member's */
+        if (j->row_here[k] != UINT32_MAX) { /* each unit is computed by one member */
             j->part[k] = j->part_here[k];
             j->row[k] = j->row_here[k];
         }
@@ -133,7 +133,7 @@ static ts_gpu_error fetch_slices(struct job *j, struct ts_gpu_member *me)
     return e;
 }
 
-/* One member after the other: they add to the same arrays. */
+/* Fetches the sums of one member at a time, because they are added to the same arrays. */
 static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     struct job *j = arg;
@@ -144,7 +144,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     e = fetch(me, j->share_here, me->replica[j->of->number].score_share,
               shares_of(j) * sizeof *j->share);
     for (uint64_t k = 0; k < shares_of(j) && e == cudaSuccess; k++)
-        if (j->share_here[k].sums.n > 0) /* a share is one member's */
+        if (j->share_here[k].sums.n > 0) /* each share is computed by one member */
             j->share[k] = j->share_here[k];
     if (j->slices)
         TRY(e, fetch_slices(j, me));

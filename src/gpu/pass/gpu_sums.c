@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums of shares on the host. */
+/* Fetches the sums of shares from the devices, and adds them on the host. */
 #include "gpu/pass/gpu_sums.h"
 
 #include <cuda_runtime.h>
@@ -68,14 +68,14 @@ static double *device_of(const struct job *j, uint32_t k, const struct ts_gpu_me
     return j->pass->of(&me->replica[of->number]);
 }
 
-/* What was enqueued has ended. */
+/* Waits for the work on `dense`. Returns 0, or the failure e or of the wait. */
 static int end(const struct job *j, struct ts_gpu_member *me, ts_gpu_error e, struct ts_err *err)
 {
     TRY(e, cudaStreamSynchronize(me->dense));
     return e == cudaSuccess ? 0 : ts_gpu_fail(err, e, j->pass->what);
 }
 
-/* Shares that a member does not compute stay zero. */
+/* Clears the sums on a device. Shares that the member does not compute stay zero. */
 static int clear_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, struct ts_err *err)
 {
     const struct job *j = arg;
@@ -93,7 +93,7 @@ static int fetch_job(struct ts_gpu *g, struct ts_gpu_member *me, void *arg, stru
     return end(j, me, ts_gpu_sums_fetch(&j->sums, me, device_of(j, j->at, me)), err);
 }
 
-/* One model after the other: they are fetched to the same arrays. */
+/* Fetches and adds one model after another, because they use the same arrays. */
 static int fetch_all(struct job *j, struct ts_err *err)
 {
     const struct ts_gpu_sums *s = &j->sums;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* gpu_sums.h - sums of shares, which kernels leave on the device that computed them: one array
+/* gpu_sums.h - sums of shares, which kernels store on the device that computes a share: one array
  * of doubles for all shares of a mode.
  *
- * Each share was computed by one member, and the others have zeros there. So the arrays of
- * members are added up, and what other processes computed is told; whoever adds the shares does
- * it in their order, on the host.
+ * Each share is computed by one member, and the arrays of the others have zeros for it. So the
+ * arrays of the members are added up, and exchanged between processes. Callers then add the shares
+ * in their order, on the host.
  *
  *   owner    the caller frees what ts_gpu_sums_new made
  *   units    bytes; `each` counts doubles
- *   threads  _clear and _fetch: the member's; everything else: between jobs
- *   errors   codes of base/err.h, and CUDA's where a member is asked
+ *   threads  _clear and _fetch are called by the member's thread; everything else between jobs
+ *   errors   a negative ts_code, or a ts_gpu_error from functions with a member
  */
 #ifndef TS_GPU_GPU_SUMS_H
 #define TS_GPU_GPU_SUMS_H
@@ -19,7 +19,7 @@
 
 struct ts_gpu_sums {
     struct ts_gpu *g;
-    uint32_t mode, each; /* doubles of a share */
+    uint32_t mode, each; /* number of doubles for a share */
     /* on the host, for one model: sums of the members here; NULL: no memory */
     double *here[TS_MAX_TEAM];
 };
@@ -28,19 +28,19 @@ int ts_gpu_sums_new(struct ts_gpu_sums *s, struct ts_gpu *g, uint32_t mode, uint
                     struct ts_err *err);
 void ts_gpu_sums_free(struct ts_gpu_sums *s);
 
-/* The bytes of all shares. */
+/* Returns the bytes of the sums of all shares. */
 static inline uint64_t ts_gpu_sums_bytes(const struct ts_gpu_sums *s)
 {
     return 8 * s->each * s->g->mode[s->mode].n_shares;
 }
 
-/* Enqueues zeros on the device; and the copy to the host. */
+/* Enqueue zeros for the array on the device (clear), and its copy to the host (fetch). */
 ts_gpu_error ts_gpu_sums_clear(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                double *on_device);
 ts_gpu_error ts_gpu_sums_fetch(const struct ts_gpu_sums *s, const struct ts_gpu_member *me,
                                const double *on_device);
-/* Adds up the sums that were fetched. *all: the sums of all members of all processes, which must
- * make the same call. */
+/* Adds up the fetched sums. *all: the sums of all members of all processes, which must all make
+ * this call. */
 int ts_gpu_sums_join(const struct ts_gpu_sums *s, const double **all, struct ts_err *err);
 
 /* A pass that only sums. */
@@ -50,10 +50,11 @@ struct ts_gpu_sums_pass {
     double *(*of)(const struct ts_gpu_replica *my); /* where the kernel stores the sums */
     /* adds a share to the sums of the request */
     void (*add)(const struct ts_request *of, const double *share);
-    const char *what; /* is done, for a sentence: "sums of a loss" */
+    const char *what; /* what is computed, for messages, such as "sums of a loss" */
 };
 
-/* Fetches all sums of all models. All processes make the same calls. */
+/* Makes the pass and adds the sums of all models to their requests. All processes make the same
+ * call. */
 int ts_gpu_sums_run(struct ts_gpu *g, const struct ts_gpu_sums_pass *pass,
                     struct ts_backend_times *times, struct ts_err *err);
 

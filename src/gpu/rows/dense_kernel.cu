@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Row work on a GPU: rows of a product times the solver's matrix, scaling, and rows to and from
- * float64. */
+/* Kernels for rows: products times the matrix of an update, scaling, and conversion of rows to and
+ * from float64. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/dense_kernel.h"
 
@@ -8,7 +8,7 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* CHUNKS: thread blocks that 132 multiprocessors hold at a time. */
+/* CHUNKS: thread blocks that 132 multiprocessors run at the same time. */
 enum { CHUNKS = 528, THREADS = 256, MOST_COLUMNS = 2048 };
 
 /* ------------------------------------------------------------------ four elements */
@@ -42,17 +42,17 @@ static __device__ inline void store4(double *p, const quad<double> &x)
  * m has elements of type T. It is a itself, or products in float64 when a is float (type A).
  *
  * Lane L of a warp is at (i, j) = (L / 4, L % 4). A warp works on 8 rows; the lane holds row i. Of
- * each 16 columns it holds the four from 4 j on: one vector load, and together with its neighbours
- * whole sectors. These four values are its operands in 4 products with 16 rows of w; that is
- * possible because we may choose the order in which k runs. Two products make 16 columns of the
- * result. Column 2 i + u of w is column i of product u. A lane holds columns 2 j and 2 j + 1 of
- * each product, which then are the same four columns of the result that it loaded.
+ * each 16 columns it holds the four from 4 j on, by one vector load; the loads of neighbouring
+ * lanes form whole sectors. These four values are its operands in 4 products with 16 rows of w, as
+ * the order of the summation index k is free. Two products give 16 columns of the result. Column 2
+ * i + u of w is column i of product u. A lane holds columns 2 j and 2 j + 1 of each product, which
+ * then are the same four columns of the result that it loaded.
  *
- * Each element of the result is summed in float64 over ascending groups of 16 k, and always in the
- * same order inside a group, whichever rows are in the call and wherever they are in it. */
+ * Each element of the result is summed in float64 over ascending groups of 16 k, always in the same
+ * order inside a group. So it does not depend on the other rows of the call. */
 
-/* The loads below clamp their address instead of being conditional: with a branch for each load,
- * only one load would be under way at a time. */
+/* The loads below clamp their address instead of being conditional. With a branch for each load,
+ * only one load at a time would be in flight. */
 
 static __device__ inline void load2(const double *p, double (&x)[2])
 {
@@ -61,8 +61,8 @@ static __device__ inline void load2(const double *p, double (&x)[2])
     x[1] = v.y;
 }
 
-/* w(k, column) and w(k, column + 1), for an even column, as right operands of the products of 16
- * columns; zeros outside of w. */
+/* Loads w(k, column) and w(k, column + 1), for an even column, as right operands of the products of
+ * 16 columns; zeros outside of w. */
 static __device__ inline void load_right(const double *w, uint32_t ld, uint32_t k, uint32_t column,
                                          double (&b)[2])
 {
@@ -73,7 +73,7 @@ static __device__ inline void load_right(const double *w, uint32_t ld, uint32_t 
     b[1] = inside ? x[1] : 0;
 }
 
-/* Columns 4 j .. 4 j + 3 of a lane's row, from the two products of 16 columns. */
+/* Returns columns 4 j .. 4 j + 3 of the lane's row, from the two products of 16 columns. */
 template <class T> static __device__ inline quad<T> round4(const double (&d)[2][2])
 {
     return { { (T)d[0][0], (T)d[1][0], (T)d[0][1], (T)d[1][1] } };
@@ -88,17 +88,18 @@ static __device__ inline double dot4(const quad<T> &x, const quad<A> &y, double 
     return sum;
 }
 
-/* Sum over the 4 lanes that share a row; each of them gets it. */
+/* Returns the sum over the 4 lanes that share a row, in all of them. */
 static __device__ inline double row_sum(double x)
 {
     x += __shfl_xor_sync(0xffffffff, x, 1);
     return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-/* Rows of up to 16 GROUPS columns.
+/* Solves rows of up to 16 GROUPS columns.
  *
- *   launch  any number of thread blocks; a warp takes 8 rows, then 8 rows `step` further on, ...
- *   list    (n) the rows, each once, or NULL: 0 .. n - 1. Nobody else reads or writes them
+ *   launch  any number of thread blocks; a warp takes 8 rows, then the 8 rows `step` rows later,
+ *           ...
+ *   list    (n) the rows, each once, or NULL: 0 .. n - 1. No other kernel uses them meanwhile
  *
  * Each warp holds all of w in registers and loads rows AHEAD rounds before they are needed. So
  * warps wait for memory only: there is no shared memory and no barrier. */
@@ -107,7 +108,7 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     solve_narrow(const T *m, A *a, const uint32_t *list, uint64_t n, uint32_t ld, const double *w,
                  double *row_inner)
 {
-    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many rounds as registers allow */
+    constexpr int AHEAD = sizeof(T) == 4 ? 2 : 1; /* as many rounds ahead as registers allow */
     const uint32_t lane = threadIdx.x % 32, i = lane / 4, j = lane % 4;
     const uint64_t first = (blockIdx.x * (uint64_t)(THREADS / 32) + threadIdx.x / 32) * 8;
     const uint64_t step = gridDim.x * (uint64_t)(THREADS / 32) * 8;
@@ -137,9 +138,9 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
 #pragma unroll
             for (int h = 0; h < GROUPS; h++)
                 load_right(w, ld, 16 * g + 4 * j + s, 16 * h + 2 * i, b[g][s][h]);
+                /* keeps w in registers as float64: the compiler would convert it from float32 at each use */
 #pragma unroll
-    for (int k = 0; k < GROUPS * 4 * GROUPS * 2;
-         k++) /* otherwise the compiler keeps w as float32 and converts it every time */
+    for (int k = 0; k < GROUPS * 4 * GROUPS * 2; k++)
         asm volatile("" : "+d"((&b[0][0][0][0])[k]));
 
     for (uint64_t base = first; base < n; base += AHEAD * step) {
@@ -174,11 +175,10 @@ static __global__ void __launch_bounds__(THREADS, GROUPS == 1 ? 4 : 2)
     }
 }
 
-/* Rows of any length.
+/* Solves rows of any length.
  *
  *   launch  one thread block for each `tile_rows` of the n rows, 8 M or a multiple of it
- *   shared  the rows before, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32))
- *           sums
+ *   shared  the old rows, `stride` elements apart; with INNER also (tile_rows, ceil(ld / 32)) sums
  *
  * A warp computes 8 M rows x 32 columns at a time. It reads w through the caches and uses each
  * operand from w in M products. */
@@ -266,7 +266,8 @@ static cudaError_t launch_narrow(const T *m, A *a, const uint32_t *list, uint64_
                                  const double *w, double *row_inner, cudaStream_t s)
 {
     const uint64_t blocks = (n + THREADS / 4 - 1) / (THREADS / 4);
-    const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2; /* those that run at a time */
+    /* thread blocks that run at the same time */
+    const uint32_t most = GROUPS == 1 ? CHUNKS : CHUNKS / 2;
     const uint32_t grid = (uint32_t)(blocks < most ? blocks : most);
     if (row_inner != NULL)
         solve_narrow<T, A, GROUPS, true><<<grid, THREADS, 0, s>>>(m, a, list, n, ld, w, row_inner);
@@ -275,8 +276,8 @@ static cudaError_t launch_narrow(const T *m, A *a, const uint32_t *list, uint64_
     return cudaGetLastError();
 }
 
-/* Elements from one row to the next in shared memory. Eight lanes load vectors at once, 4 of each
- * of two rows; with this stride no two of them use the same bank. */
+/* Returns the elements between the starts of neighbouring rows in shared memory. Eight lanes load
+ * vectors at once, 4 from each of two rows; with this stride they all use different banks. */
 template <class T> static uint32_t tile_stride(uint32_t ld)
 {
     const uint32_t padded = (ld + 15) / 16 * 16;
@@ -285,7 +286,7 @@ template <class T> static uint32_t tile_stride(uint32_t ld)
     return padded % 32 == 16 ? padded : padded + 16;
 }
 
-/* Shared memory of a thread block that solves for so many rows. */
+/* Returns the bytes of shared memory of a thread block that solves tile_rows rows. */
 template <class T, bool INNER> static uint64_t wide_bytes(uint32_t tile_rows, uint32_t ld)
 {
     const uint64_t sums = INNER ? (uint64_t)tile_rows * ((ld + 31) / 32) * sizeof(double) : 0;
@@ -298,7 +299,7 @@ uint32_t ts_dense_most(int device)
     int most = 0;
     if (cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device) !=
         cudaSuccess)
-        return ld; /* what follows says what is wrong */
+        return ld; /* the next call reports the error */
     while (ld > 0 && wide_bytes<double, true>(8, ld) > (uint64_t)most)
         ld -= 16;
     return ld;
@@ -385,7 +386,7 @@ static __global__ void scale_columns(T *a, uint64_t n, uint32_t ld, const double
     scale_elements(a, n, ld, s);
 }
 
-/* Scales that travel with the launch. */
+/* Scales that are passed as an argument of the kernel. */
 struct scales {
     double of[TS_DENSE_BY_VALUE];
 };
@@ -401,7 +402,7 @@ static __global__ void __launch_bounds__(THREADS)
     scale_elements(a, n, ld, s);
 }
 
-/* Thread blocks for n elements, four a thread at a time. */
+/* Returns the number of thread blocks for n elements; a thread takes four at once. */
 static unsigned scale_grid(uint64_t n)
 {
     const uint64_t blocks = (n / 4 + THREADS - 1) / THREADS;

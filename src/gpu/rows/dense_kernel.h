@@ -22,21 +22,21 @@
 extern "C" {
 #endif
 
-/* Scratch of a Gram matrix, in elements of float64, for any number of rows. */
+/* Returns the scratch memory of a Gram matrix, in elements of float64, for any number of rows. */
 uint64_t ts_dense_scratch(uint32_t ld);
 
-/* The longest rows, up to 2048 columns, of which a device has 8 in the shared memory of a thread
- * block: of more, solves fail. */
+/* Returns the largest ld, up to 2048, for which 8 rows fit in the shared memory of a thread block.
+ * Solves fail for longer rows. */
 uint32_t ts_dense_most(int device);
 
-/* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1, or the n different rows named
- * in `list` unless that is NULL. row_inner[row] := dot product of the row before and after, unless
- * row_inner is NULL. The bits of a row do not depend on the other rows of the call. */
+/* Multiplies n rows of a by w (ld x ld), in place: rows 0 .. n - 1 or, if `list` is not NULL, the n
+ * different rows in it. If row_inner is not NULL, row_inner[row] := dot product of the old and the
+ * new row. The bits of a row do not depend on the other rows of the call. */
 ts_gpu_error ts_dense_solve_rows(enum ts_precision precision, void *a, const uint32_t *list,
                                  uint64_t n, uint32_t ld, const double *w, double *row_inner,
                                  ts_gpu_stream stream);
 
-/* Like the function above, but the old rows are those of m, in float64. */
+/* Like ts_dense_solve_rows, but the old rows are read from m, in float64. */
 ts_gpu_error ts_dense_solve_products(const double *m, float *a, const uint32_t *list, uint64_t n,
                                      uint32_t ld, const double *w, double *row_inner,
                                      ts_gpu_stream stream);
@@ -62,12 +62,12 @@ ts_gpu_error ts_dense_gram_finish(uint64_t n_rows, uint32_t ld, double *scratch,
 ts_gpu_error ts_dense_gram(enum ts_precision precision, const void *a, uint64_t n_rows, uint32_t ld,
                            double *scratch, double *gram, ts_gpu_stream stream);
 
-/* a(:, r) *= s[r]; s has ld values */
+/* a(:, r) *= s[r]. s has ld values. */
 ts_gpu_error ts_dense_scale(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                             const double *s, ts_gpu_stream stream);
 
-/* Like ts_dense_scale, with s (rank) in host memory, which is read during the call, for rows of up
- * to TS_DENSE_BY_VALUE columns. */
+/* Like ts_dense_scale, for rows of up to TS_DENSE_BY_VALUE columns, with s (rank values) in host
+ * memory, which is read during the call. */
 #define TS_DENSE_BY_VALUE 64
 ts_gpu_error ts_dense_scale_by(enum ts_precision precision, void *a, uint64_t n_rows, uint32_t ld,
                                const double *s, uint32_t rank, ts_gpu_stream stream);
@@ -78,8 +78,8 @@ ts_gpu_error ts_dense_put(enum ts_precision precision, void *a, uint64_t n, uint
 ts_gpu_error ts_dense_get(enum ts_precision precision, const void *a, uint64_t n, uint32_t ld,
                           uint32_t rank, double *rows, ts_gpu_stream stream);
 
-/* Copies `bytes` of page-locked host memory to the device, or back, by a kernel: a copy would wait
- * for those of shards, and begins later. bytes and both addresses are multiples of 16. */
+/* Copies between page-locked host memory and the device by a kernel. A cudaMemcpyAsync would wait
+ * for copies of shards, and would begin later. bytes and both addresses are multiples of 16. */
 ts_gpu_error ts_dense_copy(void *to, const void *from, uint64_t bytes, ts_gpu_stream stream);
 
 #ifdef __cplusplus

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Coordinate descent on units of 32 rows, on tensor cores.
  *
- * A unit's rows x are updated column after column. Eight columns at a time: t := m - x G for
- * them, by tensor cores; then one of them after the other, whose change, times its row of G, is
- * subtracted from the t of the others.
+ * The rows x of a unit are updated column by column. For eight columns at a time, tensor cores
+ * compute t := m - x G. Then the eight columns are updated one after another. The change of a
+ * column, times its row of G, is subtracted from the t of the others.
  *
- * Lane L of a warp is at (i, j) = (L / 4, L % 4). A tile of 8 rows and 8 columns lies in a warp
- * as tensor cores leave a product: the lane has row i, columns 2 j and 2 j + 1. We may choose
- * the order in which k runs in x G, so that the same registers are operands too: of the 8
- * columns that a tile of x has, product u takes columns 2 j + u. Its right operand is G(2 j + u,
- * column i), which is at G(column i, 2 j + u): a lane's operands for both products are
- * neighbours in a row of G. Such a pair for each lane is a fragment.
+ * Lane L of a warp is at (i, j) = (L / 4, L % 4). In a tile of 8 rows and 8 columns, the lane has
+ * row i, columns 2 j and 2 j + 1, as in a product of tensor cores. The order of the summation index
+ * in x G is free, so the same registers also serve as operands: of the 8 columns of a tile of x,
+ * product u takes columns 2 j + u. Its right operand is G(2 j + u, column i), which equals G(column
+ * i, 2 j + u) as G is symmetric. So a lane's operands for both products are neighbours in a row of
+ * G. Such pairs for all lanes are called a fragment.
  *
- * Steps on columns wait for each other. Where a warp has a unit, each lane takes a row of it for
- * them: t and x of eight columns pass through shared memory, and no lane waits for another. */
+ * The steps on columns depend on each other. If a warp has a unit, each lane makes the steps of one
+ * row: t and x of eight columns pass through shared memory, and no lane waits for another. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/descend_kernel.h"
 
@@ -24,16 +24,16 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    TILES = TS_DESCEND_UNIT / 8, /* of a unit's rows */
-    TILE_LANES = TILES * 32,     /* pairs in 8 columns of a unit */
+    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit */
+    TILE_LANES = TILES * 32,     /* pairs of entries in 8 columns of a unit */
     NARROW_WARPS = 4,
-    NARROW_BLOCKS = 2112, /* thread blocks at most: 16 for each of 132 multiprocessors */
+    NARROW_BLOCKS = 2112, /* the most thread blocks: 16 for each of 132 multiprocessors */
     KEEP_WARPS = 8
 };
 
 /* ------------------------------------------------------------------ a step, eight columns */
 
-/* The new entry: the formula of stream/row_update.h, t being what is left of m. */
+/* Returns the new entry by the formula of stream/row_update.h, where t is this entry of m - x G. */
 template <bool SIMPLE>
 static __device__ inline double step(double old, double t, double inverse, double threshold,
                                      double lower, double upper)
@@ -47,12 +47,13 @@ static __device__ inline double step(double old, double t, double inverse, doubl
     return SIMPLE || x < upper ? x : upper;
 }
 
-/* What steps on the two columns of a lane need. */
+/* The parameters of steps on the two columns of a lane. */
 struct columns {
     double2 inverse, threshold, lower, upper;
 };
 
-/* `table`: its first row at the lane's two columns; `ld` elements from row to row. */
+/* Loads the parameters. table: points to the lane's two columns in its first row; rows are ld
+ * elements apart. */
 template <bool SIMPLE>
 static __device__ inline columns load_columns(const double *table, uint32_t ld)
 {
@@ -66,8 +67,8 @@ static __device__ inline columns load_columns(const double *table, uint32_t ld)
     return c;
 }
 
-/* Steps on the 8 columns of N tiles, one after another. g(c): the lane's pair of row c of these
- * columns of G. moved, size += squares of what changes, and of what is. */
+/* Makes the steps on the 8 columns of N tiles, one after another. g(c): the lane's pair of row c of
+ * G in these columns. Adds squares of changes to moved, and squares of entries to size. */
 template <bool SIMPLE, int N, class G>
 static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2], const G &g,
                                             const columns &k, double &moved, double &size)
@@ -107,7 +108,7 @@ static __device__ inline void descend_tiles(double (&x)[N][2], double (&t)[N][2]
 
 /* ------------------------------------------------------------------ a unit */
 
-/* A unit of rows: m and a begin with its first one. */
+/* A unit of rows; m and a point to its first row. */
 template <class T, class A> struct unit_rows {
     uint32_t n_rows;
     const T *m;
@@ -125,7 +126,8 @@ template <class T, class A> struct unit_rows {
     {
         return row < n_rows && column < d.ld;
     }
-    /* Stores what a pair of columns that is there ended as; inner, sum += of it. */
+    /* Stores the final values of a pair of columns, and adds their part of the sums to inner and
+     * sum. */
     __device__ __forceinline__ void keep(const ts_descend &d, uint32_t row, uint32_t column,
                                          double2 now, double &inner, double &sum) const
     {
@@ -138,8 +140,8 @@ template <class T, class A> struct unit_rows {
     }
 };
 
-/* Whether a round moved so little, squares of what changed and of what is, that it is the last
- * one. */
+/* Whether a round is the last one, since it changed the unit so little. moved: sum of squares of
+ * changes; size: sum of squares of entries. */
 static __device__ __forceinline__ bool is_last_round(const ts_descend &d, double moved, double size)
 {
     return moved <= TS_ROW_TOL(d.rounds) * TS_ROW_TOL(d.rounds) * size;
@@ -147,15 +149,16 @@ static __device__ __forceinline__ bool is_last_round(const ts_descend &d, double
 
 /* ------------------------------------------------------------------ units of few columns
  *
- * Rows of up to 8 B columns. A warp has a unit, whose x stays in its registers for all rounds; G
- * lies in shared memory as fragments. m is read again in every round, from the caches.
+ * Rows of up to 8 B columns. A warp has a unit, whose x stays in its registers for all rounds. G is
+ * in shared memory as fragments. m is read from the caches in every round.
  *
- *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` on, ...
- *   turned  of a warp, 32 rows of 8 columns, which are tiles for tensor cores and rows for steps.
- *           Pair k of a row lies where neither 8 lanes that have tiles nor 8 that have rows meet in
- *           a bank */
+ *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` units later,
+ *           ...
+ *   turned  32 rows of 8 columns of a warp, which are accessed as tiles by tensor cores and as rows
+ *           by steps. Pair k of a row is placed so that neither 8 lanes that access tiles nor 8
+ *           that access rows use the same bank */
 struct turned {
-    double2 *pair; /* TILE_LANES of them */
+    double2 *pair; /* TILE_LANES pairs */
 
     __device__ inline double2 &at(uint32_t row, uint32_t k) const
     {
@@ -186,9 +189,9 @@ struct turned {
     }
 };
 
-/* Steps on 8 columns of the lane's row. own: these columns of G, table: their first pair in its
- * first row, which has `pairs`, both the same for all lanes. moved, size += squares of what
- * changes, and of what is. */
+/* Makes the steps on 8 columns of the lane's row. own: the block of G for these columns. table: the
+ * parameters, from the first pair of these columns on, with `pairs` pairs a row. Both are the same
+ * for all lanes. Adds squares of changes to moved, and squares of entries to size. */
 template <bool SIMPLE>
 static __device__ inline void descend_row(double (&x)[8], double (&t)[8], const double2 *own,
                                           const double2 *table, uint32_t pairs, double &moved,
@@ -214,7 +217,7 @@ static __device__ inline void descend_row(double (&x)[8], double (&t)[8], const 
     }
 }
 
-/* What the units of a thread block have in common: G as fragments, and the table of columns. */
+/* Data for all units of a thread block: G as fragments, and the table of columns. */
 template <int B> struct narrow_tables {
     double2 g[B * B * 32];
     double2 table[TS_DESCEND_TABLE * B * 4];
@@ -232,7 +235,7 @@ template <int B> struct narrow_tables {
     }
 };
 
-/* Steps on columns 8 b .. 8 b + 7 of a unit. */
+/* Makes the steps on columns 8 b .. 8 b + 7 of a unit. */
 template <class T, class A, int B, bool SIMPLE>
 static __device__ __forceinline__ void
 narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_tables<B> &shared,
@@ -243,7 +246,8 @@ narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_table
     double t[TILES / 2][4] = {}, rest[8], mine[8];
     double2 want[TILES];
     uint32_t here = ld;
-    /* or loads and addresses of all columns would be made at once, which registers do not hold */
+    /* keeps the compiler from moving up the loads of all columns, for which registers do not
+     * suffice */
     asm volatile("" : "+r"(here)::"memory");
 #pragma unroll
     for (int q = 0; q < TILES; q++) {
@@ -267,7 +271,7 @@ narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_table
     of_x.row(lane, mine);
     descend_row<SIMPLE>(mine, rest, shared.g + (b * B + b) * 32, shared.table + b * 4, B * 4, moved,
                         size);
-    of_x.put_row(lane, mine); /* read by no other lane */
+    of_x.put_row(lane, mine); /* other lanes do not access this row */
     __syncwarp();
 #pragma unroll
     for (int q = 0; q < TILES; q++) {
@@ -275,7 +279,7 @@ narrow_eight(const unit_rows<T, A> &unit, uint32_t ld, int b, const narrow_table
         x[b][q][0] = now.x;
         x[b][q][1] = now.y;
     }
-    __syncwarp(); /* both are written again */
+    __syncwarp(); /* the next columns overwrite both */
 }
 
 template <class T, class A, int B, bool SIMPLE>
@@ -333,15 +337,15 @@ static __global__ void __launch_bounds__(32 * NARROW_WARPS, 4)
 
 /* ------------------------------------------------------------------ units of any length
  *
- * A thread block has a unit. Its x lies in shared memory, or where that is too small in `scratch`,
- * as tiles: pair [(b * TILES + q) * 32 + lane] is tile q of columns 8 b .. 8 b + 7. For eight
- * columns each warp computes its share of x G, that of every WARPS-th eight of k, which it takes
- * from the caches once for all 32 rows; then warp q has tile q: it adds the shares and does the
- * steps.
+ * A thread block has a unit. Its x is stored in shared memory or, if that is too small, in
+ * `scratch`, as tiles: pair [(b * TILES + q) * 32 + lane] belongs to tile q of columns 8 b .. 8 b +
+ * 7. For eight columns, each warp computes its share of x G, over every WARPS-th group of eight k.
+ * It reads G from the caches once for all 32 rows. Then warp q adds the shares of tile q and makes
+ * its steps.
  *
- *   launch  any number of thread blocks; where x is in `scratch`, as many as there is room for
+ *   launch  any number of thread blocks; if x is in `scratch`, as many as fit there
  *   shared  WARPS x TILE_LANES pairs, then x unless it is in `scratch` */
-/* The warp's share of x G in columns 8 b .. 8 b + 7. */
+/* Computes the warp's share of x G in columns 8 b .. 8 b + 7. */
 template <int WARPS>
 static __device__ __forceinline__ void share_product(const ts_descend &d, const double2 *x,
                                                      uint32_t b, double2 *share)
@@ -349,7 +353,7 @@ static __device__ __forceinline__ void share_product(const ts_descend &d, const 
     const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32, i = lane / 4, j = lane % 4;
     const uint32_t ld = d.ld, eights = (ld + 7) / 8;
     double t[TILES][2] = {};
-    /* Columns past the end get what is in the last ones; they are 0 and stay so. */
+    /* Columns past the end read the last row of G. They are 0 and stay 0. */
     const double *const right = d.g + (uint64_t)min(8 * b + i, ld - 1) * ld;
 #pragma unroll 4
     for (uint32_t c = warp; c < eights; c += WARPS) {
@@ -366,7 +370,7 @@ static __device__ __forceinline__ void share_product(const ts_descend &d, const 
         share[warp * TILE_LANES + q * 32 + lane] = make_double2(t[q][0], t[q][1]);
 }
 
-/* Steps on the tile of the warp in these columns, all shares being there. */
+/* Makes the steps on the warp's tile in these columns, after all shares were stored. */
 template <int WARPS, bool SIMPLE, class T, class A>
 static __device__ __forceinline__ void step_tile(const ts_descend &d, const unit_rows<T, A> &unit,
                                                  uint32_t b, const double2 *share, double2 *x,
@@ -398,7 +402,7 @@ static __device__ __forceinline__ void step_tile(const ts_descend &d, const unit
     *mine = make_double2(tile[0][0], tile[0][1]);
 }
 
-/* Leaves two sums of each warp where all read them. */
+/* Stores two sums of each warp in shared memory, for all warps. */
 template <int WARPS>
 static __device__ __forceinline__ void tell_sums(double (&sums)[2][WARPS], double first,
                                                  double second)
@@ -451,7 +455,7 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
                 moved += sums[0][w];
                 size += sums[1][w];
             }
-            __syncthreads(); /* sums are written again */
+            __syncthreads(); /* the next round overwrites the sums */
             if (is_last_round(d, moved, size))
                 break;
         }
@@ -472,13 +476,14 @@ static __global__ void __launch_bounds__(32 * WARPS, WARPS == 4 ? 4 : 2)
             if (d.size != NULL)
                 d.size[d.first_unit + number] = sum;
         }
-        __syncthreads(); /* x and sums are written again */
+        __syncthreads(); /* the next unit overwrites x and the sums */
     }
 }
 
-/* ------------------------------------------------------------------ rows that stay */
+/* ------------------------------------------------------------------ sums of rows that do not
+ * change */
 
-/* A warp takes a unit, whose elements follow each other. */
+/* Computes the sums of a unit with each warp. The elements of a unit are contiguous. */
 template <class T, class A>
 static __global__ void __launch_bounds__(32 * KEEP_WARPS) keep_rows(const struct ts_descend d)
 {
@@ -553,7 +558,7 @@ static cudaError_t launch(const struct ts_descend *d, cudaStream_t s)
         return launch_narrow<T, A, 2, SIMPLE>(d, s);
     if (d->ld <= 32)
         return launch_narrow<T, A, 4, SIMPLE>(d, s);
-    if (d->ld <= 128) /* with few columns more thread blocks hide the barriers */
+    if (d->ld <= 128) /* with few columns, more thread blocks hide the waits at barriers */
         return launch_wide<T, A, 4, SIMPLE>(d, s);
     return launch_wide<T, A, 8, SIMPLE>(d, s);
 }

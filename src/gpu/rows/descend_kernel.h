@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* descend_kernel.h - updates on a GPU that read the old rows: coordinate descent, and rows that
- * stay (stream/row_update.h says what they compute).
+/* descend_kernel.h - updates on a GPU that read the old rows: COORDINATE, and KEEP, which only
+ * computes sums (stream/row_update.h).
  *
- * Rows are taken in units of TS_DESCEND_UNIT, from row 0 on, as on CPU cores: a unit stops when a
- * round changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are rounded to the
+ * As on CPU cores, rows form units of TS_DESCEND_UNIT, from row 0 on. A unit ends when a round
+ * changes it by less than TS_ROW_TOL(rounds). Arithmetic is float64; rows are rounded to the
  * factor's precision when they are stored, and sums are those of the stored rows. The bits of a
- * unit, of its rows and of its sums, depend on nothing but its rows and ld: units may be computed
- * on any device, in any launch.
+ * unit's rows and sums depend only on its rows and ld. So units may be computed on any device, in
+ * any launch.
  *
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero
@@ -29,19 +29,19 @@ extern "C" {
 
 /* Rows of the table of columns, each of ld elements, zeros from the rank on. */
 enum {
-    TS_DESCEND_INVERSE,   /* 1 / G_rr, or 0 where G_rr is 0 */
-    TS_DESCEND_THRESHOLD, /* l1 / G_rr, or infinity */
+    TS_DESCEND_INVERSE,   /* 1 / G_rr, or 0 if G_rr is 0 */
+    TS_DESCEND_THRESHOLD, /* l1 / G_rr, or infinity if G_rr is 0 and l1 is not */
     TS_DESCEND_LOWER,
     TS_DESCEND_UPPER,
-    TS_DESCEND_WEIGHT, /* old rows are multiplied with it */
+    TS_DESCEND_WEIGHT, /* multiplier of the column in old rows */
     TS_DESCEND_TABLE
 };
 
 struct ts_descend {
     enum ts_precision precision; /* precision of a */
-    int wide;                    /* m is float64, a float32; else both have one precision */
-    const void *m;               /* n_rows x ld: the product */
-    void *a;                     /* n_rows x ld: the factor */
+    int wide;      /* 1: m is float64 and a float32; 0: both have the same precision */
+    const void *m; /* n_rows x ld: the product */
+    void *a;       /* n_rows x ld: the factor */
     uint64_t n_rows;
     uint32_t ld;
     uint64_t first_unit, n_units; /* units to be computed */
@@ -49,11 +49,11 @@ struct ts_descend {
     const double *table;          /* TS_DESCEND_TABLE x ld */
     int simple;                   /* all thresholds are 0, all upper bounds infinite */
     uint32_t rounds;
-    uint32_t rank;         /* simplex (simplex_kernel.h): this and what follows */
+    uint32_t rank;         /* for simplex_kernel.h, like inverse and rho */
     const double *inverse; /* ld x ld: (G + rho I)^-1, zeros from the rank on */
     double rho;
-    double *inner;   /* [unit]: sum of m .* a over its rows; or NULL */
-    double *size;    /* [unit]: sum of |a|; or NULL */
+    double *inner;   /* for each unit: sum of m .* a over its rows; or NULL */
+    double *size;    /* for each unit: sum of |a|; or NULL */
     double *scratch; /* ts_dense_scratch(ld) elements */
 };
 
@@ -65,7 +65,7 @@ static inline uint64_t ts_descend_units(uint64_t n_rows)
 /* Coordinate descent on the rows of the units. */
 ts_gpu_error ts_descend_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
-/* The sums of the weighted rows, which stay as they are; g and scratch are not read. */
+/* Computes the sums of the weighted rows, which do not change. g and scratch are not read. */
 ts_gpu_error ts_descend_keep(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus

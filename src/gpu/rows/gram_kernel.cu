@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Sums over all rows on a GPU: of a number of each row, and Gram matrices. */
+/* Sums over all rows on a GPU: sums of one number per row, and Gram matrices. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/dense_kernel.h"
 
@@ -7,8 +7,8 @@
 
 #include "gpu/rows/tensor_core.cuh"
 
-/* CHUNKS, GRAM_PARTS: thread blocks of a sum: what 132 multiprocessors hold at a time. They are
- * constants because the order of a sum follows from them. */
+/* CHUNKS, GRAM_PARTS: thread blocks of a sum, as many as 132 multiprocessors run at the same time.
+ * They are constants because the order of a sum depends on them. */
 enum { CHUNKS = 528, GRAM_PARTS = 396, THREADS = 256, TILE = 32, GRAM_ROWS = 128 };
 
 /* Sum of x over the thread block, always in the same order. Thread 0 gets the result. */
@@ -26,7 +26,8 @@ static __device__ double block_sum(double x, double *shared)
 
 /* ------------------------------------------------------------------ sum */
 
-/* part[block] := sum of x[i], i = thread of the grid, thread + threads, ... */
+/* part[block] := sum of x[i] over the block's threads, with i = t, t + n_threads, ... for thread t
+ * of the grid. */
 static __global__ void __launch_bounds__(THREADS)
     sum_parts(const double *x, uint64_t n, double *part)
 {
@@ -41,7 +42,7 @@ static __global__ void __launch_bounds__(THREADS)
         part[blockIdx.x] = sum;
 }
 
-/* One warp: *sum := the sum of the parts; the lanes add in a fixed tree. */
+/* *sum := the sum of the parts. One warp, whose lanes add in a fixed tree. */
 static __global__ void add_parts(const double *part, uint32_t n_parts, double *sum)
 {
     double x = 0;
@@ -78,7 +79,7 @@ static uint32_t tile_pairs(uint32_t ld)
     return tiles_of(ld) * (tiles_of(ld) + 1) / 2;
 }
 
-/* One thread block for each part and pair of column tiles. */
+/* Returns the number of parts. Each part and pair of column tiles has one thread block. */
 uint32_t ts_dense_gram_parts(uint32_t ld, uint64_t n_rows)
 {
     const uint64_t tiles = (n_rows + GRAM_ROWS - 1) / GRAM_ROWS;
@@ -103,19 +104,18 @@ uint64_t ts_dense_scratch(uint32_t ld)
  *   launch  grid (parts from first_part on, pairs of column tiles ti <= tj), 8 warps each
  *   shared  32 x 32 sums, to which the warps add theirs one after another
  *
- * Of each n_parts times 128 rows, part p has the 128 from 128 p on.
+ * Of each group of n_parts times 128 rows, part p has the 128 rows from 128 p on.
  *
  * A warp takes 4 rows at a time. Lane L loads a(row L % 4, column L / 4). This element is the
- * lane's share of both operands: of the transposed one on the left and of the one on the right.
- * So each element is read from memory once for 32 columns, in whole sectors, and lanes exchange
- * nothing. */
+ * lane's share of both operands, the transposed one on the left and the one on the right. So each
+ * element is read from memory once for 32 columns, in whole sectors, and lanes exchange no data. */
 template <class T, bool SAME>
 static __global__ void __launch_bounds__(THREADS)
     gram_tiles(const T *a, uint64_t n_rows, uint32_t ld, uint32_t first_part, uint32_t n_parts,
                double *part)
 {
     __shared__ double total[TILE][TILE];
-    constexpr int STEP = 4; /* groups of 4 rows that are loaded at a time */
+    constexpr int STEP = 4; /* groups of 4 rows that are loaded at once */
     const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32,
                    n_tiles = (ld + TILE - 1) / TILE;
     const uint64_t p = first_part + blockIdx.x;
@@ -167,13 +167,14 @@ static __global__ void __launch_bounds__(THREADS)
                 }
     }
     __syncthreads();
-    const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj; /* row by row, ti <= tj */
+    /* number of the pair, row by row of the triangle ti <= tj */
+    const uint32_t pair = ti * n_tiles - ti * (ti + 1) / 2 + tj;
     double *const out = part + (p * (n_tiles * (n_tiles + 1) / 2) + pair) * TILE * TILE;
     for (uint32_t i = threadIdx.x; i < TILE * TILE; i += THREADS)
         out[i] = total[i / TILE][i % TILE];
 }
 
-/* Adds the parts and mirrors the result: a warp for each element of the upper half. */
+/* Adds the parts and mirrors the result. A warp computes one element of the upper triangle. */
 static __global__ void gram_finish(const double *part, uint32_t n_parts, uint32_t n_pairs,
                                    uint32_t ld, double *gram)
 {

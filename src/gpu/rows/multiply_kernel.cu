@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Rows before, between and after the rounds of a Poisson model. All of it goes over rows in memory
- * once; arithmetic is float64. */
+/* Kernels for the rows of a Poisson model before, between and after its rounds. Each one reads the
+ * rows once; arithmetic is float64. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/multiply_kernel.h"
 
@@ -11,9 +11,9 @@
 
 enum {
     THREADS = 256,
-    BLOCKS = 2112,     /* thread blocks at most: 16 for each of 132 multiprocessors */
-    SHARD_BLOCKS = 32, /* for each shard of a launch */
-    COLUMN_ROWS = 8    /* rows that a thread block adds at a time, 32 columns each */
+    BLOCKS = 2112,     /* the most thread blocks: 16 for each of 132 multiprocessors */
+    SHARD_BLOCKS = 32, /* thread blocks for each shard of a launch */
+    COLUMN_ROWS = 8    /* rows that a thread block adds at once, 32 columns of each */
 };
 
 /* ------------------------------------------------------------------ marks */
@@ -40,7 +40,7 @@ template <class T> static __device__ inline bool has_mark(T a)
     return a == 0 ? signbit(a) != 0 : (double)a < TS_ROW_ZERO && last_bit(a);
 }
 
-/* a, which is not negative, with its mark. Below the normal numbers it counts as 0. */
+/* Returns a, which is not negative, with its mark. Values below the normal numbers become 0. */
 template <class T> static __device__ inline T marked(double a, bool mark)
 {
     const double least = sizeof(T) == sizeof(float) ? FLT_MIN : DBL_MIN;
@@ -67,7 +67,7 @@ static __global__ void begin_rows(const struct ts_gpu_rows r, const double *weig
     }
 }
 
-/* b := b phi; returns the violation before. */
+/* b := b phi, negative if `last` and phi > 1. Returns |min(b, 1 - phi)| for the old b. */
 template <class T> static __device__ inline double multiply(T *b, double phi, bool last)
 {
     const double was = fabs((double)*b), now = was * phi, less = fmin(was, 1 - phi);
@@ -75,8 +75,8 @@ template <class T> static __device__ inline double multiply(T *b, double phi, bo
     return fabs(less);
 }
 
-/* Updates kkt by the largest x of a thread block. x is not negative, so the order of numbers is the
- * order of their bits. */
+/* *kkt := the larger of *kkt and the largest x of a warp. x is not negative, so numbers have the
+ * same order as their bits. */
 static __device__ inline void keep_largest(double x, double *kkt)
 {
 #pragma unroll
@@ -86,7 +86,7 @@ static __device__ inline void keep_largest(double x, double *kkt)
         atomicMax((unsigned long long *)kkt, (unsigned long long)__double_as_longlong(x));
 }
 
-/* The rows of shard `number` that lie in no other: first .. end - 1. */
+/* Finds the rows of shard `number` that no other shard shares: first .. end - 1. */
 static __device__ inline void own_rows(const struct ts_gpu_rows &r, uint64_t number,
                                        uint64_t &first, uint64_t &end)
 {
@@ -113,8 +113,8 @@ static __global__ void multiply_shards(const struct ts_gpu_rows r,
         keep_largest(most, r.kkt);
 }
 
-/* A warp has the row that shard blockIdx.x + 1 begins in, if it goes on from the shard before, and
- * no shard before that has it, too. */
+/* Multiplies rows that several shards share. A warp takes the first row of shard blockIdx.x + 1, if
+ * it continues from the shard before and is not also the first row of that shard. */
 template <class T> static __global__ void multiply_spans(const struct ts_gpu_rows r)
 {
     const uint64_t s = blockIdx.x + UINT64_C(1), row = r.shard_row[2 * s];
@@ -132,7 +132,8 @@ template <class T> static __global__ void multiply_spans(const struct ts_gpu_row
 
 /* ------------------------------------------------------------------ columns */
 
-/* part(p, c) := sum over the rows of part p, each of COLUMN_ROWS threads every COLUMN_ROWS-th. */
+/* part(p, c) := sum over the rows of part p. Each of COLUMN_ROWS threads adds every COLUMN_ROWS-th
+ * row. */
 template <class T>
 static __global__ void __launch_bounds__(32 * COLUMN_ROWS)
     sum_columns(const struct ts_gpu_rows r, double *part)

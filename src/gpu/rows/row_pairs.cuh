@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* row_pairs.cuh - rows of float32 or float64 by pairs of columns, as float64.
+/* row_pairs.cuh - access to rows of float32 or float64 in pairs of columns, converted to float64.
  *
- *   owner    all in registers, but for the rows, which are the caller's
- *   units    columns; those of a pair are next to each other, the first one even
+ *   owner    the caller owns the rows; everything else is in registers
+ *   units    columns; a pair is an even column and the next one
  *   threads  all 32 lanes of a warp take part in sums
  */
 #ifndef TS_GPU_ROW_PAIRS_CUH
@@ -24,7 +24,7 @@ static __device__ inline double2 load2(const double *p)
     return *(const double2 *)p;
 }
 
-/* Stores x rounded, and makes x what was stored. */
+/* Stores x rounded to the precision of the row, and sets x to the stored values. */
 static __device__ inline void store2(float *p, double2 &x)
 {
     const float2 rounded = make_float2((float)x.x, (float)x.y);
@@ -36,8 +36,8 @@ static __device__ inline void store2(double *p, double2 &x)
     *(double2 *)p = x;
 }
 
-/* a(row, column) and its neighbour, for an even column; zeros outside. The address is clamped
- * instead of a load being conditional, so that many are under way at a time. */
+/* Returns a(row, column) and a(row, column + 1), for an even column; zeros outside. The address is
+ * clamped instead of making the load conditional, so that many loads are in flight. */
 template <class T>
 static __device__ inline double2 load_pair(const T *a, uint32_t row, uint32_t n_rows,
                                            uint32_t column, uint32_t ld)
@@ -47,7 +47,7 @@ static __device__ inline double2 load_pair(const T *a, uint32_t row, uint32_t n_
     return make_double2(inside ? x.x : 0, inside ? x.y : 0);
 }
 
-/* Sum over the warp, in one order; each lane gets it. */
+/* Returns the sum over the warp, in a fixed order, in all lanes. */
 static __device__ inline double warp_sum(double x)
 {
 #pragma unroll

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rows on the simplex by ADMM, on tensor cores.
  *
- * Of a round,  h := (m + rho (a + u)) P,  a := nearest(h - u),  u := u + a - h  with P the inverse
- * of G + rho I, only v = h - u need be kept, and of each row two numbers: its greatest entry and a
- * threshold t, as a_r = v_r - most - t where that is above TS_ROW_NONE, and else 0. Then u = a - v,
- * and the round is
+ * With P the inverse of G + rho I, a round is h := (m + rho (a + u)) P, a := nearest(h - u), u := u
+ * + a - h. It is enough to store v = h - u and two numbers of each row: its greatest entry `most`
+ * and a threshold t. Then a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0; u = a -
+ * v; and the round is
  *     h := (m + rho (2 a - v)) P,  v := h + v - a,  and most and t of the new v.
  *
- * Tiles of 8 rows and 8 columns lie in a warp as in descend_kernel.cu: lane L, (i, j) = (L / 4,
- * L % 4), has row i and columns 2 j and 2 j + 1, and a fragment of a matrix is its row 8 b + i,
- * columns 8 c + 2 j and 8 c + 2 j + 1, for what columns 8 c .. 8 c + 7 of the left side add to
+ * Tiles of 8 rows and 8 columns are stored in a warp as in descend_kernel.cu: lane L, (i, j) = (L /
+ * 4, L % 4), has row i and columns 2 j and 2 j + 1. A fragment of a matrix has its row 8 b + i,
+ * columns 8 c + 2 j and 8 c + 2 j + 1. It multiplies columns 8 c .. 8 c + 7 of the left side, for
  * columns 8 b .. 8 b + 7 of the result. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/simplex_kernel.h"
@@ -23,26 +23,25 @@ enum { WIDE_WARPS = 8 };
 
 /* ------------------------------------------------------------------ units of any length
  *
- * A thread block has 8 Q rows of a unit at a time. Their v and the left sides x of products lie in
- * shared memory, or where that is too small in `scratch`, as tiles: pair [(b * Q + q) * 32 + lane]
- * is tile q of columns 8 b .. 8 b + 7. A warp computes every WIDE_WARPS-th tile of columns, for all
- * rows, from a matrix that it takes from the caches; then the warps take the rows in turn for their
- * thresholds.
+ * A thread block has 8 Q rows of a unit at a time. Their v and the left sides x of products are
+ * stored in shared memory or, if that is too small, in `scratch`, as tiles: pair [(b * Q + q) * 32
+ * + lane] belongs to tile q of columns 8 b .. 8 b + 7. A warp computes every WIDE_WARPS-th tile of
+ * columns for all rows, with the matrix read from the caches. Then each warp computes the
+ * thresholds of every WIDE_WARPS-th row.
  *
- *   launch  any number of thread blocks; where v and x are in `scratch`, as many as there is room
- *           for
+ *   launch  any number of thread blocks; if v and x are in `scratch`, as many as fit there
  *   shared  v, then x, unless they are in `scratch` */
 template <int Q> struct wide_rows {
     double2 *v, *x;
-    threshold *at;  /* 8 Q */
-    double *before; /* 8 Q: the value of the old rows, */
-    double *after;  /* of the new ones, */
-    double *part;   /* and of WIDE_WARPS x 8 Q parts of one */
+    threshold *at;  /* 8 Q thresholds */
+    double *before; /* 8 Q: values 1/2 a G a' - m a' of the old rows */
+    double *after;  /* 8 Q: values of the new rows */
+    double *part;   /* WIDE_WARPS x 8 Q: parts of values */
     uint32_t eights, rank, ld;
 };
 
-/* Calls f(b, h, where), of each tile of columns b of the warp, with h := x times the matrix, and
- * where the lane's pairs are. */
+/* Calls f(b, h, where) for each tile of columns b of the warp, with h = x times the matrix; where:
+ * the index of the lane's pairs. */
 template <int Q, class F>
 static __device__ inline void times_wide(const wide_rows<Q> &r, const double *matrix, const F &f)
 {
@@ -66,14 +65,14 @@ static __device__ inline void times_wide(const wide_rows<Q> &r, const double *ma
     }
 }
 
-/* Calls f(column, row, where) of each pair of the rows. */
+/* Calls f(column, row, where) for each pair of the rows. */
 template <int Q, class F> static __device__ inline void each_pair(const wide_rows<Q> &r, const F &f)
 {
     for (uint32_t k = threadIdx.x; k < r.eights * Q * 32; k += 32 * WIDE_WARPS)
         f(k / (Q * 32) * 8 + 2 * (k % 4), k / 32 % Q * 8 + k % 32 / 4, k);
 }
 
-/* The pair of a at v, zeros from the rank on. */
+/* Returns the pair of a that belongs to the pair of v; zeros from the rank on. */
 template <int Q>
 static __device__ inline double2 pair_at(const wide_rows<Q> &r, uint32_t column, uint32_t row,
                                          uint32_t where)
@@ -84,8 +83,7 @@ static __device__ inline double2 pair_at(const wide_rows<Q> &r, uint32_t column,
                         column + 1 < r.rank ? above(v.y, at) : 0);
 }
 
-/* Calls f(row, sum) for the rows of a warp, sum(add) being over the row's entries: add(y) is called
- * with those of v. */
+/* A row of a warp, for sums over its entries: calls add(y) for each entry y of v. */
 template <int Q> struct wide_row {
     const wide_rows<Q> *r;
     uint32_t row;
@@ -111,7 +109,7 @@ static __device__ inline double warp_max(double x)
     return x;
 }
 
-/* Thresholds of all rows of v. */
+/* Computes the thresholds of all rows of v. */
 template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &r)
 {
     for (uint32_t row = threadIdx.x / 32; row < 8 * Q; row += WIDE_WARPS) {
@@ -141,7 +139,7 @@ template <int Q> static __device__ inline void project_wide(const wide_rows<Q> &
     }
 }
 
-/* v := the old rows times their weights, and their thresholds. */
+/* v := the old rows times their weights; then computes the thresholds. */
 template <int Q, class A>
 static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const double *weight,
                                         uint32_t first, uint32_t n_rows)
@@ -156,7 +154,7 @@ static __device__ inline void load_wide(const wide_rows<Q> &r, const A *a, const
     __syncthreads();
 }
 
-/* x := a; then value := 1/2 a G a' - m a' of each row; with `begin`, v := (a G - m) / rho, too. */
+/* x := a; value := 1/2 a G a' - m a' of each row. With `begin`, also v := (a G - m) / rho. */
 template <int Q, class T>
 static __device__ inline void value_wide(const wide_rows<Q> &r, const struct ts_descend &d,
                                          const T *m, uint32_t first, uint32_t n_rows, bool begin,
@@ -190,7 +188,8 @@ static __device__ inline void value_wide(const wide_rows<Q> &r, const struct ts_
     __syncthreads();
 }
 
-/* v := a - u for the u that would make a the best row, x being a and v (a G - m) / rho. */
+/* v := a - u for the u that would make a the best row. On entry x is a, and v is (a G - m) /
+ * rho. */
 template <int Q> static __device__ inline void begin_wide(const wide_rows<Q> &r)
 {
     for (uint32_t row = threadIdx.x / 32; row < 8 * Q; row += WIDE_WARPS) {
@@ -286,7 +285,7 @@ static __global__ void __launch_bounds__(32 * WIDE_WARPS, 2)
                 sum += fabs(now.x) + fabs(now.y);
                 inner += want.x * now.x + want.y * now.y;
             });
-            __syncthreads(); /* v and x are written again */
+            __syncthreads(); /* the next step overwrites v and x */
         }
         inner = warp_sum(inner);
         sum = warp_sum(sum);
@@ -306,7 +305,7 @@ static __global__ void __launch_bounds__(32 * WIDE_WARPS, 2)
             if (d.size != NULL)
                 d.size[d.first_unit + unit] = sum;
         }
-        __syncthreads(); /* sums are written again */
+        __syncthreads(); /* the next rows overwrite the sums */
     }
 }
 
@@ -347,8 +346,8 @@ static cudaError_t launch_wide(const struct ts_descend *d, cudaStream_t s)
     return cudaGetLastError();
 }
 
-/* As many rows at a time as have room in shared memory: a matrix is read from the caches once for
- * them. */
+/* Chooses as many rows at a time as fit in shared memory: a matrix is read from the caches once for
+ * all of them. */
 template <class T, class A> static cudaError_t launch(const struct ts_descend *d, cudaStream_t s)
 {
     if (d->ld <= 8)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* simplex_kernel.h - rows on the simplex by ADMM on a GPU (TS_ROW_SIMPLEX of stream/row_update.h).
  *
- * All rounds are made of every row, so that rows do not depend on each other. Arithmetic is
- * float64, rows are rounded when they are stored, and sums are those of the stored rows, by units
- * of TS_DESCEND_UNIT rows as in descend_kernel.h, whose struct says what is computed. The bits of a
- * unit depend on nothing but its rows, rank and ld.
+ * Every row has the same number of rounds, so rows do not depend on each other. Arithmetic is
+ * float64. Rows are rounded when they are stored, and sums are those of the stored rows, in units
+ * of TS_DESCEND_UNIT rows. The arguments are those of descend_kernel.h. The bits of a unit depend
+ * only on its rows, rank and ld.
  *
  *   owner    the caller owns all memory; pointers are device pointers, to multiples of 16 bytes
  *   units    rows are ld elements apart, ld a multiple of 4, columns from the rank on zero
@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Makes rows on the simplex. Only the weights of d->table are read. */
+/* Computes rows on the simplex. Of d->table, only the weights are read. */
 ts_gpu_error ts_simplex_rows(const struct ts_descend *d, ts_gpu_stream stream);
 
 #ifdef __cplusplus

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* simplex_narrow.cuh - rows on the simplex, of few columns: m and v of a unit stay in registers.
+/* simplex_narrow.cuh - rows on the simplex with few columns: m and v of rows stay in registers.
  *
- *   owner    shared memory: the kernel
- *   units    rows, by tiles of 8
- *   threads  a warp has tiles of its own
+ *   owner    the kernel owns the shared memory
+ *   units    rows, in tiles of 8
+ *   threads  each warp has its own tiles
  *   errors   none */
 #ifndef TS_GPU_SIMPLEX_NARROW_CUH
 #define TS_GPU_SIMPLEX_NARROW_CUH
@@ -13,13 +13,13 @@
 #include "gpu/rows/tensor_core.cuh"
 
 enum {
-    TILES = TS_DESCEND_UNIT / 8, /* of a unit's rows */
+    TILES = TS_DESCEND_UNIT / 8, /* tiles of rows in a unit */
     NARROW_WARPS = 4,
-    NARROW_TILES = 2,    /* of a warp at a time: as many as registers hold */
-    NARROW_BLOCKS = 2112 /* thread blocks at most: 16 for each of 132 multiprocessors */
+    NARROW_TILES = 2,    /* tiles of a warp at a time: as many as fit in registers */
+    NARROW_BLOCKS = 2112 /* the most thread blocks: 16 for each of 132 multiprocessors */
 };
 
-/* Where the entries of a row that are kept begin. */
+/* The threshold of a row: a_r = v_r - most - t if that is above TS_ROW_NONE, otherwise 0. */
 struct threshold {
     double most, t;
 };
@@ -30,7 +30,7 @@ static __device__ inline double above(double v, const threshold &at)
     return x > TS_ROW_NONE ? x : 0;
 }
 
-/* Sum over the four lanes of a row of a tile; each of them gets it. */
+/* Returns the sum over the four lanes of a row of a tile, in all of them. */
 static __device__ inline double row_sum(double x)
 {
     x += __shfl_xor_sync(0xffffffff, x, 1);
@@ -46,15 +46,16 @@ static __device__ inline double row_max(double x)
 /* ------------------------------------------------------------------ units of few columns
  *
  * Rows of up to 8 B columns. A warp has NARROW_TILES tiles of rows at a time, whose m and v stay in
- * its registers for all rounds; G and P lie in shared memory as fragments.
+ * its registers for all rounds. G and P are in shared memory as fragments.
  *
- *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` on, ... */
+ *   launch  any number of thread blocks; a warp takes a unit, then the unit `stride` units later,
+ *           ... */
 template <int B> struct narrow_rows {
     double v[B][NARROW_TILES][2];
     threshold at[NARROW_TILES];
 };
 
-/* h := x times the matrix. x(c, q, u): the lane's entries of the left side. */
+/* h := x times the matrix. x(c, q, u) returns the lane's entries of the left side. */
 template <int B, class X>
 static __device__ inline void times_narrow(const double2 *matrix, const X &x,
                                            double (&h)[B][NARROW_TILES][2])
@@ -86,7 +87,7 @@ static __device__ inline void times_narrow(const double2 *matrix, const X &x,
     }
 }
 
-/* Thresholds of the rows: t rises as entries fall below it, until none does (Michelot 1986). */
+/* Computes the thresholds of the rows: t increases while entries fall below it (Michelot 1986). */
 template <int B> static __device__ inline void project_narrow(uint32_t rank, narrow_rows<B> &r)
 {
     const uint32_t j = threadIdx.x % 4;
@@ -139,7 +140,7 @@ template <int B> static __device__ inline void project_narrow(uint32_t rank, nar
     }
 }
 
-/* Loads the lane's entry of a; it is zero from the rank on. */
+/* Returns the lane's entry of a; zero from the rank on. */
 template <int B>
 static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, int b, int q, int u)
 {
@@ -147,7 +148,7 @@ static __device__ inline double entry(uint32_t rank, const narrow_rows<B> &r, in
     return 8 * b + 2 * (threadIdx.x % 4) + u < rank ? x : 0;
 }
 
-/* value[q] := 1/2 a G a' - m a' of the lane's rows, h being a G */
+/* value[q] := 1/2 a G a' - m a' of the lane's rows, where h is a G. */
 template <int B>
 static __device__ inline void
 value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW_TILES][2],
@@ -165,7 +166,7 @@ value_narrow(uint32_t rank, const narrow_rows<B> &r, const double (&m)[B][NARROW
     }
 }
 
-/* v := a - u for the u that would make a the best row, h being a G. */
+/* v := a - u for the u that would make a the best row, where h is a G. */
 template <int B>
 static __device__ inline void begin_narrow(uint32_t rank, double rho,
                                            const double (&m)[B][NARROW_TILES][2],
@@ -220,7 +221,8 @@ static __device__ inline void load_narrow(const A *a, const double2 *weight, uin
     project_narrow<B>(rank, r);
 }
 
-/* v and thresholds after all rounds, but those of the old row where that is better. */
+/* Makes all rounds, and leaves v and the thresholds of the new rows. A row that is not better than
+ * the old one gets those of the old one. */
 template <class A, int B>
 static __device__ inline void
 rounds_narrow(const struct ts_descend &d, const double2 *g, const double2 *inverse,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* step_draws.cuh - sums of columns, and columns and cells that are drawn.
+/* step_draws.cuh - column sums of factors, and the drawn columns of a mode's unfolding.
  *
- *   owner    arrays: struct ts_gpu_steps
+ *   owner    struct ts_gpu_steps has the arrays
  *   threads  as each launch says
  *   errors   none */
 #ifndef TS_GPU_STEP_DRAWS_CUH
@@ -14,10 +14,10 @@
 enum {
     THREADS = 128,
     WARPS = THREADS / 32,
-    CHUNK = 32, /* drawn columns in shared memory */
-    TILE = 8,   /* rows of a warp, and columns of an operand of the tensor cores */
+    CHUNK = 32, /* drawn columns in shared memory at a time */
+    TILE = 8,   /* rows of a warp, and columns of an operand of tensor cores */
     SOME = 8,   /* cells that a warp computes together */
-    PIECE = 128 /* columns that a warp holds; rows of more are taken in pieces */
+    PIECE = 128 /* most columns that a warp holds; longer rows are split into pieces */
 };
 
 static __host__ __device__ inline uint32_t pieces_of(uint32_t ld)
@@ -40,7 +40,7 @@ static __device__ inline double sum_of_lanes(double x)
 
 /* ------------------------------------------------------------------ column sums */
 
-/* sum(g, c) := sum over the rows of group g, one thread each */
+/* sum(g, c) := sum over the rows of group g of column c. Each thread computes one sum. */
 template <class T>
 static __global__ void sum_groups(const void *a, uint64_t n_rows, uint32_t ld, uint64_t n_groups,
                                   double *sum)
@@ -76,14 +76,14 @@ static __device__ inline uint64_t groups_of(const ts_gpu_steps &s, uint32_t m)
     return (s.n_rows[m] + TS_STEP_GROUP - 1) / TS_STEP_GROUP;
 }
 
-/* Sums of a whole column. */
+/* Returns the sum of column c of the factor of mode m. */
 static __device__ inline double of_column(const ts_gpu_steps &s, uint32_t m, uint32_t c)
 {
     return s.sum[m][(groups_of(s, m) - 1) * s.ld + c];
 }
 
-/* closed := products of the column sums of all modes but one; upto: with that, too, and those of
- * the columns before.
+/* closed[c] := the product of the sums of column c of all other modes. upto[c] := the sum over
+ * columns up to c of that product times the mode's own column sum.
  *
  *   launch  one thread block */
 static __global__ void sum_model(const __grid_constant__ ts_gpu_steps s)
@@ -116,7 +116,7 @@ static __device__ inline double draw(const ts_gpu_steps &s, uint32_t of, uint32_
     return ts_draw_unit(s.seed, s.draw, s.mode, of, k, s.n_columns);
 }
 
-/* The first of n sums, `step` apart, that is above x. */
+/* Returns the number of the first of n ascending sums, `step` elements apart, that is above x. */
 static __device__ inline uint64_t find(const double *sum, uint64_t n, uint64_t step, double x)
 {
     uint64_t low = 0, high = n - 1;
@@ -130,7 +130,8 @@ static __device__ inline uint64_t find(const double *sum, uint64_t n, uint64_t s
     return low;
 }
 
-/* A row, each as often as its entry of column c says. All lanes get it. */
+/* Returns a random row of mode m, with probabilities in proportion to column c, in all lanes. unit:
+ * a random number from 0 to 1. */
 template <class T>
 static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, uint32_t c,
                                            double unit)
@@ -145,7 +146,7 @@ static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, ui
     for (uint64_t i = last; i < end; i += 32) {
         const uint32_t lane = threadIdx.x % 32;
         const double mine = i + lane < end ? entry<T>(s.factor[m], (i + lane) * s.ld + c) : 0;
-        for (uint32_t k = 0; k < 32 && i + k < end; k++) { /* in the order of the rows */
+        for (uint32_t k = 0; k < 32 && i + k < end; k++) { /* adds in the order of the rows */
             const double a = __shfl_sync(ALL_LANES, mine, k);
             before += a;
             last = a > 0 ? i + k : last;
@@ -156,7 +157,8 @@ static __device__ inline uint64_t draw_row(const ts_gpu_steps &s, uint32_t m, ui
     return last;
 }
 
-/* Rows of the other modes that make up column k, and its weight.
+/* Draws column k: a row in each other mode, whose elementwise product is stored in s.column, and
+ * the column's weight.
  *
  *   launch  a warp a column */
 template <class T> static __global__ void draw_columns(const __grid_constant__ ts_gpu_steps s)
@@ -167,7 +169,8 @@ template <class T> static __global__ void draw_columns(const __grid_constant__ t
     double all = 0;
     if (k >= s.n_columns)
         return;
-    if (s.from_model && !s.all_columns && !(sum > 0)) { /* there is nothing to draw from */
+    /* the model is 0 everywhere, so no column can be drawn */
+    if (s.from_model && !s.all_columns && !(sum > 0)) {
         for (uint32_t c = lane; c < s.ld; c += 32)
             s.column[(uint64_t)k * s.ld + c] = 0;
         if (lane == 0)

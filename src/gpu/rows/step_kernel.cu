@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Column sums, columns and cells that are drawn, and the steps of rows. */
+/* Gradients from unlisted cells, by column sums and at drawn columns or cells, and the steps of
+ * rows. */
 #define _Static_assert static_assert /* layout.h is C */
 #include "gpu/rows/step_kernel.h"
 
@@ -16,14 +17,15 @@
  *
  *   launch  a warp has 8 rows from `first` on
  *
- * Models are products on tensor cores. What lane L has of them, row L / 4 at columns 2 (L % 4)
- * and the next, are two left sides of the second product, whose four columns are every other
- * one. */
+ * Tensor cores compute the model's values <a_i, k>. Lane L gets those of row L / 4 at columns 2 (L
+ * % 4) and 2 (L % 4) + 1. They serve as left operands of two products, one over the even and one
+ * over the odd columns, which sum the gradient. */
 template <class T, int TILES, bool VALUES>
 __global__ void __launch_bounds__(THREADS)
     rows_at_columns(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end)
 {
-    constexpr int WIDTH = TILE * TILES, STEP = WIDTH + 4; /* of a column in shared memory */
+    /* entries of a drawn column, and distance of columns, in shared memory */
+    constexpr int WIDTH = TILE * TILES, STEP = WIDTH + 4;
     __shared__ double columns[CHUNK * STEP], weights[CHUNK];
     const uint32_t lane = threadIdx.x % 32, high = lane / 4, low = lane % 4;
     const uint64_t row = first + ((uint64_t)blockIdx.x * WARPS + threadIdx.x / 32) * TILE + high;
@@ -88,11 +90,12 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Columns c0 .. c0 + PIECE - 1 of drawn columns from, ... to shared memory; all threads call. */
+/* Copies entries c0 .. c0 + PIECE - 1 of CHUNK drawn columns, from column `from` on, to shared
+ * memory. All threads call. */
 static __device__ inline void fetch_columns(const ts_gpu_steps &s, uint32_t from, uint32_t c0,
                                             double *columns)
 {
-    __syncthreads(); /* those before were read */
+    __syncthreads(); /* all threads have read the columns before */
     for (uint32_t i = threadIdx.x; i < CHUNK * PIECE; i += THREADS) {
         const uint32_t k = i / PIECE, c = c0 + i % PIECE;
         columns[k * (PIECE + 4) + i % PIECE] =
@@ -172,7 +175,7 @@ __global__ void __launch_bounds__(THREADS)
 
 /* ------------------------------------------------------------------ rows at drawn cells */
 
-/* Rows of the other modes of cell k of a row. */
+/* Finds the rows in the other modes of drawn cell k of a row. */
 static __device__ inline void place_cell(const ts_gpu_steps &s, uint64_t k, uint32_t (*row)[32],
                                          uint32_t lane)
 {
@@ -184,10 +187,11 @@ static __device__ inline void place_cell(const ts_gpu_steps &s, uint64_t k, uint
             row[m][lane] = (uint32_t)ts_drawn_row(&s.cells, cell, m, &rest);
 }
 
-/* The same at cells, of which each row has its own: part(i, q, :), or gradient(i, :) where rows
- * have one part, gets those of a part.
+/* The same at drawn cells, which are different for each row. The sum over part q of a row's cells
+ * goes to part(i, q, :) or, if rows have one part, to gradient(i, :).
  *
- *   launch  a warp a part of a row's cells, from row `first` on; a lane has columns 32 apart */
+ *   launch  a warp for each part of a row's cells, from row `first` on; a lane has every 32nd
+ *           column */
 template <class T, int PER_LANE, bool VALUES>
 __global__ void __launch_bounds__(THREADS)
     rows_at_cells(const __grid_constant__ ts_gpu_steps s, uint64_t first, uint64_t end,
@@ -279,7 +283,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Column c of the product of the rows of the other modes at cell u, as place_cell left them. */
+/* Returns column c of the product of the other modes' rows at cell u, which place_cell has
+ * found. */
 template <class T>
 static __device__ inline double cell_term(const ts_gpu_steps &s, const uint32_t (*row)[32],
                                           uint32_t u, uint32_t c)
@@ -318,7 +323,7 @@ __global__ void __launch_bounds__(THREADS)
         if (lane < n)
             place_cell(s, k + lane, rows[warp], lane);
         __syncwarp();
-        double model = 0; /* at cell `lane` */
+        double model = 0; /* the model's value at cell `lane` */
 #pragma unroll 1
         for (uint32_t u = 0; u < n; u++) {
             double m = 0;
@@ -360,7 +365,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* Adds the parts of rows in their order, a thread an entry. */
+/* Adds the parts of rows in their order. A thread adds one entry. */
 template <class T, bool VALUES>
 static __global__ void add_parts(const __grid_constant__ ts_gpu_steps s, uint64_t first,
                                  uint64_t end, uint32_t n_parts)
@@ -379,7 +384,7 @@ static __global__ void add_parts(const __grid_constant__ ts_gpu_steps s, uint64_
         ((T *)s.gradient)[row * s.ld + c] = (T)(entry<T>(s.gradient, row * s.ld + c) + sum);
 }
 
-/* A warp a group. */
+/* of_group[g] := sum of row_value over the rows of group g. A warp for each group. */
 static __global__ void sum_values(const double *row_value, uint64_t n_rows, uint64_t first,
                                   uint64_t end, double *of_group)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* step_kernel.h - rows that go a step against a gradient, once the part of it that nonzeros have is
- * there, on a GPU (`descend` of stream/row_update.h): what cells that are not listed say, by column
- * sums and at drawn columns or cells, and Adam's step.
+/* step_kernel.h - steps of rows against a gradient on a GPU (DESCEND of stream/row_update.h): after
+ * the nonzeros' part of the gradient was computed, adds the part of unlisted cells, by column sums
+ * and at drawn columns or cells, and makes the step by Adam.
  *
- * What is drawn are the columns and cells of CPU cores (stream/draws.h). Arithmetic is float64;
- * gradients are rounded to the precision of the factors. The bits of a row, of its gradient and of
- * its step, depend on the factors alone: rows may be computed on any device, in any launch.
+ * The drawn columns and cells are the same as on CPU cores (stream/draws.h). Arithmetic is float64;
+ * gradients are rounded to the precision of the factors. The bits of a row's gradient and step
+ * depend on the factors alone, so rows may be computed on any device, in any launch.
  *
  *   owner    the caller owns all memory; pointers are device pointers
- *   units    rows of factors, gradients and columns are ld elements apart, columns from the rank on
- *            zero; those of moments, rank
+ *   units    rows of factors, gradients and drawn columns are ld elements apart, columns from the
+ *            rank on are zero; rows of moments have rank elements
  *   threads  launches are asynchronous, in the order of the stream
  *   errors   a ts_gpu_error (gpu_types.h)
  */
@@ -28,15 +28,16 @@
 extern "C" {
 #endif
 
-#define TS_STEP_GROUP 512u  /* rows that are summed together */
-#define TS_STEP_PARTS 4096u /* parts that the cells of a mode are divided into, at least */
+#define TS_STEP_GROUP 512u /* rows of a group, which are summed by one thread */
+/* the drawn cells of a mode are divided into at least this many parts */
+#define TS_STEP_PARTS 4096u
 
 static inline uint64_t ts_step_groups(uint64_t n_rows)
 {
     return (n_rows + TS_STEP_GROUP - 1) / TS_STEP_GROUP;
 }
 
-/* Parts of each row's cells. */
+/* Returns the number of parts of each row's drawn cells. */
 static inline uint32_t ts_step_row_parts(uint64_t n_rows)
 {
     return n_rows == 0 || n_rows >= TS_STEP_PARTS
@@ -49,21 +50,22 @@ struct ts_gpu_steps {
     uint32_t order, mode, rank, ld;
     void *factor[TS_MAX_ORDER];
     uint64_t n_rows[TS_MAX_ORDER];
-    /* n_rows x ld: gradient of the mode, before ts_step_gradient its part from nonzeros */
+    /* n_rows x ld: gradient of the mode; before ts_step_gradient, the part from nonzeros */
     void *gradient;
 
     enum ts_loss_kind kind;
-    double at, linear, l2;     /* number of the loss, its linear part, and the penalty */
-    int sums;                  /* column sums of the factors are wanted */
-    double *sum[TS_MAX_ORDER]; /* groups x ld: rank columns of each group and those before it */
-    /* ld each: as in cpu/losses/descend.c; upto has one element more, their sum */
+    double at, linear, l2; /* the loss's parameter and linear part, and the penalty l2 */
+    int sums;              /* 1: compute column sums of the factors */
+    /* groups x ld: column sums over each group of rows and all groups before it */
+    double *sum[TS_MAX_ORDER];
+    /* ld numbers each, as in cpu/losses/descend.c; upto[ld] is the total */
     double *closed, *upto;
 
     /* drawn columns */
-    uint32_t n_columns; /* how many; or 0 */
+    uint32_t n_columns; /* number of drawn columns, or 0 */
     int from_model;     /* columns are drawn from the model; 0: uniformly */
     int all_columns;    /* all columns are used */
-    double each;        /* columns that each stands for, drawn uniformly */
+    double each;        /* number of columns that each uniformly drawn column stands for */
     uint64_t seed, draw;
     double *column, *weight; /* n_columns x ld; n_columns */
 
@@ -72,26 +74,26 @@ struct ts_gpu_steps {
     struct ts_drawn_cells cells;
     double *part; /* 2 TS_STEP_PARTS x ld */
 
-    double *row_value; /* n_rows: what ts_step_values sums */
+    double *row_value; /* n_rows: the sums of rows, for ts_step_values */
 };
 
-/* Column sums, and the columns that are drawn. */
+/* Computes column sums of the factors, and draws the columns. */
 ts_gpu_error ts_step_prepare(const struct ts_gpu_steps *s, ts_gpu_stream stream);
 
-/* gradient of rows first .. end - 1 += l2 a and what cells that are not listed say. */
+/* Adds l2 a and the part of unlisted cells to the gradient of rows first .. end - 1. */
 ts_gpu_error ts_step_gradient(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                               ts_gpu_stream stream);
 
-/* of_group[g] := sum over the rows of group g of the loss of value 0 less its linear part, at what
- * is drawn; groups first .. end - 1. */
+/* of_group[g] := sum over the rows of group g of the loss of value 0, minus its linear part, at
+ * drawn columns or cells, for the groups first .. end - 1. */
 ts_gpu_error ts_step_values(const struct ts_gpu_steps *s, uint64_t first, uint64_t end,
                             double *of_group, ts_gpu_stream stream);
 
-/* Rows first .. first + n - 1 make their step; u, v: their moments. */
+/* Makes the step of rows first .. first + n - 1. u, v: their moments. */
 ts_gpu_error ts_step_make(const struct ts_gpu_steps *s, const struct ts_adam *adam, uint64_t first,
                           uint64_t n, void *u, void *v, ts_gpu_stream stream);
 
-/* to (n x rank) := their gradient. */
+/* to (n x rank) := the gradient of rows first .. first + n - 1. */
 ts_gpu_error ts_step_get(const struct ts_gpu_steps *s, uint64_t first, uint64_t n, void *to,
                          ts_gpu_stream stream);
 

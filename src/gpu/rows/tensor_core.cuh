@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tensor_core.cuh - products of float64 on tensor cores.
+/* tensor_core.cuh - products of float64 matrices on tensor cores.
  *
  *   owner    all in registers
  *   threads  all 32 lanes of a warp take part
@@ -40,10 +40,10 @@ static __device__ inline void multiply_add(double (&d)[4], const double (&a)[4],
 #endif
 }
 
-/* The same of two left sides of 8 x 8, whose rows 0 .. 7 are those of d[0..1], and rows 8 .. 15
- * those of d[2..3]: lane L holds a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L / 4) as
- * b[k]. Two products of 16 x 4: one of 16 x 8 wants its operand in registers next to each other, of
- * which half would be copies. */
+/* The same for two left operands of 8 x 8, the first for rows 0 .. 7 of d (d[0..1]) and the second
+ * for rows 8 .. 15 (d[2..3]): lane L holds a[h](L / 4, L % 4 + 4 k) as a[h][k], b(L % 4 + 4 k, L /
+ * 4) as b[k]. It uses two products of 16 x 4. One product of 16 x 8 would need its operands in
+ * adjacent registers, so half of them would have to be copied. */
 static __device__ inline void multiply_add_pair(double (&d)[4], const double (&a0)[2],
                                                 const double (&a1)[2], const double (&b)[2])
 {

@@ -121,8 +121,8 @@ static int open_shards(struct ts_gpu *g, const struct ts_backend_conf *conf,
 static void close_gpu(struct ts_gpu *g)
 {
     ts_gpu_team_close(g);
-    for (uint32_t i = 0; i < g->n_members;
-         i++) /* after a failure, members may still be sending to others */
+    /* after a failure, members may still be sending to others */
+    for (uint32_t i = 0; i < g->n_members; i++)
         if (g->member[i].memory != NULL && cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaDeviceSynchronize();
     ts_exchange_free(g->exchange);
@@ -293,8 +293,8 @@ static int gpu_pin(void *ctx, void *addr, size_t bytes, struct ts_err *err)
 static void gpu_unpin(void *ctx, void *addr)
 {
     struct ts_gpu *g = ((struct ts_gpu_model *)ctx)->gpu;
-    for (uint32_t i = g->first_here; i < g->first_here + g->n_here;
-         i++) /* forget the shards of a mode that is not passed over */
+    /* forget the shards of a mode that is not passed over */
+    for (uint32_t i = g->first_here; i < g->first_here + g->n_here; i++)
         if (cudaSetDevice(g->member[i].device) == cudaSuccess)
             (void)cudaStreamSynchronize(g->member[i].copy);
     (void)cudaHostUnregister(addr);

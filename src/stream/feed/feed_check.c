@@ -15,9 +15,8 @@ int ts_feed_check(struct ts_feed *f, uint32_t mode, uint64_t shard, char *base, 
     atomic_uchar *known = &f->mode[mode].known[shard];
     int rc =
         ts_tensor_unpack_shard(f->tensor, mode, shard, base + ts_residency_read_at(s), base, err);
-    if (rc == 0 &&
-        /* once: later reads with the same hash have the same bytes */
-        (atomic_load(known) & TS_SHARD_SOUND) == 0) {
+    /* once: later reads with the same hash have the same bytes */
+    if (rc == 0 && (atomic_load(known) & TS_SHARD_SOUND) == 0) {
         rc = ts_tensor_check_shard(f->tensor, mode, shard, base, err);
         if (rc == 0)
             atomic_fetch_or(known, TS_SHARD_SOUND);
